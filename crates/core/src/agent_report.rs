@@ -1,4 +1,4 @@
-//! The end of an agent, as its run learns of it.
+//! The result and the work of an agent, as reported to its run.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -11,23 +11,23 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::StateChange;
 
-/// The end of an agent, for its run.
+/// The result and the work of an agent that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// What it ended with.
+    /// The agent's answer, or why there is none.
     #[serde(with = "AnswerOrFailure")]
     pub result: Result<AgentAnswer, AgentFailure>,
-    /// What it did.
+    /// The calls, changes and usage of the agent.
     pub work: AgentWork,
-    /// From its start to its end.
+    /// Time from start to end.
     pub duration: Millis,
 }
 
-/// What an agent ended with.
+/// The answer of an agent.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentAnswer {
-    /// Text, or a terminating call's result as JSON text.
+    /// Text, or the result of a terminating call as JSON text.
     Text(String),
     /// A valid plan.
     Plan(Plan),
@@ -36,7 +36,7 @@ pub enum AgentAnswer {
 }
 
 impl AgentAnswer {
-    /// What it says, in words.
+    /// The answer as text; the summary of a plan or a reflection.
     pub(crate) fn text(&self) -> &str {
         match self {
             AgentAnswer::Text(text) => text,
@@ -45,7 +45,7 @@ impl AgentAnswer {
         }
     }
 
-    /// The same, without a copy.
+    /// As [`AgentAnswer::text`], without a copy.
     pub(crate) fn into_text(self) -> String {
         match self {
             AgentAnswer::Text(text) => text,
@@ -59,30 +59,30 @@ impl AgentAnswer {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AgentFailure {
-    /// LOOP-2.
+    /// The limit of model turns (LOOP-2).
     #[error(
         "the agent reached its limit of {max_turns} model turns before it finished; allow more with `max_turns`"
     )]
     TurnLimit {
-        /// The limit.
+        /// The limit that was reached.
         max_turns: u32,
     },
-    /// LOOP-5.
+    /// The time limit (LOOP-5).
     #[error("the agent reached its time limit of {timeout} before it finished; allow more with `timeout`")]
     TimeLimit {
-        /// The limit.
+        /// The limit that was reached.
         timeout: Millis,
     },
-    /// LOOP-3.
+    /// Too many malformed replies in a row (LOOP-3).
     #[error(
         "the model's reply was malformed {attempts} times in a row: {error}. Its last reply: {last_reply}"
     )]
     Malformed {
-        /// How many times.
+        /// Malformed replies in a row.
         attempts: u32,
-        /// What was wrong with the last one.
+        /// The error in the last reply.
         error: String,
-        /// The last one.
+        /// The text of the last reply.
         last_reply: String,
     },
     /// The provider withheld the reply.
@@ -90,7 +90,7 @@ pub enum AgentFailure {
         "the provider's content filter withheld the model's reply, so it was not asked again: change the task, or use another model"
     )]
     Filtered,
-    /// The reply is longer than a reply may be.
+    /// The reply exceeds the size limit of replies.
     #[error(
         "the model's reply is longer than a reply may be, so it was not asked again: ask for less at a time, or allow more with \
          `max_reply_bytes`"
@@ -99,52 +99,52 @@ pub enum AgentFailure {
     /// The model did not answer.
     #[error("the model did not answer: {failure}")]
     Model {
-        /// Why.
+        /// Why the model did not answer.
         failure: ModelFailure,
     },
     /// The run's budget is used up (HOST-6).
     #[error("{budget_exceeded}")]
     Budget {
-        /// What there is no room in.
+        /// The budget that is used up.
         budget_exceeded: BudgetExceeded,
     },
-    /// LOOP-10.
+    /// The same call with the same result, too many times (LOOP-10).
     #[error(
         "the agent is stuck: it called `{tool}` {times} times with the same parameters and got the same result"
     )]
     Stuck {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// How often.
+        /// How many times it was called.
         times: u32,
     },
-    /// APPROVE-2.
+    /// The user rejected a call (APPROVE-2).
     #[error("the user rejected a call of `{tool}`{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
     Rejected {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
-        /// Why, in the user's words.
+        /// The user's reason, if given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// It was stopped as the user's guidance could not wait (PAOR-8).
+    /// Stopped because the user's guidance changes the plan (PAOR-8).
     #[error("it was stopped, as the user gave guidance that changes the plan")]
     Redirected,
-    /// The run ended at a limit while the agent was at work.
+    /// Cut off because the run ended at a limit.
     #[error("it was cut off, as the run ended at a limit")]
     RunEnded,
-    /// The run or the user ended it.
+    /// Cancelled by the run or the user.
     #[error("cancelled")]
     Cancelled,
-    /// The agent itself broke (PAOR-7).
+    /// The agent's own code panicked (PAOR-7).
     #[error("the agent broke down: {message}")]
     Panicked {
-        /// What it said.
+        /// The panic message.
         message: String,
     },
 }
 
-/// How an agent's result stands in JSON: `{"answer": …}` or `{"failure": …}`.
+/// The JSON form of an agent's result: `{"answer": …}` or `{"failure": …}`.
 #[derive(Serialize, Deserialize)]
 #[serde(remote = "Result")]
 pub(crate) enum AnswerOrFailure<T, E> {
@@ -154,38 +154,38 @@ pub(crate) enum AnswerOrFailure<T, E> {
     Err(E),
 }
 
-/// An agent's work without its transcript, which stays in the journal under its id (PAOR-5).
+/// The work of an agent without its transcript, which the journal has under the agent's id (PAOR-5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    /// Its tool calls, refused ones included, shortened to what reflection needs; after them those of the agents that it delegated to.
+    /// The agent's tool calls in short, refused ones included, followed by those of the agents it delegated to.
     pub calls: Vec<CallSummary>,
-    /// What they changed.
+    /// The changes made by these calls.
     pub changes: Vec<StateChange>,
-    /// What it used.
+    /// What the agent used.
     pub usage: Usage,
-    /// What its model had said beside its calls, shortened; empty for an agent that ended with an answer (LOOP-2).
+    /// The model's text beside its calls, shortened; empty if the agent ended with an answer (LOOP-2).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub findings_so_far: String,
 }
 
-/// A tool call of an agent, in short; also one that was refused and did not run.
+/// A tool call of an agent in short; it may have been refused without running.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallSummary {
-    /// The handle to read the whole result; `None` if the call did not run.
+    /// The handle for reading the whole result; `None` if the call did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub effect: Option<EffectId>,
-    /// The tool's name.
+    /// The name of the tool.
     pub tool: String,
-    /// The parameters, or `null` where they were long.
+    /// The parameters, or `null` if they are long.
     pub parameters: Value,
-    /// Whether it succeeded.
+    /// True if the call succeeded.
     pub success: bool,
-    /// How long it took.
+    /// How long the call took.
     pub duration: Millis,
     /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The agent that it started; none for any call but a delegation (PAOR-5).
+    /// The agent that a delegation started; `None` for any other call (PAOR-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
 }

@@ -1,31 +1,31 @@
-//! What an agent of a run is started with.
+//! The role and the task of an agent.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, EffectId};
 
-/// What an agent is started with; its spec is found by name in the run's.
+/// The first input of an agent: its role and task. The run's spec has the agent's own spec, by name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentBrief {
-    /// Its id in the run.
+    /// The agent's id in the run.
     pub agent: AgentId,
-    /// What it is to the run.
+    /// The agent's role.
     pub role: AgentRole,
-    /// Its first user message.
+    /// The first user message of the conversation.
     pub task: String,
-    /// Sub-agents that a plan may still start; only a planner needs it.
+    /// For a planner, the number of sub-agents that its plan may start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_left: Option<u32>,
-    /// How many pieces of guidance it was given, which its plan names by their numbers from 1 on (PAOR-8); only a planner needs it.
+    /// For a planner, the number of guidance entries it is given; a plan refers to them by number, from 1 (PAOR-8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guidance: Option<u32>,
-    /// How deep it is: 0 for planner and reflector, 1 for a plan's sub-agent, one more than its caller's for one that was delegated to.
+    /// Depth of delegation: 0 for planner and reflector, 1 for a sub-agent of the plan, and 1 more than the caller's for a delegate.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
-    /// The call by which another agent had it started; none for those that the run started by itself.
+    /// The delegating call that started the agent; `None` if the run started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<EffectId>,
-    /// The files that the run has changed, which a judgement must name (PAOR-10); only a reflector needs it.
+    /// For a reflector, the paths that the run has changed, which the reflection must name (PAOR-10); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
 }
@@ -35,7 +35,7 @@ fn is_zero(number: &u32) -> bool {
     *number == 0
 }
 
-/// What an agent is to the run.
+/// The role of an agent in its run.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
@@ -43,6 +43,6 @@ pub enum AgentRole {
     Planner,
     /// Judges the iteration.
     Reflector,
-    /// Works on a sub-task; the name is that of a sub-agent.
+    /// Works on a sub-task or a delegated task, as the sub-agent of this name.
     Sub(String),
 }

@@ -8,50 +8,50 @@ use crate::budget::BudgetKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum EndReason {
-    /// Reflection found the goal reached, or the planner answered it.
+    /// The reflector found the goal reached, or the planner answered it directly.
     #[error("goal achieved")]
     GoalAchieved,
-    /// PAOR-3.
+    /// The limit of planning iterations (PAOR-3).
     #[error(
         "iteration limit: {max_iterations} planning iteration{} did not reach the goal",
         if *max_iterations == 1 { "" } else { "s" }
     )]
     IterationLimit {
-        /// The limit.
+        /// The limit that was reached.
         max_iterations: u32,
     },
-    /// The run's time was over.
+    /// The run's time limit.
     #[error("time limit")]
     TimeLimit,
-    /// The run's tokens, money or model calls were used up, or left too little for another request (HOST-6).
+    /// The run's tokens, cost or model calls are used up, or leave no room for another request (HOST-6).
     #[error("budget: {} used", budget.usage_of_limit(*used, *limit))]
     BudgetExhausted {
-        /// Of what.
+        /// The budget that is used up.
         budget: BudgetKind,
         /// What was used.
         used: u64,
-        /// The limit.
+        /// The limit that was reached.
         limit: u64,
     },
-    /// Only the user can decide, and nobody was there.
+    /// The run needs a decision of the user, and no user was there.
     #[error("user intervention required")]
     UserRequired,
-    /// The user ended it.
+    /// The user cancelled the run.
     #[error("cancelled")]
     Cancelled,
-    /// It could not go on.
+    /// The run failed.
     #[error("{error}")]
     Failed {
-        /// Why.
+        /// What went wrong.
         error: String,
-        /// Whether the run can be resumed.
+        /// Whether resuming can help.
         #[serde(default, skip_serializing_if = "FailureCause::is_final")]
         cause: FailureCause,
     },
 }
 
 impl EndReason {
-    /// A failure that no resuming mends.
+    /// A failure that resuming does not mend.
     pub fn failed(error: impl Into<String>) -> Self {
         EndReason::Failed {
             error: error.into(),
@@ -59,8 +59,8 @@ impl EndReason {
         }
     }
 
-    /// Whether `resume` takes up a run that ended for this reason (PAOR-1): it waits for the user, a limit ended it, or no model
-    /// could be reached.
+    /// Returns true if a run that ended for this reason can be resumed (PAOR-1): it waits for the user, reached a limit, or had no
+    /// reachable model.
     pub fn is_resumable(&self) -> bool {
         match self {
             EndReason::UserRequired
@@ -73,16 +73,16 @@ impl EndReason {
     }
 }
 
-/// What a failed run lacked.
+/// Why a run failed, and so whether resuming can help.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
-    /// Nothing that resuming could give it: the goal is out of reach, or something broke.
+    /// The goal cannot be reached, or something broke; resuming does not help.
     #[default]
     Unrecoverable,
-    /// A model: none could be reached, or its configuration was wrong.
+    /// No model could be reached, or its configuration is wrong.
     ModelUnavailable,
-    /// Turns or time of the planner or the reflector, or progress (LOOP-2, LOOP-5, LOOP-10).
+    /// The planner or the reflector reached a limit of turns or time, or made no progress (LOOP-2, LOOP-5, LOOP-10).
     AgentLimit,
 }
 

@@ -1,4 +1,4 @@
-//! A journal's entries: the inputs of a run's machines, in the order in which they were accepted.
+//! The entries of a journal: the accepted inputs of a run's machines, in order.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,34 +10,34 @@ use crate::time::Timestamp;
 /// One accepted input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// Its place in the run, from 1, without gaps.
+    /// The entry's number in the run, from 1, without gaps.
     pub seq: u64,
-    /// When it was accepted.
+    /// When the input was accepted.
     pub at: Timestamp,
-    /// Whose it is.
+    /// The machine that accepted the input.
     pub scope: Scope,
-    /// What came in.
+    /// The input.
     pub input: Input,
 }
 
-/// An input of either machine; which one, the scope says too.
+/// An input of either machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
-    /// For the run machine.
+    /// An input of the run's machine.
     Run(RunInput),
-    /// For an agent machine.
+    /// An input of an agent's machine.
     Agent(AgentInput),
 }
 
-/// An [`Input`] that is somebody else's, to be written.
+/// A borrowed [`Input`], for writing.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRef<'a> {
-    /// For the run machine.
+    /// An input of the run's machine.
     Run(&'a RunInput),
-    /// For an agent machine.
+    /// An input of an agent's machine.
     Agent(&'a AgentInput),
 }

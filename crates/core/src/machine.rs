@@ -1,4 +1,4 @@
-//! What the two machines have in common: how they are driven, and the table of what they wait for.
+//! The common interface of the two state machines, and the table of outstanding effects.
 
 use std::collections::BTreeMap;
 
@@ -6,59 +6,62 @@ use crate::end_reason::EndReason;
 use crate::id::{EffectId, Scope};
 use crate::time::Timestamp;
 
-/// A pure state machine. Its driver journals each accepted input and only then carries out the commands; after a
-/// restart it replays the journal, dropping the commands, and gives the machine its `Resumed` input.
+/// A pure state machine. Its driver journals each accepted input and only then executes the commands. After a restart it replays the
+/// journal, drops the commands, and gives the machine its `Resumed` input.
 pub trait Machine {
-    /// What it takes. Journaled.
+    /// The machine's input, which is journaled.
     type Input;
-    /// What it asks for. Never journaled: replaying the inputs gives the same commands again.
+    /// The machine's command, which is never journaled: replaying the inputs returns the same commands.
     type Command;
 
-    /// Takes an input. Refused inputs leave the state as it was and are not journaled.
+    /// Handles an input and returns the commands.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the input is refused. The state is unchanged, and the input is not journaled.
     fn handle(&mut self, now: Timestamp, input: Self::Input) -> Result<Vec<Self::Command>, Refusal>;
 }
 
-/// An input that cannot apply.
+/// Why an input is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The completion of something that isn't under way: it came late, twice, or was never asked for.
+    /// The effect is not outstanding: its completion came late or twice, or it was never started.
     #[error("{effect} is not under way: it has ended, or was never started")]
     Stale {
-        /// What it claims to complete.
+        /// The effect of the input.
         effect: EffectId,
     },
-    /// The input doesn't belong to the state.
+    /// The input does not apply in this state.
     #[error("{input} cannot apply while {state}")]
     InvalidState {
-        /// Which input.
+        /// The name of the input.
         input: &'static str,
-        /// The state.
+        /// A description of the state.
         state: String,
     },
-    /// A run that cannot be resumed: it is over.
+    /// The run is over and cannot be resumed.
     #[error("the run has finished: {reason}")]
     Finished {
-        /// Why it ended.
+        /// Why the run ended.
         reason: EndReason,
     },
-    /// A run that cannot be resumed with these limits, as one of them is reached already (PAOR-1).
+    /// The run cannot be resumed with these limits, as one is reached already (PAOR-1).
     #[error("the run cannot go on, as it is at its limit: {reason}. Resume it with a higher limit")]
     AtLimit {
-        /// The limit.
+        /// The limit that is reached.
         reason: EndReason,
     },
-    /// A decision that does not count (APPROVE-3).
+    /// The decision does not count (APPROVE-3).
     #[error(transparent)]
     Decision(#[from] crate::approval::DecisionError),
-    /// A text that does not answer the run's question (PAOR-9).
+    /// The text does not answer the run's question (PAOR-9).
     #[error(transparent)]
     Answer(#[from] crate::question::AnswerError),
-    /// A step between phases that there is not (PAOR-1).
+    /// No such phase transition exists (PAOR-1).
     #[error(transparent)]
     Transition(#[from] crate::phase::ImpossibleTransition),
 }
 
-/// What a machine has commanded and not yet got a result for.
+/// The effects that a machine has commanded and that have not completed yet, each with data of type `W`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outstanding<W> {
     scope: Scope,
@@ -75,14 +78,14 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// A new effect to wait for.
+    /// Starts an effect and returns its id.
     pub(crate) fn start(&mut self, pending: W) -> EffectId {
         let effect = self.next_effect();
         self.put(effect, pending);
         effect
     }
 
-    /// The one that is started next.
+    /// The id that the next effect will have.
     pub(crate) fn next_effect(&self) -> EffectId {
         EffectId {
             scope: self.scope,
@@ -91,20 +94,23 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// The id of something that is not commanded after all.
+    /// Uses up the next id without starting an effect.
     pub(crate) fn skip(&mut self) -> EffectId {
         let effect = self.next_effect();
         self.last_step = effect.step;
         effect
     }
 
-    /// Waits under that id, which is the next one or is waited for already, for this and nothing else.
+    /// Sets the data of an effect: the next one, or one that is outstanding.
     pub(crate) fn put(&mut self, effect: EffectId, pending: W) {
         self.last_step = self.last_step.max(effect.step);
         self.waiting.insert(effect.step, (effect.attempt, pending));
     }
 
-    /// What the effect was started for, if this very try of it is still waited for.
+    /// The data of an effect.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if this attempt of the effect is not outstanding.
     pub(crate) fn get(&self, effect: EffectId) -> Result<&W, Refusal> {
         match self.waiting.get(&effect.step) {
             Some((attempt, pending)) if *attempt == effect.attempt && effect.scope == self.scope => {
@@ -114,7 +120,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// As [`Self::get`], to change it.
+    /// As [`Self::get`], mutable.
     pub(crate) fn get_mut(&mut self, effect: EffectId) -> Result<&mut W, Refusal> {
         match self.waiting.get_mut(&effect.step) {
             Some((attempt, pending)) if *attempt == effect.attempt && effect.scope == self.scope => {
@@ -124,7 +130,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// Ends the wait.
+    /// Completes an effect and returns its data.
     pub(crate) fn finish(&mut self, effect: EffectId) -> Result<W, Refusal> {
         self.get(effect)?;
         self.waiting
@@ -133,7 +139,7 @@ impl<W> Outstanding<W> {
             .ok_or(Refusal::Stale { effect })
     }
 
-    /// What is waited for at that step, whichever try of it, with its id.
+    /// The outstanding effect at this step, at any attempt.
     pub(crate) fn at_step(&self, scope: Scope, step: u32) -> Option<(EffectId, &W)> {
         let (attempt, pending) = self.waiting.get(&step).filter(|_| scope == self.scope)?;
         let effect = EffectId {
@@ -144,19 +150,19 @@ impl<W> Outstanding<W> {
         Some((effect, pending))
     }
 
-    /// All such things are tried once more: earlier tries of them are stale from now on.
+    /// Increments the attempt of the effects for which `should_retry` holds; completions of earlier attempts become stale.
     pub(crate) fn retry(&mut self, should_retry: impl Fn(&W) -> bool) {
         for (attempt, pending) in self.waiting.values_mut() {
             *attempt += u32::from(should_retry(pending));
         }
     }
 
-    /// What is waited for, to change it.
+    /// The data of all effects, mutable.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut W> {
         self.waiting.values_mut().map(|(_, pending)| pending)
     }
 
-    /// As [`Self::iter`], to change it.
+    /// As [`Self::iter`], with mutable data.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (EffectId, &mut W)> {
         let scope = self.scope;
         self.waiting.iter_mut().map(move |(step, (attempt, pending))| {
@@ -169,12 +175,12 @@ impl<W> Outstanding<W> {
         })
     }
 
-    /// Nothing is waited for any more.
+    /// Removes all effects.
     pub(crate) fn clear(&mut self) {
         self.waiting.clear();
     }
 
-    /// Moves all that is waited for out. Steps go on from where they were.
+    /// Removes all effects and returns them. The numbering of steps continues.
     pub(crate) fn take(&mut self) -> Self {
         Outstanding {
             scope: self.scope,
@@ -183,7 +189,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// In the order of their start.
+    /// All effects with their data, in the order of their start.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (EffectId, &W)> {
         self.waiting.iter().map(|(step, (attempt, pending))| {
             (

@@ -1,53 +1,56 @@
-//! The seven phases of a run and the ways between them (PAOR-1).
+//! The seven phases of a run and the transitions between them (PAOR-1).
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a run is doing.
+/// The phase of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Not started.
+    /// Before the first input.
     #[default]
     Idle,
-    /// The planner is at work.
+    /// The planner works on a plan.
     Planning,
     /// Sub-tasks run; none has ended yet.
     Acting,
-    /// Sub-tasks have ended, and their ends are collected.
+    /// At least one sub-task has ended; the results are collected.
     Observing,
-    /// The reflector is at work, or its question waits for the user.
+    /// The reflector judges the results, or its question waits for the user.
     Reflecting,
     /// The goal is reached.
     Complete,
-    /// The run ended without it.
+    /// The run ended without reaching the goal.
     Failed,
 }
 
-/// A step from one phase to another.
+/// A transition from one phase to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// The phase that ended.
+    /// The phase before.
     pub from: Phase,
-    /// The phase that began.
+    /// The phase after.
     pub to: Phase,
-    /// The planning iteration it belongs to, from 1.
+    /// The planning iteration, from 1.
     pub iteration: u32,
 }
 
-/// A step that PAOR-1 does not have.
+/// A transition that PAOR-1 does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("a run cannot go from {from} to {to}")]
 pub struct ImpossibleTransition {
-    /// The phase it is in.
+    /// The current phase.
     pub from: Phase,
-    /// The phase it cannot go to.
+    /// The phase that cannot follow.
     pub to: Phase,
 }
 
 impl Phase {
-    /// The phase after this one, if PAOR-1 has that step.
+    /// Returns the next phase.
+    ///
+    /// # Errors
+    /// [`ImpossibleTransition`] if PAOR-1 does not allow the transition.
     pub fn enter(self, to: Phase) -> Result<Phase, ImpossibleTransition> {
         use Phase::{Acting, Complete, Failed, Idle, Observing, Planning, Reflecting};
         match (self, to) {
@@ -56,14 +59,14 @@ impl Phase {
             | (Acting, Observing)
             | (Observing, Reflecting)
             | (Reflecting, Planning | Complete)
-            // Only of a run that can be resumed.
+            // By resuming a failed run.
             | (Failed, Planning)
             | (Idle | Planning | Acting | Observing | Reflecting, Failed) => Ok(to),
             (from, to) => Err(ImpossibleTransition { from, to }),
         }
     }
 
-    /// Whether nothing goes on: the run is over or, if it failed at a limit, waits to be resumed.
+    /// Returns true for the phases of a run that has ended. A failed run may be resumed.
     pub fn is_terminal(self) -> bool {
         matches!(self, Phase::Complete | Phase::Failed)
     }

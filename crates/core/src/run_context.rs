@@ -1,4 +1,4 @@
-//! What the machines of a run look things up in: its spec, its tools' validators, and what each of its agents is offered.
+//! The shared lookup context of a run's machines.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,20 +14,21 @@ use crate::submission::submission_tool;
 use crate::token_ratio::estimated_tokens;
 use crate::tool::ToolSpec;
 
-/// A run's spec with its tools' validators: what its machines look things up in. Made from the spec alone.
+/// The lookup context of a run's machines: the spec, the tools' validators, and the tools offered to each agent. Computed from the spec
+/// alone.
 #[derive(Debug, PartialEq)]
 pub struct RunContext {
     spec: Arc<RunSpec>,
     tools: ToolSet,
     submissions: ToolSet,
-    /// By agent.
+    /// The tools offered to each agent.
     offers: BTreeMap<AgentRole, OfferedTools>,
     /// The same for agents that are too deep to delegate.
     offers_at_max_depth: BTreeMap<AgentRole, OfferedTools>,
 }
 
 impl RunContext {
-    /// The context of a run with that spec.
+    /// Builds the context of a run with this spec.
     pub fn new(spec: Arc<RunSpec>) -> Self {
         let submissions = [AnswerForm::Plan, AnswerForm::Reflection]
             .into_iter()
@@ -57,12 +58,12 @@ impl RunContext {
         }
     }
 
-    /// The spec.
+    /// The run's spec.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
     }
 
-    /// The run's tools.
+    /// All tools of the run.
     pub fn tools(&self) -> &ToolSet {
         &self.tools
     }
@@ -72,7 +73,7 @@ impl RunContext {
         &self.submissions
     }
 
-    /// The system prompt of an agent; `None` where the run has no agent with its role.
+    /// The agent's system prompt at its depth; `None` if the run has no agent with its role.
     pub fn system_prompt(&self, brief: &AgentBrief) -> Option<&str> {
         let spec = self.agent(&brief.role)?;
         let deepest = match DelegationDepth::new(brief, &self.spec.limits) {
@@ -82,32 +83,32 @@ impl RunContext {
         Some(deepest.unwrap_or(&spec.system_prompt))
     }
 
-    /// The tools of an agent, its terminating one included, in the order of its spec.
+    /// The tools offered to an agent, in the order of its spec, followed by its terminating tool.
     pub fn offered(&self, brief: &AgentBrief) -> Arc<Vec<ToolSpec>> {
         self.offer(brief)
             .map(|offer| offer.tools.clone())
             .unwrap_or_default()
     }
 
-    /// The names of an agent's own tools.
+    /// The names of the tools offered to an agent, without its terminating tool.
     pub fn own_tools(&self, brief: &AgentBrief) -> &[String] {
         self.offer(brief).map_or(&[], |offer| &offer.names)
     }
 
-    /// The tool by which an agent delegates ([`crate::delegation`]); `None` for one that may not, or is too deep to (PAOR-5).
+    /// The agent's own `delegate` tool ([`crate::delegation`]); `None` if it may not delegate, or is too deep to (PAOR-5).
     pub fn delegation(&self, brief: &AgentBrief) -> Option<&ToolSet> {
         self.offer(brief)?.delegation.as_ref()
     }
 
-    /// The JSON Schema of an agent's replies ([`CallForm::JsonSchema`]); `null` for one in another form.
+    /// The JSON Schema of an agent's replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
     pub fn reply_schema(&self, brief: &AgentBrief) -> Arc<Value> {
         self.offer(brief)
             .map(|offer| offer.reply.clone())
             .unwrap_or_default()
     }
 
-    /// About how many tokens each request of the agent has beside its messages: the definitions of tools that are offered natively, or the schema
-    /// of its replies. Counted once for the run.
+    /// The estimated tokens that each request of the agent has beside its messages: the definitions of natively offered tools, or the
+    /// schema of its replies.
     pub fn request_overhead(&self, brief: &AgentBrief) -> u64 {
         self.offer(brief).map_or(0, |offer| offer.overhead)
     }
@@ -119,7 +120,7 @@ impl RunContext {
         }
     }
 
-    /// The spec of the agent with that role; none where the run has no agent of that name.
+    /// The spec of the agent with this role; `None` if the run has no such agent.
     pub fn agent(&self, role: &AgentRole) -> Option<&AgentSpec> {
         match role {
             AgentRole::Planner => Some(&self.spec.planner),
@@ -129,16 +130,16 @@ impl RunContext {
     }
 }
 
-/// What an agent's model is offered.
+/// The tools offered to an agent's model.
 #[derive(Debug, Default, PartialEq)]
 struct OfferedTools {
-    /// The agent's tools and its terminating one.
+    /// The agent's tools, followed by its terminating tool.
     tools: Arc<Vec<ToolSpec>>,
-    /// The names of its own tools.
+    /// The names of the agent's own tools.
     names: Vec<String>,
-    /// The tool by which it delegates, if it may.
+    /// The agent's own `delegate` tool, if it may delegate.
     delegation: Option<ToolSet>,
-    /// What a reply must look like where the server holds the model to it.
+    /// The JSON Schema of replies, if the server enforces one.
     reply: Arc<Value>,
     /// See [`RunContext::request_overhead`].
     overhead: u64,
@@ -168,7 +169,7 @@ impl OfferedTools {
         let overhead = match agent.profile.calls {
             CallForm::Native => tools.iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::JsonSchema => {
-                // With what stands around it, and its name.
+                // 18 tokens for the schema's name and the JSON around it.
                 estimated_tokens(&reply.to_string()).saturating_add(18)
             }
             CallForm::Json | CallForm::ToolCall | CallForm::Auto => 0,
@@ -183,12 +184,12 @@ impl OfferedTools {
     }
 }
 
-/// Whether an agent could have others work for it.
+/// Whether an agent is too deep to delegate.
 #[derive(Clone, Copy)]
 enum DelegationDepth {
-    /// Those that it started would not be too deep.
+    /// The agent's delegates would not be too deep.
     BelowMax,
-    /// It is as deep as agents may be.
+    /// The agent is at the maximum depth.
     Max,
 }
 

@@ -1,8 +1,8 @@
-//! The tags of the sections in prompts, which no text from elsewhere may open or close.
+//! The tags of sections in prompts. No text from users, tools, models or files may open or close a section.
 
 use std::borrow::Cow;
 
-/// The tags of the templates' sections: `<GOAL>`.
+/// The tags of the templates' sections, such as `<GOAL>`.
 const TAGS: [&str; 14] = [
     "AGENTS",
     "AGENT_FLOW",
@@ -20,10 +20,9 @@ const TAGS: [&str; 14] = [
     "TOOLS_FOR_CALLS",
 ];
 
-/// The text with none of the [`TAGS`] in it: their `<` is written `\u003c`, as in JSON, where it means the
-/// same in a string and stands nowhere else; a model reads it well elsewhere too. A closing tag counts in
-/// whatever case and with whatever white space around its slash, as it would end a section; an opening one as
-/// the templates write it. Every other `<` stays, so that code and markup (`Vec<Task>`) are as they were.
+/// Escapes every one of the [`TAGS`] in the text: `<` becomes `\u003c`, which is the same inside a JSON string and which models read well
+/// elsewhere. Closing tags are matched in any case and with white space around the slash, as a model would read them; opening tags exactly
+/// as templates write them. Any other `<` stays, so code and markup (`Vec<Task>`) are unchanged.
 pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split('<');
     let before = pieces.next().unwrap_or_default();
@@ -48,7 +47,7 @@ fn starts_tag(text: &str) -> bool {
     })
 }
 
-/// Whether a tag's name is whole where this follows it.
+/// Returns true if a tag's name ends before `rest`.
 fn is_name_boundary(rest: &str) -> bool {
     !rest.starts_with(|character: char| character.is_ascii_alphanumeric() || character == '_')
 }

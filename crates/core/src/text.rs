@@ -1,12 +1,13 @@
-//! Text for people and models, kept to a line or to a length.
+//! Shortening and cleaning of text for people and models.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// At most about `max` characters: the beginning and the end, and between them how many were left out.
+/// Shortens the text to about `max` characters: its beginning and end, with a note of how many characters were left out between them. With
+/// a `handle`, the note says how to read them.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
-    // A byte is at most one character, so that most texts need no counting.
+    // A character has at least one byte, so most texts need no counting.
     if text.len() <= max {
         return Cow::Borrowed(text);
     }
@@ -32,7 +33,7 @@ pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, s
     ))
 }
 
-/// The same for every string in a JSON value.
+/// Applies [`shorten`] to every string in a JSON value.
 pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
     match value {
         Value::String(text) => Value::String(shorten(text, max, handle).into_owned()),
@@ -48,12 +49,12 @@ pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
-/// The text on one line, for lists with one entry a line.
+/// Replaces control characters with spaces, for lists with one entry per line.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// Whether a character reorders or hides text without being seen itself.
+/// Returns true for characters that reorder or hide text and are not visible themselves.
 pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

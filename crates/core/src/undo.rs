@@ -1,10 +1,10 @@
-//! What undoing a run comes to: the changes of its finished calls from some entry on, turned round.
+//! Computes how to undo a run: the changes of its finished calls after some entry, inverted.
 //!
-//! Pure: computed from the journal's entries alone. Whether the workspace still is what the run left is for whoever carries it out to see,
-//! with [`UndoPlan::without`] for what is not.
+//! Pure: computed from journal entries alone. The caller compares the plan with the workspace and removes what no longer matches with
+//! [`UndoPlan::without`].
 //!
-//! A path that changed several times is put back once. A folder that was moved, and a file that was moved unread, is moved back in its
-//! place between the others, as what is below it goes with it; a file that was moved and is known is one path that is put back and one that is removed.
+//! A path that changed several times is restored once. A moved folder, and a moved file of unknown content, is moved back in order, with
+//! everything below it. A moved file of known content becomes two steps: one path is restored and one is removed.
 
 mod merge;
 
@@ -18,81 +18,81 @@ use crate::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, code};
 
 use merge::ChangeMerger;
 
-/// What there is at a path.
+/// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum PathState {
-    /// Nothing.
+    /// Nothing exists at the path.
     Nothing,
-    /// A file or a link.
+    /// A file or a symbolic link.
     File(FileVersion),
     /// A folder.
     Folder,
-    /// Something of which no version was journaled: it was too big or no regular file, or the journal is older than versions.
+    /// No version was journaled: the file was too large or not a regular file.
     Unknown,
 }
 
-/// A path that is to be what it was.
+/// A path to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestorePath {
-    /// Relative to the workspace, with `/`, when its turn comes.
+    /// The path when its step comes, relative to the workspace, with `/`.
     pub path: String,
-    /// What the run left: what must be there.
+    /// The state that the run left, which must still hold.
     pub expected: PathState,
-    /// What there was before: what is put back.
+    /// The state before the run, which is restored.
     pub original: PathState,
-    /// Whether it was not only changed by what is undone: between two changes somebody else changed it, such as a command of the run or a
-    /// person, and that goes, too.
+    /// True if somebody else (a command of the run, or a person) changed the path between two of the undone changes; that change is undone,
+    /// too.
     pub changed_by_others: bool,
-    /// The diff of each change as its tool told it, in the journal's order.
+    /// The diff of each undone change as its tool reported it, in journal order.
     pub diffs: Vec<Option<String>>,
 }
 
-/// Something that is to be moved back.
+/// A file or folder to move back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveBack {
-    /// Where it is when its turn comes.
+    /// The path when its step comes.
     pub from: String,
-    /// Where it was.
+    /// The path before the run moved it.
     pub to: String,
-    /// Where it is before anything is undone; none where a path that another step gives stands for it.
+    /// The path before any step is executed; `None` if an earlier step creates it.
     pub source: Option<String>,
-    /// What must be free before anything is undone, or be freed by an earlier step; none as above.
+    /// The path that must be free before any step is executed; `None` if an earlier step frees it.
     pub target: Option<String>,
 }
 
-/// One thing to do, once those before it are done.
+/// One step of an [`UndoPlan`]; the steps before it must be done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreStep {
-    /// Put a path back.
+    /// Restore a path.
     Restore(RestorePath),
-    /// Move something back.
+    /// Move a file or folder back.
     Move(MoveBack),
 }
 
-/// What is to be done to undo a run, and what cannot be undone by it.
+/// How to undo a run, and what cannot be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UndoPlan {
-    /// In the order in which it is to be done.
+    /// The steps, in order.
     pub steps: Vec<RestoreStep>,
-    /// What was changed elsewhere than in files, in the journal's order: by commands, in databases, by requests.
+    /// Changes outside of files, in journal order: by commands, in databases, by requests.
     pub other_changes: Vec<StateChange>,
-    /// Calls that were begun since then and could not say what they changed: their end is not journaled, or they broke down or were given
-    /// up, and told of no change.
+    /// Calls that may have changed something without reporting it: their end is not journaled, or they panicked, were cancelled or timed
+    /// out without reporting a change.
     pub unfinished: BTreeSet<EffectId>,
-    /// All calls that were begun or ended since then.
+    /// All calls that started or ended in the undone part.
     calls: BTreeSet<EffectId>,
-    /// What calls said that they found or left, by paths.
+    /// The file versions that these calls reported as found or left, by path.
     reported: BTreeSet<(String, FileVersion)>,
-    /// Paths that are put back together or not at all: a file's old name and its new one.
+    /// Old and new names of moved files, which are restored together or not at all.
     pairs: Vec<(String, String)>,
 }
 
 impl UndoPlan {
-    /// What undoes all that the run's entries after place `after` changed; 0 for all of the run. The entries are those of the whole run.
+    /// Computes how to undo all changes of entries after number `after`; 0 undoes the whole run. `entries` are all entries of the run.
     ///
-    /// Only calls count that were begun: what an agent returns to the one that called it tells the same changes again.
+    /// Only calls that started count: an agent returns the changes of the agents it delegated to a second time.
     pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
-        let mut begun = BTreeSet::new();
+        let mut started = BTreeSet::new();
         let mut unfinished = BTreeSet::new();
         let mut calls = BTreeSet::new();
         let mut changes: Vec<&StateChange> = Vec::new();
@@ -100,7 +100,7 @@ impl UndoPlan {
             match &entry.input {
                 Input::Run(RunInput::ToolStarted { effect })
                 | Input::Agent(AgentInput::ToolStarted { effect }) => {
-                    begun.insert(*effect);
+                    started.insert(*effect);
                     if entry.seq > after {
                         unfinished.insert(*effect);
                         calls.insert(*effect);
@@ -108,7 +108,7 @@ impl UndoPlan {
                 }
                 Input::Run(RunInput::ToolFinished { effect, result })
                 | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
-                    if begun.remove(effect) && entry.seq > after {
+                    if started.remove(effect) && entry.seq > after {
                         calls.insert(*effect);
                         changes.extend(&result.changes);
                         if was_cut_off(result) {
@@ -141,19 +141,19 @@ impl UndoPlan {
         }
     }
 
-    /// Whether what a call kept of a file says that the call may have changed it and did not report it: none of the calls that are undone found
-    /// the file so, or left it so.
+    /// Returns true if a snapshot of a file before a call hints at an unreported change: the call is undone, and no undone call reported
+    /// this version of the file.
     pub fn is_unreported(&self, effect: EffectId, path: &str, version: &FileVersion) -> bool {
         self.calls.contains(&effect) && !self.reported.contains(&(path.to_owned(), version.clone()))
     }
 
-    /// Whether nothing is to be done.
+    /// Returns true if there is nothing to do.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The same without what overlaps these paths, and without what cannot be done then: a move of a folder around them, and the other name
-    /// of a file that was moved.
+    /// The plan without the steps that overlap `refused` paths, and without the steps that then cannot be done: moves of folders around
+    /// them, and the other names of moved files.
     pub fn without(mut self, refused: &BTreeSet<String>) -> UndoPlan {
         let mut excluded = refused.clone();
         loop {
@@ -189,13 +189,13 @@ impl UndoPlan {
     }
 }
 
-/// Whether a path is at a place, or below it.
+/// Returns true if the path is `ancestor` or below it.
 pub fn is_within(path: &str, ancestor: &str) -> bool {
     path.strip_prefix(ancestor)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether a call ended without a chance to say what it changed.
+/// Returns true if a call ended without a chance to report its changes.
 fn was_cut_off(result: &ToolResult) -> bool {
     let gave_up = |code: &str| [code::BROKE_DOWN, code::CANCELLED, code::TIMED_OUT].contains(&code);
     match &result.outcome {
@@ -204,7 +204,7 @@ fn was_cut_off(result: &ToolResult) -> bool {
     }
 }
 
-/// The versions of files that a change tells of.
+/// The file versions that a change names, with their paths.
 fn versions(change: &StateChange) -> Vec<(String, FileVersion)> {
     let (path, versions) = match change {
         StateChange::FileCreated { path, after, .. } => (path, [after, &None]),

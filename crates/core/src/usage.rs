@@ -1,7 +1,7 @@
-//! What a run has cost: tokens, money, calls and time, for the run, each agent and each model (HOST-10).
+//! What a run has used: tokens, cost, calls and time, for the run, each agent and each model (HOST-10).
 //!
-//! It is counted from the journal's entries as a [`RunView`](crate::view::RunView) takes them, so it is the same live and
-//! years later, and holds for runs that were cut off. It never decides anything: limits are for [`crate::budget`].
+//! Computed from journal entries by a [`RunView`](crate::view::RunView), so it is the same live and later, also for runs that were cut off.
+//! It decides nothing: limits are in [`crate::budget`].
 
 use serde::Serialize;
 
@@ -9,61 +9,61 @@ use crate::id::AgentId;
 use crate::message::Usage;
 use crate::time::Millis;
 
-/// The name under which models stand whose replies do not say which one gave them.
+/// The model name for replies that do not name their model.
 pub const UNKNOWN_MODEL: &str = "unknown";
 
-/// What a run has cost so far. JSON: a [`UsageTotals`]'s fields, and
+/// What a run has used so far. JSON: the fields of [`UsageTotals`], and
 /// `"active_time": …, "models": [{"model": "…", …}], "agents": [{"agent": 1, "name": "planner", …, "models": […]}]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageReport {
-    /// All of it, the tool calls that its plans spelled out included.
+    /// The run's totals, including tool calls that plans spell out.
     #[serde(flatten)]
     pub total: UsageTotals,
-    /// From its start to its last journal entry, without the time in which no process carried it out, or in which it
-    /// waited for nothing but people.
+    /// Time from the start to the last journal entry, without the times in which no process owned the run or all outstanding work waited
+    /// for people.
     pub active_time: Millis,
-    /// Each model that replied, in the order of their agents and of their first replies to them.
+    /// Each model that replied, in the order of the agents and of their first replies.
     pub models: Vec<ModelUsage>,
-    /// Each agent that started, planners and reflectors too, in the order of their start.
+    /// Each agent that started, planners and reflectors included, in order.
     pub agents: Vec<AgentUsage>,
 }
 
-/// What one agent has cost. JSON: `{"agent": 3, "name": "explore", …}` with a [`UsageTotals`]'s fields.
+/// What an agent has used. JSON: `{"agent": 3, "name": "explore", …}` with the fields of [`UsageTotals`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentUsage {
-    /// Which.
+    /// The agent's id.
     pub agent: AgentId,
-    /// The name of what it is: `planner`, or that of a sub-agent.
+    /// `planner`, `reflector`, or the name of a sub-agent.
     pub name: String,
-    /// All of it. It has waited for its models and its tools all the time, so both times together are its whole time.
+    /// The agent's totals. Model time and tool time together are its whole time.
     #[serde(flatten)]
     pub totals: UsageTotals,
-    /// What each of its models has had of it. The time of requests that failed or were cut off is no model's.
+    /// What each of its models has used. Requests that failed or were cut off count for no model.
     pub models: Vec<ModelUsage>,
 }
 
-/// What one model has cost. JSON: `{"model": "…", …}` with a [`UsageTotals`]'s fields.
+/// What a model has used. JSON: `{"model": "…", …}` with the fields of [`UsageTotals`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelUsage {
-    /// Its provider's name for it, as it stood in its replies; [`UNKNOWN_MODEL`] where it did not.
+    /// The provider's name for the model, from its replies; [`UNKNOWN_MODEL`] if they do not name it.
     pub model: String,
-    /// Its replies, the tool calls that it asked for, and how long both were waited for.
+    /// Its replies and the tool calls they asked for, with the time of both.
     #[serde(flatten)]
     pub totals: UsageTotals,
 }
 
-/// What was used and how long it took. JSON: a [`Usage`]'s fields, `"malformed"`, and both times in milliseconds. Agents at
-/// work in parallel wait in parallel: their times together may be longer than the run took.
+/// Amounts and times. JSON: the fields of [`Usage`], `"malformed"`, and both times in milliseconds. Agents work in parallel, so their times
+/// together may exceed the time of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageTotals {
-    /// Calls, tokens and money. The cost is left out of the JSON where no price is known.
+    /// Calls, tokens and cost. The JSON has no cost if no price is known.
     #[serde(flatten)]
     pub usage: Usage,
-    /// Replies that could not be understood (LOOP-3). They are among the model calls, as they were paid for.
+    /// Malformed replies (LOOP-3), which are paid for and count as model calls.
     pub malformed: u32,
-    /// Waiting for models: from each request to its reply or its failure, with its retries and its wait for room in a limit.
+    /// Time from each model request to its reply or failure, including retries and waiting for rate limits.
     pub model_time: Millis,
-    /// Running tools.
+    /// Time spent running tools.
     pub tool_time: Millis,
 }
 

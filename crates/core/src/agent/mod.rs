@@ -1,4 +1,4 @@
-//! The loop of one agent: model ⇄ tools, as a pure machine.
+//! The model ⇄ tools loop of one agent, as a pure state machine.
 //!
 //! ```text
 //!              ModelReplied: calls                     ToolFinished: more calls
@@ -9,8 +9,8 @@
 //!             └──▶ Done (text, terminating call, a limit, no budget, stuck, a failure, cancelled)
 //! ```
 //!
-//! The model decides (LOOP-6): the machine runs what was asked, returns every result, and ends the loop only when the
-//! model says so or a limit is reached.
+//! The model decides (LOOP-6): the machine runs the requested calls, returns every result, and ends the loop only when the model says so or
+//! a limit is reached.
 
 mod machine;
 
@@ -28,76 +28,75 @@ use crate::time::Timestamp;
 use crate::tool::ToolResult;
 pub use machine::Agent;
 
-/// What can come in. Journaled: variants are added, never changed.
+/// An input of [`Agent`]. Journaled, so variants are added, never changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentInput {
-    /// The first input.
+    /// The first input of every agent.
     Started {
-        /// What it is to do.
+        /// The agent's role and task.
         brief: AgentBrief,
     },
     /// The model answered.
     ModelReplied {
-        /// Which request.
+        /// The request's id.
         effect: EffectId,
-        /// Its reply.
+        /// The model's reply.
         reply: ModelReply,
     },
-    /// The model did not answer, retries included.
+    /// The model did not answer, after all retries.
     ModelFailed {
-        /// Which request.
+        /// The request's id.
         effect: EffectId,
-        /// Why.
+        /// Why the model did not answer.
         failure: ModelFailure,
     },
-    /// The run's budget has no room for the request: it was not sent (HOST-6).
+    /// The run's budget has no room for the request, which was not sent (HOST-6).
     OverBudget {
-        /// Which request.
+        /// The request's id.
         effect: EffectId,
-        /// What there is no room in.
+        /// The budget that is used up.
         budget_exceeded: BudgetExceeded,
     },
-    /// A tool is about to run. Journaled before it does (HOST-2).
+    /// A tool call is about to run; journaled before it runs (HOST-2).
     ToolStarted {
-        /// Which call.
+        /// The call's id.
         effect: EffectId,
     },
-    /// A tool ended.
+    /// A tool call ended.
     ToolFinished {
-        /// Which call.
+        /// The call's id.
         effect: EffectId,
-        /// How.
+        /// The call's result.
         result: ToolResult,
     },
-    /// A person decided about the call that waits for an approval.
+    /// A person decided about the call that waits for approval.
     Decided {
-        /// Which call.
+        /// The call's id.
         effect: EffectId,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
     },
-    /// The user has something to say: it joins the conversation before the next model request.
+    /// The user gave guidance; it joins the conversation before the next model request.
     Guided {
-        /// The user's words.
+        /// The guidance, in the user's words.
         guidance: String,
     },
-    /// A timer ran out.
+    /// A timer expired.
     TimerFired {
-        /// Which.
+        /// The timer.
         timer: AgentTimer,
     },
-    /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, reported
-    /// as interrupted.
+    /// A new process resumes the run: the outstanding effect is commanded again, or reported as interrupted if repeating it is not safe.
     Resumed {
-        /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
+        /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// Whether its run was forked off another, and this is its first input of its own (APPROVE-3): what a person decided, or decides, about
-        /// the other one's calls does not count here, so that each of them is asked about anew.
+        /// True in the first own input of a fork (APPROVE-3). Decisions about the calls of the original run do not count here: each call
+        /// asks for approval again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
     },
-    /// Nobody wants the answer any more.
+    /// The run no longer needs the agent's answer.
     Cancelled,
 }
 
@@ -105,57 +104,57 @@ pub enum AgentInput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentTimer {
-    /// The end of its execution time (LOOP-5).
+    /// The agent's time limit (LOOP-5).
     Deadline,
-    /// The end of the wait for an approval.
+    /// The expiry of an approval.
     Approval,
 }
 
-/// What an agent asks its driver for.
+/// A command of [`Agent`] to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentCommand {
     /// Send the conversation ([`Agent::conversation`]) to the model.
     AskModel {
-        /// What the answer must carry.
+        /// The id that the reply must carry.
         effect: EffectId,
     },
-    /// Journal the start of the call and run it.
+    /// Journal the start of a call, then run it.
     RunTool {
-        /// What the result must carry.
+        /// The id that the result must carry.
         effect: EffectId,
-        /// The call, validated.
+        /// The call, already validated.
         call: ToolCall,
     },
-    /// Let a person decide about the call.
+    /// Ask a person to approve a call.
     AskApproval {
-        /// What the person decides about.
+        /// The approval to ask for.
         approval: Arc<Approval>,
     },
-    /// Nobody need decide about that call any more: it was decided, expired, or its loop has ended.
+    /// Withdraw an approval request: the call was decided, its approval expired, or the loop ended.
     ApprovalSettled {
-        /// Which call.
+        /// The call's id.
         effect: EffectId,
     },
-    /// Have another agent do something; its findings are the call's result. This agent's clock stands still meanwhile (LOOP-5): the other
-    /// one has a time of its own.
+    /// Have another agent do a task; its findings are the call's result. The clock of this agent is paused meanwhile (LOOP-5), as the other
+    /// agent has its own.
     Delegate {
-        /// What the result must carry.
+        /// The id that the result must carry.
         effect: EffectId,
-        /// The other agent's name.
+        /// The name of the other agent.
         agent: String,
-        /// What it is to do.
+        /// The other agent's task.
         task: String,
     },
-    /// Wake the machine at a time; an earlier setting of the same timer is void.
+    /// Set a timer; it replaces an earlier setting of the same timer.
     SetTimer {
-        /// Which.
+        /// The timer.
         timer: AgentTimer,
-        /// When.
+        /// When the timer expires.
         at: Timestamp,
     },
-    /// Tell the run that the loop has ended, and stop whatever is under way.
+    /// Report the end of the loop to the run, and stop all running work.
     Finish {
-        /// How it ended.
+        /// The agent's result and work.
         report: AgentReport,
     },
 }

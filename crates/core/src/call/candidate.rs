@@ -5,30 +5,30 @@ use std::ops::Range;
 use super::json_scanner::{JsonEnd, ScannedJson};
 use super::keys::CallKeys;
 
-/// JSON that is meant as one call or several.
+/// JSON that is meant as one or several calls.
 pub(super) struct CallCandidate<'t> {
-    /// Where it stands, with the markup that belongs to it.
+    /// Its range in the reply, including the markup that belongs to it.
     pub(super) span: Range<usize>,
     /// Its text, as far as it is JSON.
     pub(super) text: &'t str,
-    /// That text as JSON, where it had to be repaired.
+    /// The repaired text, if it had to be repaired.
     pub(super) repaired: Option<String>,
-    /// How it ends.
+    /// How the JSON ends.
     pub(super) end: JsonEnd<'t>,
-    /// How deep its arrays and objects are nested, itself included.
+    /// The depth of nested arrays and objects, including itself.
     pub(super) depth: usize,
-    /// An integer in it that 64 bits cannot hold.
+    /// An integer that 64 bits cannot hold.
     pub(super) huge_integer: Option<&'t str>,
-    /// What shows that it is meant as a call.
+    /// Why it counts as a call.
     pub(super) announced: Announced<'t>,
-    /// Whether it has the form that was agreed on.
+    /// True if it has the agreed form of calls.
     pub(super) is_own: bool,
     /// Its keys, or those of the first item of an array.
     pub(super) keys: CallKeys,
 }
 
 impl<'t> CallCandidate<'t> {
-    /// What was read from there.
+    /// The JSON that the scanner read at `start`.
     pub(super) fn new(text: &'t str, start: usize, candidate: &ScannedJson<'t>) -> Self {
         CallCandidate {
             span: start..candidate.end_offset,
@@ -44,14 +44,14 @@ impl<'t> CallCandidate<'t> {
     }
 }
 
-/// What shows that JSON is meant as a call.
+/// Why JSON counts as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced<'t> {
-    /// Its keys alone.
+    /// By its keys alone.
     Bare,
-    /// The markup before it.
+    /// By the markup before it.
     Tagged,
-    /// The markup and the tool's name before it: the JSON is the arguments.
+    /// By the markup and the tool's name before it; the JSON is the arguments.
     Named(&'t str),
 }
 

@@ -1,6 +1,6 @@
 //! The keys of JSON objects that tell the forms of calls apart.
 
-/// The keys of an object, as far as they tell the forms apart.
+/// The set of an object's keys that matter for the form of calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallKeys(u16);
 
@@ -15,7 +15,7 @@ impl CallKeys {
     pub(super) const PARAMETERS: u16 = 1 << 7;
     pub(super) const ARGUMENTS: u16 = 1 << 8;
     pub(super) const TERMINATE: u16 = 1 << 9;
-    /// A key that no call by name has.
+    /// Any key that a call by name does not have.
     pub(super) const FOREIGN: u16 = 1 << 10;
 
     pub(super) const ONLY_TERMINATE: CallKeys = CallKeys(CallKeys::TERMINATE);
@@ -24,7 +24,7 @@ impl CallKeys {
         self.0 |= CallKeys::flag(key);
     }
 
-    /// Notes that the value of a key is no string: `first` is its first byte.
+    /// Records that the value of a key is not a string; `first` is its first byte.
     pub(super) fn has_no_string(&mut self, key: &str, first: u8) {
         let is_call = match CallKeys::flag(key) {
             CallKeys::TOOL | CallKeys::TOOL_NAME => false,
@@ -62,7 +62,7 @@ impl CallKeys {
         self.0 & keys != 0
     }
 
-    /// Whether these are the keys of CALL-1 without the tool's name.
+    /// Returns true for the keys of CALL-1 without the tool's name.
     pub(super) fn lack_tool(self) -> bool {
         let others = CallKeys::NAME
             | CallKeys::FUNCTION
@@ -72,7 +72,7 @@ impl CallKeys {
         self.has(CallKeys::PARAMETERS | CallKeys::TERMINATE) && !self.has_any(others)
     }
 
-    /// Whether they belong to calls alone, so that their object is one whatever tool it names.
+    /// Returns true if the keys belong to calls alone, so any object with them is a call.
     pub(super) fn are_distinctive(self) -> bool {
         self.has_any(
             CallKeys::TOOL
@@ -83,7 +83,7 @@ impl CallKeys {
         ) || self.lack_tool()
     }
 
-    /// Whether the object says nothing but what a call says.
+    /// Returns true if the object has nothing but the keys of a call.
     pub(super) fn are_of_call_alone(self) -> bool {
         self.has_any(CallKeys::PARAMETERS | CallKeys::ARGUMENTS | CallKeys::TERMINATE)
             && !self.has(CallKeys::FOREIGN)

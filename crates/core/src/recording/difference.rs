@@ -1,4 +1,4 @@
-//! Where a replay first differs from its recording, and how, for people.
+//! The first difference of a replay from its recording, for people.
 
 use std::fmt;
 
@@ -9,40 +9,39 @@ use crate::call::CallForm;
 use crate::id::Scope;
 use crate::message::Message;
 
-/// Lines around a change.
+/// Context lines around a change.
 const CONTEXT: usize = 3;
-/// Lines from the first different one on that are compared on either side.
+/// The most lines compared on each side, from the first different line on.
 const COMPARED: usize = 400;
-/// Characters from which on a line is folded.
+/// Longer lines are folded, in characters.
 const LONG_LINE: usize = 200;
 
-/// The first thing in which a replay differs from its recording.
+/// The first difference of a replay from its recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the replay differs from the recording in {part} ({location})\n{diff}")]
 pub struct Difference {
-    /// Where.
+    /// The entry at which they differ.
     pub location: EntryLocation,
-    /// What.
+    /// The part that differs.
     pub part: Part,
-    /// A unified diff of the recorded against the present; long lines are folded, and what comes long after the first
-    /// change is left out.
+    /// A unified diff from the recorded to the present part. Long lines are folded, and lines far after the first change are left out.
     pub diff: String,
 }
 
-/// Where in a recording.
+/// An entry of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryLocation {
-    /// The number of the recorded entry, from 1; its line is the next one, as the file has a line before it.
+    /// The number of the recorded entry, from 1. The entry is on the next line of the file, after the header.
     pub seq: u64,
     /// The run or one of its agents.
     pub scope: Scope,
-    /// The agent's name, where it has started.
+    /// The agent's name; `None` for the run, and before the agent has started.
     pub agent: Option<String>,
-    /// The number of the agent's last model request, from 1; 0 for the run and before the first.
+    /// The number of the agent's last model request, from 1; 0 for the run, and before the first request.
     pub turn: u32,
 }
 
-/// For people: ``entry 14, agent a3 `explore`, turn 2``.
+/// Formats the location as ``entry 14, agent a3 `explore`, turn 2``.
 impl fmt::Display for EntryLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "entry {}, ", self.seq)?;
@@ -60,60 +59,60 @@ impl fmt::Display for EntryLocation {
     }
 }
 
-/// What can differ.
+/// A part of a replay that can differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Part {
     /// The goal.
     Goal,
-    /// The folder that tools would work in.
+    /// The workspace folder.
     Workspace,
     /// The run's limits.
     Limits,
-    /// Which calls must be approved, and which are never made.
+    /// The policy of approvals and denials.
     Policy,
-    /// The tools that there are.
+    /// The set of tools.
     Tools,
-    /// What is known of a tool: its description, its parameters.
+    /// A tool's definition, such as its description or its parameters.
     Tool {
-        /// Its name.
+        /// The name of the tool.
         name: String,
     },
-    /// The agents that there are.
+    /// The set of agents.
     Agents,
-    /// The tools that an agent may call.
+    /// The tools of an agent.
     AgentTools {
-        /// Its name.
+        /// The agent's name.
         agent: String,
     },
     /// An agent's system prompt.
     SystemPrompt {
-        /// Its name.
+        /// The agent's name.
         agent: String,
     },
-    /// Another thing that an agent is defined by, such as its access.
+    /// Another part of an agent's definition, such as its access.
     AgentDefinition {
-        /// Its name.
+        /// The agent's name.
         agent: String,
     },
-    /// What an agent is started with.
+    /// An agent's brief.
     Brief,
-    /// What the model is asked.
+    /// A model request.
     Request,
     /// A tool call.
     Call,
     /// The question to the user.
     Question,
-    /// What a person decides about.
+    /// An approval.
     Approval,
-    /// What an agent ended with.
+    /// An agent's report.
     Report,
-    /// What came in does not answer anything that was asked.
+    /// An input that answers no request.
     Input,
-    /// How the run ended.
+    /// The end of the run.
     End,
 }
 
-/// For people: ``the system prompt of `planner` ``.
+/// Formats the part as ``the system prompt of `planner` ``.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -139,7 +138,7 @@ impl fmt::Display for Part {
     }
 }
 
-/// What was asked, as text to compare.
+/// The request as text to compare.
 pub(super) fn request_text(asked: Option<&RecordedRequest>) -> String {
     match asked {
         None => "nothing was asked".to_owned(),
@@ -183,12 +182,12 @@ fn request(request: &Request) -> String {
     text
 }
 
-/// Any plain value as text to compare.
+/// A JSON value as text to compare.
 pub(super) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A unified diff, in time and size bounded whatever the texts are.
+/// A unified diff, limited in time and size for any texts.
 pub(super) fn diff(recorded: &str, present: &str) -> String {
     let (recorded, present) = (folded(recorded), folded(present));
     let same = recorded.iter().zip(&present).take_while(|(a, b)| a == b).count();
@@ -212,8 +211,8 @@ pub(super) fn diff(recorded: &str, present: &str) -> String {
         .to_string()
 }
 
-/// The text's lines. Long ones, such as results in JSON, are folded where the text in them has its own line breaks and
-/// elements, so that a change in one shows as a change of few lines.
+/// The text's lines. Long lines, such as results in JSON, are folded at their inner line breaks and elements, so that a small change
+/// differs in few lines.
 fn folded(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {

@@ -1,4 +1,4 @@
-//! Recordings as text: JSON Lines, so that they can be read, compared and kept beside a project's tests.
+//! Recordings as JSON Lines, to read, to compare, and to keep beside a project's tests.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::{RecordedEntry, Recording, start_spec};
 use crate::end_reason::EndReason;
 use crate::time::Timestamp;
 
-/// The version that is written, and the only one that is read.
+/// The format version that is written and read.
 const VERSION: u64 = 1;
 
-/// The first line. The goal is there for people; what counts is in the first entry.
+/// The first line. The goal is only for readers; the first entry decides.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -20,13 +20,13 @@ struct Header {
     started_at: Timestamp,
 }
 
-/// The first line of any version.
+/// The first line, of any version.
 #[derive(Deserialize)]
 struct AnyHeader {
     dirigent_recording: u64,
 }
 
-/// The last line. Without it the file was cut.
+/// The last line. A file without it is truncated.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct End {
@@ -35,10 +35,10 @@ struct End {
     entries: usize,
 }
 
-/// Why a text is no recording that can be replayed.
+/// Why a text is not a recording that can be replayed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// Something else altogether.
+    /// The text is something else.
     #[error("it is no recording: its first line does not begin with {{\"dirigent_recording\": …")]
     NotARecording,
     /// Of a version that is not known here.
@@ -47,33 +47,32 @@ pub enum FormatError {
          version that made it, or record the run anew"
     )]
     Version {
-        /// Which.
+        /// The version of the recording.
         version: u64,
     },
-    /// A line that is not what it should be.
+    /// A line is invalid.
     #[error("line {line}: {problem}")]
     Line {
-        /// Which, from 1.
+        /// The line's number, from 1.
         line: usize,
-        /// What is wrong with it.
+        /// What is wrong with the line.
         problem: String,
     },
-    /// It has a beginning and no end.
+    /// The end of the recording is missing.
     #[error(
         "line {line}: the recording was cut here: its last line, which says how the run ended, is missing"
     )]
     Truncated {
-        /// The last line, from 1.
+        /// The number of the last line, from 1.
         line: usize,
     },
 }
 
 impl Recording {
-    /// Reads a recording's text. Nothing that it says is trusted: what does not fit the machines is found by
-    /// [`replay`](super::replay).
+    /// Reads a recording. The content is not trusted: [`replay`](super::replay) finds what the machines would refuse.
     ///
     /// # Errors
-    /// [`FormatError`], with the line where there is one.
+    /// [`FormatError`], with the number of the line if there is one.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Recording, FormatError> {
         let lines: Vec<&[u8]> = text
             .as_ref()
@@ -122,7 +121,7 @@ impl Recording {
         })
     }
 
-    /// Whether a text begins as a recording of any version does.
+    /// Returns true if a text begins like a recording of any version.
     pub fn is_recording(text: impl AsRef<[u8]>) -> bool {
         let first = text
             .as_ref()
@@ -158,7 +157,7 @@ fn end(line: usize, bytes: &[u8]) -> Result<End, FormatError> {
 
 fn read<'a, T: Deserialize<'a>>(line: usize, bytes: &'a [u8]) -> Result<T, FormatError> {
     serde_json::from_slice(bytes).map_err(|error| {
-        // It counts lines from where it began, which is here.
+        // serde_json counts lines from the beginning of this line.
         let text = error.to_string();
         let message = text
             .rsplit_once(" at line ")
@@ -168,7 +167,7 @@ fn read<'a, T: Deserialize<'a>>(line: usize, bytes: &'a [u8]) -> Result<T, Forma
     })
 }
 
-/// As JSON Lines.
+/// Formats the recording as JSON Lines.
 impl fmt::Display for Recording {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let header = Header {

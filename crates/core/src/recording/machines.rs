@@ -1,5 +1,4 @@
-//! A run's machines as recording and replay drive them, with what they ask for. The one place that says what a request to a
-//! model consists of.
+//! A run's machines and their requests, as recording and replay drive them. Defines what a model request consists of.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,13 +18,13 @@ use crate::view::{EventKind, RunView};
 #[derive(Default)]
 pub(super) struct Machines {
     view: RunView,
-    /// What each agent was to be started with; a run that ended since no longer says so.
+    /// The brief of each agent, also after the run no longer waits for it.
     briefs: BTreeMap<AgentId, Arc<AgentBrief>>,
     /// The messages of each agent's last request.
     requests: BTreeMap<AgentId, Vec<Message>>,
-    /// The calls of agents that were to be approved, whatever has become of them.
+    /// The calls of agents for which an approval was requested, also after the decision.
     approvals: BTreeSet<EffectId>,
-    /// The agents that others were to have started, and their tasks, by the calls.
+    /// The agent name and the task of each delegation, by the delegating call.
     delegations: BTreeMap<EffectId, (String, String)>,
 }
 
@@ -42,22 +41,22 @@ impl Machines {
         self.briefs.get(&agent).map(Arc::as_ref)
     }
 
-    /// How the agent that the run waits for under that id has ended, if it has.
+    /// The report of the agent that the run waits for with this id, if the agent has ended.
     pub(super) fn report(&self, effect: EffectId) -> Option<&AgentReport> {
         self.agent(self.run().agent_of(effect)?)?.report()
     }
 
-    /// Whether an agent has asked for an approval of that call.
+    /// Returns true if an agent has requested approval for the call.
     pub(super) fn has_requested_approval(&self, effect: EffectId) -> bool {
         self.approvals.contains(&effect)
     }
 
-    /// The agent that the call was to have started, and its task.
+    /// The agent name and the task of a delegating call.
     pub(super) fn delegation(&self, call: EffectId) -> Option<&(String, String)> {
         self.delegations.get(&call)
     }
 
-    /// Whether that call of an agent waits for an approval.
+    /// Returns true if the call of an agent waits for approval.
     pub(super) fn awaits_approval(&self, effect: EffectId) -> bool {
         match effect.scope {
             Scope::Run => false,
@@ -68,7 +67,7 @@ impl Machines {
         }
     }
 
-    /// What the input answers. To be asked once for each input, before it is applied.
+    /// The request that the input answers. Call it once for each input, before the input is applied.
     pub(super) fn answered_request(&mut self, scope: Scope, input: &Input) -> Option<RecordedRequest> {
         match (scope, input) {
             (Scope::Run, Input::Run(input)) => self.request_answered_by_run_input(input),
@@ -108,7 +107,7 @@ impl Machines {
         Ok(())
     }
 
-    /// What that machine waits for, a line each.
+    /// What the machine waits for, one line each.
     pub(super) fn waiting(&self, scope: Scope) -> String {
         let lines: Vec<String> = match scope {
             Scope::Run => self

@@ -1,9 +1,8 @@
-//! Recordings: a run as a file that replays with no model and no tools (HOST-9).
+//! Recordings: runs as files that replay without models and tools (HOST-9).
 //!
-//! A [`Recording`] is a projection of a run's journal: every input in order, and beside each that answers something what it
-//! answers (the request to the model, the tool call, the question, the call that was decided about), as the machines asked it. [`replay`] gives machines of
-//! the present code and the present [`RunSpec`] what came from outside, derives the rest, and says where the two first
-//! differ. Neither asks a model, runs a tool or reads a clock.
+//! A [`Recording`] is a projection of a run's journal: every input in order, with the request that it answers (to the model, a tool or the
+//! user), as the machines made it. [`replay`] feeds the recorded outside inputs to machines of the present code and the present
+//! [`RunSpec`], derives all other inputs, and reports the first difference. Neither asks a model, runs a tool or reads a clock.
 
 mod difference;
 mod format;
@@ -48,53 +47,53 @@ pub struct Recording {
     end: Option<EndReason>,
 }
 
-/// A journaled input with what it answers.
+/// A journaled input with the request that it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedEntry {
-    /// Its place in the run, from 1, without gaps.
+    /// The entry's number in the run, from 1, without gaps.
     pub seq: u64,
-    /// When it was accepted.
+    /// When the input was accepted.
     pub at: Timestamp,
-    /// Whose it is.
+    /// The machine that accepted the input.
     pub scope: Scope,
-    /// What came in.
+    /// The input.
     pub input: Input,
-    /// What it answers; none for what nobody asked for.
+    /// The request that the input answers; `None` if it answers none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<RecordedRequest>,
 }
 
-/// What a machine had asked for.
+/// A request of a machine, answered by an input.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedRequest {
-    /// A reply of the model.
+    /// A model request, answered by the model's reply.
     Request(Request),
-    /// A tool call; it stands beside the call's start.
+    /// A tool call, recorded with its start.
     Call(ToolCall),
-    /// An answer of the user.
+    /// A question, answered by the user.
     Question(Question),
-    /// A decision about a call.
+    /// An approval, decided by a person.
     Approval(Approval),
 }
 
-/// A request to a model.
+/// A model request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
-    /// The model that was asked; none for the run's default.
+    /// The name of the model; `None` for the run's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// How it calls tools.
+    /// The form of tool calls.
     pub calls: CallForm,
-    /// The tools it was offered, by name.
+    /// The names of the offered tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// How many messages it begins with that the agent's request before it began with, too.
+    /// The number of leading messages that are the same as in the agent's previous request.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub kept: usize,
-    /// The messages after those.
+    /// The messages after these.
     pub messages: Vec<Message>,
 }
 
@@ -104,18 +103,17 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Recording {
-    /// What the run was started with.
+    /// The spec that the run started with.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
     }
 
-    /// Its entries in order; there is at least the first.
+    /// The entries in order; there is at least one.
     pub fn entries(&self) -> &[RecordedEntry] {
         &self.lines
     }
 
-    /// Why the run ended or, for [`EndReason::UserRequired`], why it stands still; none for one that was interrupted, or that
-    /// was still going on.
+    /// Why the run ended, or for [`EndReason::UserRequired`] why it waits; `None` if it was interrupted or had not ended.
     pub fn end(&self) -> Option<&EndReason> {
         self.end.as_ref()
     }
@@ -126,7 +124,7 @@ impl Recording {
     }
 }
 
-/// Makes a [`Recording`] of a journal, entry by entry.
+/// Builds a [`Recording`] from journal entries.
 #[derive(Default)]
 pub struct Recorder {
     machines: Machines,
@@ -134,15 +132,15 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder that has seen nothing.
+    /// A recorder before the first entry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Takes the journal's next entry.
+    /// Adds the next journal entry.
     ///
     /// # Errors
-    /// An entry that the machines refuse: the journal is not that of a run, or not in order.
+    /// [`Refusal`] if the machines refuse the entry: the journal is not of a run, or out of order.
     pub fn add(&mut self, entry: Entry) -> Result<(), Refusal> {
         let asked = self.machines.answered_request(entry.scope, &entry.input);
         self.machines.apply(entry.clone())?;
@@ -156,7 +154,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The recording as far as the journal went; none where the run has not begun.
+    /// The recording of the entries so far; `None` without entries.
     pub fn finish(self) -> Option<Recording> {
         Some(Recording {
             spec: start_spec(self.lines.first()?)?.clone(),
@@ -166,7 +164,7 @@ impl Recorder {
     }
 }
 
-/// The spec of a run's first entry; none for any other entry.
+/// The spec in a run's first entry; `None` for any other entry.
 fn start_spec(line: &RecordedEntry) -> Option<&Arc<RunSpec>> {
     match (line.scope, &line.input) {
         (Scope::Run, Input::Run(RunInput::Started { spec })) => Some(spec),

@@ -1,4 +1,4 @@
-//! Replaying: the present machines, given what came from outside when the run was recorded.
+//! Replays recordings: feeds recorded outside inputs to the present machines.
 
 use std::sync::Arc;
 
@@ -14,14 +14,12 @@ use crate::run::RunInput;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::tool::ToolResult;
 
-/// Replays a recording as a run of that id that is started with `present`, and returns its journal. From the recording
-/// comes only what came from outside: what models and tools returned, what the user said and decided, timers, restarts and a breakdown of
-/// an agent, each at its recorded time. Everything else is derived and compared: what agents are started with, what models
-/// are asked, which tools are called, whom agents have do something and what they get from it, what is asked of the user, what agents report
-/// and how the run ends. So the journal is
-/// that of the recorded run, or there is a first difference.
+/// Replays a recording as the run `run` with the spec `present`, and returns the journal of the replay. Only inputs from outside are taken
+/// from the recording, each at its recorded time: replies of models, results of tools, messages and answers of the user, timers, restarts,
+/// and panics of agents. Everything else is derived and compared: briefs, model requests, tool calls, delegations and their results,
+/// questions, reports, and the end of the run. So the journal equals that of the recorded run, or there is a first difference.
 ///
-/// The names and profiles of models are taken from the recording, agent by agent, as none is asked here.
+/// Names and profiles of models are taken from the recording, agent by agent, as no model is asked.
 ///
 /// # Errors
 /// The first [`Difference`].
@@ -58,11 +56,11 @@ impl Replay {
             scope: line.scope,
             input,
         };
-        // As it is before the input comes in.
+        // The location before the input is applied.
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
             let recorded = format!("{}\n{}", json(&line.input), request_text(line.asked.as_ref()));
-            // Refused inputs change nothing.
+            // Refused inputs change nothing, so this is what the machine waits for.
             let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
             return Err(difference(location, Part::Input, &recorded, &present));
         }
@@ -70,8 +68,8 @@ impl Replay {
         Ok(entry)
     }
 
-    /// The input as the present run has it: derived where it can be, and as it was recorded where it came from outside. One
-    /// that stands in another machine's scope is left for the machines to refuse.
+    /// The input of the present run: derived if possible, otherwise as recorded. An input in another machine's scope is left for the
+    /// machines to refuse.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
         match (&line.input, line.scope) {
             (Input::Run(RunInput::Started { spec }), _) => {
@@ -133,7 +131,7 @@ impl Replay {
         }
     }
 
-    /// What agents tell the run of the calls that wait: as recorded, or it is different.
+    /// Compares what agents tell the run about their pending calls with the recording.
     fn compare_waiting(
         &self,
         line: &RecordedEntry,
@@ -152,7 +150,7 @@ impl Replay {
         ))
     }
 
-    /// Whom an agent has do something: as recorded, or it is different.
+    /// Compares a delegation's agent and task with the recording.
     fn compare_delegation(
         &self,
         line: &RecordedEntry,
@@ -183,7 +181,7 @@ impl Replay {
         }
     }
 
-    /// What the run gave an agent as the result of its delegation: as recorded, or it is different.
+    /// Compares the result of a delegation with the recording.
     fn compare_findings(
         &self,
         line: &RecordedEntry,
@@ -244,7 +242,7 @@ impl Replay {
         let Some(agent) = self.machines.run().agent_of(effect) else {
             return Ok(line.input.clone());
         };
-        // No machine says of itself that it broke down.
+        // A panic comes from outside of the machine.
         if let Err(AgentFailure::Panicked { .. }) = recorded.result {
             return Ok(line.input.clone());
         }
@@ -271,7 +269,7 @@ impl Replay {
         }
     }
 
-    /// What was changed comes before what only shows the change: tools stand in the prompts of those who may call them.
+    /// Causes come before their effects: tools, for example, appear in the prompts of agents.
     fn compare_specs(&self, line: &RecordedEntry, recorded: &RunSpec) -> Result<(), Box<Difference>> {
         let (location, present) = (|| self.location(line), &*self.present);
         compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;

@@ -1,5 +1,4 @@
-//! What a run changed: every change in order, and what they come to. Computed from observations and finished calls alone;
-//! nothing here looks at the workspace.
+//! The changes of a run in order, and their net effect. Computed from observations and finished calls; the workspace is not read.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -11,29 +10,29 @@ use crate::agent_report::AgentWork;
 use crate::observation::Observation;
 use crate::tool::{FileVersion, StateChange};
 
-/// A file that is not what it was.
+/// A file whose content changed over the whole run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ChangedFile {
-    /// Its path in the workspace.
+    /// The path relative to the workspace.
     pub path: String,
-    /// What became of it.
+    /// The net change.
     pub kind: FileChangeKind,
 }
 
-/// What became of a file over a whole run.
+/// The net change of a file over the whole run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChangeKind {
-    /// It was not there.
+    /// The file did not exist before.
     Created,
-    /// It was there with other content.
+    /// The file existed with other content.
     Edited,
-    /// It is gone.
+    /// The file no longer exists.
     Deleted,
 }
 
-/// Every change in the order in which the run learned of it: of what has ended, of the finished calls of what has not, and
-/// of agents that have not reported.
+/// All changes in the order in which the run learned of them: of ended sub-tasks, of finished calls in running sub-tasks, and of agents
+/// that have not reported.
 pub(super) fn changes<'a>(
     iterations: &'a [Iteration],
     unreported: &'a [&AgentWork],
@@ -52,7 +51,7 @@ pub(super) fn changes<'a>(
         .chain(unreported.iter().flat_map(|work| &work.changes))
 }
 
-/// The changes as one text of unified diffs. Those of a file that is as it was before are left out.
+/// The changes as unified diffs, without those of files that are as they were before.
 pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String {
     let changes: Vec<&StateChange> = changes.collect();
     let files = net_changes(changes.iter().copied());
@@ -94,7 +93,7 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
     text
 }
 
-/// The net of all changes, sorted by path. What is as it was before is not in it.
+/// The net changes, sorted by path, without files that are as they were before.
 pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<ChangedFile> {
     let files = net_changes(changes)
         .into_iter()
@@ -107,17 +106,17 @@ pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) 
         .collect()
 }
 
-/// What all changes of a path come to.
+/// The net change of a path.
 struct NetChange<'a> {
     kind: FileChangeKind,
-    /// What was there before the first, where that is known.
+    /// The content before the first change, if known.
     before: Option<&'a FileVersion>,
-    /// What is there after the last, likewise.
+    /// The content after the last change, if known.
     after: Option<&'a FileVersion>,
 }
 
 impl NetChange<'_> {
-    /// Whether the last change put back what was there before the first.
+    /// Returns true if the file is as it was before the first change.
     fn is_as_before(&self) -> bool {
         match self.kind {
             FileChangeKind::Edited => self.before.is_some() && self.before == self.after,
@@ -198,7 +197,7 @@ fn remove<'a>(files: &mut Files<'a>, path: &'a str, before: Option<&'a FileVersi
     files.insert(path, NetChange { kind, before, after });
 }
 
-/// The commands that succeeded since a file was last changed, each once.
+/// The commands that succeeded after the last change of a file, each once.
 pub(super) fn confirmations<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     for change in changes {

@@ -1,4 +1,4 @@
-//! One iteration of a run: its plan and what came of it.
+//! One iteration of a run: its plan, observations and reflection.
 
 use std::collections::BTreeMap;
 
@@ -8,31 +8,31 @@ use crate::plan::PlanGraph;
 use crate::reflection::Reflection;
 use crate::time::Timestamp;
 
-/// One iteration: a plan, what was observed of it, and the judgement.
+/// One iteration of a run: its plan, observations and reflection.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Iteration {
-    /// Its number, from 1.
+    /// The iteration's number, from 1.
     pub number: u32,
-    /// The plan and how far it is.
+    /// The plan and the states of its sub-tasks.
     pub graph: PlanGraph,
-    /// The ends of its sub-tasks, in their order.
+    /// The observations of ended sub-tasks, in order.
     pub observations: Vec<Observation>,
-    /// The judgement, once there is one.
+    /// The reflector's judgement; `None` until there is one.
     pub reflection: Option<Reflection>,
-    /// Why the run ended within it, if it was resumed since: the plan was not carried out to its end.
+    /// Why the run ended within this iteration, if it was resumed later; the plan was not completed.
     pub(super) cut_off: Option<String>,
-    /// Which observation belongs to which sub-task of the plan.
+    /// The index of each sub-task's observation, by the sub-task's index in the plan.
     pub(super) observed: BTreeMap<usize, usize>,
-    /// The sub-tasks that run now.
+    /// The running sub-tasks, by index in the plan.
     pub(super) active: BTreeMap<usize, ActiveSubTask>,
 }
 
-/// A sub-task that runs.
+/// A running sub-task.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ActiveSubTask {
-    /// When it started.
+    /// When the sub-task started.
     pub since: Timestamp,
-    /// The agent that works on it; none for a sequence of calls.
+    /// The agent that works on it; `None` for a sequence of calls.
     pub agent: Option<AgentId>,
     pub(super) calls: Vec<ObservedCall>,
 }
@@ -50,12 +50,12 @@ impl Iteration {
         }
     }
 
-    /// The sub-tasks that run now, by their index in the plan.
+    /// The running sub-tasks, by index in the plan.
     pub fn active(&self) -> impl Iterator<Item = (usize, &ActiveSubTask)> {
         self.active.iter().map(|(index, active)| (*index, active))
     }
 
-    /// The observation of the sub-task at that index of the plan, once it has ended.
+    /// The observation of the sub-task at this index of the plan; `None` until it has ended.
     pub fn observation(&self, index: usize) -> Option<&Observation> {
         self.observations.get(*self.observed.get(&index)?)
     }

@@ -1,14 +1,14 @@
-//! The Plan–Act–Observe–Reflect machine of one goal.
+//! The Plan–Act–Observe–Reflect state machine of one goal.
 //!
 //! ```text
 //!  Idle ──▶ Planning ──▶ Acting ──▶ Observing ──▶ Reflecting ──▶ Complete
 //!              ▲                                      │
 //!              └──────────────────────────────────────┘
-//!  any of them but Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
+//!  every phase but Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
 //! ```
 //!
-//! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts what is ready,
-//! collects how each ends, and ends the run for exactly one recorded reason (PAOR-12).
+//! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts sub-tasks as they become ready,
+//! collects their results, and ends the run for exactly one recorded reason (PAOR-12).
 
 mod changes;
 mod iteration;
@@ -39,104 +39,104 @@ use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
-/// What can come in. Journaled: variants are added, never changed.
+/// An input of [`Run`]. Journaled, so variants are added, never changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunInput {
-    /// The first input.
+    /// The first input of every run.
     Started {
-        /// The goal and all that decides how it is pursued.
+        /// The goal and everything that decides how it is pursued.
         spec: Arc<RunSpec>,
     },
     /// An agent ended.
     AgentFinished {
-        /// Which start it answers.
+        /// The id of the [`RunCommand::StartAgent`].
         effect: EffectId,
-        /// How.
+        /// The agent's result and work.
         report: AgentReport,
     },
-    /// A tool of a sub-task's sequence is about to run. Journaled before it does (HOST-2).
+    /// A tool call of a sub-task is about to run; journaled before it runs (HOST-2).
     ToolStarted {
-        /// Which call.
+        /// The call's id.
         effect: EffectId,
     },
-    /// A tool of a sub-task's sequence ended.
+    /// A tool call of a sub-task ended.
     ToolFinished {
-        /// Which call.
+        /// The call's id.
         effect: EffectId,
-        /// How.
+        /// The call's result.
         result: ToolResult,
     },
-    /// The user has something to say: the next plan takes it into account (PAOR-8).
+    /// The user gave guidance for the next plan (PAOR-8).
     Guided {
-        /// The user's words.
+        /// The guidance, in the user's words.
         guidance: String,
     },
-    /// The user has something to say that cannot wait: what is under way is stopped, and the next plan is made now (PAOR-8).
+    /// The user gave guidance that cannot wait: running work is stopped, and the next plan is made at once (PAOR-8).
     Redirected {
-        /// The user's words.
+        /// The guidance, in the user's words.
         guidance: String,
     },
-    /// A call of an agent waits for an approval.
+    /// An agent's call waits for approval.
     ApprovalAsked {
-        /// Which.
+        /// The call's id.
         effect: EffectId,
     },
-    /// It waits no longer.
+    /// An agent's call no longer waits for approval.
     ApprovalSettled {
-        /// Which.
+        /// The call's id.
         effect: EffectId,
     },
-    /// A person decided about a call of a sub-task's sequence.
+    /// A person decided about a tool call of a sub-task.
     Decided {
-        /// Which.
+        /// The call's id.
         effect: EffectId,
-        /// What was decided.
+        /// The decision.
         decision: Decision,
     },
-    /// An agent has another one do something (PAOR-5).
+    /// An agent delegated a task to another agent (PAOR-5).
     Delegated {
-        /// The call by which it does.
+        /// The id of the delegating call.
         effect: EffectId,
-        /// The other one's name.
+        /// The name of the other agent.
         agent: String,
-        /// What it is to do.
+        /// The other agent's task.
         task: String,
     },
     /// The user answered the run's question (PAOR-9).
     UserAnswered {
-        /// Which question.
+        /// The question's id.
         effect: EffectId,
-        /// The user's words; of a choice its text, whichever way it was chosen.
+        /// The user's words; for a choice, its text, however the user chose it.
         answer: String,
     },
-    /// Nobody can answer the run's question, or decide about the calls that it waits for: the run stops until somebody does.
+    /// No user is there to answer the run's question or to decide about the calls that wait for approval: the run stops until it is
+    /// resumed.
     UserAbsent {
-        /// Which question or call.
+        /// The id of the question or call.
         effect: EffectId,
     },
-    /// A timer ran out.
+    /// A timer expired.
     TimerFired {
-        /// Which.
+        /// The timer.
         timer: RunTimer,
     },
-    /// The process was started anew: what was under way is commanded again or, where it is not safe to repeat, observed
-    /// as interrupted.
+    /// A new process resumes the run: outstanding effects are commanded again, or observed as interrupted if repeating them is not safe.
     Resumed {
-        /// When the process that ended last gave a sign of life: the time of the run's last journal entry, whichever machine's.
+        /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// Whether the run was forked off another, and takes its first input of its own (APPROVE-3): what a person decided, or decides, about
-        /// the other one's calls does not count here, so that each of them is asked about anew.
+        /// True in the first own input of a fork (APPROVE-3). Decisions about the calls of the original run do not count here: each call
+        /// asks for approval again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
-        /// The limits that hold from now on; `None` if they stay as they are.
+        /// The limits from now on; `None` if they stay the same.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
-        /// For a run that failed: the work of the agents that were cut off by its end, which the run observes now.
+        /// For a failed run, the work of the agents that its end cut off; the run observes it now.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         cut_off: BTreeMap<AgentId, AgentWork>,
     },
-    /// The user ended the run.
+    /// The user cancelled the run.
     Cancelled,
 }
 
@@ -144,83 +144,83 @@ pub enum RunInput {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunTimer {
-    /// The end of the run's time.
+    /// The run's time limit.
     Deadline,
-    /// The end of a tool call's time, by the call's step.
+    /// The time limit of a tool call, by the call's step.
     Call(u32),
-    /// The end of the wait for an approval, by the call's step.
+    /// The expiry of an approval, by the call's step.
     Approval(u32),
 }
 
-/// What a run asks its driver for.
+/// A command of [`Run`] to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunCommand {
-    /// Nothing to do but to let watchers know (PAOR-1).
+    /// Announce a phase change to watchers; there is nothing else to do (PAOR-1).
     Announce {
-        /// From which phase to which.
+        /// The phase change.
         transition: Transition,
     },
-    /// Start an agent, or go on with it where it has inputs in the journal already.
+    /// Start an agent, or resume it if the journal has inputs of it.
     StartAgent {
-        /// What its report must carry.
+        /// The id that the agent's report must carry.
         effect: EffectId,
-        /// What it is to do.
+        /// The agent's role and task.
         brief: Arc<AgentBrief>,
     },
-    /// Journal the start of the call and run it.
+    /// Journal the start of a call, then run it.
     RunTool {
-        /// What the result must carry.
+        /// The id that the result must carry.
         effect: EffectId,
-        /// The sub-task it belongs to.
+        /// The sub-task that the call belongs to.
         subtask: SubTaskId,
         /// The call.
         call: ToolCall,
     },
     /// Stop a call whose result no longer matters.
     StopTool {
-        /// Which.
+        /// The call's id.
         effect: EffectId,
     },
-    /// Stop an agent, which then reports what it did.
+    /// Stop an agent, which then reports its work.
     StopAgent {
-        /// Which start its report answers.
+        /// The id of its [`RunCommand::StartAgent`].
         effect: EffectId,
     },
-    /// Give an agent the result of a call by which it had another one do something.
+    /// Return the result of a delegation to the agent that delegated.
     ReturnFindings {
-        /// Which call.
+        /// The id of the delegating call.
         effect: EffectId,
-        /// What the other one found, or why it has found nothing.
+        /// The other agent's findings, or why there are none.
         result: ToolResult,
     },
-    /// Let a person decide about a call of a sub-task's sequence.
+    /// Ask a person to approve a tool call of a sub-task.
     AskApproval {
-        /// What the person decides about.
+        /// The approval to ask for.
         approval: Arc<Approval>,
     },
-    /// Nothing goes on until a person has decided about one of the calls that wait: where nobody is there, say so with
+    /// Wait for a person to decide about a pending call: all other work has stopped. If no user is there, the driver answers with
     /// [`RunInput::UserAbsent`].
     AwaitUser {
         /// The call that has waited longest.
         effect: EffectId,
     },
-    /// Put a question to the user.
+    /// Ask the user a question.
     AskUser {
-        /// What the answer must carry.
+        /// The id that the answer must carry.
         effect: EffectId,
         /// The question.
         question: Question,
     },
-    /// Wake the machine at a time; an earlier setting of the same timer is void.
+    /// Set a timer; it replaces an earlier setting of the same timer.
     SetTimer {
-        /// Which.
+        /// The timer.
         timer: RunTimer,
-        /// When.
+        /// When the timer expires.
         at: Timestamp,
     },
-    /// The run is over, or (for [`EndReason::UserRequired`]) stops until the user answers: stop what is under way.
+    /// End the run, or for [`EndReason::UserRequired`] pause it until the user answers; stop all running work.
     Finish {
-        /// Why.
+        /// Why the run ends.
         reason: EndReason,
     },
 }

@@ -1,11 +1,11 @@
-//! What the user rejected, or had other words for (APPROVE-2): a run that goes on, and even reaches its goal, says so.
+//! The calls that the user rejected or answered with guidance (APPROVE-2), for the report of a run.
 
 use super::Iteration;
 use crate::agent_report::AgentFailure;
 use crate::observation::{Observation, SubTaskResult};
 use crate::tool::{ToolOutcome, ToolResult, guidance_from_error};
 
-/// Each rejected call that ended a sub-task, with the user's reason, in the order of the iterations.
+/// The rejected calls that ended a sub-task, each with the user's reason, in order of the iterations.
 pub(super) fn rejections(iterations: &[Iteration]) -> Vec<String> {
     iterations
         .iter()
@@ -14,7 +14,7 @@ pub(super) fn rejections(iterations: &[Iteration]) -> Vec<String> {
         .collect()
 }
 
-/// Each call of a plan for which the user had other words, with those, and each such call of an agent.
+/// The calls of plans and agents that the user answered with guidance, each with the guidance.
 pub(super) fn guided(iterations: &[Iteration]) -> Vec<String> {
     let observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     observations.flat_map(guided_calls).collect()

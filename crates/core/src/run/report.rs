@@ -1,5 +1,4 @@
-//! What a user reads of a run: the concise summary (PAOR-10), and with every step on request (PAOR-11). Computed from
-//! the run's state, so from its journal, and nothing else.
+//! The data of a run's report: the summary (PAOR-10) and every step (PAOR-11). Computed from the run's state alone.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,99 +21,97 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::usage::UsageReport;
 
-/// A run as far as it is.
+/// The report of a run, at its end or before it.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// The user's goal.
+    /// The goal in the user's words.
     pub goal: String,
-    /// The phase it is in.
+    /// The run's phase.
     pub phase: Phase,
-    /// Why it ended or stands still; none while it goes on.
+    /// Why the run ended or waits; `None` while it runs.
     #[serde(flatten)]
     pub end: Option<EndReason>,
-    /// What came of it, in the reflector's or the planner's words.
+    /// The outcome, in the reflector's or the planner's words.
     pub summary: String,
-    /// The question that waits for the user, or that a limit left no iteration to ask for.
+    /// The question that waits for the user, or that was not asked because a limit left no iteration for the answer.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
-    /// The calls that wait for a person, what has waited longest first. Of agents' calls only
-    /// [`RunView::report`](crate::view::RunView::report) knows.
+    /// The calls that wait for approval, the oldest first. Calls of agents are only in [`RunView::report`](crate::view::RunView::report).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingCall>,
-    /// The files that are not what they were.
+    /// The files whose content changed over the whole run.
     pub changed: Vec<ChangedFile>,
-    /// Commands that succeeded after the last change of a file.
+    /// The commands that succeeded after the last change of a file.
     pub confirmed_by: Vec<String>,
-    /// The calls that the user rejected and that ended a sub-task by it, each with its sub-task and the reason (APPROVE-2).
+    /// The rejected calls that ended a sub-task, each with its sub-task and the user's reason (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// The calls of plans and agents that did not run, as the user had other words, each with its sub-task and those words (APPROVE-2).
+    /// The calls that the user answered with guidance instead, each with its sub-task and the guidance (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
     /// The user's guidance, each with the iteration whose plan answers it (PAOR-8).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<GuidanceStatus>,
-    /// What was planned in the last iteration and not done, each with why.
+    /// The sub-tasks of the last plan that did not succeed, each with the reason.
     pub remaining: Vec<String>,
-    /// Planning iterations.
+    /// The number of planning iterations.
     pub iteration_count: u32,
-    /// What was used.
+    /// What the run used.
     pub usage: Usage,
-    /// The same for each agent and each model, with the times. [`RunView::report`](crate::view::RunView::report) has it; the
-    /// run alone does not know it.
+    /// What each agent and each model used, with times. `None` in [`Run::report`]; see [`RunView::report`](crate::view::RunView::report).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<UsageReport>,
-    /// From its start to its last input.
+    /// Time from the start to the last input.
     pub duration: Millis,
     /// Every iteration with its plan and observations.
     pub iterations: Vec<IterationReport>,
 }
 
-/// What the user had to say. JSON: `{"guidance": "…", "iteration": 2}`.
+/// Guidance of the user. JSON: `{"guidance": "…", "iteration": 2}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GuidanceStatus {
-    /// The user's words.
+    /// The guidance, in the user's words.
     pub guidance: String,
-    /// The iteration whose plan answers it; none while no planner was given it.
+    /// The iteration whose plan answers it; `None` until a planner receives it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
 }
 
-/// A call that waits for a person, and what waits with it. JSON: an [`Approval`]'s fields, `"subtask"` and `"dependents"`.
+/// A call that waits for approval, and what it blocks. JSON: the fields of [`Approval`], `"subtask"` and `"dependents"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WaitingCall {
-    /// What is to be decided about.
+    /// The approval to decide about.
     #[serde(flatten)]
     pub approval: Arc<Approval>,
-    /// The sub-task that waits; none for a planner's or a reflector's call, where the whole run does.
+    /// The sub-task that waits; `None` for a call of the planner or the reflector, for which the whole run waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subtask: Option<SubTaskId>,
-    /// How many sub-tasks can't start before that one has succeeded.
+    /// The number of sub-tasks that depend on that sub-task, directly or not.
     pub dependents: usize,
 }
 
-/// An iteration with all that was observed.
+/// One iteration of a report.
 #[derive(Clone, Debug, Serialize)]
 pub struct IterationReport {
-    /// Its number, from 1.
+    /// The iteration's number, from 1.
     pub iteration: u32,
     /// The plan.
     pub plan: Plan,
-    /// The states of the plan's sub-tasks, in its order.
+    /// The states of the plan's sub-tasks, in plan order.
     pub states: Vec<SubTaskState>,
-    /// How they ended, in that order.
+    /// The observations of sub-tasks that have ended, in that order.
     pub observations: Vec<Observation>,
-    /// The judgement, once there is one.
+    /// The reflector's judgement; `None` until there is one.
     pub reflection: Option<Reflection>,
 }
 
 impl Run {
-    /// The run as far as it is; of agents, what they have reported.
+    /// The run's report, without the work of agents that have not reported.
     pub fn report(&self) -> Report {
         self.report_with(&[])
     }
 
-    /// As [`Run::report`], with the work of agents whose reports have not come.
+    /// As [`Run::report`], with the work of agents that have not reported.
     pub(crate) fn report_with(&self, unreported: &[&AgentWork]) -> Report {
         Report {
             goal: self.spec().map_or_else(String::new, |spec| spec.goal.clone()),
@@ -164,7 +161,7 @@ impl Run {
             .collect()
     }
 
-    /// What waits with calls of the run and its agents.
+    /// The waiting calls of these approvals, with what they block.
     pub(crate) fn waiting_calls(&self, approvals: &[Arc<Approval>]) -> Vec<WaitingCall> {
         let waiting = |approval: &Arc<Approval>| {
             let blocked = self.blocked_subtask(approval.effect);
@@ -178,14 +175,14 @@ impl Run {
         approvals.iter().map(waiting).collect()
     }
 
-    /// As [`Run::usage`], with that of agents whose reports have not come.
+    /// As [`Run::usage`], with the usage of agents that have not reported.
     pub(crate) fn usage_with(&self, unreported: &[&AgentWork]) -> Usage {
         let mut usage = self.usage();
         unreported.iter().for_each(|work| usage += work.usage);
         usage
     }
 
-    /// What came of it, in the reflector's or the planner's words; empty while there is nothing to say.
+    /// The outcome, in the reflector's or the planner's words; empty until there is one.
     pub fn summary(&self) -> String {
         let reflected = self
             .iterations()
@@ -200,18 +197,18 @@ impl Run {
         }
     }
 
-    /// The changes of the whole run as one text of unified diffs, in the order in which they were made.
+    /// All changes of the run as unified diffs, in the order they were made.
     pub fn diff(&self) -> String {
         self.diff_with(&[])
     }
 
-    /// As [`Run::diff`], with those of agents whose reports have not come.
+    /// As [`Run::diff`], with the changes of agents that have not reported.
     pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
         diff(changes(self.iterations(), unreported))
     }
 }
 
-/// How many sub-tasks depend on that one, directly or by others.
+/// The number of sub-tasks that depend on this one, directly or not.
 fn all_dependents(graph: &PlanGraph, index: usize) -> usize {
     let (mut found, mut next) = (BTreeSet::new(), vec![index]);
     while let Some(index) = next.pop() {
@@ -256,7 +253,7 @@ pub(super) fn remaining(iterations: &[Iteration]) -> Vec<String> {
 }
 
 impl Report {
-    /// The same without the account, which only readers of the journal have.
+    /// The report without [`Report::account`], which [`Run::report`] cannot compute.
     pub fn without_account(self) -> Self {
         Report {
             account: None,
@@ -264,7 +261,7 @@ impl Report {
         }
     }
 
-    /// Whether the goal was reached.
+    /// Returns true if the goal was reached.
     pub fn is_achieved(&self) -> bool {
         self.end == Some(EndReason::GoalAchieved)
     }

@@ -1,26 +1,26 @@
-//! Changes gathered by what they come to, the last one first.
+//! Merges the changes of a run by path, from the last change to the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{MoveBack, PathState, RestorePath, RestoreStep, is_within};
 use crate::tool::{FileVersion, StateChange};
 
-/// What is to be undone, as far as it is known: the changes since some moment.
+/// The merged inverse of changes, built from the last change to the first.
 pub(super) struct ChangeMerger {
-    /// What is to be put back in turn; between two of them something is moved back.
+    /// The stages of restoring; each stage but the first begins with moving something back.
     stages: Vec<Stage>,
     pairs: Vec<(String, String)>,
 }
 
 #[derive(Default)]
 struct Stage {
-    /// What is moved back before the paths are put back; none for the first stage.
+    /// The move at the beginning of the stage; `None` for the first stage.
     back: Option<MoveBack>,
     /// The changes of each path, the last one first.
     paths: BTreeMap<String, Vec<Change>>,
 }
 
-/// What a call did to a path.
+/// A change of a path by a call.
 struct Change {
     before: PathState,
     after: PathState,
@@ -37,7 +37,7 @@ impl Default for ChangeMerger {
 }
 
 impl ChangeMerger {
-    /// Takes the change before those that it has.
+    /// Adds the inverse of a change that came before all added changes.
     pub(super) fn add_inverse(&mut self, change: &StateChange) {
         match change {
             StateChange::FileCreated { path, diff, after } => {
@@ -90,8 +90,8 @@ impl ChangeMerger {
             let restorations = stage.paths.into_iter().filter_map(net_restoration);
             let (removed, made): (Vec<RestorePath>, Vec<RestorePath>) =
                 restorations.partition(|restoration| restoration.original == PathState::Nothing);
-            // A moved file is there again before its other name goes. Only what is in the way makes room first: of a folder what is in it,
-            // before a file takes its name.
+            // Moved files are restored before their other names are removed. Only paths in the way are removed earlier, such as the content
+            // of a folder whose name a file takes.
             let paths = made.iter().map(|restoration| restoration.path.clone()).collect();
             let (first, last): (Vec<_>, Vec<_>) = removed
                 .into_iter()
@@ -128,8 +128,8 @@ impl ChangeMerger {
         });
     }
 
-    /// At which stage a path of the moment before all these changes is put back, and how it is called then: as early as can be, so that its
-    /// changes before and after a move are one.
+    /// The stage in which to restore a path (named as it was before all added changes), and its name in that stage. The earliest possible
+    /// stage, so that changes before and after a move are merged.
     fn locate(&self, path: &str) -> (usize, String) {
         let mut path = path.to_owned();
         for (stage, Stage { back, .. }) in self.stages.iter().enumerate().rev() {
@@ -139,7 +139,7 @@ impl ChangeMerger {
             if is_within(&path, to) {
                 path = format!("{from}{}", &path[to.len()..]);
             } else if is_within(&path, from) || is_within(from, &path) || is_within(to, &path) {
-                // Only once it is moved back, that name is free, or its folder there.
+                // The name is free, or its folder exists, only after this move.
                 return (stage, path);
             }
         }
@@ -147,7 +147,7 @@ impl ChangeMerger {
     }
 }
 
-/// Whether a path is below one of those, or one of them is below it.
+/// Returns true if the path is below one of the paths, or one of them is below the path.
 fn is_in_the_way(path: &str, made: &BTreeSet<String>) -> bool {
     let below = format!("{path}/");
     let next = made.range(below.clone()..).next();
@@ -159,7 +159,7 @@ fn version(version: Option<&FileVersion>) -> PathState {
     version.cloned().map_or(PathState::Unknown, PathState::File)
 }
 
-/// What a path's changes come to; none where it is what it was.
+/// The net change of a path; `None` if the path is as it was.
 fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<RestorePath> {
     changes.reverse();
     let (original, expected) = (&changes.first()?.before, &changes.last()?.after);
@@ -168,7 +168,7 @@ fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<Restore
         .all(|[one, next]| one.after == next.before);
     let (original, expected, changed_by_others) = match first_and_last(&changes) {
         _ if follow_each_other => (original, expected, false),
-        // Two that were under way at once can be journaled the other way round than they happened.
+        // Two concurrent calls may be journaled in the other order than they happened.
         Some((original, expected)) => (original, expected, false),
         None => (original, expected, true),
     };
@@ -184,8 +184,8 @@ fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<Restore
     })
 }
 
-/// Where the changes begin and end if there is one order in which each follows another: the state that one more of them began with than left,
-/// and the one that one more left.
+/// The first and the last state, if the changes can be ordered so that each follows another: the state that one more change begins with
+/// than ends with, and the state that one more ends with.
 fn first_and_last(changes: &[Change]) -> Option<(&PathState, &PathState)> {
     let mut balance: BTreeMap<&PathState, i64> = BTreeMap::new();
     for change in changes {

@@ -1,4 +1,4 @@
-//! What happened in a run, as its watchers are told.
+//! The events of a run, for watchers.
 
 use std::sync::Arc;
 
@@ -18,18 +18,18 @@ use crate::question::Question;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
-/// Something that happened in a run. JSON: `{"run", "seq", "at", "scope", "event": "…", …}`.
+/// An event of a run. JSON: `{"run", "seq", "at", "scope", "event": "…", …}`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Event {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// The journal entry that made it happen. Several events may come of one.
+    /// The number of the journal entry that caused the event. An entry may cause several events.
     pub seq: u64,
-    /// When.
+    /// When the entry was accepted.
     pub at: Timestamp,
-    /// Where: the run or one of its agents.
+    /// The run or the agent of the event.
     pub scope: Scope,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub kind: EventKind,
 }
@@ -38,16 +38,16 @@ pub struct Event {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
-    /// A goal is being pursued.
+    /// The run started.
     RunStarted {
-        /// The goal.
+        /// The goal in the user's words.
         goal: String,
-        /// The folder.
+        /// The absolute path of the workspace.
         workspace: String,
     },
-    /// From one phase to the next (PAOR-1).
+    /// The run's phase changed (PAOR-1).
     PhaseChanged {
-        /// Which.
+        /// The change.
         #[serde(flatten)]
         transition: Transition,
     },
@@ -56,138 +56,138 @@ pub enum EventKind {
         /// The plan.
         plan: Plan,
     },
-    /// A sub-task runs.
+    /// A sub-task started.
     #[serde(rename = "subtask_started")]
     SubTaskStarted {
-        /// Which.
+        /// The sub-task's id.
         subtask: SubTaskId,
-        /// Its title.
+        /// The sub-task's title.
         title: String,
-        /// The sub-agent that works on it; none for a sequence of calls.
+        /// The sub-agent that works on it; `None` for a sequence of calls.
         agent: Option<AgentId>,
     },
     /// A sub-task ended or was skipped.
     #[serde(rename = "subtask_finished")]
     SubTaskFinished {
-        /// How.
+        /// The observation of the sub-task.
         observation: Observation,
     },
-    /// An agent's loop began.
+    /// An agent started.
     AgentStarted {
-        /// What it is to the run.
+        /// The agent's role.
         role: AgentRole,
-        /// The call by which another agent had it started (PAOR-5); none for those that the run started by itself.
+        /// The delegating call that started the agent (PAOR-5); `None` if the run started it.
         #[serde(skip_serializing_if = "Option::is_none")]
         caller: Option<EffectId>,
     },
-    /// A model answered.
+    /// A model replied.
     ModelReplied {
-        /// The request's number in the agent's loop, from 1.
+        /// The number of the request in the agent's loop, from 1.
         turn: u32,
-        /// What it said.
+        /// The text of the reply.
         content: String,
-        /// The model, by its provider's name; none where that is not known.
+        /// The provider's name for the model; `None` if unknown.
         model: Option<String>,
-        /// What it cost.
+        /// What the request used.
         usage: Usage,
     },
-    /// A model did not answer.
+    /// A model did not reply.
     ModelFailed {
-        /// Why.
+        /// Why the model did not reply.
         error: String,
     },
-    /// A tool runs.
+    /// A tool call started.
     ToolStarted {
-        /// The effect id of the call.
+        /// The call's id.
         effect: EffectId,
-        /// The tool's name.
+        /// The name of the tool.
         tool: String,
-        /// What it was given.
+        /// The parameters of the call.
         parameters: Value,
     },
-    /// A tool ended.
+    /// A tool call ended.
     ToolFinished {
-        /// The effect id of the call.
+        /// The call's id.
         effect: EffectId,
-        /// The tool's name.
+        /// The name of the tool.
         tool: String,
-        /// Whether it did what was asked.
+        /// True if the call succeeded.
         success: bool,
-        /// What kind of failure it is, in a word that stays the same ([`crate::tool::code`]), where one says so.
+        /// The stable code of the failure ([`crate::tool::code`]), if it has one.
         #[serde(skip_serializing_if = "Option::is_none")]
         code: Option<String>,
-        /// What was wrong, if it did not.
+        /// The error of a failed call.
         error: Option<String>,
-        /// How long it took.
+        /// How long the call took.
         duration: Millis,
-        /// What it changed.
+        /// The changes that the call made.
         changes: Vec<StateChange>,
-        /// What the tool says to operators alone.
+        /// The tool's data for operators, which no model sees.
         #[serde(skip_serializing_if = "Map::is_empty")]
         metadata: Map<String, Value>,
     },
-    /// An agent's loop ended.
+    /// An agent ended.
     AgentFinished {
-        /// Why it has no answer, if it has none.
+        /// Why the agent has no answer; `None` if it has one.
         failure: Option<AgentFailure>,
-        /// What it used.
+        /// What the agent used.
         usage: Usage,
-        /// From its start to its end.
+        /// Time from start to end.
         duration: Millis,
     },
     /// The user gave guidance.
     Guided {
-        /// The user's words.
+        /// The guidance, in the user's words.
         guidance: String,
-        /// Whether what was under way was stopped for it.
+        /// True if running work was stopped for it.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         immediate: bool,
     },
-    /// A call waits for an approval.
+    /// A call waits for approval.
     ApprovalAsked {
-        /// What a person must decide about.
+        /// The approval to decide about.
         approval: Arc<Approval>,
     },
     /// A person decided about a call.
     ApprovalDecided {
-        /// Which.
+        /// The call's id.
         effect: EffectId,
-        /// What was decided.
+        /// The decision.
         #[serde(flatten)]
         decision: Decision,
     },
-    /// Nobody decided about a call in time.
+    /// An approval expired without a decision.
     ApprovalExpired {
-        /// Which.
+        /// The call's id.
         effect: EffectId,
     },
-    /// The run waits for the user.
+    /// The run asks the user a question.
     QuestionAsked {
-        /// What must carry the answer.
+        /// The id that the answer must carry.
         effect: EffectId,
         /// The question.
         #[serde(flatten)]
         question: Question,
     },
-    /// The user answered.
+    /// The user answered the run's question.
     QuestionAnswered {
-        /// The user's words.
+        /// The answer, in the user's words.
         answer: String,
     },
-    /// The run or an agent goes on in a new process.
+    /// A new process resumed the run or the agent.
     Resumed,
-    /// The run ended or, for `user_required`, stands still.
+    /// The run ended, or for `user_required` waits for the user.
     RunFinished {
-        /// Why.
+        /// Why the run ended.
         #[serde(flatten)]
         reason: EndReason,
-        /// What came of it.
+        /// The outcome, in the reflector's or the planner's words.
         summary: String,
     },
 }
 
 impl EventKind {
-    /// A call that runs from now on.
+    /// The event of a call that starts.
     pub(super) fn tool_started(effect: EffectId, call: ToolCall) -> Self {
         EventKind::ToolStarted {
             effect,
@@ -196,7 +196,7 @@ impl EventKind {
         }
     }
 
-    /// A call that has ended.
+    /// The event of a call that has ended.
     pub(super) fn tool_finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> Self {
         let (code, error) = match &result.outcome {
             ToolOutcome::Success { .. } => (None, None),

@@ -1,7 +1,6 @@
-//! A run as its watchers see it: the machines rebuilt from the journal's entries, and what happened put into events.
+//! A run as watchers see it: the machines rebuilt from journal entries, and the events that the entries mean.
 //!
-//! A watcher keeps a [`RunView`] of its own and feeds it entries as they come, live or years later; the run itself knows
-//! nothing of who watches.
+//! Each watcher feeds entries to a [`RunView`] of its own, live or later. The run itself does not know its watchers.
 
 mod event;
 mod usage_ledger;
@@ -29,7 +28,7 @@ use crate::text::shorten;
 use crate::time::Timestamp;
 use crate::usage::UsageReport;
 
-/// Characters of a message in a transcript.
+/// The most characters of a message in a transcript.
 const TRANSCRIPT_MESSAGE: usize = 2_000;
 
 /// The machines of a run, rebuilt from its journal.
@@ -37,44 +36,44 @@ const TRANSCRIPT_MESSAGE: usize = 2_000;
 pub struct RunView {
     run: Run,
     agents: BTreeMap<AgentId, Agent>,
-    /// The agents whose work the run has been told of.
+    /// The agents whose reports the run has received.
     reported: BTreeSet<AgentId>,
     ledger: UsageLedger,
     last_at: Timestamp,
 }
 
 impl RunView {
-    /// A run of which nothing is known yet.
+    /// A view before the first entry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The machines themselves, to go on with.
+    /// The machines, for resuming the run.
     pub fn into_machines(self) -> (Run, BTreeMap<AgentId, Agent>) {
         (self.run, self.agents)
     }
 
-    /// The run machine.
+    /// The run's machine.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// When the last entry came, whichever machine's.
+    /// When the last entry of any machine was accepted.
     pub fn last_at(&self) -> Timestamp {
         self.last_at
     }
 
-    /// The machine of an agent that has started.
+    /// The machine of an agent; `None` if the agent has not started.
     pub fn agent(&self, agent: AgentId) -> Option<&Agent> {
         self.agents.get(&agent)
     }
 
-    /// All agents that have started, in that order.
+    /// All agents that have started, in order.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
     }
 
-    /// What people must decide about, of the run's plan and of its agents, what has waited longest first (HOST-11).
+    /// The approvals that people must decide about, of the run and its agents, the oldest first (HOST-11).
     pub fn approvals(&self) -> Vec<Arc<Approval>> {
         if self.run.phase().is_terminal() {
             return Vec::new();
@@ -89,8 +88,8 @@ impl RunView {
         approvals
     }
 
-    /// The run as far as it is, with its [`UsageReport`] and the work of agents that have not reported: they were under way when
-    /// it ended, or still are.
+    /// The run's report, with its [`UsageReport`] and the work of agents that have not reported (they still run, or the run's end cut them
+    /// off).
     pub fn report(&self) -> Report {
         let delegated = self.unreported_delegated_work();
         let mut report = self.run.report_with(&self.unreported(&delegated));
@@ -99,12 +98,12 @@ impl RunView {
         report
     }
 
-    /// The calls that wait for a person as [`Report::waiting`] has them, without the rest of the report.
+    /// The calls that wait for approval, as in [`Report::waiting`].
     pub fn waiting(&self) -> Vec<WaitingCall> {
         self.run.waiting_calls(&self.approvals())
     }
 
-    /// What it has cost so far, agents under way and agents cut off included (HOST-10).
+    /// What the run has used so far, including agents that still run or were cut off (HOST-10).
     pub fn usage_report(&self) -> UsageReport {
         self.usage_report_of(self.run.usage_with(&self.unreported(&[])))
     }
@@ -113,13 +112,13 @@ impl RunView {
         self.ledger.account(&self.run, &self.agents, usage, self.last_at)
     }
 
-    /// As [`Run::diff`], with the changes of those agents.
+    /// As [`Run::diff`], including the changes of agents that have not reported.
     pub fn diff(&self) -> String {
         let delegated = self.unreported_delegated_work();
         self.run.diff_with(&self.unreported(&delegated))
     }
 
-    /// The work of agents that have not reported, and that of others which their callers do not know of.
+    /// The work of agents that have not reported, and delegated work that no caller has reported.
     fn unreported<'a>(&'a self, delegated: &'a [AgentWork]) -> Vec<&'a AgentWork> {
         let agents = self.agents.iter();
         agents
@@ -134,7 +133,7 @@ impl RunView {
             .unreported_delegated_work(|agent| self.agents.get(&agent).map(Agent::work))
     }
 
-    /// For a run that failed: the work of the agents that its end cut off.
+    /// For a failed run, the work of the agents that its end cut off.
     pub fn cut_off(&self) -> BTreeMap<AgentId, AgentWork> {
         if self.run.phase() != Phase::Failed {
             return BTreeMap::new();
@@ -145,13 +144,13 @@ impl RunView {
             .collect()
     }
 
-    /// The conversations of all agents as text for people, each message shortened (PAOR-11).
+    /// The conversations of all agents as text for people, with long messages shortened (PAOR-11).
     pub fn transcripts(&self) -> String {
         let mut text = String::new();
         for agent in self.agents.values() {
             let name = agent.spec().map_or("agent", |spec| spec.name.as_str());
             let _ = writeln!(text, "\n{} ({name})", agent.id());
-            // The system prompt is the same for every agent of that name, and long.
+            // The system prompt is skipped: it is long, and the same for every agent of a name.
             for message in agent.conversation().iter().skip(1) {
                 let speaker = match message {
                     Message::System { .. } => "system".to_owned(),
@@ -166,7 +165,10 @@ impl RunView {
         text
     }
 
-    /// Takes the next entry of the journal. A refusal means that the journal is not one of this version's machines.
+    /// Applies the next journal entry and returns its events.
+    ///
+    /// # Errors
+    /// [`Refusal`] if the machines of this version refuse the entry.
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
         let Entry {
             run,
@@ -235,7 +237,7 @@ impl RunView {
                 plan: Plan::clone(iteration.graph.plan()),
             });
         }
-        // A new iteration's observations are all new; those of the iteration before it ended with its reflection.
+        // A new iteration has no observations of the previous one, so all of its observations are new.
         let seen = if self.run.iterations().len() == iterations {
             observed
         } else {
@@ -249,7 +251,7 @@ impl RunView {
         }
         for command in commands {
             match command {
-                // What was asked is asked again after a restart: nobody need be told.
+                // An approval that is requested again after a restart is no news.
                 RunCommand::AskApproval { approval } if asked.contains(&approval.digest) => {}
                 command => {
                     events.extend(self.subtask_started(&command, &under_way));
@@ -270,7 +272,7 @@ impl RunView {
         )
     }
 
-    /// What an input says by itself.
+    /// The events of an input alone.
     fn events_of_run_input(&self, input: &RunInput) -> Vec<EventKind> {
         match input {
             RunInput::Started { spec } => {
@@ -333,7 +335,7 @@ impl RunView {
         self.run.running_call(effect).cloned()
     }
 
-    /// The start of a sub-task that the command is, given what was under way before.
+    /// The start of a sub-task by this command, given the steps outstanding before it.
     fn subtask_started(&self, command: &RunCommand, under_way: &BTreeSet<u32>) -> Option<EventKind> {
         let is_new = |effect: &EffectId| !under_way.contains(&effect.step);
         match command {
@@ -376,7 +378,7 @@ impl RunView {
         })
     }
 
-    /// What else a command says to a watcher.
+    /// The event of any other command.
     fn event_of_run_command(&self, command: RunCommand) -> Option<EventKind> {
         match command {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
@@ -467,14 +469,14 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            // Asked again after a restart.
+            // Requested again after a restart.
             AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::SetTimer { .. } => None,
-            // It is under way from now on, and has no input of its own that says so; a restart commands it again.
+            // A delegation has no input for its start, so its first command counts as one; a restart commands it again.
             AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && delegating => None,
             AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
                 effect,

@@ -1,4 +1,4 @@
-//! What an account needs beyond the machines' states: who waited how long, and which model a reply came from.
+//! The data of a usage report that the machines' states lack: waiting times, and the models of replies.
 
 use std::collections::BTreeMap;
 
@@ -9,30 +9,30 @@ use crate::run::{Run, RunCommand, RunInput};
 use crate::time::{Millis, Timestamp};
 use crate::usage::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTotals};
 
-/// Kept up entry by entry, with work that does not grow with the run.
+/// Waiting times and models, updated with each entry in constant time.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UsageLedger {
     agents: BTreeMap<AgentId, AgentTotals>,
-    /// Of the calls that the run's plans spelled out.
+    /// Time of the calls that the run's plans spell out.
     tool_time: Millis,
-    /// What is waited for, by scope and step. Times in it are [`UsageLedger::clock`]'s.
+    /// Outstanding effects, by scope and step. Their times are those of [`UsageLedger::clock`].
     waits: BTreeMap<(Scope, u32), PendingWait>,
-    /// How long no process carried the run out.
+    /// Time in which no process owned the run.
     away: Millis,
-    /// How long it waited for nothing but people. Like the next, in [`UsageLedger::clock`]'s time.
+    /// Time in which all outstanding work waited for people, by [`UsageLedger::clock`].
     user_wait: Millis,
-    /// Since when it does.
+    /// Start of such a wait that has not ended.
     user_wait_since: Option<Timestamp>,
 }
 
-/// What one agent has used.
+/// Waiting times and models of one agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct AgentTotals {
     malformed: u32,
     model_time: Millis,
     tool_time: Millis,
     models: Vec<ModelUsage>,
-    /// Which of them gave its last reply.
+    /// The index of the model that replied last.
     last: Option<usize>,
 }
 
@@ -48,19 +48,19 @@ enum WaitKind {
     Tool,
 }
 
-/// What an input says to the ledger; noted before its machine consumes it, told once the machine has accepted it.
+/// What the ledger needs of an input. Taken before the machine consumes the input, recorded once the machine has accepted it.
 pub(crate) enum RecordedInput {
-    /// The end of a request, and whose reply it brought.
+    /// A model request ended with a reply of this model.
     Replied { effect: EffectId, model: String },
-    /// The end of something else that was waited for.
+    /// Another effect ended.
     Ended { effect: EffectId },
-    /// A new process goes on; the one before was seen last then.
+    /// A new process resumed the run; the previous one was last active at `last_seen`.
     Resumed { last_seen: Timestamp },
-    /// Nothing.
+    /// Nothing to record.
     Nothing,
 }
 
-/// What an agent's machine had come to before an input.
+/// The usage of an agent before an input.
 #[derive(Clone, Copy)]
 pub(crate) struct PreviousUsage {
     usage: Usage,
@@ -78,7 +78,7 @@ impl PreviousUsage {
 }
 
 impl UsageLedger {
-    /// An agent's machine, which was `before`, has taken an input at `at` and commanded that.
+    /// Records an input that an agent's machine accepted at `at`, with its commands and the agent's usage `before` it.
     pub(crate) fn record_agent_input(
         &mut self,
         agent: &Agent,
@@ -97,7 +97,7 @@ impl UsageLedger {
             RecordedInput::Ended { effect } => {
                 self.end(effect, now);
             }
-            // Whatever it waits for is commanded again, or has ended with this.
+            // Outstanding effects are commanded again, or end with this input.
             RecordedInput::Resumed { .. } => self.end_all(Some(scope), now),
             RecordedInput::Nothing => {}
         }
@@ -117,8 +117,8 @@ impl UsageLedger {
         }
     }
 
-    /// The run's machine has taken an input at `at`, commanded that, and waits for nothing but people or does not. The entry before, whichever machine's, came at
-    /// `last_at`.
+    /// Records an input that the run's machine accepted at `at`, with its commands. `last_at` is the time of the previous entry of any
+    /// machine.
     pub(crate) fn record_run_input(
         &mut self,
         last_at: Timestamp,
@@ -149,7 +149,7 @@ impl UsageLedger {
                 RunCommand::StopTool { effect } => {
                     self.end(*effect, now);
                 }
-                // Everything under way is stopped with it.
+                // The run stops all outstanding work.
                 RunCommand::Finish { .. } => self.end_all(None, now),
                 RunCommand::Announce { .. }
                 | RunCommand::StartAgent { .. }
@@ -163,7 +163,7 @@ impl UsageLedger {
         }
     }
 
-    /// The account of a run that has used so much in all and whose last entry came at `last_at`.
+    /// The usage report of a run with this total usage, whose last entry was accepted at `last_at`.
     pub(crate) fn account(
         &self,
         run: &Run,
@@ -207,7 +207,7 @@ impl UsageLedger {
         account
     }
 
-    /// The time without what no process was there for, so that spans over it are those of work.
+    /// The time `at` without the times in which no process owned the run.
     fn clock(&self, at: Timestamp) -> Timestamp {
         Timestamp(at.0.saturating_sub(self.away.0))
     }
@@ -223,7 +223,7 @@ impl UsageLedger {
             .insert((effect.scope, effect.step), PendingWait { reason, since });
     }
 
-    /// Ends a wait, if there is one, and says how long it was.
+    /// Ends a wait and returns its length; zero if there is no such wait.
     fn end(&mut self, effect: EffectId, now: Timestamp) -> Millis {
         match self.waits.remove(&(effect.scope, effect.step)) {
             Some(wait) => self.add(effect.scope, wait, now),
@@ -231,7 +231,7 @@ impl UsageLedger {
         }
     }
 
-    /// Ends all that the scope waits for; without one, all there is.
+    /// Ends all waits of the scope, or all waits without one.
     fn end_all(&mut self, scope: Option<Scope>, now: Timestamp) {
         let ended = match scope {
             None => std::mem::take(&mut self.waits),
@@ -248,7 +248,7 @@ impl UsageLedger {
     fn add(&mut self, scope: Scope, wait: PendingWait, now: Timestamp) -> Millis {
         let span = now - wait.since;
         match scope {
-            // It asks no model.
+            // The run itself asks no model.
             Scope::Run => self.tool_time += span,
             Scope::Agent(agent) => self.used(agent).waited(wait.reason, span),
         }
@@ -272,7 +272,7 @@ impl AgentTotals {
 
     fn waited(&mut self, reason: WaitKind, span: Millis) {
         match reason {
-            // Which model's time it was shows once it has replied.
+            // The model is known only after its reply.
             WaitKind::Model => self.model_time += span,
             WaitKind::Tool => {
                 self.tool_time += span;
@@ -283,7 +283,7 @@ impl AgentTotals {
         }
     }
 
-    /// That of the model which gave the last reply.
+    /// The totals of the model that replied last.
     fn last_model_totals(&mut self) -> Option<&mut UsageTotals> {
         self.models
             .get_mut(self.last?)
@@ -336,7 +336,7 @@ impl RecordedInput {
     }
 }
 
-/// Where that model stands among them; at the end if it is new.
+/// The index of the model, which is appended if it is new.
 fn model_index(models: &mut Vec<ModelUsage>, model: &str) -> usize {
     let known = models.iter().position(|model_usage| model_usage.model == model);
     known.unwrap_or_else(|| {

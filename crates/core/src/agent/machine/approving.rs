@@ -1,5 +1,5 @@
-//! Calls that a person decides about (APPROVE-1 to APPROVE-3). While one waits, nothing else of its agent goes on, and the time
-//! does not count (LOOP-5).
+//! Approvals of an agent's calls (APPROVE-1 to APPROVE-3). While a call waits for approval, the agent does nothing else, and the time does
+//! not count (LOOP-5).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 
 impl Agent {
-    /// What a person must decide about before the agent goes on.
+    /// The approval that the agent waits for.
     pub fn approval(&self) -> Option<&Arc<Approval>> {
         self.outstanding.iter().find_map(|(_, pending)| match pending {
             Pending::Approval { approval, .. } => Some(approval),
@@ -26,7 +26,7 @@ impl Agent {
         })
     }
 
-    /// What the run's policy says of a call that was checked.
+    /// The policy's ruling on a call that was checked.
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = self.context.spec();
         match self.tools_for(call).get(&call.tool) {
@@ -111,13 +111,13 @@ impl Agent {
         Ok(())
     }
 
-    /// Since when its clock stands still: it waits for a person, or for another agent, whose own clock goes.
+    /// When the agent's clock was paused, while it waits for a person or a delegate.
     pub(super) fn waiting_since(&self) -> Option<Timestamp> {
         let asked_at = self.approval().map(|approval| approval.asked_at);
         asked_at.or(self.delegating_since)
     }
 
-    /// The time that no process was there does not bring the end of the wait nearer.
+    /// Extends the approval's expiry by the time in which no process was there.
     pub(super) fn extend_expiry(&mut self, by: Millis) {
         for pending in self.outstanding.values_mut() {
             match pending {
@@ -127,8 +127,8 @@ impl Agent {
         }
     }
 
-    /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): a person is asked anew about the
-    /// call that waits for one, or that one had approved and has not ended. The wait so far does not count (LOOP-5).
+    /// Requests approval anew in a fork, as decisions made for the original run do not count (APPROVE-3): for a call that waits for
+    /// approval, or an approved call that has not ended. The wait so far does not count (LOOP-5).
     pub(super) fn renew_approvals(&mut self, now: Timestamp) {
         let waiting_since = self.waiting_since();
         for (effect, pending) in self.outstanding.iter_mut() {
@@ -159,7 +159,7 @@ impl Agent {
         }
     }
 
-    /// The call no longer waits. The time that it did does not count (LOOP-5).
+    /// Ends the wait for approval, whose time does not count (LOOP-5).
     fn end_approval(
         &mut self,
         now: Timestamp,
@@ -180,7 +180,7 @@ impl Agent {
         Some((effect, call, edited))
     }
 
-    /// The calls that come after the one that waited.
+    /// Takes the calls that come after the waiting one.
     fn take_calls(&mut self) -> VecDeque<ToolCall> {
         match std::mem::replace(&mut self.state, State::Asking) {
             State::Calling(rest) => rest,
@@ -188,7 +188,7 @@ impl Agent {
         }
     }
 
-    /// None of the calls that come after it runs: they were meant for what it would have done.
+    /// Refuses the calls after the waiting one, as they were meant to follow it.
     fn skip_remaining_calls(&mut self) {
         let why = "it did not run, as the user did not approve a call before it";
         let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);
@@ -205,7 +205,7 @@ fn with_parameters(call: &ToolCall, parameters: Value) -> ToolCall {
     }
 }
 
-/// When the wait for that approval ends, if it does.
+/// The timer for the expiry of an approval, if it expires.
 pub(super) fn expiry(approval: &Approval) -> Option<AgentCommand> {
     let at = approval.expires_at?;
     Some(AgentCommand::SetTimer {

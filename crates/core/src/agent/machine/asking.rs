@@ -1,4 +1,4 @@
-//! The next model request, and room for it in the model's context window (LOOP-11).
+//! The next model request, and making room for it in the model's context window (LOOP-11).
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::prompt;
 use crate::tags::escape_tags;
 use crate::time::Timestamp;
 
-/// How many of its calls stand in a summary that the model could not write itself.
+/// The most calls listed in place of a summary that the model failed to write.
 const LISTED_CALLS: usize = 50;
 
 impl Agent {
-    /// The next model request, or the end where there may be none (LOOP-2, LOOP-10).
+    /// Sends the next model request, or ends the loop if none is allowed (LOOP-2, LOOP-10).
     pub(super) fn ask(&mut self, now: Timestamp, commands: &mut Commands) {
         if let Some(stuck) = self.stuck.take() {
             return self.finish(now, Err(stuck), commands);
@@ -47,8 +47,7 @@ impl Agent {
         self.send(commands);
     }
 
-    /// Tells the model before its last turn that it is the last (LOOP-2). A turn that is asked for again, as its request failed, was announced
-    /// already.
+    /// Tells the model that its last turn begins (LOOP-2). A repeated turn, whose request failed, was announced already.
     fn announce_last_turn(&mut self) {
         let Some(spec) = self.spec() else { return };
         if self.turns < spec.limits.max_turns || self.last_turn_announced {
@@ -64,7 +63,7 @@ impl Agent {
         commands.push(AgentCommand::AskModel { effect });
     }
 
-    /// Tokens that a request may have, so that there is room for a reply; `None` where nothing is known of the model.
+    /// The most tokens of a request that leave room for a reply; `None` if the model's limits are unknown.
     fn max_request_tokens(&self) -> Option<u64> {
         let profile = &self.spec()?.profile;
         let window = [profile.context_window, self.too_long]
@@ -75,13 +74,12 @@ impl Agent {
             .max_output_tokens
             .unwrap_or(TYPICAL_REPLY_TOKENS)
             .min(window / 4);
-        // Estimates are not exact.
+        // Token counts are estimates, so 5% stay free.
         Some(window - reply - window / 20)
     }
 
-    /// Makes room where there is little left: old results become a line each, and where that is not enough, the request that is
-    /// returned asks for a summary of the earlier turns. More room is made than is needed now, so that the next requests can begin
-    /// as this one does.
+    /// Makes room in the context window when little is left: old results become one line each. If that is not enough, returns a request for
+    /// a summary of the earlier turns. More room is made than needed now, so that the next requests begin like this one.
     fn compact(&mut self) -> Option<Vec<Message>> {
         let most = self.max_request_tokens()?;
         let max_compactions = self.spec()?.limits.max_compactions;
@@ -101,7 +99,7 @@ impl Agent {
         request
     }
 
-    /// What the model says of the earlier turns takes their place; where it says nothing of use, a list of its calls does.
+    /// Replaces the earlier turns by the model's summary, or by a list of calls if the reply is of no use.
     pub(super) fn handle_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
         self.work.usage += reply.metered_usage();
         let reply_text = match parse(&reply, self.call_form()) {
@@ -147,7 +145,7 @@ impl Agent {
         text.join("\n")
     }
 
-    /// A model that could not read all of the request is asked again with less of it; any other failure is the end.
+    /// Sends a shorter request if the failed one was too long; otherwise ends the loop.
     pub(super) fn handle_model_failure(
         &mut self,
         now: Timestamp,
@@ -169,7 +167,7 @@ impl Agent {
             self.too_long = Some(before);
             let request = self.compact();
             if request.is_some() || self.conversation.tokens() < before / 10 * 9 {
-                // The request that failed was no turn.
+                // The failed request does not count as a turn.
                 self.turns = self.turns.saturating_sub(1);
                 if let Some(request) = request {
                     self.state = State::Summarising(Arc::new(request));

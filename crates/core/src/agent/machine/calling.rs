@@ -1,4 +1,4 @@
-//! Running the calls of a reply, and what their results lead to.
+//! Running the calls of a reply, and handling their results.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{Access, ToolOutcome, ToolResult, code};
 
-/// Characters that one string of a call's parameters has in a digest.
+/// The most characters of a string in the parameters of a call's summary.
 const DIGEST_STRING: usize = 200;
-/// From which time on a model is told that it repeats itself (LOOP-10).
+/// The number of repetitions from which a model is told that it repeats itself (LOOP-10).
 const REPEAT_NOTICE_FROM: u32 = 3;
-/// How many of the changes so far a model is told of, the latest (LOOP-8).
+/// The number of latest changes that a model is told of (LOOP-8).
 const LISTED_CHANGES: usize = 20;
 
 impl Agent {
-    /// Runs the calls of a reply in the order given (LOOP-1), as many as one reply may have (LOOP-10); after the last the model is asked again. Those
-    /// that come after the agent is stuck do not run.
+    /// Runs the calls of a reply in order (LOOP-1), up to the limit of one reply (LOOP-10), then asks the model again. Calls that follow
+    /// once the agent is stuck do not run.
     pub(super) fn next_call(
         &mut self,
         now: Timestamp,
@@ -80,7 +80,7 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
+    /// Runs a call under this id; `approved` is the approval that was granted, if one was needed.
     pub(super) fn execute(
         &mut self,
         now: Timestamp,
@@ -102,7 +102,7 @@ impl Agent {
         commands.push(command);
     }
 
-    /// CALL-6, and that the agent is allowed what the tool needs.
+    /// Checks the tool, the parameters (CALL-6) and the agent's access; returns the parameters to use.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
         let allowed = self
             .brief
@@ -112,7 +112,7 @@ impl Agent {
         self.tools_for(call).check(call, allowed, access)
     }
 
-    /// The answer that a terminating tool's call holds, or why it can't be accepted; none for any other call.
+    /// Reads the answer from a terminating tool's call, or why it is refused; `None` for any other call.
     fn read_submission(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
         type Read = fn(&Agent, &Value) -> Result<AgentAnswer, String>;
         let spec = self.spec()?;
@@ -137,7 +137,7 @@ impl Agent {
         })
     }
 
-    /// PAOR-4: a plan with faults goes back with every one of them named.
+    /// Checks a submitted plan; the error names everything that is wrong with it (PAOR-4).
     fn check_plan(&self, parameters: &Value) -> Result<Plan, String> {
         let plan = Plan::from_parameters(parameters)?;
         let spec = self.context.spec();
@@ -161,7 +161,7 @@ impl Agent {
         })
     }
 
-    /// PAOR-10: what a judgement says of changed files is what the run knows of them.
+    /// Checks that a reflection names the files that the run has changed (PAOR-10).
     fn check_reflection(&self, parameters: &Value) -> Result<Reflection, String> {
         let reflection = Reflection::from_parameters(parameters)?;
         let changed = self.brief.as_ref().and_then(|brief| brief.changed.as_deref());
@@ -193,8 +193,8 @@ impl Agent {
             }
         }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
-            // CALL-1: a terminating call that succeeds is the end; one that fails goes back (SPEC, "Where the rules meet", 1).
-            // A plan or a judgement is submitted: no other call's result can stand for it.
+            // CALL-1: a successful terminating call ends the loop; the result of a failed one goes to the model (SPEC, "Where the rules
+            // meet", 1). Plans and reflections are submitted: no other call's result can replace them.
             (ToolOutcome::Success { output }, _)
                 if call.terminate && self.answer_form() == AnswerForm::Text =>
             {
@@ -224,8 +224,7 @@ impl Agent {
         self.conversation.push_result(call, None, result, note);
     }
 
-    /// LOOP-10: what the model is told where it repeats itself, within one reply too; past the limit the loop ends instead of another call or
-    /// request.
+    /// Counts a repeated result (LOOP-10). Returns a note for the model; beyond the limit, the loop ends before the next call or request.
     fn record_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
         let max_repeats = self.spec()?.limits.max_repeats;
         let times = self.repeats.count(call, result);
@@ -242,10 +241,10 @@ impl Agent {
         })
     }
 
-    /// LOOP-8: with the last result of a turn goes what was done so far.
+    /// Adds the work so far to the last result of a turn (LOOP-8).
     fn append_progress(&mut self) {
         let work = &self.work;
-        // A first result says all by itself.
+        // The first result needs no overview.
         if work.calls.len() < 2 {
             return;
         }

@@ -1,5 +1,5 @@
-//! What an agent and its model have said, how long it is, and how it is made shorter (LOOP-11). A call and its result are never
-//! separated, and what is left out here stays in the journal.
+//! The conversation of an agent: its size, and how it is shortened (LOOP-11). A call and its result are never separated. What is left out
+//! here stays in the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,43 +17,43 @@ use crate::text::{shorten, shorten_value};
 use crate::token_ratio::{TokenRatio, estimated_tokens};
 use crate::tool::ToolResult;
 
-/// Bytes up to which a result is left as it is: a line in its place would save nothing.
+/// Shorter results, in bytes, are not replaced by a line, which would save nothing.
 const SHORT_RESULT: usize = 400;
-/// Characters that are left of an error whose output is left out.
+/// The characters that stay of an error whose output is left out.
 const SHORT_ERROR: usize = 200;
 
-/// The field of a result that says that a person changed the call.
+/// The field of a result that says that the user changed the call.
 pub(super) const EDITED: &str = "edited";
 
-/// A conversation that grows at its end, so that each request begins with the one before it.
+/// A conversation that grows at its end, so that each request begins with the previous one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
-    /// The ids of its calls, with the handles of those that were carried out.
+    /// The ids of the conversation's calls, with the effects of those that ran.
     calls: BTreeMap<String, Option<EffectId>>,
-    /// About how many tokens it has, with what goes with each of its requests ([`crate::run_context::RunContext::request_overhead`]).
+    /// The estimated tokens, including the overhead of each request ([`crate::run_context::RunContext::request_overhead`]).
     estimated: u64,
     counted: ProviderCounts,
     display: ResultDisplay,
-    /// The calls in what the model was given, in messages that were left out since as well (CALL-7).
+    /// The calls in what the model was given, also in messages that were left out since (CALL-7).
     given: ContextCalls,
 }
 
-/// How results are shown.
+/// How results are shown to the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ResultDisplay {
-    /// Characters of one; none for all.
+    /// The most characters of a result; `None` for no limit.
     max_result: Option<usize>,
     rest: OmittedOutput,
 }
 
-/// What can be done about what is left out.
+/// Whether the agent can read what is left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum OmittedOutput {
-    /// The agent has the tool that reads it by its handle.
+    /// The agent has `read_output`, which reads by handle.
     #[default]
     Readable,
-    /// Nothing.
+    /// The agent cannot read it.
     Unavailable,
 }
 
@@ -78,10 +78,10 @@ impl ResultDisplay {
     }
 }
 
-/// How its provider counts tokens.
+/// The provider's token counts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ProviderCounts {
-    /// What it counted last; none where messages were changed since.
+    /// The last count; `None` if messages have changed since.
     last: Option<PrefixCount>,
     ratio: TokenRatio,
 }
@@ -90,14 +90,14 @@ struct ProviderCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct PrefixCount {
     tokens: u64,
-    /// What was estimated of it.
+    /// The estimate for the same messages.
     estimated: u64,
-    /// What it counted of the reply, until that is said.
+    /// The count of the reply, until the reply is added.
     reply: Option<u64>,
 }
 
 impl Conversation {
-    /// The conversation before its first request; `overhead` are the tokens that each request has beside its messages.
+    /// A conversation before its first request; `overhead` are the tokens of each request beside its messages.
     pub(super) fn new(
         spec: &AgentSpec,
         system: &str,
@@ -127,13 +127,13 @@ impl Conversation {
         &self.given
     }
 
-    /// The text of a message by its place; empty if there is none.
+    /// The text of a message; empty if there is no such message.
     fn content(&self, index: usize) -> &str {
         self.messages.get(index).map_or("", Message::content)
     }
 
-    /// The provider has counted the reply that is said with this message, but not what stands around it. What the model thought for its
-    /// reply is not sent again: it has no more tokens than its text can have.
+    /// Uses the provider's count for a reply that is added as a message. The count may include thinking, which is not sent again, so it is
+    /// limited by what the text can have; the message's overhead is estimated.
     fn count_reply(&mut self, message: &Message) {
         if let Some(count) = &mut self.counted.last
             && let Some(reply) = count.reply.take()
@@ -150,14 +150,14 @@ impl Conversation {
             Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
                 self.given.add(content);
             }
-            // What the model said itself is not given.
+            // The model's own messages are not given to it.
             Message::Assistant { .. } => self.count_reply(&message),
         }
-        // In place: the request that shared the conversation is gone when its reply comes in.
+        // No copy: the request that shared the messages was dropped when its reply came in.
         Arc::make_mut(&mut self.messages).push(message);
     }
 
-    /// A call's result names it by its id, so each has one of its own in the whole conversation.
+    /// Gives each call an id that is unique in the conversation, as results refer to calls by id.
     pub(super) fn assign_call_ids(&mut self, turn: u32, calls: &mut [ToolCall]) {
         for (number, call) in (1..).zip(calls) {
             let mut next: usize = number;
@@ -169,7 +169,7 @@ impl Conversation {
         }
     }
 
-    /// The result of a call, with what is to be said about it; `effect` where it was carried out.
+    /// Adds the result of a call, with a note; `effect` is `None` if the call did not run.
     pub(super) fn push_result(
         &mut self,
         call: &ToolCall,
@@ -187,12 +187,12 @@ impl Conversation {
         self.push(Message::Tool {
             call_id: call.id.clone(),
             name: call.tool.clone(),
-            // What a tool read may look like a part of a prompt.
+            // Output of tools may look like a section of a prompt.
             content: escape_tags(&content.to_string()).into_owned(),
         });
     }
 
-    /// A result as the model is shown it. What counts as seen is shown whole, as is what was asked for by its handle: their tools bound them.
+    /// The result as shown to the model. Files that count as seen, and output read by handle, are shown whole, as their tools limit them.
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
         let whole = result.for_model();
         match self.display.max_result {
@@ -204,10 +204,10 @@ impl Conversation {
         }
     }
 
-    /// Adds a field to the result that was told last.
+    /// Adds a field to the last result.
     pub(super) fn add_to_last_result(&mut self, field: &str, value: &Value) {
         if let Some(Message::Tool { content, .. }) = Arc::make_mut(&mut self.messages).last_mut()
-            // A result is an object that says at least whether it was a success.
+            // Every result is an object with at least the field `success`.
             && content.ends_with('}')
         {
             content.pop();
@@ -218,7 +218,7 @@ impl Conversation {
         }
     }
 
-    /// The provider has counted the request of all that is said now. An estimate in the place of its count says nothing new.
+    /// Records the provider's count of the request and its reply. Estimated counts are ignored.
     pub(super) fn count(&mut self, usage: &Usage) {
         let tokens = usage.input_tokens;
         if tokens > 0 && usage.estimated_calls == 0 {
@@ -233,7 +233,7 @@ impl Conversation {
         }
     }
 
-    /// How long a request is: what its provider has counted, and the estimate of what came after.
+    /// The size of a request: the provider's count, and the estimate for the messages after it.
     pub(super) fn size(&self) -> RequestSize {
         let count = self.counted.last.unwrap_or_default();
         RequestSize {
@@ -242,12 +242,12 @@ impl Conversation {
         }
     }
 
-    /// About how many tokens a request has.
+    /// The estimated tokens of a request.
     pub(super) fn tokens(&self) -> u64 {
         self.size().tokens(self.counted.ratio)
     }
 
-    /// Changes messages; `change` returns what it thereby saved, as estimated.
+    /// Changes messages; `change` returns the estimated tokens that it saved.
     fn change(&mut self, change: impl FnOnce(&mut [Message], &BTreeMap<String, Option<EffectId>>) -> u64) {
         let messages: &mut Vec<Message> = Arc::make_mut(&mut self.messages);
         let saved = change(messages, &self.calls);
@@ -255,7 +255,7 @@ impl Conversation {
         self.counted.last = None;
     }
 
-    /// Where the latest turn begins: with the model's last message.
+    /// The index of the latest turn's first message, which is the model's last one.
     fn latest_turn(&self) -> usize {
         let is_model = |message: &Message| matches!(message, Message::Assistant { .. });
         self.messages
@@ -264,7 +264,7 @@ impl Conversation {
             .unwrap_or(self.messages.len())
     }
 
-    /// Makes the results of earlier turns a line each, the oldest first, until the conversation has at most that many tokens.
+    /// Replaces results of earlier turns by one line each, oldest first, until the conversation has at most this many tokens.
     pub(super) fn shrink_results(&mut self, tokens: u64) {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
@@ -287,7 +287,7 @@ impl Conversation {
         });
     }
 
-    /// Shortens the results of the latest turn, which cannot be left out, until the conversation has about that many tokens.
+    /// Shortens the results of the latest turn, which cannot be left out, until the conversation has about this many tokens.
     pub(super) fn shorten_latest(&mut self, tokens: u64) {
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
         let results: usize = self.messages[latest..].iter().filter_map(result_characters).sum();
@@ -313,8 +313,7 @@ impl Conversation {
         });
     }
 
-    /// The request that has the model summarise all turns but the latest; none where there are no others. It begins as the
-    /// requests before it did.
+    /// The request for a summary of all turns but the latest; `None` if there are none. It begins like the previous requests.
     pub(super) fn summary_request(&self) -> Option<Vec<Message>> {
         let latest = self.latest_turn();
         let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
@@ -328,7 +327,7 @@ impl Conversation {
         Some(earlier.iter().cloned().chain([ask]).collect())
     }
 
-    /// Puts a summary in the place of all turns but the latest. It stands with the task, which is `task`.
+    /// Replaces all turns but the latest by a summary, next to the task.
     pub(super) fn summarise(&mut self, task: &str, summary: &str) {
         let latest = self.latest_turn();
         let system = Message::System {
@@ -354,7 +353,7 @@ fn result_characters(message: &Message) -> Option<usize> {
     }
 }
 
-/// Puts a shorter text in the place of one, and returns the tokens that it saves; one that is no shorter is left out.
+/// Replaces a text by a shorter one and returns the tokens saved; does nothing if it is not shorter.
 fn replace(content: &mut String, shorter: String) -> u64 {
     let (before, now) = (estimated_tokens(content), estimated_tokens(&shorter));
     if now < before {
@@ -363,7 +362,7 @@ fn replace(content: &mut String, shorter: String) -> u64 {
     before.saturating_sub(now)
 }
 
-/// A result without its output, which can be read again by its handle.
+/// The result without its output, with the handle to read the output again.
 fn without_output(content: &str, handle: Option<EffectId>) -> String {
     with_output(content, SHORT_ERROR, |_| match handle {
         Some(handle) => format!("[output left out; read it with read_output {{\"handle\": \"{handle}\"}}]"),
@@ -371,11 +370,11 @@ fn without_output(content: &str, handle: Option<EffectId>) -> String {
     })
 }
 
-/// A result with another text for its output, if it has one, and at most so many characters of its error.
+/// The result with another output, if it has output, and with its error cut to `max_error` characters.
 fn with_output(content: &str, max_error: usize, output: impl FnOnce(&str) -> String) -> String {
     let mut result = match serde_json::from_str(content) {
         Ok(Value::Object(result)) => result,
-        // No result of ours.
+        // Not a result of ours.
         Ok(_) | Err(_) => Map::from_iter([("output".to_owned(), Value::from(content))]),
     };
     result.retain(|field, _| ["success", "error", "output", "so_far", EDITED].contains(&field.as_str()));

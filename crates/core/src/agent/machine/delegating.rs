@@ -1,5 +1,5 @@
-//! Calls by which the agent has another one do something (PAOR-5). They wait like any other call; only what carries them out is
-//! another, and they are always safe to command again, as the run knows which agent it has started for which call.
+//! Calls that delegate to another agent (PAOR-5). They wait like any other call, and are always safe to command again: the run knows which
+//! agent it has started for which call.
 
 use super::{Agent, Commands, Pending};
 use crate::agent::{AgentCommand, AgentTimer};
@@ -11,7 +11,7 @@ use crate::spec::DELEGATE;
 use crate::time::Timestamp;
 
 impl Agent {
-    /// What carries out a checked call.
+    /// The command that runs a checked call.
     pub(super) fn call_command(&self, effect: EffectId, call: &ToolCall) -> AgentCommand {
         match self.delegation(call) {
             Some((agent, task)) => AgentCommand::Delegate { effect, agent, task },
@@ -22,7 +22,7 @@ impl Agent {
         }
     }
 
-    /// The call that another agent carries out, with that one's name and its task.
+    /// The outstanding delegation, with the other agent's name and its task.
     pub(crate) fn delegated(&self) -> Option<(EffectId, (String, String))> {
         self.outstanding
             .iter()
@@ -32,7 +32,7 @@ impl Agent {
             })
     }
 
-    /// The other agent has ended. The time that it worked was its own, and its limits bounded it; it may have waited for a person.
+    /// Ends a delegation. Its time does not count, as the delegate has a time limit of its own.
     pub(super) fn end_delegation(&mut self, now: Timestamp, commands: &mut Commands) {
         if let Some(since) = self.delegating_since.take() {
             self.deadline = self.deadline + (now - since);

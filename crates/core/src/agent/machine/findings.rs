@@ -1,4 +1,4 @@
-//! What an agent that ends without an answer has found until then (LOOP-2): the words of its model. Its calls are in its work already.
+//! The findings of an agent that ends without an answer (LOOP-2): its model's text. The calls are in the agent's work already.
 
 use serde_json::Value;
 
@@ -6,11 +6,11 @@ use super::Agent;
 use crate::message::Message;
 use crate::text::shorten;
 
-/// Characters of all words together.
+/// The most characters of all findings.
 const MAX_FINDINGS: usize = 4_000;
 
 impl Agent {
-    /// The summary of the turns that were left out, if there is one, and the words of all later replies.
+    /// The summary of turns that were left out, if any, and the text of all later replies.
     pub(super) fn findings_so_far(&self) -> String {
         let words = self
             .conversation
@@ -29,7 +29,7 @@ impl Agent {
     }
 }
 
-/// Whether a reply says more than the JSON of its calls.
+/// Returns true if a reply is more than the JSON of its calls.
 fn has_words(content: &str) -> bool {
     let content = content.trim();
     !content.is_empty() && serde_json::from_str::<Value>(content).is_err()

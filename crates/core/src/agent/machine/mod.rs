@@ -1,5 +1,5 @@
-//! The agent machine: its state, and what each input does to it. What becomes of a reply is in [`replying`], of a call and its
-//! result in [`calling`]; [`asking`] sends the next request, within the model's context window.
+//! The agent's state machine: its state, and what each input does. [`replying`] handles replies, [`calling`] calls and their results;
+//! [`asking`] sends the next request, within the model's context window.
 
 mod approving;
 mod asking;
@@ -31,7 +31,7 @@ use crate::spec::{AgentSpec, AnswerForm};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 
-/// One agent's loop.
+/// The model ⇄ tools loop of one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     id: AgentId,
@@ -41,28 +41,28 @@ pub struct Agent {
     conversation: Conversation,
     repeats: Repeats,
     seen: Arc<SeenFiles>,
-    /// That nothing moves any more (LOOP-10).
+    /// The failure to end with, once the agent makes no progress (LOOP-10).
     stuck: Option<AgentFailure>,
-    /// The calls of the present turn's reply that were taken up so far.
+    /// The calls of the current reply that were handled so far.
     calls_of_turn: u32,
     last_turn_announced: bool,
     compactions: u32,
-    /// What the conversation's earlier turns were replaced by; empty where they were not.
+    /// The summary that replaced earlier turns; empty if none did.
     summary: String,
-    /// Of its calls, those that failed.
+    /// The number of failed calls.
     failed: u32,
-    /// Tokens of a request that was too long for the model, whatever its context window is said to be.
+    /// The tokens of a request that the model refused as too long, whatever its context window is said to be.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
     guidance: Vec<String>,
     turns: u32,
     malformed: u32,
-    /// Set once a reply with a call among words has gone back, until a call is carried out (CALL-7).
+    /// Set once a reply with a call among words was sent back, until a call runs (CALL-7).
     asked_to_send_alone: bool,
     work: AgentWork,
     started_at: Timestamp,
     deadline: Timestamp,
-    /// Since when another agent works for it.
+    /// When a delegate started to work; `None` if none works.
     delegating_since: Option<Timestamp>,
     last_at: Timestamp,
 }
@@ -71,9 +71,9 @@ pub struct Agent {
 enum State {
     Idle,
     Asking,
-    /// The model is asked to summarise the earlier turns (LOOP-11), by this request.
+    /// The model is asked by this request to summarise earlier turns (LOOP-11).
     Summarising(Arc<Vec<Message>>),
-    /// One call is under way, or waits for an approval, and these come after it.
+    /// A call runs or waits for approval; these calls come after it.
     Calling(VecDeque<ToolCall>),
     Done(AgentReport),
 }
@@ -85,10 +85,10 @@ enum Pending {
         call: ToolCall,
         started: bool,
         edited: Edited,
-        /// What a person approved, where one was asked.
+        /// The approval that was granted, if one was needed.
         approved: Option<Arc<Approval>>,
     },
-    /// The call waits for a person (APPROVE-1), whose time does not count.
+    /// A call that waits for approval (APPROVE-1); the wait does not count towards the time limit.
     Approval {
         call: ToolCall,
         approval: Arc<Approval>,
@@ -96,14 +96,14 @@ enum Pending {
     },
 }
 
-/// Whether a call has other parameters than the model gave it.
+/// Whether the user changed the parameters of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Edited {
     No,
     ByUser,
 }
 
-/// What an input leads to, gathered while the state changes.
+/// The commands of an input, collected while the state changes.
 type Commands = Vec<AgentCommand>;
 
 impl Agent {
@@ -137,32 +137,32 @@ impl Agent {
         }
     }
 
-    /// Its id in the run.
+    /// The agent's id in the run.
     pub fn id(&self) -> AgentId {
         self.id
     }
 
-    /// What it looks things up in.
+    /// The shared lookup context.
     pub fn context(&self) -> &Arc<RunContext> {
         &self.context
     }
 
-    /// What it was started with; none before its first input.
+    /// The agent's brief; `None` until started.
     pub fn brief(&self) -> Option<&AgentBrief> {
         self.brief.as_ref()
     }
 
-    /// Its spec; none before its first input.
+    /// The agent's spec; `None` until started.
     pub fn spec(&self) -> Option<&AgentSpec> {
         self.context.agent(&self.brief.as_ref()?.role)
     }
 
-    /// What was said, without what was left out as it grew too long (LOOP-11).
+    /// The conversation, without what was left out because it grew too long (LOOP-11).
     pub fn conversation(&self) -> &Arc<Vec<Message>> {
         self.conversation.messages()
     }
 
-    /// What the present model request says. Shared: whoever sends it drops it before the reply comes in.
+    /// The messages of the current model request. Shared: the driver drops it before the reply arrives.
     pub fn request(&self) -> &Arc<Vec<Message>> {
         match &self.state {
             State::Summarising(request) => request,
@@ -170,7 +170,7 @@ impl Agent {
         }
     }
 
-    /// How long the present model request is, with the definitions and the schema that go with it.
+    /// The size of the current model request, with its tool definitions or reply schema.
     pub fn request_size(&self) -> RequestSize {
         match &self.state {
             State::Summarising(request) => {
@@ -186,7 +186,7 @@ impl Agent {
         }
     }
 
-    /// Whether the present model request asks for a summary, which is text, whatever form calls have.
+    /// Returns true if the current request asks for a summary, which is text in any form of calls.
     pub fn is_summarising(&self) -> bool {
         match &self.state {
             State::Summarising(_) => true,
@@ -194,17 +194,17 @@ impl Agent {
         }
     }
 
-    /// Model requests so far.
+    /// The number of model requests so far.
     pub fn turns(&self) -> u32 {
         self.turns
     }
 
-    /// Malformed replies in a row, the last one included; 0 where the last one was understood (LOOP-3).
+    /// Malformed replies in a row, including the last reply (LOOP-3).
     pub fn malformed(&self) -> u32 {
         self.malformed
     }
 
-    /// What it has done so far.
+    /// The agent's work so far.
     pub fn work(&self) -> &AgentWork {
         match &self.state {
             State::Done(report) => &report.work,
@@ -212,7 +212,7 @@ impl Agent {
         }
     }
 
-    /// How it ended, if it has.
+    /// The agent's report; `None` until it has ended.
     pub fn report(&self) -> Option<&AgentReport> {
         match &self.state {
             State::Done(report) => Some(report),
@@ -220,7 +220,7 @@ impl Agent {
         }
     }
 
-    /// The call that is under way with that id.
+    /// The running call with this id.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
             Pending::Tool { call, .. } => Some(call),
@@ -228,7 +228,7 @@ impl Agent {
         }
     }
 
-    /// The call that it waits for, or for whose approval; none while it waits for its model.
+    /// The call that runs or waits for approval; `None` while the agent waits for its model.
     pub fn current_call(&self) -> Option<&ToolCall> {
         self.outstanding.iter().find_map(|(_, pending)| match pending {
             Pending::Tool { call, .. } | Pending::Approval { call, .. } => Some(call),
@@ -236,12 +236,12 @@ impl Agent {
         })
     }
 
-    /// Whether another agent works for it.
+    /// Returns true while a delegate works.
     pub(crate) fn is_delegating(&self) -> bool {
         self.delegating_since.is_some()
     }
 
-    /// The commands that have no result yet: after a replay, what is still to be done.
+    /// The commands of all outstanding effects; after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<AgentCommand> {
         if let State::Done(report) = &self.state {
             return vec![AgentCommand::Finish {
@@ -374,15 +374,15 @@ impl Agent {
         }
     }
 
-    /// The time that the process was away does not count, and what was under way is tried again where that is safe.
+    /// Resumes the agent in a new process: the time away does not count, and the outstanding effect is retried if that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
-            // The whole wait will not count.
+            // The wait does not count anyway.
             Some(_) => self.extend_expiry(away),
             None => self.deadline = self.deadline + away,
         }
-        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        // An approval keeps its attempt, so that a decision given while no process was there still counts.
         self.outstanding.retry(|pending| match pending {
             Pending::Model | Pending::Tool { .. } => true,
             Pending::Approval { .. } => false,
@@ -401,7 +401,7 @@ impl Agent {
             });
         match interrupted {
             Some((effect, call, edited)) => {
-                // It was found a moment ago.
+                // It is outstanding, as it was found above.
                 let _ = self.outstanding.finish(effect);
                 commands.push(AgentCommand::SetTimer {
                     timer: AgentTimer::Deadline,
@@ -447,7 +447,7 @@ impl Agent {
         self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
     }
 
-    /// What its model may call, its terminating tool included; nothing before its first input.
+    /// The tools offered to the model, with the terminating tool; empty until started.
     pub fn offered(&self) -> Arc<Vec<ToolSpec>> {
         let brief = self.brief.as_ref();
         brief.map(|brief| self.context.offered(brief)).unwrap_or_default()
@@ -479,7 +479,7 @@ impl Agent {
 }
 
 impl AgentInput {
-    /// Its name, for messages.
+    /// The name of the input's variant, for messages.
     pub fn name(&self) -> &'static str {
         match self {
             AgentInput::Started { .. } => "Started",

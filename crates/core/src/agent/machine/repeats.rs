@@ -1,4 +1,4 @@
-//! Noticing that nothing moves (LOOP-10): the same call with the same result, over and over, while nothing else changes.
+//! Detecting an agent that makes no progress (LOOP-10): the same call with the same result, again and again, while nothing else changes.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,12 +6,13 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::message::ToolCall;
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
-/// The calls that had the same result before. Only their digests are kept: they are compared within one machine and written nowhere.
+/// Repeated results, by digest of call and result. Digests are compared within one machine and stored nowhere.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Repeats(BTreeMap<u64, u32>);
 
 impl Repeats {
-    /// How often the call has had that very result by now. What changes the workspace begins anew, unless it is itself a repetition.
+    /// Counts how many times the call has had this result. Counting restarts when a call changes the workspace, unless that call is itself
+    /// a repetition.
     pub(super) fn count(&mut self, call: &ToolCall, result: &ToolResult) -> u32 {
         let key = digest(call, result);
         if !self.0.contains_key(&key) && result.changes.iter().any(is_progress) {
@@ -23,7 +24,7 @@ impl Repeats {
     }
 }
 
-/// Whether something is other than before. A command that ran may have changed nothing.
+/// Returns true if the change is progress. A command that ran may have changed nothing.
 fn is_progress(change: &StateChange) -> bool {
     match change {
         StateChange::FileCreated { .. }

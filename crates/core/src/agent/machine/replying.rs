@@ -1,4 +1,4 @@
-//! What a reply leads to: calls, an answer, or being asked again.
+//! Handling of replies: calls, an answer, or a request for another reply.
 
 use super::{Agent, Commands};
 use crate::agent_report::{AgentAnswer, AgentFailure};
@@ -12,7 +12,7 @@ use crate::tool::ToolSpec;
 
 impl Agent {
     pub(super) fn handle_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
-        // A reply that cannot be used was paid for all the same.
+        // A reply that cannot be used is paid for all the same.
         self.work.usage += reply.metered_usage();
         self.conversation.count(&reply.usage);
         match reply.finish {
@@ -62,7 +62,7 @@ impl Agent {
         self.next_call(now, calls.into(), commands);
     }
 
-    /// LOOP-4; a planner's text answers the goal (SPEC, "Where the rules meet", 6).
+    /// Accepts text as the answer (LOOP-4); a planner's text answers the goal (SPEC, "Where the rules meet", 6).
     fn accept_text(&mut self, now: Timestamp, reply: ModelReply, text: String, commands: &mut Commands) {
         if text.trim().is_empty() {
             return self.ask_again(now, reply, "it was empty".to_owned(), None, commands);
@@ -85,7 +85,7 @@ impl Agent {
         }
     }
 
-    /// LOOP-3. The correction has an example of the tool that was meant.
+    /// Asks for another reply (LOOP-3). The correction has an example of the tool that was meant.
     fn ask_again(
         &mut self,
         now: Timestamp,
@@ -110,9 +110,9 @@ impl Agent {
         self.send_back(now, reply, correction, commands);
     }
 
-    /// Asks the model again, with what is to be said about its reply.
+    /// Sends a reply back to the model with a correction.
     fn send_back(&mut self, now: Timestamp, reply: ModelReply, about: String, commands: &mut Commands) {
-        // Some providers refuse a message without text.
+        // Some providers refuse messages without text.
         let content = if reply.content.is_empty() {
             "(no text)".to_owned()
         } else {
@@ -127,8 +127,8 @@ impl Agent {
     }
 }
 
-/// The tool that a malformed reply meant: the one that a native call names, or the first whose name stands in the text. `None` if it names
-/// none of the agent's.
+/// The tool that a malformed reply means: named by a native call, or the first whose name is in the text. `None` if it names none of the
+/// agent's tools.
 fn meant_tool(reply: &ModelReply, malformed: &MalformedReply, tools: &[ToolSpec]) -> Option<String> {
     if let MalformedReply::BareParameters { tool } = malformed {
         return Some(tool.clone());
@@ -145,7 +145,7 @@ fn meant_tool(reply: &ModelReply, malformed: &MalformedReply, tools: &[ToolSpec]
     native.or_else(in_text).map(|tool| tool.name.clone())
 }
 
-/// Where a name stands in a text as a word of its own.
+/// The index of a name in a text, as a whole word.
 fn word_index(text: &str, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)

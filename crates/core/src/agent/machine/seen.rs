@@ -1,4 +1,4 @@
-//! What the agent last saw of the workspace's files (PAOR-5). It comes from the results of its calls alone, so that a replay knows it too.
+//! The files that the agent has seen (PAOR-5). Taken from results of calls alone, so that a replay knows them, too.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Agent;
 use crate::tool::{SeenFiles, ToolResult};
 
 impl Agent {
-    /// What it last saw of files: what its tools need to leave alone what others have changed since.
+    /// The version of each file as the agent last saw it. Tools need it to leave alone what others have changed since.
     pub fn seen(&self) -> &Arc<SeenFiles> {
         &self.seen
     }

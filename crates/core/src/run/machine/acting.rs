@@ -1,4 +1,4 @@
-//! Acting and observing: starting what is ready, and collecting how it ends.
+//! Acting and observing: starts sub-tasks that are ready, and collects their results.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use crate::run::{RunCommand, RunTimer};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
-/// Which call of which sub-task of the plan.
+/// The position of a call in the plan: the sub-task's index, and the call's index in it.
 #[derive(Clone, Copy)]
 pub(super) struct CallPosition {
     pub(super) index: usize,
@@ -27,7 +27,7 @@ pub(super) struct CallPosition {
 }
 
 impl Run {
-    /// Starts what is ready, and goes on to reflection when nothing is left.
+    /// Starts the sub-tasks that are ready; reflects once none is left.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
         if self.phase == Phase::Failed {
             return Ok(());
@@ -40,7 +40,7 @@ impl Run {
                 .iterations
                 .last()
                 .map_or(0, |iteration| iteration.graph.running());
-            // Those at work have reserved what they use: what they find is paid for, and observed.
+            // Running agents have reserved their budget: what they find is paid for, and is observed.
             return if self.budget_exceeded.is_some() && running > 0 {
                 Ok(())
             } else {
@@ -63,7 +63,7 @@ impl Run {
         self.reflect(commands)
     }
 
-    /// The next sub-task that starts, where there is a place for it: those that wait for people take none (HOST-11).
+    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for people take no slot (HOST-11).
     fn take_ready(&mut self) -> Option<usize> {
         let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
         let running = self.iterations.last()?.graph.running();
@@ -115,7 +115,7 @@ impl Run {
         Ok(())
     }
 
-    /// Starts a call of a sub-task's sequence, as far as the policy lets it: one that is denied ends the sub-task.
+    /// Starts a call of a sub-task if the policy allows it, or asks for approval. A denied call ends the sub-task.
     pub(super) fn start_call(
         &mut self,
         now: Timestamp,
@@ -139,7 +139,7 @@ impl Run {
                 Ok(())
             }
             PolicyDecision::Deny(why) => {
-                // It is waited for by nobody, but its handle is that of no other call.
+                // The denied call gets an id of its own, though it is never outstanding.
                 let effect = self.outstanding.skip();
                 self.finish_unexecuted(
                     now,
@@ -153,7 +153,7 @@ impl Run {
         }
     }
 
-    /// Has a call done, under that handle; `approved` is what a person said yes to, where one was asked.
+    /// Runs a call under this id; `approved` is the approval that was granted, if one was needed.
     pub(super) fn execute(
         &mut self,
         now: Timestamp,
@@ -218,7 +218,7 @@ impl Run {
         match planned_call(&plan, index, position + 1) {
             Some(_) if succeeded && !self.redirecting => {
                 self.start_call(now, &plan, index, position + 1, commands)?;
-                // One that is denied has ended its sub-task, and one that waits for a person has left its place.
+                // Further sub-tasks may start: a denied call ended its sub-task, and one that waits for approval freed its slot.
                 self.advance(now, commands)
             }
             Some(call) if succeeded => {
@@ -249,14 +249,14 @@ impl Run {
         }
     }
 
-    /// The calls of a sub-task that have ended.
+    /// Takes the calls of a sub-task that have ended.
     fn take_calls(&mut self, index: usize) -> Vec<ObservedCall> {
         let iteration = self.iterations.last_mut();
         let active = iteration.and_then(|iteration| iteration.active.get_mut(&index));
         active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls))
     }
 
-    /// The end of a call that did not run, and of its sub-task with it.
+    /// Ends a call that did not run, and its sub-task.
     pub(super) fn finish_unexecuted(
         &mut self,
         now: Timestamp,
@@ -289,7 +289,7 @@ impl Run {
         self.advance(now, commands)
     }
 
-    /// Collects how a sub-task ended, and starts nothing.
+    /// Records the result of a sub-task; starts nothing.
     fn observe_end(
         &mut self,
         now: Timestamp,
@@ -303,7 +303,7 @@ impl Run {
         };
         let was_stopped = match &finding {
             SubTaskResult::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
-            // Its call was told to stop, and what it would have called next does not run.
+            // A stopped call ends its sequence.
             SubTaskResult::Calls { .. } => self.redirecting,
             SubTaskResult::Skipped { .. } => false,
         };

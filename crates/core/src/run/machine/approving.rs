@@ -1,5 +1,5 @@
-//! Calls of a plan's own that a person decides about, and agents whose calls wait for one (APPROVE-1 to APPROVE-3, HOST-11). While
-//! all that is under way waits for people, the run's time stands still, and it stops where nobody is there.
+//! Approvals of a plan's own calls and of agents' calls (APPROVE-1 to APPROVE-3, HOST-11). While all outstanding work waits for people, the
+//! run's clock is paused, and the run stops if no user is there.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::policy::{Policy, PolicyDecision};
 use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 
-/// That all that is under way waits for people.
+/// The wait in which all outstanding work waits for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AwaitingUser {
     pub(super) since: Timestamp,
@@ -26,19 +26,19 @@ pub(super) struct AwaitingUser {
 }
 
 impl Run {
-    /// What people must decide about before its plan's own calls run, in the order of their handles.
+    /// The approvals that a plan's own calls wait for, in the order of their ids.
     pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
         self.outstanding
             .iter()
             .filter_map(|(_, pending)| pending.approval())
     }
 
-    /// The call that has waited longest for a person, where nothing goes on without one: its own, or that of an agent.
+    /// If all outstanding work waits for people, the call of the run or an agent that has waited longest.
     pub fn awaited_approval(&self) -> Option<EffectId> {
         self.awaiting_user.map(|awaiting| awaiting.effect)
     }
 
-    /// Which sub-task of the present plan waits where that call does; none where it is the planner's or the reflector's.
+    /// The index of the sub-task that waits with this call; `None` for a call of the planner or the reflector.
     pub(crate) fn blocked_subtask(&self, effect: EffectId) -> Option<usize> {
         match (effect.scope, self.outstanding.at_step(effect.scope, effect.step)) {
             (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
@@ -57,7 +57,7 @@ impl Run {
         let spec = context.spec();
         match context.tools().get(&call.tool) {
             Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
-            // One that there is not fails by itself.
+            // A call of an unknown tool fails when it is checked.
             None => PolicyDecision::Allow,
         }
     }
@@ -166,12 +166,12 @@ impl Run {
                 call,
                 ..
             }) => Some((effect, CallPosition { index, position }, call)),
-            // The callers have looked.
+            // The callers have checked that it is an approval.
             Ok(_) | Err(_) => None,
         }
     }
 
-    /// A call of an agent waits: where nothing else goes on, neither does the run.
+    /// Records that an agent's call waits for approval. The agent's sub-task frees its slot.
     pub(super) fn approval_asked(
         &mut self,
         now: Timestamp,
@@ -187,7 +187,7 @@ impl Run {
         }
         self.pending_approvals.insert(effect, now);
         match self.phase {
-            // Its sub-task may have left its place to another.
+            // Another sub-task may take the slot.
             Phase::Acting | Phase::Observing => self.advance(now, commands),
             Phase::Idle | Phase::Planning | Phase::Reflecting | Phase::Complete | Phase::Failed => Ok(()),
         }
@@ -201,7 +201,7 @@ impl Run {
         Ok(())
     }
 
-    /// The handle under which that call of an agent waits, whichever try of it is named.
+    /// The id of the agent's waiting call, at any attempt.
     fn pending_approval_of(&self, effect: EffectId) -> Option<EffectId> {
         self.pending_approvals
             .keys()
@@ -209,7 +209,7 @@ impl Run {
             .find(|asked| is_same_call(*asked, effect))
     }
 
-    /// How many sub-tasks of the present plan do nothing but wait for a person.
+    /// The number of running sub-tasks that only wait for a person.
     pub(super) fn subtasks_awaiting_user(&self) -> usize {
         let own = self.approvals().count();
         let Some(iteration) = self.iterations.last() else {
@@ -219,7 +219,7 @@ impl Run {
         own + agents.filter(|agent| self.is_awaiting_approval(*agent)).count()
     }
 
-    /// Whether the agent, or the one that works for it, waits for a person.
+    /// Returns true if the agent, or its delegate, waits for a person.
     fn is_awaiting_approval(&self, agent: AgentId) -> bool {
         let asks = |scope| self.pending_approvals.keys().any(|asked| asked.scope == scope);
         asks(Scope::Agent(agent))
@@ -235,12 +235,12 @@ impl Run {
             .any(|(effect, _)| self.agent_of(effect) == Some(agent))
     }
 
-    /// Whether the run waits for nothing but people: for an answer, or for decisions.
+    /// Returns true if the run waits only for people: for an answer or for decisions.
     pub(crate) fn is_awaiting_user(&self) -> bool {
         self.awaiting_user.is_some() || self.question().is_some()
     }
 
-    /// Whether it is for want of that person that nothing goes on.
+    /// Checks that this question or call is what the whole run waits for.
     pub(super) fn check_awaited(&self, effect: EffectId) -> Result<(), Refusal> {
         let asked = self.question().map(|(asked, _)| asked);
         let waits = asked == Some(effect)
@@ -256,7 +256,7 @@ impl Run {
         }
     }
 
-    /// Sees whether all that is under way waits for people, which may be so from now on or no longer.
+    /// Updates whether all outstanding work waits for people, which pauses or resumes the run's clock.
     pub(super) fn update_awaiting_user(&mut self, now: Timestamp, commands: &mut Commands) {
         match (self.awaiting_user, self.longest_waiting_call()) {
             (None, None) => {}
@@ -276,7 +276,7 @@ impl Run {
         }
     }
 
-    /// The call that has waited longest for a person, where all that is under way does.
+    /// The call that has waited longest; `None` unless all outstanding work waits for people.
     fn longest_waiting_call(&self) -> Option<EffectId> {
         let waits = |(effect, pending): (EffectId, &Pending)| match pending {
             Pending::Approval { .. } => true,
@@ -287,18 +287,18 @@ impl Run {
                 let Some(agent) = self.agent_of(effect) else {
                     return false;
                 };
-                // What it waits for is what the one waits for that works for it.
+                // An agent with delegates waits if they wait.
                 self.has_children(agent)
                     || self
                         .pending_approvals
                         .keys()
                         .any(|asked| asked.scope == Scope::Agent(agent))
             }
-            // It ends by itself, and nothing waits for it.
+            // An abandoned agent ends by itself; nothing waits for it.
             Pending::Abandoned(_) => true,
             Pending::Tool { .. } | Pending::Question { .. } => false,
         };
-        // What is being stopped is about to end.
+        // Work that is being stopped is about to end.
         if !self.stopping.is_empty() || !self.outstanding.iter().all(waits) {
             return None;
         }
@@ -313,12 +313,12 @@ impl Run {
     }
 }
 
-/// Whether both name the same call: which try of it does not count.
+/// Returns true if both are the same call, at any attempt.
 fn is_same_call(one: EffectId, other: EffectId) -> bool {
     (one.scope, one.step) == (other.scope, other.step)
 }
 
-/// When the wait for that approval ends, if it does.
+/// The timer for the expiry of an approval, if it expires.
 pub(super) fn expiry(approval: &Approval) -> Option<RunCommand> {
     let at = approval.expires_at?;
     Some(RunCommand::SetTimer {

@@ -1,8 +1,8 @@
-//! Agents that have others do something (PAOR-5).
+//! Agents that delegate to other agents (PAOR-5).
 //!
-//! The other one works in its caller's place: it takes no place of its own beside the plan's sub-tasks, and when its caller is stopped or
-//! ends, so does it. What it used is counted once, by its own report; what it changed is its caller's, either as the result of the call
-//! or, where the caller ended before it knew of it, added to the caller's report here.
+//! A delegate works in its caller's slot, and is stopped with its caller. Its usage is counted once, by its own report. Its changes belong
+//! to its caller: as the result of the delegating call or, if the caller ended before it received the result, added to the caller's report
+//! here.
 
 use std::sync::Arc;
 
@@ -20,7 +20,8 @@ use crate::run::RunCommand;
 use crate::time::Timestamp;
 use crate::tool::{ToolResult, code};
 
-/// The result of an agent's last delegation. It is kept until the agent shows that it knows of it, as it may ask again after a restart.
+/// The result of an agent's last delegation. Stored until the agent shows that it has received the result, as it may ask again after a
+/// restart.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LastDelegation {
     call: EffectId,
@@ -60,7 +61,7 @@ impl Run {
                 self.return_findings(caller, effect, refused, commands);
             }
             Ok(()) => {
-                // It asks for more, so it knows what came of the last.
+                // A further delegation shows that the agent has received the last result.
                 self.last_delegations.remove(&caller);
                 let task = prompt::task_request(&task, self.iteration, &[]);
                 let child = AgentBrief {
@@ -79,7 +80,7 @@ impl Run {
         Ok(())
     }
 
-    /// The agent of that scope, where it is under way and has not ended.
+    /// The running agent of this scope.
     fn caller(&self, scope: Scope) -> Option<(AgentId, Arc<AgentBrief>)> {
         let Scope::Agent(agent) = scope else { return None };
         let effect = self.effect_of(agent)?;
@@ -87,7 +88,7 @@ impl Run {
         (!self.awaiting_children.contains_key(&effect.step)).then(|| (agent, brief.clone()))
     }
 
-    /// Whether that agent may be started for that caller now; as an error, why not.
+    /// Checks that the caller may start the agent now; the error says why not, for the caller's model.
     fn may_delegate(&self, caller: &AgentBrief, agent: &str) -> Result<(), String> {
         let context = self.context.as_ref();
         let known = context.and_then(|context| Some((context.spec(), context.agent(&caller.role)?)));
@@ -126,7 +127,7 @@ impl Run {
         }
     }
 
-    /// The agents that the present plan will start.
+    /// The number of agents that the current plan has yet to start.
     fn planned_agents(&self) -> u32 {
         let Some(iteration) = self.iterations.last() else {
             return 0;
@@ -164,7 +165,7 @@ impl Run {
         commands.push(RunCommand::ReturnFindings { effect: call, result });
     }
 
-    /// An agent has ended. What follows from it has to wait while another one still works for it.
+    /// Handles the end of an agent; deferred while its delegates still work.
     pub(super) fn finish_or_defer(
         &mut self,
         now: Timestamp,
@@ -213,7 +214,7 @@ impl Run {
         let Scope::Agent(caller) = call.scope else {
             return Ok(());
         };
-        // A caller stays until those that work for it have ended.
+        // A caller is outstanding until its delegates have ended.
         let Some(caller_effect) = self.effect_of(caller) else {
             return Ok(());
         };
@@ -231,7 +232,7 @@ impl Run {
         }
     }
 
-    /// What came of that delegation, as long as its caller may not know of it.
+    /// The result of the last delegation by this call, until its caller has received it.
     pub(crate) fn findings_of(&self, call: EffectId) -> Option<&ToolResult> {
         let Scope::Agent(caller) = call.scope else {
             return None;
@@ -247,7 +248,7 @@ impl Run {
         })
     }
 
-    /// The agent that the run started by itself, and for which that one works, directly or through others; itself where nobody called it.
+    /// The ancestor of an agent that the run started by itself; the agent itself if it has no caller.
     pub(super) fn root_agent(&self, agent: AgentId) -> AgentId {
         let pending = |effect| self.outstanding.get(effect).ok();
         let caller = self.effect_of(agent).and_then(pending).and_then(Pending::caller);
@@ -269,7 +270,7 @@ impl Run {
         children.map(|(effect, _)| effect)
     }
 
-    /// Stops all that work for that agent, and those that work for them.
+    /// Stops the delegates of an agent, and theirs.
     fn stop_children(&mut self, agent: AgentId, commands: &mut Commands) {
         let children: Vec<EffectId> = self.children_of(agent).collect();
         for child in children {
@@ -277,7 +278,7 @@ impl Run {
         }
     }
 
-    /// Stops an agent and all that work for it, unless they are being stopped or have ended already.
+    /// Stops an agent and its delegates, unless they are being stopped or have ended.
     pub(super) fn stop_agent(&mut self, effect: EffectId, commands: &mut Commands) {
         let Some(agent) = self.agent_of(effect) else {
             return;
@@ -293,8 +294,7 @@ impl Run {
             .is_none_or(|effect| self.stopping.contains(&effect.step))
     }
 
-    /// What has been changed by agents that were delegated to and is in no report of their callers yet, given what the callers have done so
-    /// far.
+    /// The changes of delegates that are in no report of their callers yet, given the callers' work so far.
     pub(crate) fn unreported_delegated_work<'a>(
         &self,
         work_of: impl Fn(AgentId) -> Option<&'a AgentWork>,
@@ -313,7 +313,7 @@ impl Run {
     }
 }
 
-/// The call is tried once more: from now on it is that try which the result answers.
+/// Updates the attempt of a call, so that the result answers the newest one.
 fn update_attempt(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
     if effect.attempt <= call.attempt {
         return Err(Refusal::Stale { effect });
@@ -322,7 +322,7 @@ fn update_attempt(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> 
     Ok(())
 }
 
-/// Whether that work has the call in it, whichever try of it.
+/// Returns true if the work includes the call, at any attempt.
 fn includes_call(work: &AgentWork, call: EffectId) -> bool {
     let mut calls = work.calls.iter().rev();
     calls.any(|known| {
@@ -331,7 +331,7 @@ fn includes_call(work: &AgentWork, call: EffectId) -> bool {
     })
 }
 
-/// The result of the call by which the agent was started.
+/// The result of the delegating call that started the agent.
 fn findings(brief: &AgentBrief, report: AgentReport) -> ToolResult {
     let name = match &brief.role {
         AgentRole::Sub(name) => name.as_str(),

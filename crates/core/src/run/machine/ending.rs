@@ -1,4 +1,4 @@
-//! What follows from the end of an agent, and the ends of the run itself (PAOR-12).
+//! What the end of an agent leads to, and the end of the run itself (PAOR-12).
 
 use super::{Commands, Pending, Run};
 use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport};
@@ -16,7 +16,7 @@ use crate::run::RunCommand;
 use crate::time::Timestamp;
 
 impl Run {
-    /// The end of an agent that is under way, whatever it is to the run.
+    /// Handles the report of an outstanding agent of any role.
     pub(super) fn agent_finished(
         &mut self,
         now: Timestamp,
@@ -77,7 +77,7 @@ impl Run {
             (Pending::Reflector(_), result) => {
                 self.fail_without_answer("reflector", "a judgement", result, commands)
             }
-            // The caller lets only agents in, and sees to these by itself.
+            // Callers pass only agents, and handle these kinds themselves.
             (
                 Pending::Child { .. }
                 | Pending::Abandoned(_)
@@ -112,19 +112,20 @@ impl Run {
         self.finish(EndReason::Failed { error, cause }, commands)
     }
 
-    /// Asked wherever another iteration would begin (PAOR-3).
+    /// The reason to end the run if no further iteration is allowed (PAOR-3).
     pub(super) fn iterations_exhausted(&self) -> Option<EndReason> {
         let max_iterations = self.spec()?.limits.max_iterations;
         (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
     }
 
-    /// Asked wherever more would be started: what has ended counts, and what it achieved stays achieved (PAOR-12).
+    /// The reason to end the run if its budget is used up. Checked before anything new starts, so what was achieved stays achieved
+    /// (PAOR-12).
     pub(super) fn budget_exhausted(&self) -> Option<EndReason> {
         if let Some(BudgetExceeded {
             budget, used, limit, ..
         }) = self.budget_exceeded
         {
-            // Others have used more since, of what they had reserved.
+            // Other agents have used more of their reservations since.
             let used = used.max(budget.used(&self.usage));
             return Some(EndReason::BudgetExhausted { budget, used, limit });
         }
@@ -134,7 +135,7 @@ impl Run {
         })
     }
 
-    /// Nobody is there for whom it waits: it goes on when it is resumed.
+    /// Pauses the run, as no user is there to answer or to decide; it continues when it is resumed.
     pub(super) fn pause_for_user(
         &mut self,
         effect: EffectId,
@@ -169,7 +170,7 @@ impl Run {
     }
 }
 
-/// The limits of a run's budget that are set (HOST-6).
+/// The limits that bound the run's budget (HOST-6).
 pub(super) fn budgets(limits: &RunLimits) -> impl Iterator<Item = (BudgetKind, u64)> {
     let budgets = [
         (BudgetKind::Tokens, limits.max_tokens),
@@ -181,7 +182,7 @@ pub(super) fn budgets(limits: &RunLimits) -> impl Iterator<Item = (BudgetKind, u
         .filter_map(|(budget, limit)| Some((budget, limit?)))
 }
 
-/// Whether a run whose planner or reflector ended so can be resumed.
+/// Whether a run can be resumed after its planner or reflector failed like this.
 fn cause(failure: &AgentFailure) -> FailureCause {
     match failure {
         AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. } | AgentFailure::Stuck { .. } => {

@@ -1,4 +1,4 @@
-//! The run machine: its state, and what each input does to it. What a phase does is in the module of its name.
+//! The run's state machine: its state, and what each input does. Each phase has a module of its name.
 
 mod acting;
 mod approving;
@@ -36,7 +36,7 @@ use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 
-/// A goal being pursued.
+/// The Plan–Act–Observe–Reflect machine of one goal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
     context: Option<Arc<RunContext>>,
@@ -44,25 +44,25 @@ pub struct Run {
     iteration: u32,
     iterations: Vec<Iteration>,
     guidance: Vec<String>,
-    /// The iterations whose planners were first given it, as far as one was.
+    /// For each guidance entry, the iteration whose planner first received it.
     guidance_iterations: Vec<u32>,
     answers: Vec<AnsweredQuestion>,
     outstanding: Outstanding<Pending>,
-    /// What was outstanding when the run failed, until it is resumed.
+    /// The effects outstanding when the run failed, until it is resumed.
     cut_off: Outstanding<Pending>,
-    /// What of it was told to stop, by step.
+    /// The outstanding effects that were told to stop, by step.
     stopping: BTreeSet<u32>,
-    /// What of it has ended while others still worked for it, by step.
+    /// The reports of outstanding agents that have ended while their delegates still work, by step.
     awaiting_children: BTreeMap<u32, AgentReport>,
-    /// What came of the last delegation of each agent, as long as the agent may not know of it.
+    /// The result of each agent's last delegation, until the agent shows that it has received it.
     last_delegations: BTreeMap<AgentId, LastDelegation>,
-    /// The calls of the agents that each agent at work has delegated to; they become part of its report, so that reflection sees them.
+    /// For each running agent, the calls of the agents it delegated to. They become part of its report, for reflection.
     child_calls: BTreeMap<AgentId, Vec<CallSummary>>,
-    /// Whether nothing new starts, as the next plan is made as soon as nothing is under way (PAOR-8).
+    /// Set while nothing new starts: the next plan is made once all running work has stopped (PAOR-8).
     redirecting: bool,
-    /// The agents' calls that wait for people, each since when.
+    /// The agents' calls that wait for approval, and since when.
     pending_approvals: BTreeMap<EffectId, Timestamp>,
-    /// That nothing goes on without people.
+    /// Set while all outstanding work waits for a person.
     awaiting_user: Option<AwaitingUser>,
     agents: u32,
     sub_agents: u32,
@@ -70,11 +70,11 @@ pub struct Run {
     /// The limit that left an agent no room for another request.
     budget_exceeded: Option<BudgetExceeded>,
     answer: Option<String>,
-    /// What the last judgement would have asked, had the answer been of use.
+    /// The reflector's question that was not asked, because no iteration is left for the answer.
     unasked: Option<Question>,
     end: Option<EndReason>,
     started_at: Timestamp,
-    /// The time that does not count towards the run's time limit: people were waited for, or no process carried it out.
+    /// Time that does not count towards the run's time limit: waiting for people, and time without a process.
     excluded_time: Millis,
     last_at: Timestamp,
 }
@@ -88,7 +88,7 @@ impl Default for Run {
 type Commands = Vec<RunCommand>;
 
 impl Run {
-    /// A run before its first input: Idle.
+    /// A run before its first input, in [`Phase::Idle`].
     pub fn new() -> Self {
         Run {
             context: None,
@@ -120,82 +120,82 @@ impl Run {
         }
     }
 
-    /// What it was started with; none while Idle.
+    /// The run's spec; `None` until started.
     pub fn spec(&self) -> Option<&Arc<RunSpec>> {
         self.context.as_ref().map(|context| context.spec())
     }
 
-    /// What its agents look things up in; none while Idle.
+    /// The shared lookup context (spec, tool validators); `None` until started.
     pub fn context(&self) -> Option<&Arc<RunContext>> {
         self.context.as_ref()
     }
 
-    /// The phase it is in.
+    /// The current phase.
     pub fn phase(&self) -> Phase {
         self.phase
     }
 
-    /// The planning iteration, from 1; 0 while Idle.
+    /// The number of the planning iteration, from 1; 0 until started.
     pub fn iteration(&self) -> u32 {
         self.iteration
     }
 
-    /// The iterations whose plan has come, the present one last.
+    /// The iterations that have a plan, the current one last.
     pub fn iterations(&self) -> &[Iteration] {
         &self.iterations
     }
 
-    /// The user's guidance so far.
+    /// The user's guidance so far, in order.
     pub fn guidance(&self) -> &[String] {
         &self.guidance
     }
 
-    /// The iterations whose plans answer the guidance (PAOR-8), as far as a planner was given it.
+    /// For each guidance entry that a planner has received, the iteration of that planner (PAOR-8).
     pub(crate) fn guidance_iterations(&self) -> &[u32] {
         &self.guidance_iterations
     }
 
-    /// What all its agents and tools have used, as far as they have ended.
+    /// The usage of all agents and calls that have ended.
     pub fn usage(&self) -> Usage {
         self.usage
     }
 
-    /// The planner's answer, where it answered the goal at once.
+    /// The planner's answer, if it answered the goal directly.
     pub fn answer(&self) -> Option<&str> {
         self.answer.as_deref()
     }
 
-    /// Why it ended or, for [`EndReason::UserRequired`], why it stands still.
+    /// Why the run ended, or for [`EndReason::UserRequired`] why it waits.
     pub fn end(&self) -> Option<&EndReason> {
         self.end.as_ref()
     }
 
-    /// When it started.
+    /// When the run started.
     pub fn started_at(&self) -> Timestamp {
         self.started_at
     }
 
-    /// When its last input came.
+    /// When the last input was accepted.
     pub fn last_at(&self) -> Timestamp {
         self.last_at
     }
 
-    /// The agent whose report that effect waits for.
+    /// The agent whose report this effect waits for.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
         Some(self.outstanding.get(effect).ok()?.brief()?.agent)
     }
 
-    /// The call of a sub-task's sequence that is under way with that id.
+    /// The running tool call of a sub-task with this id.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         self.outstanding.get(effect).ok()?.running_call()
     }
 
-    /// The steps of all that is under way or waits for people.
+    /// The steps of all outstanding effects.
     pub(crate) fn steps_under_way(&self) -> BTreeSet<u32> {
         self.outstanding.iter().map(|(effect, _)| effect.step).collect()
     }
 
-    /// The sub-task whose first call that is, under way or waiting for a person.
+    /// The sub-task whose first call has this id, running or waiting for approval.
     pub(crate) fn subtask_started_by(&self, effect: EffectId) -> Option<&SubTask> {
         let call_position = self.outstanding.get(effect).ok()?.call_position()?;
         let subtasks = &self.iterations.last()?.graph.plan().subtasks;
@@ -204,13 +204,13 @@ impl Run {
             .filter(|_| call_position.position == 0)
     }
 
-    /// The question that waits for the user.
+    /// The question that waits for the user, with its id.
     pub fn question(&self) -> Option<(EffectId, &Question)> {
         let mut pending = self.outstanding.iter();
         pending.find_map(|(effect, pending)| Some((effect, pending.question()?)))
     }
 
-    /// The question that was not put to the user, as a limit left no iteration for the answer.
+    /// The reflector's question that was not asked, because a limit left no iteration for the answer.
     pub fn unasked_question(&self) -> Option<&Question> {
         self.unasked.as_ref()
     }
@@ -227,7 +227,7 @@ impl Run {
             },
             Pending::Tool { index, call, .. } => RunCommand::RunTool {
                 effect,
-                // A tool runs only within an iteration.
+                // A call runs only within an iteration.
                 subtask: self.iterations[self.iterations.len() - 1].graph.plan().subtasks[*index]
                     .id
                     .clone(),
@@ -299,7 +299,7 @@ impl Run {
         Ok(commands)
     }
 
-    /// Returns true if the run accepts the input after its end: it can be resumed, guided before that, and cancelled while it waits for the user.
+    /// Returns true if the run accepts the input after it has ended, or while it waits to be resumed.
     fn is_allowed_after_end(&self, input: &RunInput) -> bool {
         let is_resumable = self.end.as_ref().is_some_and(EndReason::is_resumable);
         match input {
@@ -357,7 +357,7 @@ impl Run {
         self.plan(commands)
     }
 
-    /// The end of the run's time; `None` if it may take as long as it takes.
+    /// The end of the run's time limit; `None` without a limit.
     fn deadline(&self) -> Option<Timestamp> {
         let timeout = self.spec()?.limits.timeout?;
         Some(self.started_at + self.excluded_time + timeout)
@@ -410,7 +410,7 @@ impl Run {
         commands.push(self.command(effect, &pending));
     }
 
-    /// What a planner or a reflector is told of the run and of so many of its iterations. The observations of the last iteration of all stand in the
+    /// The context of a planner or a reflector, with the first `earlier` iterations. The observations of the last iteration are in the
     /// request itself.
     fn iteration_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> IterationContext<'a> {
         let in_short: Vec<(u32, &[Observation])> = self
@@ -449,7 +449,7 @@ impl Run {
 }
 
 impl RunInput {
-    /// Its name, for messages.
+    /// The name of the input's variant, for messages.
     pub fn name(&self) -> &'static str {
         match self {
             RunInput::Started { .. } => "Started",

@@ -1,4 +1,4 @@
-//! What a run waits for.
+//! The effects that a run waits for.
 
 use std::sync::Arc;
 
@@ -18,12 +18,12 @@ pub(super) enum Pending {
         brief: Arc<AgentBrief>,
         index: usize,
     },
-    /// Works for another agent, which made that call.
+    /// Works for another agent, which made the delegating call.
     Child {
         brief: Arc<AgentBrief>,
         call: EffectId,
     },
-    /// A planner or a reflector that was stopped: its report only counts for what it used.
+    /// A planner or reflector that was stopped; only the usage in its report counts.
     Abandoned(Arc<AgentBrief>),
     Tool {
         index: usize,
@@ -31,10 +31,10 @@ pub(super) enum Pending {
         call: ToolCall,
         started: bool,
         deadline: Timestamp,
-        /// What a person approved, where one was asked.
+        /// The approval that was granted, if one was needed.
         approved: Option<Arc<Approval>>,
     },
-    /// A call waits for a person (APPROVE-1).
+    /// A call that waits for approval (APPROVE-1).
     Approval {
         index: usize,
         position: usize,
@@ -48,7 +48,7 @@ pub(super) enum Pending {
 }
 
 impl Pending {
-    /// What was started with it, where it is an agent.
+    /// The brief of an agent.
     pub(super) fn brief(&self) -> Option<&Arc<AgentBrief>> {
         match self {
             Pending::Planner(brief)
@@ -60,7 +60,7 @@ impl Pending {
         }
     }
 
-    /// The call of a plan's own that is being done.
+    /// A running call of the plan.
     pub(super) fn running_call(&self) -> Option<&ToolCall> {
         match self {
             Pending::Tool { call, .. } => Some(call),
@@ -74,7 +74,7 @@ impl Pending {
         }
     }
 
-    /// What a person must decide about.
+    /// The approval that a person must decide about.
     pub(super) fn approval(&self) -> Option<&Arc<Approval>> {
         match self {
             Pending::Approval { approval, .. } => Some(approval),
@@ -88,7 +88,7 @@ impl Pending {
         }
     }
 
-    /// Which call of which sub-task it is, where it is one of a plan's own: under way, or waiting for a person.
+    /// The position of a call of the plan, running or waiting for approval.
     pub(super) fn call_position(&self) -> Option<CallPosition> {
         match *self {
             Pending::Tool { index, position, .. } | Pending::Approval { index, position, .. } => {
@@ -103,7 +103,7 @@ impl Pending {
         }
     }
 
-    /// The call by which another agent had it started.
+    /// The delegating call that started an agent.
     pub(super) fn caller(&self) -> Option<EffectId> {
         match self {
             Pending::Child { call, .. } => Some(*call),
@@ -117,7 +117,7 @@ impl Pending {
         }
     }
 
-    /// What the user is asked.
+    /// The question to the user.
     pub(super) fn question(&self) -> Option<&Question> {
         match self {
             Pending::Question { question, .. } => Some(question),

@@ -1,4 +1,4 @@
-//! Planning: the planner's brief, and what becomes of its answer.
+//! Planning: the planner's brief, and what its answer leads to.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ impl Run {
         Ok(())
     }
 
-    /// Starts a planner for the present iteration, with all that the user has said so far.
+    /// Starts a planner for the current iteration, with all guidance so far.
     pub(super) fn start_planner(&mut self, commands: &mut Commands) {
         let Some(context) = self.context.clone() else {
             return;
@@ -62,7 +62,7 @@ impl Run {
                 self.enter(Phase::Acting, commands)?;
                 self.advance(now, commands)
             }
-            // The planner's loop has refused such plans already.
+            // The planner's own machine refuses such plans.
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 self.finish(EndReason::failed(errors.join("; ")), commands)
@@ -70,8 +70,8 @@ impl Run {
         }
     }
 
-    /// SPEC, "Where the rules meet", 6: text instead of a plan answers the goal, unless the user has said something in the
-    /// meantime that it can't have taken into account (PAOR-8).
+    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6), unless the user has given guidance since
+    /// that the planner cannot have taken into account (PAOR-8).
     pub(super) fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
         for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {
             self.enter(phase, commands)?;
@@ -84,7 +84,7 @@ impl Run {
     }
 }
 
-/// The plan's graph, if it is one and every sub-task has something to do.
+/// The plan's graph, if it is valid and every sub-task has work.
 fn validated_graph(plan: Plan) -> Result<PlanGraph, Vec<PlanError>> {
     let idle = plan.subtasks.iter().filter(|subtask| match &subtask.work {
         Work::Calls { calls } => calls.is_empty(),

@@ -1,7 +1,6 @@
-//! Resuming a run that failed at a limit, or because no model could be reached (PAOR-1, PAOR-3).
+//! Resuming a run that failed at a limit or because no model could be reached (PAOR-1, PAOR-3).
 //!
-//! What was under way when the run ended is observed first, as cut off; then the next plan is made, under the limits that hold from
-//! now on.
+//! The work that was cut off by the end of the run is observed first. Then the next plan is made, under the limits that hold from now on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -21,11 +20,11 @@ use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
 impl Run {
-    /// Whether the run can be resumed with these limits (its own for `None`). `last_seen` is when its last entry was journaled;
+    /// Checks that the run can be resumed with these limits, or its own for `None`. `last_seen` is the time of its last journal entry;
     /// `cut_off` is the work of the agents that its end cut off.
     ///
     /// # Errors
-    /// [`Refusal::Finished`] if it ended for good; [`Refusal::AtLimit`] with the limit that it would reach at once.
+    /// [`Refusal::Finished`] if the run cannot be resumed; [`Refusal::AtLimit`] with the limit that it would reach at once.
     pub fn check_resume(
         &self,
         last_seen: Timestamp,
@@ -70,14 +69,14 @@ impl Run {
         }
         budgets(limits).find_map(|(budget, limit)| {
             let used = budget.used(usage);
-            // The last request found no room under the old limit, though less than that was used.
+            // The last request found no room under the old limit, though less than the limit was used.
             let found_no_room = matches!(ended, EndReason::BudgetExhausted { budget: of, limit: old, .. }
                 if *of == budget && limit <= *old);
             (used >= limit || found_no_room).then_some(EndReason::BudgetExhausted { budget, used, limit })
         })
     }
 
-    /// The iterations whose plan was made. One that failed while it was planned is planned again.
+    /// The iterations that have a plan. An iteration that failed during planning is planned again.
     fn completed_iterations(&self) -> u32 {
         match self.iterations.last() {
             Some(iteration) if iteration.number == self.iteration => self.iteration,
@@ -90,7 +89,7 @@ impl Run {
         last_seen.max(self.last_at) - (self.started_at + self.excluded_time)
     }
 
-    /// Puts the run under other limits.
+    /// Replaces the run's limits.
     pub(super) fn set_limits(&mut self, limits: RunLimits) {
         if let Some(spec) = self.spec() {
             let spec = RunSpec {
@@ -101,7 +100,7 @@ impl Run {
         }
     }
 
-    /// Goes on with a run that [`Self::check_resume`] lets go on.
+    /// Resumes a failed run that [`Self::check_resume`] accepts.
     pub(super) fn recover(
         &mut self,
         now: Timestamp,
@@ -132,7 +131,7 @@ impl Run {
         self.plan(commands)
     }
 
-    /// Ends what was under way when the run ended. In a run that failed nothing new starts by that.
+    /// Ends all effects that were outstanding when the run ended. In a failed run this starts nothing new.
     fn observe_cut_off(
         &mut self,
         now: Timestamp,
@@ -141,7 +140,7 @@ impl Run {
         let nothing = &mut Commands::new();
         let effects: Vec<EffectId> = self.outstanding.iter().map(|(effect, _)| effect).collect();
         for effect in effects {
-            // The end of a child can have ended its caller, too.
+            // The end of a delegate may have ended its caller.
             let Ok(pending) = self.outstanding.get_mut(effect) else {
                 continue;
             };
@@ -172,7 +171,7 @@ impl Run {
                     )?;
                 }
             } else {
-                // A question, which the next reflection may ask again.
+                // The next reflection may ask the question again.
                 self.outstanding.finish(effect)?;
             }
         }

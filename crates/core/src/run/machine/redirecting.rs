@@ -1,8 +1,7 @@
-//! Guidance that cannot wait: what is under way is stopped, and the next plan is made (PAOR-8).
+//! Guidance that cannot wait: running work is stopped, and the next plan is made (PAOR-8).
 //!
-//! Sub-tasks under way end as any other, and are observed, so that the next plan knows what they had come to; until the last of them has
-//! ended nothing new starts. A planner or a reflector is stopped and not waited for: what it says no longer matters, and its report only
-//! counts for what it used.
+//! Running sub-tasks end as usual and are observed, so the next plan knows their results; nothing new starts until the last of them has
+//! ended. A planner or reflector is stopped without waiting for it: its answer no longer matters, and only the usage in its report counts.
 
 use super::{Commands, Pending, Run};
 use crate::id::EffectId;
@@ -42,12 +41,12 @@ impl Run {
                 self.withdraw_question(now, commands)?;
                 self.plan(commands)
             }
-            // It has no phase to be redirected in.
+            // These phases have nothing to redirect.
             Phase::Idle | Phase::Complete | Phase::Failed => Ok(()),
         }
     }
 
-    /// Stops the planner or the reflector; its report is still to come, for what it used.
+    /// Stops the planner or reflector, whose report is still expected for its usage.
     fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) {
         let mut stopped: Vec<EffectId> = Vec::new();
         for (effect, pending) in self.outstanding.iter() {
@@ -82,7 +81,7 @@ impl Run {
                     }
                 }
                 Pending::Approval { .. } => waiting.push(effect),
-                // Those that work for others are stopped with them.
+                // Delegates are stopped with their callers.
                 Pending::Child { .. }
                 | Pending::Planner(_)
                 | Pending::Reflector(_)
@@ -108,8 +107,8 @@ impl Run {
         Ok(())
     }
 
-    /// Makes the next plan once nothing is under way any more: what has not started never does, and no reflector is asked, as the user
-    /// has said what follows.
+    /// Makes the next plan once all running work has stopped. Sub-tasks that have not started are skipped, and no reflector is asked, as
+    /// the user has decided what follows.
     pub(super) fn replan_once_stopped(
         &mut self,
         now: Timestamp,

@@ -50,7 +50,7 @@ impl Run {
         };
         iteration.reflection = Some(reflection.clone());
         match reflection.verdict {
-            // PAOR-8: what the user said since the last plan was made is part of the next one, so there is a next one.
+            // PAOR-8: guidance given since the last plan needs another plan.
             ReflectionVerdict::Achieved | ReflectionVerdict::Failed if self.has_unplanned_guidance() => {
                 self.plan(commands)
             }
@@ -62,7 +62,7 @@ impl Run {
                     question: reflection.question.unwrap_or(reflection.summary),
                     choices: reflection.choices,
                 };
-                // An answer that nothing can be planned with is not asked for.
+                // No question is asked if no plan can be made with the answer.
                 if let Some(reason) = self.budget_exhausted().or_else(|| self.iterations_exhausted()) {
                     self.unasked = Some(question);
                     return self.finish(reason, commands);
@@ -97,7 +97,7 @@ impl Run {
         self.plan(commands)
     }
 
-    /// Whether the user has said something that no planner has heard, and another can hear it.
+    /// Returns true if the user has given guidance that no planner has received, and another planner can still run.
     pub(super) fn has_unplanned_guidance(&self) -> bool {
         self.guidance.len() > self.guidance_iterations.len()
             && self.iterations_exhausted().is_none()

@@ -1,4 +1,4 @@
-//! Going on after a restart: what is still to be done, and what may not be done again (HOST-2).
+//! Resuming after a restart: the outstanding commands, and the calls that may not be repeated (HOST-2).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
 impl Run {
-    /// The commands that have no result yet: after a replay, what is still to be done.
+    /// The commands of all outstanding effects; after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
         let mut commands = Commands::new();
         let under_way = || {
@@ -53,7 +53,7 @@ impl Run {
         commands
     }
 
-    /// The time that the process was away does not count, and what was under way is tried again where that is safe.
+    /// Resumes the run in a new process: the time away does not count, and outstanding effects are retried if that is safe.
     pub(super) fn resume(
         &mut self,
         now: Timestamp,
@@ -63,9 +63,9 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.end = None;
         self.extend_deadlines(now, last_seen);
-        // Its agents ask again, each for itself.
+        // Each agent requests its approvals again.
         self.pending_approvals.clear();
-        // An approval keeps its handle, so that an answer counts which was given while no process was there to take it.
+        // An approval keeps its attempt, so that a decision given while no process was there still counts.
         self.outstanding.retry(|pending| pending.approval().is_none());
         let ended = self.interrupted_calls();
         if forked {
@@ -78,7 +78,7 @@ impl Run {
             self.end_call(now, effect, result, commands)?;
         }
         match self.phase {
-            // Those that are asked about again have left their places.
+            // Sub-tasks whose approvals are requested again have freed their slots.
             Phase::Acting | Phase::Observing if forked => self.advance(now, commands),
             Phase::Idle
             | Phase::Planning
@@ -90,8 +90,8 @@ impl Run {
         }
     }
 
-    /// Decisions that were made for the run that this one was forked off do not count for it (APPROVE-3): people are asked anew about all
-    /// that waits for them, and about what they had approved and has not ended.
+    /// Requests approvals anew in a fork, as decisions made for the original run do not count (APPROVE-3): for all calls that wait for
+    /// approval, and for approved calls that have not ended.
     fn renew_approvals(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) {
         let Some(context) = &self.context else { return };
         for (effect, pending) in self.outstanding.iter_mut() {
@@ -125,7 +125,7 @@ impl Run {
         }
     }
 
-    /// Puts off all that would come too early, as no process was there or nothing went on.
+    /// Extends all deadlines by the time in which no process was there or the run's clock was paused.
     fn extend_deadlines(&mut self, now: Timestamp, last_seen: Timestamp) {
         let away = now - last_seen.max(self.last_at);
         let awaited = self.awaiting_user.take().map(|awaiting| now - awaiting.since);
@@ -142,7 +142,7 @@ impl Run {
         }
     }
 
-    /// The plan's own calls that are not done again: they are not safe to repeat, or were being stopped.
+    /// The plan's own calls that are not repeated, with their results: repeating them is not safe, or they were being stopped.
     fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
         let tools = self.context.as_ref().map(|context| context.tools());
         let calls = self.outstanding.iter().filter_map(|(effect, pending)| {
@@ -159,7 +159,7 @@ impl Run {
     }
 }
 
-/// The step of the plan's own call that the command does, stops or bounds.
+/// The step of the plan's own call that the command runs, stops or times.
 fn step_of_call_command(command: &RunCommand) -> Option<u32> {
     match command {
         RunCommand::RunTool { effect, .. } | RunCommand::StopTool { effect } => Some(effect.step),
