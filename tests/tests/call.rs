@@ -8,6 +8,7 @@ use dirigent::core::agent_report::AgentAnswer;
 use dirigent::core::brief::{AgentBrief, AgentRole};
 use dirigent::core::call::CallForm;
 use dirigent::core::id::AgentId;
+use dirigent::core::limits::AgentLimits;
 use dirigent::core::machine::Machine;
 use dirigent::core::message::{FinishReason, Message, ModelReply, ToolCall};
 use dirigent::core::run_context::RunContext;
@@ -140,7 +141,8 @@ async fn call_2_native_calls_run_in_order_and_the_text_beside_them_calls_nothing
 fn scout(form: CallForm) -> Agent {
     let agent = |name: &str| {
         json!({
-            "name": name, "description": "Looks.", "system_prompt": "You look.", "tools": ["note"], "profile": {"calls": form}
+            "name": name, "description": "Looks.", "system_prompt": "You look.", "tools": ["note"], "access": "read_write",
+            "profile": {"calls": form}, "limits": AgentLimits::default(), "answer": "text"
         })
     };
     let note = json!({
