@@ -8,6 +8,7 @@ use dirigent::core::agent_report::AgentAnswer;
 use dirigent::core::brief::{AgentBrief, AgentRole};
 use dirigent::core::call::CallForm;
 use dirigent::core::id::AgentId;
+use dirigent::core::limits::AgentLimits;
 use dirigent::core::machine::Machine;
 use dirigent::core::message::{FinishReason, Message, ModelReply, ToolCall};
 use dirigent::core::run_context::RunContext;
@@ -140,7 +141,8 @@ async fn call_2_native_calls_run_in_order_and_the_text_beside_them_calls_nothing
 fn scout(form: CallForm) -> Agent {
     let agent = |name: &str| {
         json!({
-            "name": name, "description": "Looks.", "system_prompt": "You look.", "tools": ["note"], "profile": {"calls": form}
+            "name": name, "description": "Looks.", "system_prompt": "You look.", "tools": ["note"], "access": "read_write",
+            "profile": {"calls": form}, "limits": AgentLimits::default(), "answer": "text"
         })
     };
     let note = json!({
@@ -370,7 +372,7 @@ async fn call_5_two_different_calls_are_an_error_that_goes_back_and_neither_runs
 
     assert_eq!(scouted.notes.len(), 0);
     insta::assert_snapshot!(scouted.asked[1].last().lines().next().unwrap(), @r#"
-    Your last reply could not be used: your reply has 2 different tool calls (of `note` and `note`), and none was carried out: make one call, wait for its result, then make the next
+    Your last reply could not be used: your reply has 2 different tool calls (of `note` and `note`), and none was executed: make one call, wait for its result, then make the next
     "#);
 }
 
@@ -457,11 +459,11 @@ async fn call_7_a_reply_that_was_cut_short_is_never_acted_on_and_counts_as_malfo
     for (finish, told) in [
         (
             FinishReason::Length,
-            "your reply was cut off at the token limit, so nothing in it was carried out",
+            "your reply was cut off at the token limit, so nothing in it was executed",
         ),
         (
             FinishReason::Interrupted,
-            "your reply broke off before its end, so nothing in it was carried out",
+            "your reply broke off before its end, so nothing in it was executed",
         ),
     ] {
         // given replies that were cut after a whole call, and within an answer

@@ -1,4 +1,4 @@
-//! Every limit with its default. The machines check them, and the run's [budget](crate::budget) counts what they bound.
+//! All limits of runs and agents, with their defaults. The machines enforce them; the [budget](crate::budget) enforces tokens, cost and model calls.
 //!
 //! A limit is declared once, in [`limits!`]: the configuration, agent files and the command line read it by its name and kind.
 
@@ -16,7 +16,7 @@ macro_rules! limits {
     ) => {
         $(#[$about])+
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-        #[serde(default, deny_unknown_fields)]
+        #[serde(deny_unknown_fields)]
         pub struct $limits {
             $($(#[doc = $help])+ pub $limit: $held,)+
         }
@@ -71,7 +71,7 @@ macro_rules! limits {
         }
 
         impl $limits {
-            /// The limits that differ from `other`, by name, with their values here, for people.
+            /// The limits that differ from `other`: names, and values formatted for people.
             pub fn differing(&self, other: &$limits) -> Vec<(&'static str, String)> {
                 let (mut own, mut other): ($settings, $settings) = (self.clone().into(), other.clone().into());
                 $settings::ALL
@@ -86,13 +86,13 @@ macro_rules! limits {
     };
 }
 
-/// A whole number, from 1.
+/// A whole number of at least 1.
 type Count = u32;
-/// A number of tokens, from 1.
+/// A number of tokens, at least 1.
 type Tokens = u64;
-/// A span of time, more than nothing.
+/// A positive duration.
 type Time = Millis;
-/// An amount of money, more than nothing.
+/// A positive amount of money.
 type Money = Cost;
 
 limits! {
@@ -142,38 +142,38 @@ limits! {
     }
 }
 
-/// Access to the settings of limits by name and kind.
+/// Access to the settings of all limits by name and kind.
 pub trait LimitSettings: Clone + Default + 'static {
-    /// Every limit.
+    /// All limits.
     const ALL: &'static [Limit<Self>];
 }
 
-/// A limit, as files and the command line name it.
+/// A limit, for code that reads limits by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit<S: 'static> {
-    /// Its name: `max_turns`.
+    /// The name in files and on the command line, such as `max_turns`.
     pub name: &'static str,
-    /// Its description, for people.
+    /// The help text.
     pub help: &'static str,
-    /// Its place in the settings.
+    /// Accessor of the limit's field in the settings.
     pub setting: LimitSetting<S>,
 }
 
-/// The place of a limit in its settings, by the kind of its value.
+/// Accessor of a limit's field in the settings, by the kind of value.
 #[derive(Clone, Copy, Debug)]
 pub enum LimitSetting<S: 'static> {
-    /// A whole number, from 1.
+    /// A whole number of at least 1.
     Count(fn(&mut S) -> &mut Option<u32>),
-    /// A number of tokens, from 1.
+    /// A number of tokens, at least 1.
     Tokens(fn(&mut S) -> &mut Option<u64>),
-    /// A span of time, more than nothing.
+    /// A positive duration.
     Time(fn(&mut S) -> &mut Option<Millis>),
-    /// An amount of money, more than nothing.
+    /// A positive amount of money.
     Money(fn(&mut S) -> &mut Option<Cost>),
 }
 
 impl<S> Limit<S> {
-    /// Returns the value of this limit in `settings`, for people; `None` if it is not set.
+    /// Formats the value of this limit in `settings` for people; `None` if it is not set.
     pub fn value(&self, settings: &mut S) -> Option<String> {
         match self.setting {
             LimitSetting::Count(setting) => setting(settings).map(|count| count.to_string()),

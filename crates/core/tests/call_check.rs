@@ -129,14 +129,14 @@ fn call_6_every_problem_of_the_parameters_is_named_with_its_path() {
     });
     insta::assert_snapshot!(refusal("search", many), @r#"the parameters of `search` are wrong: `parameters.path` must be of type string, and is a number; `parameters.max_results` is wrong: the value is less than the minimum of 1; `parameters.mode` must be one of ["text","regex"]; `parameters.globs[1].exclud` is unknown: did you mean `exclude`?; `parameters.globs[1].pattern` is missing; `parameters.globs[2]` must be of type object, and is a string; `parameters.patern` is unknown: did you mean `pattern`?; `parameters.pattern` is missing"#);
     insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "max_results": "many", "odd field": 1})), @r#"the parameters of `search` are wrong: `parameters.max_results` must be of type null or integer, and is a string; `parameters["odd field"]` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`"#);
-    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "context": {"pattern": 1}})), @"the parameters of `search` are wrong: `parameters.context` fits none of the forms that it may have: `parameters.context` must be of type integer, and is an object, or `parameters.context.pattern` must be of type string, and is a number");
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "context": {"pattern": 1}})), @"the parameters of `search` are wrong: `parameters.context` matches none of its allowed forms: `parameters.context` must be of type integer, and is an object, or `parameters.context.pattern` must be of type string, and is a number");
     insta::assert_snapshot!(refusal("search", json!("a")), @"the parameters of `search` are wrong: `parameters` must be an object, and is a string");
 }
 
 #[test]
 fn call_6_a_broken_schema_is_a_fault_of_each_call_and_no_panic() {
-    insta::assert_snapshot!(refusal("broken", json!({})), @"the tool `broken` cannot be called, as the schema of its parameters is invalid: at `/type`, the value is not valid under any of the schemas listed in the 'anyOf' keyword. Use another tool");
-    insta::assert_snapshot!(refusal("remote", json!({})), @"the tool `remote` cannot be called, as the schema of its parameters is invalid: Resource 'https://example.com/schema.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch https://example.com/schema.json. Use another tool");
+    insta::assert_snapshot!(refusal("broken", json!({})), @"the tool `broken` cannot be called, because the schema of its parameters is invalid: at `/type`, the value is not valid under any of the schemas listed in the 'anyOf' keyword. Use another tool");
+    insta::assert_snapshot!(refusal("remote", json!({})), @"the tool `remote` cannot be called, because the schema of its parameters is invalid: Resource 'https://example.com/schema.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch https://example.com/schema.json. Use another tool");
     let tools = tools();
     let first = tools.check(
         &call("broken", json!({})),
@@ -190,7 +190,7 @@ fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parame
     };
     let (code, text) = refused(Access::Execute, json!({}));
     assert_eq!(code, "access_denied");
-    insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, and you have execute access: do it with other tools, or finish and say what you may not do");
+    insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, and you have execute access: use other tools, or finish and report what you may not do");
     assert_eq!(refused(Access::ReadWrite, json!({})).0, "bad_parameters");
     let good = call("deploy", json!({"to": "production"}));
     assert!(tools.check(&good, &allowed, Access::ReadWrite).is_ok());

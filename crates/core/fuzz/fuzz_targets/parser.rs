@@ -60,7 +60,7 @@ fn parse_after(
     let parser = ReplyParser {
         form,
         tools: &[],
-        given,
+        context: given,
     };
     parser.parse(&ModelReply::text(said))
 }

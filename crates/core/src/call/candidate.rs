@@ -1,34 +1,34 @@
-//! JSON in a reply that may be a call.
+//! JSON in a reply that may be one or several calls.
 
 use std::ops::Range;
 
 use super::json_scanner::{JsonEnd, ScannedJson};
 use super::keys::CallKeys;
 
-/// JSON that is meant as one or several calls.
+/// JSON that is probably meant as one or several calls.
 pub(super) struct CallCandidate<'t> {
-    /// Its range in the reply, including the markup that belongs to it.
+    /// Byte range, including the markup around it.
     pub(super) span: Range<usize>,
-    /// Its text, as far as it is JSON.
+    /// The text, up to where it stops being JSON.
     pub(super) text: &'t str,
-    /// The repaired text, if it had to be repaired.
+    /// The text repaired to JSON; `None` if it needed no repair.
     pub(super) repaired: Option<String>,
     /// How the JSON ends.
     pub(super) end: JsonEnd<'t>,
-    /// The depth of nested arrays and objects, including itself.
+    /// Nesting depth of arrays and objects, from 1.
     pub(super) depth: usize,
-    /// An integer that 64 bits cannot hold.
+    /// The first integer that does not fit in 64 bits.
     pub(super) huge_integer: Option<&'t str>,
-    /// Why it counts as a call.
+    /// What shows that a call is meant.
     pub(super) announced: Announced<'t>,
-    /// True if it has the agreed form of calls.
+    /// Whether it has the agreed call form.
     pub(super) is_own: bool,
-    /// Its keys, or those of the first item of an array.
+    /// The keys of the object, or of the first item of an array.
     pub(super) keys: CallKeys,
 }
 
 impl<'t> CallCandidate<'t> {
-    /// The JSON that the scanner read at `start`.
+    /// Creates a candidate without markup from the JSON scanned at `start`.
     pub(super) fn new(text: &'t str, start: usize, candidate: &ScannedJson<'t>) -> Self {
         CallCandidate {
             span: start..candidate.end_offset,
@@ -47,11 +47,11 @@ impl<'t> CallCandidate<'t> {
 /// Why JSON counts as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced<'t> {
-    /// By its keys alone.
+    /// Only its keys.
     Bare,
     /// By the markup before it.
     Tagged,
-    /// By the markup and the tool's name before it; the JSON is the arguments.
+    /// The markup and the tool's name before it. The JSON contains the arguments.
     Named(&'t str),
 }
 

@@ -1,11 +1,11 @@
-//! The calls that stand in what a model was given (CALL-7).
+//! The calls that occur in a model's context (CALL-7).
 //!
-//! A model that quotes a file, a result or its own prompt makes no call by it. So every text that joins a conversation is searched once, and
-//! a digest of each call in it is kept: of the tool and the parameters, so that form, key order, white space, escapes and the spelling of
-//! numbers make no difference. Strings are searched too, at each level of escapes, and the strings of a list together, as lines of a text.
+//! A model that quotes a file, a result or its prompt does not make the calls in the quotation. Therefore each text is searched when it is
+//! added to a conversation, and a digest of each call in it is stored. The digest covers tool and parameters, independently of form, key
+//! order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings of a list also as the lines
+//! of one text.
 //!
-//! The search is linear in the text. Where a text is made so that it can't be searched within that bound, every call counts as given, and
-//! must be sent alone.
+//! The search takes linear time. If a text cannot be searched within this bound, every call counts as quoted and must be the whole reply.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,24 +22,24 @@ use super::submission::Submission;
 use crate::message::ToolCall;
 use crate::tool::ToolSpec;
 
-/// How often a text may be read, with all levels of escapes and all tries.
+/// Maximum number of passes over a text, over all levels of escapes and all attempts.
 const MAX_PASSES: usize = 64;
-/// How many calls are kept.
+/// Maximum number of stored digests.
 const MAX_CALLS: usize = 1 << 16;
 
-/// The calls that stand in the texts that a model was given.
+/// The calls that occur in the texts of a model's context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextCalls {
     digests: BTreeSet<u64>,
     submission: Option<Submission>,
-    /// Set if a tag that closes thinking text was given.
+    /// Set if the context contains a closing tag of thinking text.
     thinking_end: bool,
     /// Set if a text could not be searched completely.
     incomplete: bool,
 }
 
 impl ContextCalls {
-    /// No calls yet, for an agent that has these tools.
+    /// Creates an empty set for an agent with these tools.
     pub fn new(tools: &[ToolSpec]) -> ContextCalls {
         ContextCalls {
             submission: Submission::among(tools),
@@ -47,24 +47,24 @@ impl ContextCalls {
         }
     }
 
-    /// Adds the calls that stand in a text.
+    /// Adds the calls in a text.
     pub fn add(&mut self, text: &str) {
         let mut scan_budget = text.len().saturating_mul(MAX_PASSES);
         self.search(text, &mut scan_budget);
         self.incomplete |= scan_budget == 0 && !text.is_empty();
     }
 
-    /// Whether the call stands in what was given.
+    /// Returns true if the call occurs in the context.
     pub fn contains(&self, call: &ToolCall) -> bool {
         self.incomplete || self.digests.contains(&digest(&call.tool, &call.parameters))
     }
 
-    /// Whether a tag that closes thinking text was given, so that a reply may quote it.
+    /// Returns true if the context contains a closing tag of thinking text, which a reply may quote.
     pub(super) fn has_thinking_end(&self) -> bool {
         self.incomplete || self.thinking_end
     }
 
-    /// Searches a text and what is left of it one level of escapes further in, until the effort is spent.
+    /// Searches a text, and recursively the remaining text with one level of escapes removed, until the scan budget is used up.
     fn search(&mut self, text: &str, scan_budget: &mut usize) {
         let rest = self.search_plain(text, scan_budget);
         let lines = without_line_prefixes(&rest);
@@ -81,7 +81,7 @@ impl ContextCalls {
         }
     }
 
-    /// Searches a text as it stands; what is left of it without the JSON that was searched.
+    /// Searches a text without unescaping it. Returns the text without the searched JSON.
     fn search_plain(&mut self, text: &str, scan_budget: &mut usize) -> String {
         *scan_budget = scan_budget.saturating_sub(text.len());
         let mut searched: Vec<Range<usize>> = Vec::new();
@@ -124,7 +124,7 @@ impl ContextCalls {
                         position = best.end_offset;
                         continue;
                     }
-                    // What keeps the outer object from being read need not be in the inner ones.
+                    // The outer object is invalid, but inner objects may be valid.
                     Err(_) => position = next,
                 }
             } else {
@@ -167,8 +167,8 @@ impl ContextCalls {
         }
     }
 
-    /// Searches the strings of a list together, as a search gives a file line by line: its strings, and those that its objects have under the
-    /// same key.
+    /// Searches the strings of a list as the lines of one text, as search results list a file line by line: strings in the list, and strings
+    /// under the same key of its objects.
     fn search_lines(&mut self, items: &[Value], scan_budget: &mut usize) {
         let mut columns: BTreeMap<&str, (usize, String)> = BTreeMap::new();
         let mut add = |key, line: &str| {
@@ -203,7 +203,7 @@ impl ContextCalls {
         }
     }
 
-    /// Inserts the calls that an object can be read as, in whichever form.
+    /// Inserts all calls that the object can represent, in any form.
     fn insert_calls(&mut self, object: &Map<String, Value>) {
         const NAMES: [&str; 5] = ["tool", "name", "tool_name", "function", "action"];
         const ARGUMENTS: [&str; 6] = [
@@ -245,12 +245,12 @@ impl ContextCalls {
     }
 }
 
-/// Whether an object stands there unescaped, so that it is no part of a string. One without keys, or with other quotes, may be.
+/// Returns true for an unescaped object, which is not part of a string. An object without keys or with other quotes could be.
 fn is_plain(object: &str, strict: JsonEnd<'_>) -> bool {
     strict == JsonEnd::Closed && object[1..].trim_start().starts_with('"')
 }
 
-/// The object that begins there; reading it costs effort.
+/// Reads the object at `position`, using up scan budget.
 fn object_at(text: &str, position: usize, scan_budget: &mut usize) -> Option<Map<String, Value>> {
     if !text[position..].starts_with('{') {
         return None;
@@ -268,23 +268,23 @@ fn object_at(text: &str, position: usize, scan_budget: &mut usize) -> Option<Map
     None
 }
 
-/// The text without those ranges, each of them a line break.
+/// Replaces each range by a line break.
 fn without(text: &str, mut ranges: Vec<Range<usize>>) -> String {
     ranges.sort_by_key(|range| range.start);
-    let mut rest = String::with_capacity(text.len());
+    let mut remaining = String::with_capacity(text.len());
     let mut done = 0;
     for range in ranges {
         if range.start >= done {
-            rest.push_str(&text[done..range.start]);
-            rest.push('\n');
+            remaining.push_str(&text[done..range.start]);
+            remaining.push('\n');
         }
         done = done.max(range.end);
     }
-    rest.push_str(&text[done..]);
-    rest
+    remaining.push_str(&text[done..]);
+    remaining
 }
 
-/// The text with one level of escapes taken off, as in the source of a program that holds it as a string.
+/// Removes one level of escapes, as for a string literal in source code.
 fn unescaped(text: &str) -> Cow<'_, str> {
     if !text.contains('\\') {
         return Cow::Borrowed(text);
@@ -329,7 +329,7 @@ fn unescaped(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The character of `uXXXX`, or of a pair of them.
+/// Decodes `uXXXX`, or a surrogate pair of such escapes.
 fn unicode(text: &str) -> Option<char> {
     let unit = |at: usize| u16::from_str_radix(text.get(at..at + 4)?, 16).ok();
     let first = unit(1)?;
@@ -337,7 +337,7 @@ fn unicode(text: &str) -> Option<char> {
     char::decode_utf16([first].into_iter().chain(second)).next()?.ok()
 }
 
-/// The text with the entities of HTML that JSON is written with as characters.
+/// Decodes the HTML entities that occur in escaped JSON.
 fn without_entities(text: &str) -> Cow<'_, str> {
     let quotes = ["&quot;", "&#34;", "&#x22;"];
     if !quotes.iter().any(|quote| text.contains(quote)) {
@@ -354,7 +354,7 @@ fn without_entities(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain)
 }
 
-/// The text without what diffs, quotations, comments and line numbers put before each line.
+/// Removes the prefixes that diffs, quotations, comments and line numbers put before each line.
 fn without_line_prefixes(text: &str) -> Cow<'_, str> {
     let is_prefixed = |line: &str| without_prefix(line).len() != line.trim_start().len();
     if !text.contains('{') || !text.contains('\n') || !text.lines().any(is_prefixed) {
@@ -364,7 +364,7 @@ fn without_line_prefixes(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain.join("\n"))
 }
 
-/// A line without its number and without the marks before it. No line of JSON begins as these do.
+/// Removes a line number and prefix marks from a line. No line of JSON begins like these.
 fn without_prefix(line: &str) -> &str {
     let line = line.trim_start();
     let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -379,7 +379,7 @@ fn without_prefix(line: &str) -> &str {
     }
 }
 
-/// The digest of a call. It is compared within one process and stored nowhere.
+/// Computes the digest of a call, for use within one process.
 fn digest(tool: &str, arguments: &Value) -> u64 {
     let mut hasher = DefaultHasher::new();
     tool.hash(&mut hasher);
@@ -387,7 +387,7 @@ fn digest(tool: &str, arguments: &Value) -> u64 {
     hasher.finish()
 }
 
-/// Hashes what a JSON value stands for, not how it is written.
+/// Hashes a JSON value independently of its formatting.
 fn hash_value(value: &Value, hasher: &mut impl Hasher) {
     match value {
         Value::Null => 0_u8.hash(hasher),
@@ -410,9 +410,9 @@ fn hash_value(value: &Value, hasher: &mut impl Hasher) {
     }
 }
 
-/// `1`, `1.0` and `1e0` are the same number.
+/// Hashes `1`, `1.0` and `1e0` as the same number.
 fn hash_number(number: &Number, hasher: &mut impl Hasher) {
-    /// Beyond it an integer has no exact float.
+    /// Above this, not every integer has an exact float.
     const EXACT: f64 = 1e15;
     let integer = number
         .as_i64()

@@ -1,22 +1,20 @@
-//! The forms in which a model can call a tool (CALL-4).
+//! The forms in which models call tools (CALL-4).
 
 use serde::{Deserialize, Serialize};
 
-/// How a model calls tools. Chosen for each model: its prompt teaches the form, and the parser understands
-/// it.
+/// The form in which a model calls tools. Configured per model: the prompt teaches the form, and the parser reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallForm {
-    /// A JSON object in the text: `{"tool", "parameters", "terminate"}` (CALL-1). Calls that the provider
-    /// delivers apart from the text are understood as well.
+    /// A JSON object in the text: `{"tool", "parameters", "terminate"}` (CALL-1). Native calls are accepted, too.
     #[default]
     Json,
-    /// As [`CallForm::Json`], with the server asked to hold the model to it by a JSON Schema, where it can.
+    /// Like [`CallForm::Json`], with a JSON Schema of replies that the server enforces if it can.
     JsonSchema,
-    /// The provider's own calls, apart from the text (CALL-2). The text is text.
+    /// Native calls: the provider delivers them apart from the text (CALL-2), which contains no calls.
     Native,
-    /// A JSON object in the text with the field `tool_call`: `{"tool_call": {"name", "arguments"}}` (CALL-3).
+    /// A JSON object in the text: `{"tool_call": {"name", "arguments"}}` (CALL-3).
     ToolCall,
-    /// Whatever comes: the prompt teaches [`CallForm::Json`], and every form is understood.
+    /// Any form. The prompt teaches [`CallForm::Json`], and the parser accepts every form.
     Auto,
 }

@@ -1,4 +1,4 @@
-//! JSON that a model wrote, held to strictly: what an object's text stands for, or what is wrong with it.
+//! Strict parsing of JSON that a model wrote.
 
 use std::fmt;
 
@@ -9,11 +9,14 @@ use super::candidate::CallCandidate;
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
 use crate::name::{json_type, quoted};
 
-/// How deep the JSON of a call may be nested.
+/// Maximum nesting depth of a call's JSON.
 const MAX_DEPTH: usize = 64;
 
-/// The arguments of a call that a provider delivered apart from the text: an object, and the empty one where there is no text. It
-/// is held to the same JSON as a call in the text ([`super::parse`]), and nothing is repaired. The error is for the model.
+/// Parses the arguments of a native call: an object, or the empty object if the text is empty. Uses the same strict JSON as calls in text
+/// ([`super::parse`]), without repairs.
+///
+/// # Errors
+/// What is wrong, in words for the model.
 pub fn read_arguments(text: &str) -> Result<Value, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -31,24 +34,27 @@ pub fn read_arguments(text: &str) -> Result<Value, String> {
         .map_err(|problem| format!("its arguments are not valid JSON: {problem}"))?;
     match rest {
         "" => Ok(arguments),
-        rest => Err(format!("something follows its arguments: {}", head(rest))),
+        rest => Err(format!("there is text after its arguments: {}", head(rest))),
     }
 }
 
-/// What an object's text stands for, or what is wrong with it.
+/// Parses the candidate's JSON.
+///
+/// # Errors
+/// What is wrong, in words for the model.
 pub(super) fn read_json(candidate: &CallCandidate<'_>) -> Result<Value, String> {
     match candidate.end {
         JsonEnd::Closed => {}
         JsonEnd::Invalid(rest) => {
             return Err(format!(
-                "it goes wrong after {}, at {}",
+                "it is invalid after {}, at {}",
                 tail(candidate.text),
                 head(rest)
             ));
         }
         JsonEnd::ControlCharacter => {
             return Err(format!(
-                "a string has a line break or another control character in it, after {}: write `\\n` for a line break",
+                "a string contains a line break or another control character, after {}: write `\\n` for a line break",
                 tail(candidate.text)
             ));
         }
@@ -61,7 +67,7 @@ pub(super) fn read_json(candidate: &CallCandidate<'_>) -> Result<Value, String> 
     }
     if let Some(number) = candidate.huge_integer {
         return Err(format!(
-            "the number {} is too long to be held exactly: write it as a string",
+            "the number {} is too large to represent exactly: write it as a string",
             quoted(number)
         ));
     }
@@ -86,7 +92,7 @@ pub(super) fn head(text: &str) -> String {
     quoted(&text.chars().take(EXCERPT).collect::<String>())
 }
 
-/// JSON in which no object has a key twice: readers differ on which of the two counts.
+/// A JSON value without duplicate keys, of which parsers differ on which one counts.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {
@@ -145,7 +151,7 @@ impl<'de> Visitor<'de> for StrictVisitor {
         while let Some(key) = entries.next_key::<String>()? {
             if object.contains_key(&key) {
                 return Err(A::Error::custom(format_args!(
-                    "the key {} is given twice",
+                    "the key {} occurs twice",
                     quoted(&key)
                 )));
             }

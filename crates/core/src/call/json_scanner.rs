@@ -1,65 +1,65 @@
-//! Reading one JSON value from where it begins: how far it is JSON, how it ends, and what [`super::scan`] needs to know of it. No
-//! recursion, and each byte is read once. What its strings and numbers stand for is for [`super::json`] to say.
+//! Scans one JSON value: where and how it ends, and what [`super::scan`] needs to know about it. Not recursive; reads each byte once.
+//! [`super::json`] parses strings and numbers.
 //!
-//! Small models write Python and JavaScript where JSON is wanted. In [`Dialect::Lenient`] that is read too, and noted as repairs which make
-//! JSON of it, as far as it can mean one thing only:
+//! Small models write Python or JavaScript literals instead of JSON. [`Dialect::Lenient`] accepts those that have one meaning only, and
+//! records the repairs that turn them into JSON:
 //!
-//! - a string in single quotes, and `\'` in it;
+//! - strings in single quotes, and `\'` in them;
 //! - `True`, `False` and `None`;
 //! - a comma before a closing brace or bracket;
 //! - a full-width colon or comma between keys and values;
 //! - a line break or tab in a string.
 //!
-//! Nothing else is repaired: what is not closed stays open, words without quotes stay wrong, and so do escapes that JSON does not know, as
-//! one cannot tell what `"C:\new\dir"` was to be. A general repair crate (`jsonrepair`) guesses at all three, and so invents values.
+//! Nothing else is repaired. Unclosed values, unquoted words and unknown escapes remain errors, because their meaning is ambiguous, as in
+//! `"C:\new\dir"`. A general repair crate (`jsonrepair`) guesses in all three cases and so invents values.
 
 use std::borrow::Cow;
 use std::ops::Range;
 
 use super::keys::CallKeys;
 
-/// What is read.
+/// The accepted syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// JSON.
     Strict,
-    /// What can be repaired to it as well.
+    /// JSON, and what can be repaired to JSON.
     Lenient,
 }
 
-/// How an object ends.
+/// How a JSON value ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonEnd<'t> {
-    /// With its brace.
+    /// With its closing brace or bracket.
     Closed,
-    /// It stops being JSON before this.
+    /// With a syntax error before this text.
     Invalid(&'t str),
-    /// A line break or another control character in a string.
+    /// With a line break or another control character in a string.
     ControlCharacter,
-    /// The text ends first.
+    /// With the end of the text.
     Unfinished,
 }
 
-/// What stands at a brace or bracket.
+/// The result of scanning from a brace or bracket.
 pub(super) struct ScannedJson<'t> {
     pub(super) end: JsonEnd<'t>,
-    /// Where it stops, or stops being JSON.
+    /// Offset at which the value ends or stops being JSON.
     pub(super) end_offset: usize,
-    /// The keys of the outermost object, or those of the first item of an array.
+    /// The keys of the outermost object, or of the first item of an array.
     pub(super) keys: CallKeys,
-    /// The outermost closed objects inside it.
+    /// Ranges of the outermost closed objects inside the value.
     pub(super) closed: Vec<Range<usize>>,
-    /// How deep its arrays and objects are nested, itself included.
+    /// Nesting depth of arrays and objects, from 1.
     pub(super) depth: usize,
-    /// An integer in it that 64 bits cannot hold.
+    /// The first integer that does not fit in 64 bits.
     pub(super) huge_integer: Option<&'t str>,
-    /// The first position inside a string at which something might begin if that string were none.
+    /// First position inside a string at which a value or a tag could begin if the quotes were stray.
     pub(super) hidden: Option<usize>,
     repairs: Vec<Repair>,
 }
 
 impl ScannedJson<'_> {
-    /// It as JSON, where it is none as it was written; `text` is what it was read from, and `start` where.
+    /// The repaired JSON of the value scanned in `text` from `start`; `None` without repairs.
     pub(super) fn repaired(&self, text: &str, start: usize) -> Option<String> {
         let mut repaired = String::new();
         let mut done = start;
@@ -73,13 +73,13 @@ impl ScannedJson<'_> {
     }
 }
 
-/// What is put in the place of something that is not JSON.
+/// The replacement of a range that is not JSON.
 struct Repair {
     at: Range<usize>,
     becomes: &'static str,
 }
 
-/// Reads what begins at `start`, which is a brace or bracket.
+/// Scans the value at `start`, which is a brace or bracket.
 pub(super) fn scan_json(text: &str, start: usize, dialect: Dialect) -> ScannedJson<'_> {
     let mut reader = JsonScanner {
         text,
@@ -114,7 +114,7 @@ enum Bracket {
     Array,
 }
 
-/// What may come next.
+/// The expected next token.
 #[derive(Clone, Copy)]
 enum Expect {
     FirstKey,
@@ -130,9 +130,9 @@ struct JsonScanner<'t> {
     text: &'t str,
     dialect: Dialect,
     position: usize,
-    /// Where the last comma between keys or items stands.
+    /// Offset of the last comma between keys or items.
     comma: usize,
-    /// What is open, and where it begins.
+    /// The open brackets with their offsets.
     stack: Vec<(Bracket, usize)>,
     keys: CallKeys,
     /// The depth of the object whose keys are collected; 0 if there is none.
@@ -213,7 +213,7 @@ impl<'t> JsonScanner<'t> {
                     match self.value(byte) {
                         Ok(next) => {
                             if is_keys && matches!(expect, Expect::Value) && !self.is_quote(byte) {
-                                self.keys.has_no_string(&decoded(key), byte);
+                                self.keys.add_non_string(&decoded(key), byte);
                             }
                             next
                         }
@@ -273,7 +273,7 @@ impl<'t> JsonScanner<'t> {
         }
     }
 
-    /// Whether that was the outermost one.
+    /// Closes the innermost bracket. Returns true if it was the outermost one.
     fn close(&mut self) -> bool {
         self.position += 1;
         match self.stack.pop() {
@@ -282,7 +282,7 @@ impl<'t> JsonScanner<'t> {
                     self.closed.pop();
                 }
                 self.closed.push(start..self.position);
-                // The first item's keys are known.
+                // The keys of the first item are complete.
                 if self.stack.len() == 1 && self.keys_level == 2 {
                     self.keys_level = 0;
                 }
@@ -296,7 +296,7 @@ impl<'t> JsonScanner<'t> {
         self.dialect == Dialect::Lenient && self.text[self.position..].starts_with(character)
     }
 
-    /// Reads a full-width character as the ASCII one that it stands for.
+    /// Replaces a full-width character by its ASCII counterpart.
     fn repair_full_width(&mut self, becomes: &'static str) {
         let end = self.position
             + self.text[self.position..]
@@ -307,7 +307,7 @@ impl<'t> JsonScanner<'t> {
         self.position = end;
     }
 
-    /// Leaves out the last comma, which may have been repaired itself.
+    /// Removes the last comma, which may itself be a repair.
     fn drop_comma(&mut self) {
         match self.repairs.last_mut() {
             Some(repair) if repair.at.start == self.comma => repair.becomes = "",
@@ -315,7 +315,7 @@ impl<'t> JsonScanner<'t> {
         }
     }
 
-    /// Passes over a comma.
+    /// Skips a comma.
     fn next(&mut self, expect: Expect) -> Expect {
         self.comma = self.position;
         self.position += 1;
@@ -347,7 +347,7 @@ impl<'t> JsonScanner<'t> {
         }
     }
 
-    /// The content of the string here, escapes and all.
+    /// Scans the string at the position. Returns its content with escapes.
     fn string(&mut self, quote: u8) -> Result<&'t str, JsonEnd<'t>> {
         let start = self.position + 1;
         self.repair_quote(quote);
@@ -359,7 +359,7 @@ impl<'t> JsonScanner<'t> {
                     self.position += 1;
                     return Ok(&self.text[start..self.position - 1]);
                 }
-                // Inside single quotes.
+                // A double quote within single quotes.
                 b'"' => {
                     self.repair(self.position..self.position, "\\");
                     self.position += 1;
@@ -401,7 +401,7 @@ impl<'t> JsonScanner<'t> {
                 self.repair(self.position..self.position + 1, "");
                 self.position += 2;
             }
-            // An escaped control character is still one, and a repair of it would be another escape.
+            // A repair would turn the backslash and control character into a different escape.
             Some(0..=0x1f) => {
                 self.position += 1;
                 return Err(JsonEnd::ControlCharacter);
@@ -418,7 +418,7 @@ impl<'t> JsonScanner<'t> {
         }
         let number = &self.text[start..self.position];
         let is_integer = number.bytes().skip(1).all(|byte| byte.is_ascii_digit());
-        // Up to 18 digits always fit.
+        // Integers of up to 18 digits always fit.
         if number.len() > 18 && is_integer && number.parse::<i64>().is_err() && number.parse::<u64>().is_err()
         {
             self.huge_integer.get_or_insert(number);
@@ -426,9 +426,9 @@ impl<'t> JsonScanner<'t> {
     }
 }
 
-/// The key that a string's content stands for.
+/// Decodes the escapes in a key.
 fn decoded(content: &str) -> Cow<'_, str> {
-    // A mark is short: a long key is none, however it is written.
+    // The keys of calls are short, so long keys need no decoding.
     if content.contains('\\')
         && content.len() <= 64
         && let Ok(key) = serde_json::from_str(&format!("\"{content}\""))

@@ -1,6 +1,6 @@
-//! The keys of JSON objects that tell the forms of calls apart.
+//! The keys of JSON objects that distinguish the forms of calls.
 
-/// The set of an object's keys that matter for the form of calls.
+/// The set of an object's keys that distinguish call forms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct CallKeys(u16);
 
@@ -15,7 +15,7 @@ impl CallKeys {
     pub(super) const PARAMETERS: u16 = 1 << 7;
     pub(super) const ARGUMENTS: u16 = 1 << 8;
     pub(super) const TERMINATE: u16 = 1 << 9;
-    /// Any key that a call by name does not have.
+    /// A key that does not occur in calls.
     pub(super) const FOREIGN: u16 = 1 << 10;
 
     pub(super) const ONLY_TERMINATE: CallKeys = CallKeys(CallKeys::TERMINATE);
@@ -24,8 +24,8 @@ impl CallKeys {
         self.0 |= CallKeys::flag(key);
     }
 
-    /// Records that the value of a key is not a string; `first` is its first byte.
-    pub(super) fn has_no_string(&mut self, key: &str, first: u8) {
+    /// Updates the set for a key whose value is not a string and begins with the byte `first`.
+    pub(super) fn add_non_string(&mut self, key: &str, first: u8) {
         let is_call = match CallKeys::flag(key) {
             CallKeys::TOOL | CallKeys::TOOL_NAME => false,
             CallKeys::TOOL_CALL | CallKeys::FUNCTION_CALL | CallKeys::FUNCTION => first == b'{',
@@ -72,7 +72,7 @@ impl CallKeys {
         self.has(CallKeys::PARAMETERS | CallKeys::TERMINATE) && !self.has_any(others)
     }
 
-    /// Returns true if the keys belong to calls alone, so any object with them is a call.
+    /// Returns true if the keys occur in calls only, so that the object is a call even if its tool is unknown.
     pub(super) fn are_distinctive(self) -> bool {
         self.has_any(
             CallKeys::TOOL
@@ -83,8 +83,8 @@ impl CallKeys {
         ) || self.lack_tool()
     }
 
-    /// Returns true if the object has nothing but the keys of a call.
-    pub(super) fn are_of_call_alone(self) -> bool {
+    /// Returns true if all keys can occur in a call, and at least one is typical of calls.
+    pub(super) fn are_all_of_call(self) -> bool {
         self.has_any(CallKeys::PARAMETERS | CallKeys::ARGUMENTS | CallKeys::TERMINATE)
             && !self.has(CallKeys::FOREIGN)
     }

@@ -1,14 +1,14 @@
-//! Telling what is plainly meant as a call and is none that can be read (LOOP-3): a call in other quotes or without its brace, one that
-//! was cut at its beginning, a tool's name with arguments in another notation.
+//! Recognises text that is clearly meant as a call but cannot be parsed (LOOP-3): calls with other quotes, without a brace or with a
+//! missing beginning, and a tool's name with arguments in another notation.
 //!
-//! What says nothing but a call is never a final answer. Prose about calls, code and other JSON stays text: so each rule asks that the
-//! text ends with what looks like a call, and that it names one of the agent's own tools or uses the keys of calls alone.
+//! A reply that consists of such a call is not a final answer. Prose about calls, code and other JSON are text. Therefore each rule requires
+//! that the text ends with what looks like a call, and that it names one of the agent's tools or uses keys that occur in calls only.
 
 use serde_json::Value;
 
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
 
-/// The keys that calls alone have.
+/// Keys that occur in calls only.
 const KEYS: [&str; 6] = [
     "tool",
     "tool_call",
@@ -17,17 +17,19 @@ const KEYS: [&str; 6] = [
     "function_call",
     "parameters",
 ];
-/// Quotes of all kinds.
+/// Quotation marks, including typographic ones.
 const QUOTES: [char; 13] = ['"', '\'', '`', '“', '”', '„', '‟', '‘', '’', '«', '»', '＂', '＇'];
 
-/// How a lookalike begins: its key, its value and whether something in it is not ASCII.
+/// The beginning of a lookalike.
 struct Beginning<'t> {
+    /// The value of the first key, up to the first character that tool names do not have.
     value: &'t str,
+    /// Whether it has typographic quotes or another separator than `:`.
     is_odd: bool,
     after: &'t str,
 }
 
-/// The first key and its value, where the key is one of a call.
+/// Reads the first key and its value, if the key is one of [`KEYS`].
 fn beginning(text: &str) -> Option<Beginning<'_>> {
     let (text, mut is_odd) = without_quote(text.trim_start());
     let length = text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
@@ -52,7 +54,7 @@ fn beginning(text: &str) -> Option<Beginning<'_>> {
     Some(Beginning { value, is_odd, after })
 }
 
-/// The text after a quote, and whether that is none of ASCII's.
+/// Skips a quotation mark. Returns the rest, and whether the mark is not ASCII.
 fn without_quote(text: &str) -> (&str, bool) {
     match text.chars().next() {
         Some(quote) if QUOTES.contains(&quote) => (&text[quote.len_utf8()..], !quote.is_ascii()),
@@ -64,34 +66,34 @@ fn is_tool_character(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// Whether something that begins with a brace and is no JSON begins as a call does. It looks at the first key alone.
+/// Returns true if invalid JSON at a brace begins like a call, going by its first key.
 pub(super) fn begins_call(text: &str) -> bool {
     text.strip_prefix('{').and_then(beginning).is_some()
 }
 
-/// Whether what begins at a brace is plainly meant as a call; `is_whole` where nothing stands before it.
+/// Returns true if the text at a brace is clearly meant as a call. `is_whole` is set if nothing precedes it.
 pub(super) fn is_call(text: &str, is_whole: bool, offered: &[&str]) -> bool {
     let Some(beginning) = text.strip_prefix('{').and_then(beginning) else {
         return false;
     };
     let is_evident = is_whole || beginning.is_odd || offered.contains(&beginning.value);
-    // JSON that begins a reply as a call and is garbled after that.
+    // A reply that begins with a call in JSON and is garbled afterwards.
     let begins_as_json = is_whole && text[1..].trim_start().starts_with('"');
     begins_as_json || is_evident && ends_reply(text)
 }
 
-/// Whether a text that begins as a call ends as one, or was cut.
+/// Returns true if a text that begins like a call also ends like one, or was cut.
 pub(super) fn ends_reply(text: &str) -> bool {
     ends_call(text) || !text.contains('}')
 }
 
-/// Whether a text ends as a call does.
+/// Returns true if a text ends like a call.
 fn ends_call(text: &str) -> bool {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '`' | ';' | ','));
     end.ends_with(['}', ']', ')'])
 }
 
-/// Whether a whole answer is plainly a call, whatever form it has: a tool's name with arguments.
+/// Returns true if the whole answer is a tool's name with arguments, in any notation.
 pub(super) fn names_tool(answer: &str, offered: &[&str]) -> bool {
     let answer = without_fence(answer);
     is_object_of_tool(answer, offered)
@@ -103,7 +105,7 @@ pub(super) fn names_tool(answer: &str, offered: &[&str]) -> bool {
         || is_action(answer, offered)
 }
 
-/// A JSON object that has a tool's name and an object beside it, or under it.
+/// Returns true for a JSON object with a tool's name as a value beside an object, or as the key of an object.
 fn is_object_of_tool(answer: &str, offered: &[&str]) -> bool {
     if !answer.starts_with(['{', '[']) {
         return false;
@@ -123,7 +125,7 @@ fn is_object_of_tool(answer: &str, offered: &[&str]) -> bool {
     has_object && (names || holds)
 }
 
-/// `search({"pattern": "x"})`, `search {"pattern": "x"}`, `search(pattern="x")`.
+/// Returns true for `search({"pattern": "x"})`, `search {"pattern": "x"}` and `search(pattern="x")`.
 fn is_applied(answer: &str, offered: &[&str]) -> bool {
     let length = answer.find(|c| !is_tool_character(c)).unwrap_or(answer.len());
     let (name, rest) = answer.split_at(length);
@@ -135,7 +137,7 @@ fn is_applied(answer: &str, offered: &[&str]) -> bool {
             || rest.starts_with('{') && rest.ends_with('}') && !rest.contains("}\n\n"))
 }
 
-/// `Action: search` with its input in the last lines, as agents were prompted before there were calls.
+/// Returns true for `Action: search` followed by `Action Input:`, as in ReAct prompts.
 fn is_action(answer: &str, offered: &[&str]) -> bool {
     let mut lines = answer.lines().rev().map(str::trim);
     let action = lines.find_map(|line| line.strip_prefix("Action:"));
@@ -143,11 +145,11 @@ fn is_action(answer: &str, offered: &[&str]) -> bool {
         && answer.contains("\nAction Input:")
 }
 
-/// Whether a whole answer is a call that was cut, or one that has lost its first brace.
+/// Returns true if the whole answer is a cut call, or a call without its first brace.
 pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
     let answer = without_fence(answer);
     if answer.starts_with(['"', '“', '”']) || answer.starts_with(|c: char| c.is_ascii_lowercase()) {
-        // Without its first brace.
+        // A call without its first brace.
         return beginning(answer).is_some_and(|it| {
             let has_arguments = ["parameters", "arguments", "terminate"]
                 .iter()
@@ -169,11 +171,11 @@ pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
                 && KEYS
                     .iter()
                     .any(|known| known.starts_with(key.trim_end_matches('"')));
-            is_in_first_key || candidate.keys.are_of_call_alone()
+            is_in_first_key || candidate.keys.are_all_of_call()
         }
-        // All that a call says but the tool.
+        // A call without the tool.
         JsonEnd::Closed => {
-            candidate.end_offset == answer.len() && candidate.keys.are_of_call_alone() && holds_object(answer)
+            candidate.end_offset == answer.len() && candidate.keys.are_all_of_call() && holds_object(answer)
         }
         JsonEnd::Invalid(_) | JsonEnd::ControlCharacter => false,
     }
@@ -186,7 +188,7 @@ fn holds_object(answer: &str) -> bool {
     }
 }
 
-/// Whether an answer ends with a block of code that calls tools, as Gemma writes it.
+/// Returns true if the answer ends with a `tool_code` block, as Gemma writes calls.
 pub(super) fn is_tool_code(answer: &str) -> bool {
     let opening = answer
         .match_indices("```tool_code")
@@ -199,7 +201,7 @@ pub(super) fn is_tool_code(answer: &str) -> bool {
     })
 }
 
-/// The text in a fence, where one is around all of it; a fence may be left open.
+/// Removes a code fence around the whole text, which may be unclosed.
 fn without_fence(text: &str) -> &str {
     let text = text.trim();
     let Some(inner) = text.strip_prefix("```") else {

@@ -1,54 +1,52 @@
-//! Why a reply cannot be acted on (LOOP-3).
+//! Malformed replies (LOOP-3).
 
 use serde::{Deserialize, Serialize};
 
 use crate::message::{FinishReason, MalformedCall};
 use crate::name::{quoted, quoted_list};
 
-/// How many characters of arguments that can't be read are shown.
+/// Maximum characters of unreadable arguments in a message.
 const SHOWN_ARGUMENTS: usize = 400;
 
-/// Why a reply cannot be acted on. The message goes back to the model: what is wrong, and the form that is
-/// wanted (LOOP-3).
+/// The reason for which a reply is malformed. The message is sent back to the model (LOOP-3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MalformedReply {
-    /// The reply ended before the model had finished it (CALL-7).
+    /// The reply was cut before its end (CALL-7).
     #[error("{}", match finish {
-        FinishReason::Length => "your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter",
-        FinishReason::Interrupted => "your reply broke off before its end, so nothing in it was carried out. Say it again",
-        FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Filtered | FinishReason::Oversized => "your reply was incomplete, so nothing in it was carried out. Say it again",
+        FinishReason::Length => "your reply was cut off at the token limit, so nothing in it was executed. Send it again, shorter",
+        FinishReason::Interrupted => "your reply broke off before its end, so nothing in it was executed. Send it again",
+        FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Filtered | FinishReason::Oversized => "your reply was incomplete, so nothing in it was executed. Send it again",
     })]
     CutShort {
-        /// How it ended.
+        /// How the reply ended.
         finish: FinishReason,
     },
-    /// Nothing was said but thinking, and that did not end: what the model would have answered is not known
-    /// (CALL-7).
-    #[error("your reply ended inside its thinking: say the answer")]
+    /// The reply consists of unclosed thinking text, without an answer (CALL-7).
+    #[error("your reply ended inside its thinking: write the answer")]
     OnlyThinking,
-    /// The reply ended in order to call a tool, and has no call (CALL-2).
+    /// The finish reason announces calls, but the reply has none (CALL-2).
     #[error("you announced a tool call and made none")]
     NoCall,
-    /// An object that was meant as a call, and is not JSON.
+    /// An object is meant as a call but is not valid JSON.
     #[error("your tool call is not valid JSON: {problem}")]
     InvalidJson {
-        /// What is wrong with it.
+        /// What is wrong with the JSON.
         problem: String,
     },
-    /// A call whose fields are missing or of the wrong type (CALL-1).
+    /// Fields of a call are missing or have the wrong type (CALL-1).
     #[error("your tool call is incomplete: {}", problems.join("; "))]
     WrongFields {
-        /// What is wrong, field by field.
+        /// One problem per field.
         problems: Vec<String>,
     },
-    /// A call in another form than the one agreed on (CALL-4).
+    /// A call has another form than the agreed one (CALL-4).
     #[error("your reply calls a tool in another form than the one agreed on, so nothing was executed")]
     OtherForm,
-    /// Something that is plainly meant as a call and can't be read as one (LOOP-3).
+    /// Text is clearly meant as a call but cannot be parsed (LOOP-3).
     #[error("your reply looks like a tool call and can't be read as one, so nothing was executed")]
     Unreadable,
-    /// The parameters of the agent's own submitting tool, with no call around them (CALL-5).
+    /// The reply is the bare parameters of the agent's terminating tool (CALL-5).
     #[error(
         "your reply is the parameters of {} without the call around them",
         quoted(tool)
@@ -57,26 +55,25 @@ pub enum MalformedReply {
         /// The tool.
         tool: String,
     },
-    /// Calls that the provider delivered apart from the text, and whose name or arguments can't be read
-    /// (CALL-2).
+    /// Native calls have an unreadable name or unreadable arguments (CALL-2).
     #[error(
-        "{} No call in your reply was carried out: make them again, each with a JSON object as its arguments",
+        "{} No call in your reply was executed: make them again, each with a JSON object as its arguments",
         unreadable(calls)
     )]
     UnreadableCalls {
-        /// Those calls, as they came.
+        /// The calls as received.
         calls: Vec<MalformedCall>,
     },
-    /// Different calls where the form allows one (CALL-5).
-    #[error("your reply has {} different tool calls (of {}), and none was carried out: make one call, wait for its result, then make the next", tools.len(), quoted_list(tools.iter().map(String::as_str)))]
+    /// The reply has several different calls, but the form allows one (CALL-5).
+    #[error("your reply has {} different tool calls (of {}), and none was executed: make one call, wait for its result, then make the next", tools.len(), quoted_list(tools.iter().map(String::as_str)))]
     Ambiguous {
-        /// The tool of each of the different calls, in order; at most 32.
+        /// The tools of the different calls in order; at most 32.
         tools: Vec<String>,
     },
 }
 
 impl MalformedReply {
-    /// What is wrong, without the words around it.
+    /// The problem without the sentence around it.
     pub(super) fn problem(&self) -> String {
         match self {
             MalformedReply::InvalidJson { problem } => problem.clone(),
@@ -94,7 +91,7 @@ impl MalformedReply {
 }
 
 fn unreadable(calls: &[MalformedCall]) -> String {
-    let said = calls.iter().map(|call| {
+    let sentences = calls.iter().map(|call| {
         let MalformedCall {
             name,
             arguments,
@@ -106,10 +103,10 @@ fn unreadable(calls: &[MalformedCall]) -> String {
             shortened(arguments)
         )
     });
-    said.collect::<Vec<_>>().join(" ")
+    sentences.collect::<Vec<_>>().join(" ")
 }
 
-/// The arguments on one line; of long ones, the beginning and the end.
+/// Formats the arguments on one line, leaving out the middle of long ones.
 fn shortened(arguments: &str) -> String {
     let plain = |text: &str| text.replace(char::is_control, " ");
     let count = arguments.chars().count();

@@ -1,8 +1,8 @@
-//! The markup that model families put around thinking and around calls, and the tokens that chat templates leave behind.
+//! The markup that model families use for thinking and calls, and special tokens from chat templates.
 //!
-//! Models that were trained on one kind of call markup fall back to it, whatever form their prompt teaches. Some of it announces JSON
-//! (`<tool_call>{…}`, `[TOOL_CALLS] […]`), some a name and the arguments after it (`<function=search>{…}`). Where neither follows, the
-//! markup still shows that a call was meant (LOOP-3).
+//! Models that were trained on one kind of call markup fall back to it, whatever form their prompt teaches. Some markup announces JSON
+//! (`<tool_call>{…}`, `[TOOL_CALLS] […]`), some a name with arguments (`<function=search>{…}`). If neither follows, the markup still shows
+//! that a call was meant (LOOP-3).
 
 use std::ops::Range;
 
@@ -12,21 +12,21 @@ pub(super) struct Tag<'t> {
     name: &'t str,
     attributes: &'t str,
     closing: bool,
-    /// Whether bars enclose the name, as in the special tokens of chat templates.
+    /// Whether bars enclose the name, as in special tokens of chat templates.
     barred: bool,
     pub(super) end: usize,
 }
 
-/// What a tag is for.
+/// The purpose of a tag.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// It opens thinking text.
+    /// Opens thinking text.
     Thinking,
-    /// It closes thinking text.
+    /// Closes thinking text.
     ThinkingEnd,
-    /// It announces a call.
+    /// Announces a call.
     Call,
-    /// It closes a call.
+    /// Closes a call.
     CallEnd,
     /// A special token of a chat template.
     Token,
@@ -82,14 +82,14 @@ const CALL_ENDS: [&str; 7] = [
     "end_action",
     "end_function_call",
 ];
-/// The parts of calls in families that write arguments as tags: their closing tags stand after a call.
+/// Tags of arguments, in families that write arguments as tags. Their closing tags occur after a call.
 const CALL_PARTS: [&str; 3] = ["parameter", "arg_key", "arg_value"];
 const TOKENS: [&str; 5] = ["s", "eos", "bos", "end_of_turn", "start_of_turn"];
-/// Longer tags are none.
+/// Maximum length of a tag.
 const MAX_TAG_BYTES: usize = 256;
 
 impl<'t> Tag<'t> {
-    /// The tag that begins at `position`, which is a `<`, `[` or `◁`.
+    /// Parses the tag at `position`, which is a `<`, `[` or `◁`.
     pub(super) fn at(text: &'t str, position: usize) -> Option<Tag<'t>> {
         let rest = &text[position..];
         let (open, close) = match rest.chars().next()? {
@@ -132,7 +132,7 @@ impl<'t> Tag<'t> {
         name.to_lowercase().replace(['▁', '-'], "_")
     }
 
-    /// Whether it is one of the tags that are words of no other markup, such as `<think>`.
+    /// Returns true for tags that occur in no other markup, such as `<think>`.
     pub(super) fn is_think(&self) -> bool {
         let name = self.plain();
         name == "think" || name == "thinking" || THINKING_BEGINS.contains(&name.as_str())
@@ -157,7 +157,7 @@ impl<'t> Tag<'t> {
         if CALL_ENDS.contains(&name) || self.closing && CALL_PARTS.contains(&name) {
             return Purpose::CallEnd;
         }
-        // `<function>` and `<invoke>` are common words: a call by them says which tool.
+        // `<function>` and `<invoke>` are common words, so they announce a call only with a tool's name.
         let needs_name = matches!(name, "function" | "invoke");
         if CALLS.contains(&name) && (self.closing || !needs_name || self.tool().is_some()) {
             return if self.closing {
@@ -172,7 +172,7 @@ impl<'t> Tag<'t> {
         Purpose::Other
     }
 
-    /// What the closing tag of thinking text must have in common with the opening one.
+    /// The part of the name that opening and closing tags of thinking text share.
     pub(super) fn stem(&self) -> String {
         let name = self.plain();
         ["begin_of_", "end_of_", "start_", "end_"]
@@ -205,15 +205,15 @@ fn is_tool_character(c: char) -> bool {
 pub(super) struct Announcement<'t> {
     /// The tool's name, where it stands before its arguments.
     pub(super) tool: Option<&'t str>,
-    /// Where its JSON begins.
+    /// Offset of the JSON.
     pub(super) json: usize,
 }
 
-/// What the markup at `position` announces: an object or an array, or a tool's name and its arguments. `None` if the markup announces no call,
-/// or nothing that can be read follows it.
+/// Parses the announcement by the markup at `position`: of an object or an array, or of a tool's name and arguments. `None` if the markup
+/// announces no call, or nothing readable follows it.
 pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>> {
-    /// More tags and words than any family puts before the JSON.
-    const MOST: usize = 8;
+    /// Maximum number of tags and words before the JSON; more than any family uses.
+    const MAX_STEPS: usize = 8;
     let tag = Tag::at(text, position)?;
     let (mut tool, mut at) = match tag.purpose() {
         Purpose::Call => (tag.tool(), tag.end),
@@ -225,7 +225,7 @@ pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>>
             return None;
         }
     };
-    for _ in 0..MOST {
+    for _ in 0..MAX_STEPS {
         at = text.len() - text[at..].trim_start().len();
         let rest = &text[at..];
         match rest.chars().next()? {
@@ -262,7 +262,7 @@ pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>>
                 at += length + call_number(&rest[length..]);
                 match word {
                     "" => return None,
-                    // DeepSeek says what kind of call it is.
+                    // DeepSeek writes the kind of call before the name.
                     "function" if rest[length..].starts_with('<') => {}
                     _ if tool.is_some() => return None,
                     _ => tool = Some(word.strip_prefix("functions.").unwrap_or(word)),
@@ -273,7 +273,7 @@ pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>>
     None
 }
 
-/// How long the number of a call is that may follow its tool's name: `functions.search:0`.
+/// Length of a call number after a tool's name: 2 for `functions.search:0`.
 fn call_number(after: &str) -> usize {
     let digits = after.strip_prefix(':').unwrap_or_default();
     match digits.find(|c: char| !c.is_ascii_digit()).unwrap_or(digits.len()) {
@@ -282,7 +282,7 @@ fn call_number(after: &str) -> usize {
     }
 }
 
-/// The tool that a message is addressed to (`commentary to=functions.search <|constrain|>json<|message|>`), and where the message begins.
+/// Parses the tool that a message is addressed to (`commentary to=functions.search <|constrain|>json<|message|>`), and the offset of the message.
 fn addressed(text: &str, from: usize) -> Option<(&str, usize)> {
     const MESSAGE: &str = "<|message|>";
     let limit = text.floor_char_boundary((from + MAX_TAG_BYTES).min(text.len()));
@@ -294,14 +294,14 @@ fn addressed(text: &str, from: usize) -> Option<(&str, usize)> {
     (!tool.is_empty()).then_some((tool, from + header.len() + MESSAGE.len()))
 }
 
-/// Where a channel of thinking text begins its message (`<|channel|>analysis<|message|>`). `None` for every other tag.
+/// Offset of the message in a thinking channel (`<|channel|>analysis<|message|>`); `None` for any other tag.
 pub(super) fn thinking_channel(text: &str, tag: &Tag<'_>) -> Option<usize> {
     let is_channel = tag.barred && tag.plain() == "channel";
     let rest = text[tag.end..].trim_start();
     (is_channel && rest.starts_with("analysis")).then_some(text.len() - rest.len())
 }
 
-/// Where the closing tags, fences and tokens end that follow an announced call.
+/// Skips the closing tags, fences and tokens after an announced call. Returns the offset after them.
 pub(super) fn after_closers(text: &str, mut at: usize) -> usize {
     loop {
         let rest = text[at..].trim_start();
@@ -323,21 +323,21 @@ pub(super) fn after_closers(text: &str, mut at: usize) -> usize {
     }
 }
 
-/// What stands between calls: words, or only fences, markup and punctuation.
+/// The contents of a gap between calls: words, or only fences, markup and punctuation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct GapContent {
-    /// Whether it has letters or digits of its own.
+    /// Whether the gap has letters or digits outside of markup.
     pub(super) words: bool,
-    /// Whether it has other marks, such as quotes.
+    /// Whether the gap has other characters, such as quotation marks.
     pub(super) marks: bool,
-    /// How many fences it has, opening and closing ones.
+    /// Number of opening and closing code fences.
     pub(super) fences: usize,
-    /// Whether it has call markup.
+    /// Whether the gap has call markup.
     pub(super) markup: bool,
 }
 
 impl GapContent {
-    /// What stands in that range.
+    /// Analyses the range of the text.
     pub(super) fn new(text: &str, range: Range<usize>) -> GapContent {
         let mut gap = GapContent::default();
         let mut at = range.start;
@@ -381,7 +381,7 @@ impl GapContent {
     }
 }
 
-/// How long the info string of a fence is: one word, alone on its line.
+/// Length of a code fence's info string, which is one word at the end of the line.
 fn info(after: &str) -> usize {
     let length = after
         .find(|c: char| !c.is_alphanumeric() && !matches!(c, '_' | '-' | '+'))
@@ -394,7 +394,7 @@ fn info(after: &str) -> usize {
     }
 }
 
-/// Whether a tag stands at the beginning of a line, or right after other markup.
+/// Returns true if a tag is at the beginning of a line or right after other markup.
 pub(super) fn begins_line(text: &str, position: usize) -> bool {
     let before = text[..position].trim_end_matches([' ', '\t']);
     before.is_empty() || before.ends_with(['\n', '>', ']'])

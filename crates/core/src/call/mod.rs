@@ -1,9 +1,8 @@
-//! How a model calls a tool: from what it said to calls that may run.
+//! Tool calls: from a model's reply to validated calls.
 //!
-//! A [`ReplyParser`] finds the calls in a reply, in the form that was chosen for the model or in whichever form they
-//! came ([`CallForm`], CALL-1 to CALL-5), and tells them from those that it only quotes of what the model was given
-//! ([`ContextCalls`], CALL-7); [`ToolSet::check`] validates one against its tool's schema (CALL-6); [`reply_schema`] is
-//! what a server can hold a model to. Nothing past this module knows which form a call had.
+//! A [`ReplyParser`] finds the calls in a reply, in the model's configured form or in any form ([`CallForm`], CALL-1 to CALL-5), and
+//! distinguishes them from quotations of the model's context ([`ContextCalls`], CALL-7). [`ToolSet::check`] validates a call against its
+//! tool's schema (CALL-6). [`reply_schema`] is a schema of replies for servers that enforce one. No other module depends on the form of a call.
 
 mod candidate;
 mod context_calls;

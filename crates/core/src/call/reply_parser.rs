@@ -1,5 +1,5 @@
-//! What a reply says: text, or calls. Where JSON stands in it is for [`super::scan`] to find, which of it is a call for [`super::shape`] to
-//! say, form by form, and which call was given to the model for [`super::context_calls`]; here it is told what becomes of the whole.
+//! Parses a reply into text or calls. [`super::scan`] finds JSON in the reply, [`super::shape`] decides which of it is a call in which form,
+//! and [`super::context_calls`] knows the calls in the model's context. This module decides about the reply as a whole.
 
 use std::ops::Range;
 
@@ -19,95 +19,95 @@ use super::submission::Submission;
 use crate::message::{FinishReason, ModelReply, ToolCall};
 use crate::tool::ToolSpec;
 
-/// More different calls in one reply are not counted: one is too many already, and comparing them takes time.
+/// Maximum number of different calls to collect from one reply. Two are already an error, and comparing calls takes time.
 const MAX_DIFFERENT: usize = 32;
 
-/// What a model said.
+/// The content of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyContent {
-    /// No call: its text, without the thinking before it and without white space around it.
+    /// Text without calls, without the thinking before it and white space around it.
     Text(String),
-    /// At least one call, in the order in which they are to run.
+    /// At least one call, in the order in which the calls run.
     Calls(Vec<ToolCall>),
-    /// A call among words that may be quoted: one that stands in what the model was given, or one with words after it (CALL-7). Nothing
-    /// is carried out, and only the model can say whether it meant to call or to answer with this text.
+    /// Text with a call that may be a quotation: it occurs in the model's context, or words follow it (CALL-7). Nothing is executed; the
+    /// model must clarify whether it means the call or answers with this text.
     CallInProse(String),
 }
 
-/// What a reply is read with: the form in which the model calls tools (CALL-4), what it may call, and what it was given.
+/// A parser of replies for a model's call form (CALL-4), tools and context.
 ///
-/// A reply that was cut short is never acted on, whatever it holds (CALL-7). Calls that the provider delivered as such count alone
-/// (CALL-2), and one among them that can't be read makes the whole reply malformed; they run in the order given (LOOP-1). Otherwise the
-/// text is searched for a call (CALL-5): after prose, in code fences, after thinking.
+/// A reply that was cut short is never executed (CALL-7). If the provider delivered native calls, only those count (CALL-2): they run in
+/// their order (LOOP-1), and one unreadable call makes the whole reply malformed. Otherwise the text is searched for calls (CALL-5): after
+/// prose, in code fences, after thinking.
 ///
-/// What is a call:
+/// Calls by form:
 ///
 /// - [`CallForm::Json`]: an object `{"tool": string, "parameters": object, "terminate": boolean}`, all three required (CALL-1).
-/// - [`CallForm::JsonSchema`]: the same. And a reply that is `{"answer": string}` and nothing else is that text, as a server that holds a
-///   model to a schema can't let it say any other way that it has finished.
-/// - [`CallForm::Native`]: nothing; text is text.
-/// - [`CallForm::ToolCall`]: an object `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). It never terminates.
-/// - [`CallForm::Auto`]: the objects of `Json`, where `terminate` may be left out and is false then, and of `ToolCall`; an object with `name`,
-///   `tool_name` or `function` and its `arguments` or `parameters`; `{"tool_calls": […]}`, `{"function_call": {…}}`; and what call markup
-///   of a known model family announces, as JSON or as a name with its arguments.
+/// - [`CallForm::JsonSchema`]: the same object. A reply that consists of `{"answer": string}` is that text, because a server that enforces a
+///   schema allows no other final answer.
+/// - [`CallForm::Native`]: none; text contains no calls.
+/// - [`CallForm::ToolCall`]: an object `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). Such a call never terminates.
+/// - [`CallForm::Auto`]: the objects of `Json`, with an optional `terminate` that defaults to false, and of `ToolCall`; an object with `name`,
+///   `tool_name` or `function` and its `arguments` or `parameters`; `{"tool_calls": […]}`, `{"function_call": {…}}`; and the JSON, or name
+///   with arguments, that call markup of a known model family announces.
 ///
-/// A JSON array of calls is several calls, in order; only the last may terminate.
+/// A JSON array of calls is several calls in order, of which only the last may terminate.
 ///
-/// When a call counts:
+/// A call counts by these rules:
 ///
-/// - One that is new to the model counts after prose. With words after it, it is [`ReplyContent::CallInProse`].
-/// - One that stands in what the model was given counts only as the whole reply, apart from thinking and one code fence or call markup.
-///   Among words it is [`ReplyContent::CallInProse`], or nothing, where a new call ends the reply.
-/// - The same call several times counts once; different ones are [`MalformedReply::Ambiguous`].
-/// - The form as it is shown to models, with a placeholder for the tool's name, is no call.
+/// - A call that does not occur in the context counts after prose. If words follow it, the reply is [`ReplyContent::CallInProse`].
+/// - A call that occurs in the context counts only as the whole reply, apart from thinking and one code fence or call markup. Among words,
+///   the reply is [`ReplyContent::CallInProse`], unless it ends with a new call; then the quoted call is ignored.
+/// - Repetitions of the same call count once. Different calls are [`MalformedReply::Ambiguous`].
+/// - The call form with a placeholder for the tool's name, as shown to models, is not a call.
 ///
-/// What is never an answer (LOOP-3), and malformed instead:
+/// These replies are never an answer (LOOP-3), but malformed:
 ///
-/// - an object in the agreed form that is not JSON, is not closed, or has a field that is missing or of the wrong type. One whose `tool` is no
-///   string is text;
-/// - a reply that is nothing but a call in another form than the agreed one, or ends with another family's call markup;
-/// - a reply that is nothing but a tool's name with arguments, in whatever notation, a piece of a call, or the parameters of the agent's
-///   own submitting tool;
-/// - nothing but thinking that is not closed; nothing, where the reply ended in order to call a tool.
+/// - an object in the agreed form that is not JSON, is not closed, or has a missing field or a field of the wrong type; but an object whose
+///   `tool` is not a string is text;
+/// - a reply that consists of a call in another form than the agreed one, or ends with another family's call markup;
+/// - a reply that consists of a tool's name with arguments in any notation, of a part of a call, or of the parameters of the agent's
+///   terminating tool;
+/// - unclosed thinking only, or no call although the finish reason announces one.
 ///
-/// In [`CallForm::Auto`], what small models write instead of JSON is repaired where it can mean one thing only: strings in single quotes,
-/// `True`, `False`, `None`, a comma before a closing bracket or brace, a full-width colon or comma, a line break or tab in a string.
-/// Nothing else is, and nothing that is not closed.
+/// [`CallForm::Auto`] repairs what small models write instead of JSON if it has one meaning only: strings in single quotes, `True`, `False`,
+/// `None`, a comma before a closing bracket or brace, a full-width colon or comma, and a line break or tab in a string. Nothing else is
+/// repaired, in particular no unclosed value.
 ///
-/// What is odd in an object that is meant as a call has one answer, the same in every form; outside such an object it is prose:
+/// Anomalies in an object that is meant as a call are handled alike in every form; outside of such objects they are prose:
 ///
-/// | in the object | answer |
+/// | in the object | result |
 /// | --- | --- |
-/// | it is not JSON, or never closed | malformed (repaired first in `Auto`, as said) |
-/// | a key given twice, at any depth | malformed |
-/// | nested deeper than 64 levels | malformed |
-/// | an integer beyond 64 bits, `1e999` | malformed: it could not be held as it is written |
+/// | not JSON, or not closed | malformed (`Auto` repairs it first, as described) |
+/// | a duplicate key at any depth | malformed |
+/// | nesting deeper than 64 levels | malformed |
+/// | an integer beyond 64 bits, `1e999` | malformed, because it cannot be represented exactly |
 /// | a lone surrogate (`\ud800`) | malformed |
-/// | NUL or another control character | malformed everywhere; escaped (`\u0000`) it is a character |
-/// | a byte order mark | malformed outside a string; in one it is a character |
+/// | NUL or another control character | malformed everywhere; allowed if escaped (`\u0000`) |
+/// | a byte order mark | malformed outside a string; allowed in a string |
 #[derive(Clone, Copy, Debug)]
 pub struct ReplyParser<'a> {
-    /// How the model calls tools.
+    /// The model's call form.
     pub form: CallForm,
-    /// The tools that it may call, its submitting one included.
+    /// The tools that the model may call, including the terminating tool.
     pub tools: &'a [ToolSpec],
-    /// The calls in what it was given.
-    pub given: &'a ContextCalls,
+    /// The calls in the model's context.
+    pub context: &'a ContextCalls,
 }
 
-/// Reads a reply of a model that has no tools and was given nothing.
+/// Parses a reply of a model without tools and context.
 pub fn parse(reply: &ModelReply, form: CallForm) -> Result<ReplyContent, MalformedReply> {
-    let given = ContextCalls::default();
+    let context = ContextCalls::default();
     let parser = ReplyParser {
         form,
         tools: &[],
-        given: &given,
+        context: &context,
     };
     parser.parse(reply)
 }
 
 impl ReplyParser<'_> {
-    /// Reads a reply.
+    /// Parses a reply.
     pub fn parse(&self, reply: &ModelReply) -> Result<ReplyContent, MalformedReply> {
         match reply.finish {
             FinishReason::Length
@@ -125,7 +125,7 @@ impl ReplyParser<'_> {
             FinishReason::Stop => self.in_text(&reply.content),
             FinishReason::ToolCalls => match self.in_text(&reply.content)? {
                 ReplyContent::Text(_) => Err(MalformedReply::NoCall),
-                said @ (ReplyContent::Calls(_) | ReplyContent::CallInProse(_)) => Ok(said),
+                content @ (ReplyContent::Calls(_) | ReplyContent::CallInProse(_)) => Ok(content),
             },
         }
     }
@@ -136,8 +136,8 @@ impl ReplyParser<'_> {
             return Err(MalformedReply::OnlyThinking);
         }
         let calls = Calls::read(&scan, self)?;
-        if let Some(said) = calls.into_content(content, &scan, self.given)? {
-            return Ok(said);
+        if let Some(parsed) = calls.into_content(content, &scan, self.context)? {
+            return Ok(parsed);
         }
         let answer = content[scan.answer..].trim();
         match self.intent(content, answer, &scan) {
@@ -147,7 +147,7 @@ impl ReplyParser<'_> {
         }
     }
 
-    /// What a text without a call in the agreed form is meant as (LOOP-3).
+    /// Classifies a text without a call in the agreed form (LOOP-3).
     fn intent(&self, content: &str, answer: &str, scan: &Scan<'_>) -> ReplyIntent {
         let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let takes_text_calls = match self.form {
@@ -158,10 +158,10 @@ impl ReplyParser<'_> {
             ReplyIntent::Answer => {}
             meant @ (ReplyIntent::CallInProse | ReplyIntent::Call(_)) => return meant,
         }
-        if let Some(place) = scan.bare_markup {
+        if let Some(markup) = scan.bare_markup {
             let end = scan
                 .last_closer
-                .filter(|end| *end > place)
+                .filter(|end| *end > markup)
                 .unwrap_or(content.len());
             let has_words_after = GapContent::new(content, end..content.len()).words;
             match (has_words_after, takes_text_calls) {
@@ -193,9 +193,10 @@ impl ReplyParser<'_> {
         ReplyIntent::Answer
     }
 
-    /// What calls in another form than the agreed one are meant as. A reply that is nothing else, or ends with a new one of a tool that the
-    /// model has, is a call; so is one that ends with call markup. Many objects have a name: what has no more than that is a call only
-    /// alone, and of a tool that the model has.
+    /// Classifies calls in another form than the agreed one.
+    ///
+    /// A reply is a call if it consists of such a call, or ends with one that is new and names one of the model's tools, or ends with call
+    /// markup. Many objects have a name, so an object without other signs is a call only if it is the whole reply and names such a tool.
     fn in_other_form(
         &self,
         content: &str,
@@ -225,7 +226,7 @@ impl ReplyParser<'_> {
         if calls.as_ref().is_ok_and(Vec::is_empty) && !last.announced.is_by_markup() {
             return ReplyIntent::Answer;
         }
-        let is_given = calls.iter().flatten().any(|call| self.given.contains(call));
+        let is_quoted = calls.iter().flatten().any(|call| self.context.contains(call));
         let is_offered = match &calls {
             Ok(calls) => calls.iter().any(|call| offered.contains(&call.tool.as_str())),
             Err(_) => offered
@@ -233,7 +234,7 @@ impl ReplyParser<'_> {
                 .any(|tool| last.text.contains(&format!("\"{tool}\""))),
         };
         let is_distinctive = last.announced.is_by_markup() || last.keys.are_distinctive();
-        let is_among_words = has_words_after || has_words_before && is_given;
+        let is_among_words = has_words_after || has_words_before && is_quoted;
         let is_call = match (takes_text_calls, is_distinctive) {
             (true, true) => {
                 !is_among_words && (!has_words_before || is_offered || last.announced.is_by_markup())
@@ -250,7 +251,7 @@ impl ReplyParser<'_> {
         }
     }
 
-    /// The submitting tool whose parameters are the whole answer.
+    /// The terminating tool whose bare parameters are the whole answer.
     fn bare_parameters(&self, answer: &str) -> Option<String> {
         let submission = Submission::among(self.tools)?;
         let object = answer.find('{')?;
@@ -263,7 +264,7 @@ impl ReplyParser<'_> {
         }
     }
 
-    /// What a reply without a call says.
+    /// The text of a reply without a call.
     fn text_of(&self, answer: &str) -> String {
         let wrapped = match self.form {
             CallForm::JsonSchema => wrapped_answer(answer),
@@ -273,28 +274,29 @@ impl ReplyParser<'_> {
     }
 }
 
-/// What a text is meant as.
+/// What the model means by a text.
 enum ReplyIntent {
     Answer,
     CallInProse,
     Call(MalformedReply),
 }
 
-/// What stands for a tool's name where the form of a call is shown to models.
+/// Placeholders for a tool's name in the call forms shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
 /// The calls of a text in the agreed form.
 struct Calls {
-    /// Where each stands, in order.
+    /// The range of each call, in order.
     spans: Vec<Range<usize>>,
-    /// Those that are new to the model, each once, and where the last of them stands.
+    /// Different calls that do not occur in the context.
     new: Vec<Vec<ToolCall>>,
+    /// Index in `spans` of the last new call.
     last_new: usize,
-    /// Those that stand in what it was given, each once.
-    given: Vec<Vec<ToolCall>>,
-    /// Where the form itself stands, with a placeholder for the tool.
+    /// Different calls that occur in the context.
+    quoted: Vec<Vec<ToolCall>>,
+    /// Ranges of the call form with a placeholder for the tool.
     placeholders: Vec<Range<usize>>,
-    /// Whether call markup is around one of them.
+    /// Whether call markup surrounds any of the calls.
     has_markup: bool,
 }
 
@@ -304,7 +306,7 @@ impl Calls {
             spans: Vec::new(),
             new: Vec::new(),
             last_new: 0,
-            given: Vec::new(),
+            quoted: Vec::new(),
             placeholders: Vec::new(),
             has_markup: false,
         };
@@ -317,8 +319,8 @@ impl Calls {
             if read.is_empty() {
                 continue;
             }
-            let different = if read.iter().any(|call| parser.given.contains(call)) {
-                &mut calls.given
+            let different = if read.iter().any(|call| parser.context.contains(call)) {
+                &mut calls.quoted
             } else {
                 calls.last_new = calls.spans.len();
                 &mut calls.new
@@ -332,23 +334,23 @@ impl Calls {
         Ok(calls)
     }
 
-    /// What becomes of them; `None` where there are none.
+    /// Decides about the calls of a reply; `None` if it has none.
     fn into_content(
         mut self,
         content: &str,
         scan: &Scan<'_>,
-        given: &ContextCalls,
+        context: &ContextCalls,
     ) -> Result<Option<ReplyContent>, MalformedReply> {
         let is_form_alone = self.spans.is_empty() && !self.placeholders.is_empty();
         if is_form_alone && !SurroundingText::new(content, scan, &self.placeholders).has_words() {
             return Err(MalformedReply::WrongFields {
-                problems: vec!["put the name of a tool in the place of the placeholder".to_owned()],
+                problems: vec!["replace the placeholder by the name of a tool".to_owned()],
             });
         }
         let mut around = SurroundingText::new(content, scan, &self.spans);
         around.markup |= self.has_markup;
-        // What is quoted may hold the tag that makes thinking of the words before it.
-        let quotes_thinking = scan.is_unopened && given.has_thinking_end() && self.new.is_empty();
+        // A quotation may contain the closing tag that turns the words before it into thinking.
+        let quotes_thinking = scan.is_unopened && context.has_thinking_end() && self.new.is_empty();
         let answer = if quotes_thinking { 0 } else { scan.answer };
         let in_prose = || Some(ReplyContent::CallInProse(content[answer..].trim().to_owned()));
         let is_last = self.last_new + 1 == self.spans.len();
@@ -357,12 +359,12 @@ impl Calls {
             && !around.marks
             && around.wrappers() <= 1
             && !quotes_thinking;
-        Ok(match (self.new.len(), self.given.len()) {
+        Ok(match (self.new.len(), self.quoted.len()) {
             (0, 0) => None,
-            (0, 1) if is_whole => self.given.pop().map(ReplyContent::Calls),
+            (0, 1) if is_whole => self.quoted.pop().map(ReplyContent::Calls),
             (0, 1) => in_prose(),
             (0, _) if around.has_words() => in_prose(),
-            (1, _) if is_last && !around.words_after && (around.has_words() || self.given.is_empty()) => {
+            (1, _) if is_last && !around.words_after && (around.has_words() || self.quoted.is_empty()) => {
                 self.new.pop().map(ReplyContent::Calls)
             }
             (1, _) if around.has_words() => in_prose(),
@@ -370,7 +372,7 @@ impl Calls {
                 let tools = self
                     .new
                     .into_iter()
-                    .chain(self.given)
+                    .chain(self.quoted)
                     .flatten()
                     .map(|call| call.tool);
                 return Err(MalformedReply::Ambiguous {
@@ -381,7 +383,7 @@ impl Calls {
     }
 }
 
-/// What stands around calls.
+/// The text around calls.
 #[derive(Default)]
 struct SurroundingText {
     words_before: bool,
@@ -393,7 +395,7 @@ struct SurroundingText {
 }
 
 impl SurroundingText {
-    /// What stands in the text outside those spans, which are in order, and outside thinking.
+    /// Analyses the text outside of the spans, which are in order, and outside of thinking.
     fn new(content: &str, scan: &Scan<'_>, spans: &[Range<usize>]) -> SurroundingText {
         let mut around = SurroundingText::default();
         let (Some(first), Some(last)) = (spans.first(), spans.last()) else {
@@ -429,13 +431,13 @@ impl SurroundingText {
         self.words_before || self.words_between || self.words_after
     }
 
-    /// How many code fences and kinds of markup are around the calls.
+    /// Number of code fences and markup around the calls.
     fn wrappers(&self) -> usize {
         self.fences.div_ceil(2) + usize::from(self.markup)
     }
 }
 
-/// The text in `{"answer": text}`, where that is all there is.
+/// The text of an answer that consists of `{"answer": text}`.
 fn wrapped_answer(answer: &str) -> Option<String> {
     if !answer.starts_with('{') {
         return None;

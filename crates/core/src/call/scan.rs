@@ -1,16 +1,16 @@
-//! Finding calls in what a model said. One pass from left to right with an explicit stack: no recursion, and time linear in the text,
-//! whatever it holds. It knows the tags of [`super::markup`] and, by [`super::json_scanner`], JSON's structure; which objects are calls is told by
-//! [`super::shape`], and so is whether their content is right.
+//! Finds candidates for calls in a reply. Scans from left to right with an explicit stack instead of recursion, in linear time.
+//! [`super::markup`] parses tags, [`super::json_scanner`] scans JSON, and [`super::shape`] decides which objects are calls and whether their
+//! content is valid.
 //!
-//! - Outside JSON, everything is prose: fences, byte order marks, NULs.
-//! - Thinking text in tags (`<think>…</think>`, `[THINK]…[/THINK]` and the like) is skipped; so is all that follows an opening tag that is
-//!   never closed, and all that precedes a closing one that was never opened and ends its line (some chat templates open it in the prompt).
-//! - A brace or bracket that begins no JSON is prose, and the search goes on where it stopped being JSON. A stray quote can make an object
-//!   look like the inside of a string: so braces in the strings of such a stretch are tried again, as long as all tries together read the
-//!   text at most [`MAX_PASSES`] times.
-//! - Call markup with JSON after it announces a call, whatever keys its objects have. In [`CallForm::Auto`], JSON that is broken is read once
-//!   more as what can be repaired to it. That counts as a try as well.
-//! - Calls in another form than the one agreed on are found too, and marked as such: a reply that is nothing else is no answer (LOOP-3).
+//! - Everything outside of JSON is prose: fences, byte order marks, NULs.
+//! - Thinking text in tags (`<think>…</think>`, `[THINK]…[/THINK]` and similar) is skipped. So is everything after an unclosed opening tag,
+//!   and everything before an unopened closing tag at the end of a line (some chat templates open the tag in the prompt).
+//! - A brace or bracket that does not begin JSON is prose, and the scan continues where the JSON became invalid. A stray quote can make an
+//!   object look like the inside of a string, so braces in strings of invalid JSON are tried as well, as long as all attempts together read
+//!   the text at most [`MAX_PASSES`] times.
+//! - Call markup followed by JSON announces a call, whatever the keys of the objects. In [`CallForm::Auto`], invalid JSON is scanned again
+//!   with repairs, which counts as an attempt, too.
+//! - Calls in another form than the agreed one are also found, and marked: a reply that consists of such a call is not an answer (LOOP-3).
 
 use std::ops::Range;
 
@@ -24,23 +24,23 @@ use super::shape;
 
 const MAX_PASSES: usize = 8;
 
-/// What a text holds.
+/// The result of scanning a reply.
 pub(super) struct Scan<'t> {
-    /// The JSON that is meant as calls; that inside other JSON is not among it.
+    /// JSON that is probably meant as calls, not including JSON nested in other JSON.
     pub(super) candidates: Vec<CallCandidate<'t>>,
-    /// Thinking text, and what else is neither a call nor words.
+    /// Ranges of thinking text and of other text that is neither a call nor words.
     pub(super) skipped: Vec<Range<usize>>,
-    /// Where the text begins that follows the thinking.
+    /// Offset of the text after the thinking.
     pub(super) answer: usize,
-    /// Whether a closing tag that was never opened makes thinking of what precedes it.
+    /// Whether an unopened closing tag turned the text before it into thinking.
     pub(super) is_unopened: bool,
-    /// Whether there is nothing but thinking, the last of it not closed.
+    /// Whether the reply consists of unclosed thinking text.
     pub(super) only_thinking: bool,
-    /// The first call markup that announces nothing that can be read.
+    /// Offset of the first call markup that announces nothing readable.
     pub(super) bare_markup: Option<usize>,
-    /// Where the last tag ends that closes a call.
+    /// Offset after the last tag that closes a call.
     pub(super) last_closer: Option<usize>,
-    /// The first and the last brace of what looks like a call and is no JSON.
+    /// Offsets of the first and the last brace that begin a lookalike of a call but not JSON.
     pub(super) lookalikes: Option<(usize, usize)>,
 }
 
@@ -70,9 +70,11 @@ pub(super) fn scan(text: &str, form: CallForm) -> Scan<'_> {
     scanner.scan
 }
 
-/// JSON that markup announces, and where the markup begins.
+/// Markup that announces JSON.
 struct Pending<'t> {
+    /// Offset of the JSON.
     json: usize,
+    /// Offset of the markup.
     start: usize,
     announced: Announced<'t>,
 }
@@ -82,14 +84,14 @@ struct Scanner<'t> {
     form: CallForm,
     scan: Scan<'t>,
     pending: Option<Pending<'t>>,
-    /// The thinking tags that are never closed from here on.
+    /// Thinking tags that have no closing tag in the remaining text.
     unclosed: Vec<String>,
-    /// How many bytes may still be read in order to try again.
+    /// Number of bytes that may still be read again.
     scan_budget: usize,
 }
 
 impl<'t> Scanner<'t> {
-    /// Where the search goes on after what begins at `position`.
+    /// Scans at `position`. Returns the offset at which to continue.
     fn at(&mut self, position: usize) -> usize {
         if let Some(tag) = Tag::at(self.text, position)
             && let Some(next) = self.tag(position, tag)
@@ -103,7 +105,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Where the search goes on after a tag; `None` if it is prose.
+    /// Handles a tag. Returns the offset at which to continue; `None` if the tag is prose.
     fn tag(&mut self, position: usize, tag: Tag<'t>) -> Option<usize> {
         match tag.purpose() {
             Purpose::Thinking => self.thinking(position, tag),
@@ -149,8 +151,8 @@ impl<'t> Scanner<'t> {
         Some(announcement.json)
     }
 
-    /// `None` if the tag is prose: a type's argument (`Option<Reason>`), a link (`[Analysis](a.md)`), or a word in angle brackets that
-    /// nothing closes.
+    /// Skips thinking text. Returns the offset after it; `None` if the tag is prose: a type argument (`Option<Reason>`), a link
+    /// (`[Analysis](a.md)`), or an unclosed word in angle brackets.
     fn thinking(&mut self, position: usize, tag: Tag<'t>) -> Option<usize> {
         let follows_word =
             self.text[..position].ends_with(|c: char| c.is_alphanumeric() || matches!(c, '_' | '`'));
@@ -185,7 +187,7 @@ impl<'t> Scanner<'t> {
         } else {
             closing(tag.end, Some(&stem))
         };
-        // Models close with another tag than they opened with.
+        // Some models close with another tag than they opened with.
         match own.or_else(|| closing(tag.end, None)) {
             Some(end) => {
                 if own.is_none() {
@@ -202,7 +204,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// Where a message of a channel ends: at the next token.
+    /// End of a channel's message, which is the next token.
     fn end_of_channel(&self, message: usize) -> usize {
         let ends = ["<|end|>", "<|start|>", "<|channel|>", "<|return|>"];
         let mut at = message;
@@ -228,7 +230,7 @@ impl<'t> Scanner<'t> {
         self.text[self.scan.answer..position].trim().is_empty()
     }
 
-    /// Where the search goes on after what begins with a `{` or `[`.
+    /// Handles a `{` or `[`. Returns the offset at which to continue.
     fn json(&mut self, position: usize) -> usize {
         let (start, announced) = match self.pending.take() {
             Some(pending) if pending.json == position => (pending.start, pending.announced),
@@ -239,7 +241,7 @@ impl<'t> Scanner<'t> {
         let repaired = repaired.then(|| self.read(position, Dialect::Lenient));
         let best = repaired.as_ref().unwrap_or(&strict);
         let is_array = self.text[position..].starts_with('[');
-        let meant = |form| match announced {
+        let is_meant = |form| match announced {
             Announced::Tagged | Announced::Named(_) => match form {
                 CallForm::Auto => true,
                 CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Native => {
@@ -248,8 +250,8 @@ impl<'t> Scanner<'t> {
             },
             Announced::Bare => shape::is_meant(form, best, is_array),
         };
-        let is_own = meant(self.form);
-        if is_own || meant(CallForm::Auto) {
+        let is_own = is_meant(self.form);
+        if is_own || is_meant(CallForm::Auto) {
             let is_closed = best.end == JsonEnd::Closed;
             let end = match announced {
                 Announced::Tagged | Announced::Named(_) if is_closed => {
@@ -266,7 +268,7 @@ impl<'t> Scanner<'t> {
             return if is_closed { end } else { strict.end_offset };
         }
         if best.end == JsonEnd::Closed && best.keys == CallKeys::ONLY_TERMINATE {
-            // Small models say apart from the call whether it is the last.
+            // Small models write `{"terminate": …}` apart from the call.
             self.scan.skipped.push(position..best.end_offset);
             return best.end_offset;
         }
@@ -285,7 +287,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// The array of calls that Phi writes after a word of its own.
+    /// Recognises the array of calls that Phi writes after `functools`.
     fn functools(&self, position: usize) -> Option<(usize, Announced<'t>)> {
         let before = self.text[..position].strip_suffix("functools")?;
         self.text[position..]
@@ -300,8 +302,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Whether reading on as what can be repaired may lead further. At the end of the text there is nothing more to
-/// read.
+/// Returns true if a scan with repairs may get further. It cannot at the end of the text.
 fn may_be_repaired(form: CallForm, end: JsonEnd<'_>) -> bool {
     let repairs = match form {
         CallForm::Auto => true,

@@ -1,4 +1,4 @@
-//! What a server can hold a model to, so that it says nothing but a call or an answer.
+//! JSON Schemas of replies, for servers that enforce them.
 
 use std::collections::BTreeMap;
 
@@ -6,25 +6,26 @@ use serde_json::{Map, Value, json};
 
 use crate::tool::ToolSpec;
 
-/// The JSON Schema of a reply in [`super::CallForm::JsonSchema`]: one object for each tool, `{"tool", "parameters", "terminate"}` with its
-/// name and the schema of its parameters, and `{"answer": string}` where the agent may end with text. Without tools an answer is all
-/// there is. Several alternatives stand in an `anyOf`; a single one stands alone.
+/// The JSON Schema of a reply in [`super::CallForm::JsonSchema`].
 ///
-/// Servers turn a schema into a grammar, and each knows other keywords, or refuses a schema for one that it doesn't know. So a tool's
-/// schema goes in as what all of them take: `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`, `anyOf`
-/// (`oneOf` becomes it) and `$ref` to the definitions of its own root, which stand in `$defs` at the top. What they can't say is left
-/// out, so that whatever a tool's own schema allows can still be said; a call is checked against that schema as always (CALL-6).
+/// Alternatives are one object per tool, `{"tool", "parameters", "terminate"}` with the tool's name and the schema of its parameters, and
+/// `{"answer": string}` if the agent may end with text or has no tools. Several alternatives are combined by `anyOf`.
+///
+/// Servers turn a schema into a grammar, support different keywords, and may reject unknown ones. Therefore a tool's schema is reduced to
+/// the common keywords: `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`, `anyOf` (also for `oneOf`) and
+/// `$ref` to the tool's own definitions, which move to the top-level `$defs`. Other constraints are omitted, so that the reduced schema
+/// allows everything that the tool's schema allows. Calls are validated against the tool's schema as usual (CALL-6).
 pub fn reply_schema(tools: &[ToolSpec], text_allowed: bool) -> Value {
-    let alone = tools.len() + usize::from(text_allowed) == 1;
+    let is_single = tools.len() + usize::from(text_allowed) == 1;
     let mut defs = Map::new();
     let mut forms: Vec<Value> = Vec::new();
     for (index, tool) in tools.iter().enumerate() {
-        let place = if alone {
+        let location = if is_single {
             "#/properties/parameters".to_owned()
         } else {
             format!("#/anyOf/{index}/properties/parameters")
         };
-        let names = SchemaRefs::new(tool, place, &defs);
+        let names = SchemaRefs::new(tool, location, &defs);
         for (name, schema) in definitions(&tool.parameters) {
             if let Some(new) = names.defs.get(name) {
                 defs.insert(new.clone(), names.plain(schema));
@@ -66,20 +67,20 @@ fn definitions(schema: &Value) -> impl Iterator<Item = (&str, &Value)> {
         .map(|(name, definition)| (name.as_str(), definition))
 }
 
-/// Where in the whole schema the parts of one tool's schema stand.
+/// Locations of one tool's schema and definitions within the whole schema.
 struct SchemaRefs<'t> {
-    /// The schema itself.
-    place: String,
-    /// By their names in the tool's schema, its definitions' names in the whole.
+    /// JSON pointer of the tool's schema.
+    location: String,
+    /// New names of the tool's definitions, by their original names.
     defs: BTreeMap<&'t str, String>,
 }
 
 impl<'t> SchemaRefs<'t> {
-    /// Names that none of the definitions so far has.
-    fn new(tool: &'t ToolSpec, place: String, taken: &Map<String, Value>) -> Self {
+    /// Chooses new names that do not occur in `taken`.
+    fn new(tool: &'t ToolSpec, location: String, taken: &Map<String, Value>) -> Self {
         let mut defs: BTreeMap<&str, String> = BTreeMap::new();
         for (name, _) in definitions(&tool.parameters) {
-            // Not every server knows the escapes of a JSON pointer.
+            // Some servers do not support escapes in JSON pointers.
             let mut new: String = format!("{}_{name}", tool.name)
                 .chars()
                 .map(|c| if c.is_ascii_alphanumeric() { c } else { '_' })
@@ -89,10 +90,10 @@ impl<'t> SchemaRefs<'t> {
             }
             defs.insert(name, new);
         }
-        SchemaRefs { place, defs }
+        SchemaRefs { location, defs }
     }
 
-    /// A tool's parameters are an object, whatever its schema says.
+    /// Reduces the schema of parameters, which must be an object.
     fn parameters(&self, schema: &Value) -> Value {
         let plain = self.plain(schema);
         let may_be_object = match plain.get("type") {
@@ -106,7 +107,7 @@ impl<'t> SchemaRefs<'t> {
         }
     }
 
-    /// The schema in the keywords that every server takes; it allows what the schema allows, or more.
+    /// Reduces a schema to the common keywords. The result allows everything that the schema allows.
     fn plain(&self, schema: &Value) -> Value {
         let Some(schema) = schema.as_object() else {
             return anything();
@@ -118,13 +119,13 @@ impl<'t> SchemaRefs<'t> {
         match (alternatives, schema.get("properties")) {
             (Some(Value::Array(alternatives)), None) => {
                 let plain: Vec<Value> = alternatives.iter().map(|one| self.plain(one)).collect();
-                // One of which nothing can be said, such as `{"required": …}`, leaves nothing to choose; none is no schema at all.
+                // An alternative without common keywords, such as `{"required": …}`, allows everything.
                 if plain.is_empty() || plain.contains(&anything()) {
                     return self.with_type(schema, AdditionalProperties::Allowed);
                 }
                 return json!({"anyOf": plain});
             }
-            // What the alternatives add to the properties can't be said.
+            // Alternatives beside properties cannot be expressed.
             (Some(_), _) => return self.with_type(schema, AdditionalProperties::Allowed),
             (None, _) => {}
         }
@@ -137,16 +138,16 @@ impl<'t> SchemaRefs<'t> {
 
     fn with_type(&self, schema: &Map<String, Value>, others: AdditionalProperties) -> Value {
         let mut plain = Map::new();
-        let mut keep = |key: &str| {
+        let mut copy = |key: &str| {
             if let Some(value) = schema.get(key) {
                 plain.insert(key.to_owned(), value.clone());
             }
         };
-        keep("type");
-        keep("enum");
-        keep("const");
+        copy("type");
+        copy("enum");
+        copy("const");
         if let Some(properties) = schema.get("properties").and_then(Value::as_object) {
-            keep("required");
+            copy("required");
             let properties: Map<String, Value> = properties
                 .iter()
                 .map(|(name, property)| (name.clone(), self.plain(property)))
@@ -154,7 +155,7 @@ impl<'t> SchemaRefs<'t> {
             plain.insert("properties".to_owned(), Value::Object(properties));
             plain.entry("type").or_insert(json!("object"));
         }
-        // Properties that a pattern allows can't be named.
+        // Properties matched by patterns cannot be listed.
         let others = if schema.contains_key("patternProperties") {
             AdditionalProperties::Allowed
         } else {
@@ -176,10 +177,10 @@ impl<'t> SchemaRefs<'t> {
             plain.insert("items".to_owned(), self.plain(items));
             plain.entry("type").or_insert(json!("array"));
         }
-        let says_something = ["type", "enum", "const"]
+        let is_constrained = ["type", "enum", "const"]
             .iter()
             .any(|key| plain.contains_key(*key));
-        if says_something {
+        if is_constrained {
             Value::Object(plain)
         } else {
             anything()
@@ -188,7 +189,7 @@ impl<'t> SchemaRefs<'t> {
 
     fn reference(&self, to: &str) -> Value {
         if to == "#" {
-            return json!({"$ref": self.place});
+            return json!({"$ref": self.location});
         }
         let name = ["#/$defs/", "#/definitions/"]
             .iter()
@@ -201,19 +202,19 @@ impl<'t> SchemaRefs<'t> {
     }
 }
 
-/// Whether an object may have properties other than its own.
+/// Whether an object may have additional properties.
 #[derive(Clone, Copy)]
 enum AdditionalProperties {
     AsDeclared,
     Allowed,
 }
 
-/// An empty schema is taken for an object by some servers, and refused by others.
+/// A schema that allows every value. Some servers read an empty schema as an object, others reject it.
 fn anything() -> Value {
     json!({"type": ["object", "array", "string", "number", "boolean", "null"]})
 }
 
-/// What a step of a JSON pointer in an address stands for.
+/// Decodes a step of a JSON pointer in a URL.
 fn unescaped(step: &str) -> String {
     let mut bytes = Vec::with_capacity(step.len());
     let mut rest = step.as_bytes();

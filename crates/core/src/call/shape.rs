@@ -1,4 +1,4 @@
-//! What an object must look like to be a call, form by form: the keys that show that it is meant as one, and how its fields are read.
+//! The shapes of calls by form: the keys that show that a call is meant, and how the fields are read.
 
 use serde_json::{Map, Value};
 
@@ -11,14 +11,14 @@ use super::malformed::MalformedReply;
 use crate::message::ToolCall;
 use crate::name::json_type;
 
-/// Whether what was read is meant as a call, going by the keys of the object or of an array's first item. What is meant by its `name` alone
-/// may still turn out to be none.
-pub(super) fn is_meant(form: CallForm, read: &ScannedJson<'_>, is_array: bool) -> bool {
-    let keys = read.keys;
+/// Returns true if the JSON is meant as a call, going by the keys of the object or of an array's first item. An object with only a `name` may
+/// still turn out not to be a call.
+pub(super) fn is_meant(form: CallForm, scanned: &ScannedJson<'_>, is_array: bool) -> bool {
+    let keys = scanned.keys;
     let arguments = CallKeys::PARAMETERS | CallKeys::ARGUMENTS;
-    // A list of tools is no list of calls.
+    // A list of tools is not a list of calls.
     let is_tool = keys.has(CallKeys::TOOL)
-        && !(is_array && read.end == JsonEnd::Closed && !keys.has_any(arguments | CallKeys::TERMINATE));
+        && !(is_array && scanned.end == JsonEnd::Closed && !keys.has_any(arguments | CallKeys::TERMINATE));
     match form {
         CallForm::Json | CallForm::JsonSchema => is_tool || keys.lack_tool(),
         CallForm::ToolCall => keys.has(CallKeys::TOOL_CALL),
@@ -39,7 +39,7 @@ pub(super) fn is_meant(form: CallForm, read: &ScannedJson<'_>, is_array: bool) -
     }
 }
 
-/// The calls that JSON stands for, in order; none where it was not meant as one after all.
+/// Reads the calls of a candidate in order; empty if no call is meant after all.
 pub(super) fn read_calls(
     candidate: &CallCandidate<'_>,
     form: CallForm,
@@ -76,7 +76,7 @@ fn wrong(problem: impl Into<String>) -> MalformedReply {
     }
 }
 
-/// The calls of a list. A list whose first item is no call is none of calls.
+/// Reads a list of calls. Empty if the first item is not a call.
 fn listed_calls(
     items: Vec<Value>,
     form: CallForm,
@@ -91,11 +91,11 @@ fn listed_calls(
         match read {
             Ok(read) if read.is_empty() && number == 1 => return Ok(Vec::new()),
             Ok(read) if read.is_empty() => {
-                return Err(wrong(format!("item {number} of the list is no call")));
+                return Err(wrong(format!("item {number} of the list is not a call")));
             }
             Ok(read) => calls.extend(read),
-            Err(fault) => {
-                let problem = fault.problem();
+            Err(error) => {
+                let problem = error.problem();
                 return Err(wrong(format!("item {number} of the list: {problem}")));
             }
         }
@@ -123,7 +123,7 @@ fn object_calls(
     }
 }
 
-/// The calls of the shapes that providers and frameworks use.
+/// Reads the calls of an object in the shapes of providers and frameworks.
 fn call_by_another_name(
     mut object: Map<String, Value>,
     announced: Announced<'_>,
@@ -159,7 +159,7 @@ enum Terminate {
     Optional,
 }
 
-/// CALL-1.
+/// Reads `{"tool", "parameters", "terminate"}` (CALL-1).
 fn json_call(object: Map<String, Value>, terminate: Terminate) -> Result<ToolCall, MalformedReply> {
     let mut fields = Fields::new(object, "");
     let tool = fields.string("tool");
@@ -168,7 +168,7 @@ fn json_call(object: Map<String, Value>, terminate: Terminate) -> Result<ToolCal
     fields.call(tool, parameters, terminate)
 }
 
-/// CALL-3.
+/// Reads `{"tool_call": {"name", "arguments"}}` (CALL-3).
 fn tool_call(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> {
     let mut outer = Fields::new(object, "");
     let inner = match outer.object("tool_call") {
@@ -181,7 +181,7 @@ fn tool_call(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> {
     fields.call(tool, arguments, Some(false))
 }
 
-/// `name` and `arguments`, in `function` or without it.
+/// Reads `name` and `arguments`, directly or within `function`.
 fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> {
     let mut outer = Fields::new(object, "");
     let terminate = outer.terminate(Terminate::Optional);
@@ -203,8 +203,7 @@ fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> 
     fields.call(tool, arguments, terminate)
 }
 
-/// Whether an object that nothing else announces is a call: it has a name and arguments, and nothing in it says that it is something
-/// else. Many objects have a name.
+/// Returns true if an unannounced object is a call: it has a name and arguments, and no other keys. A name alone is too common.
 fn is_call_by_name(object: &Map<String, Value>) -> bool {
     let is_function = match object.get("type") {
         None => true,
@@ -220,7 +219,7 @@ fn is_call_by_name(object: &Map<String, Value>) -> bool {
     let has_name = matches!(inner.get(name), Some(Value::String(_)));
     let has_arguments = match (inner.get("arguments"), inner.get("parameters")) {
         (Some(arguments), None) => is_object_or_its_text(arguments),
-        // The description of a tool has its schema there.
+        // A tool's definition has a JSON Schema as `parameters`.
         (None, Some(parameters)) => is_object_or_its_text(parameters) && !is_schema(parameters),
         (Some(_), Some(_)) | (None, None) => false,
     };
@@ -240,7 +239,7 @@ fn is_schema(parameters: &Value) -> bool {
         && parameters.get("properties").is_some_and(Value::is_object)
 }
 
-/// An object's fields, and what is wrong with those that were asked for.
+/// Reads the fields of an object and collects problems.
 struct Fields {
     object: Map<String, Value>,
     within: &'static str,
@@ -270,7 +269,7 @@ impl Fields {
         }
     }
 
-    /// An object, or a string that holds one, as in the calls of providers.
+    /// Reads an object, or a string that contains one, as in provider APIs.
     fn object_or_its_text(&mut self, field: &str) -> Option<Value> {
         match self.object.get(field) {
             Some(Value::String(text)) if is_object_text(text) => match read_arguments(text) {
@@ -278,7 +277,7 @@ impl Fields {
                 Err(problem) => {
                     let within = self.within;
                     self.problems.push(format!(
-                        "`{within}{field}` is a string that holds no object: {problem}"
+                        "`{within}{field}` is a string without a JSON object: {problem}"
                     ));
                     None
                 }
@@ -304,7 +303,7 @@ impl Fields {
         None
     }
 
-    /// The call, if all of its parts are there.
+    /// Returns the call if all parts are present, otherwise the problems.
     fn call(
         self,
         tool: Option<String>,

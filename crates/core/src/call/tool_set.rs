@@ -1,5 +1,5 @@
-//! Whether a call may run: its tool exists, the agent may call it, its parameters keep to the tool's schema (CALL-6).
-//! Nothing is repaired here: what is wrong goes back to the model.
+//! Validation of calls: the tool exists, the agent may call it, and the parameters conform to the tool's schema (CALL-6). Errors go back to
+//! the model; the only correction is that optional fields with `null` are removed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,21 +16,21 @@ use crate::message::ToolCall;
 use crate::name::{did_you_mean, json_type, nearest, quoted, quoted_list};
 use crate::tool::{Access, ToolResult, ToolSpec, code};
 
-/// Why a call cannot run. The message is for the model: what is wrong, where, and what to do.
+/// The reason for which a call cannot run. The message tells the model what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CallError {
-    /// There is no tool of that name.
+    /// The tool does not exist.
     #[error("there is no tool {}{}: the tools are {}", quoted(tool), did_you_mean(nearest.as_deref()), quoted_list(allowed.iter().map(String::as_str)))]
     UnknownTool {
-        /// The name that was called.
+        /// The unknown name.
         tool: String,
-        /// The most similar of the allowed tools, where one is similar.
+        /// The most similar allowed tool, if any.
         nearest: Option<String>,
         /// The tools that may be called.
         allowed: Vec<String>,
     },
-    /// The tool exists, but not for this agent.
+    /// The tool exists, but the agent may not call it.
     #[error("the tool {} exists, but you may not call it: your tools are {}", quoted(tool), quoted_list(allowed.iter().map(String::as_str)))]
     NotAllowed {
         /// The tool.
@@ -38,30 +38,30 @@ pub enum CallError {
         /// The tools that may be called.
         allowed: Vec<String>,
     },
-    /// The tool is among the agent's, but needs more than the agent is allowed.
+    /// The agent has the tool, but less access than the tool needs.
     #[error(
-        "the tool {} needs {needs} access, and you have {has} access: do it with other tools, or finish and say what you may not do",
+        "the tool {} needs {needs} access, and you have {has} access: use other tools, or finish and report what you may not do",
         quoted(tool)
     )]
     AccessDenied {
         /// The tool.
         tool: String,
-        /// What the tool needs at the least.
+        /// The minimum access for the tool.
         needs: Access,
-        /// What the agent is allowed.
+        /// The agent's access.
         has: Access,
     },
-    /// The parameters break the tool's schema.
+    /// The parameters do not conform to the tool's schema.
     #[error("the parameters of {} are wrong: {}", quoted(tool), list_problems(problems))]
     BadParameters {
         /// The tool.
         tool: String,
-        /// Everything that is wrong with them.
+        /// All problems with the parameters.
         problems: Vec<ParameterProblem>,
     },
-    /// The tool's own schema is broken, so that no call of it can be checked. Not the model's mistake.
+    /// The tool's schema is invalid, so its calls cannot be validated. This is not the model's mistake.
     #[error(
-        "the tool {} cannot be called, as the schema of its parameters is invalid: {error}. Use another tool",
+        "the tool {} cannot be called, because the schema of its parameters is invalid: {error}. Use another tool",
         quoted(tool)
     )]
     InvalidSchema {
@@ -73,7 +73,7 @@ pub enum CallError {
 }
 
 impl CallError {
-    /// What kind of failure it is ([`crate::tool::code`]).
+    /// The code of the failure ([`crate::tool::code`]).
     pub fn code(&self) -> &'static str {
         match self {
             CallError::UnknownTool { .. } => code::UNKNOWN_TOOL,
@@ -83,18 +83,18 @@ impl CallError {
         }
     }
 
-    /// The result of a call that did not run for it.
+    /// The result of a call with this error.
     pub(crate) fn result(&self) -> ToolResult {
         ToolResult::failure(self.to_string()).with_code(self.code())
     }
 }
 
-/// One thing that is wrong with a call's parameters.
+/// One problem with a call's parameters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ParameterProblem {
-    /// Where: `parameters.files[0].path`.
+    /// Location, such as `parameters.files[0].path`.
     pub path: String,
-    /// What is wrong and what would be right.
+    /// What is wrong and how to correct it.
     pub problem: String,
 }
 
@@ -113,7 +113,7 @@ fn list_problems(problems: &[ParameterProblem]) -> String {
     shown.join("; ")
 }
 
-/// The tools that there are, with the validators of their schemas. Clones share them.
+/// A set of tools with validators of their schemas. Cloning is cheap.
 #[derive(Clone)]
 pub struct ToolSet {
     inner: Arc<SharedTools>,
@@ -131,23 +131,23 @@ impl fmt::Debug for ToolSet {
     }
 }
 
-/// All else follows from the specs.
+/// Compares the specs; everything else follows from them.
 impl PartialEq for ToolSet {
     fn eq(&self, other: &Self) -> bool {
         self.inner.specs == other.inner.specs
     }
 }
 
-/// Which tools a call may be of.
+/// The tools that may be called.
 #[derive(Clone, Copy)]
 enum Allowed<'a> {
     All,
-    /// Of these, those that need no more than that.
+    /// Of the named tools, those that need no more than this access.
     Only(&'a [String], Access),
 }
 
 impl ToolSet {
-    /// The tools; of several of one name, the first counts. A schema is compiled when its tool is first called.
+    /// Creates a set of tools. If names repeat, the first tool counts. Schemas are compiled on first use.
     pub fn new(specs: Vec<ToolSpec>) -> ToolSet {
         let mut by_name = BTreeMap::new();
         for (index, spec) in specs.iter().enumerate() {
@@ -169,7 +169,7 @@ impl ToolSet {
             .is_some_and(|tool| tool.repeat.is_safe(&call.parameters))
     }
 
-    /// The tool of that name.
+    /// The tool with this name.
     pub fn get(&self, name: &str) -> Option<&ToolSpec> {
         self.inner
             .by_name
@@ -177,12 +177,12 @@ impl ToolSet {
             .map(|index| &self.inner.specs[*index])
     }
 
-    /// The tools, as they were given.
+    /// All tools in their original order.
     pub fn specs(&self) -> &[ToolSpec] {
         &self.inner.specs
     }
 
-    /// The tools' names in alphabetical order, each once.
+    /// The names of the tools in alphabetical order, without duplicates.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.inner.by_name.keys().map(String::as_str)
     }
@@ -264,7 +264,7 @@ impl ToolSet {
     }
 }
 
-/// A schema may refer to its own parts, never to a file or an address.
+/// Compiles a schema. References to files or URLs are errors.
 fn compile(schema: &Value) -> Result<Validator, String> {
     jsonschema::options()
         .offline()
@@ -352,12 +352,9 @@ fn problems(error: &ValidationError<'_>, schema: &Value, submitted: &Value) -> V
                 problem: problem.to_owned(),
             }]
         }
-        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => {
-            one(format!(
-                "fits none of the forms that it may have: {}",
-                alternatives(context)
-            ))
-        }
+        ValidationErrorKind::AnyOf { context } | ValidationErrorKind::OneOfNotValid { context } => one(
+            format!("matches none of its allowed forms: {}", alternatives(context)),
+        ),
         other => one(describe(other, error)),
     }
 }
@@ -379,12 +376,12 @@ fn describe(error_kind: &ValidationErrorKind, error: &ValidationError<'_>) -> St
         ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),
         ValidationErrorKind::Required { property } => format!("lacks the field {property}"),
-        // The validator's own words for the rarer keywords.
+        // The validator's own message for rarer keywords.
         _ => format!("is wrong: {}", error.masked_with("the value")),
     }
 }
 
-/// What keeps a value from each of the forms that a schema offers, in short.
+/// Describes why a value matches none of a schema's alternatives.
 fn alternatives(context: &[Vec<ValidationError<'static>>]) -> String {
     const SHOWN: usize = 8;
     let forms: Vec<String> = context
@@ -405,7 +402,7 @@ fn alternatives(context: &[Vec<ValidationError<'static>>]) -> String {
 fn unknown_field(field: &str, known: &[&str]) -> String {
     match nearest(field, known.iter().copied()) {
         Some(meant) => format!("is unknown: did you mean {}?", quoted(meant)),
-        None if known.is_empty() => "is unknown: leave it out".to_owned(),
+        None if known.is_empty() => "is unknown: remove it".to_owned(),
         None => format!(
             "is unknown: the fields are {}",
             quoted_list(known.iter().copied())
@@ -413,7 +410,7 @@ fn unknown_field(field: &str, known: &[&str]) -> String {
     }
 }
 
-/// The fields that the schema knows where it refuses others.
+/// The fields that the schema defines beside the failing keyword.
 fn fields_beside<'s>(keyword: &Location, schema: &'s Value) -> Vec<&'s str> {
     let object = keyword.as_str().rsplit_once('/').map_or("", |(object, _)| object);
     schema

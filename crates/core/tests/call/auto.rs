@@ -123,15 +123,15 @@ fn call_5_what_is_meant_as_a_call_by_name_and_is_broken_is_malformed() {
     .map(|content| format!("{content}\n  {}", fault(content)));
     insta::assert_snapshot!(faults.join("\n"), @r##"
     {"name": "f", "arguments": {"path": src}}
-      your tool call is not valid JSON: it goes wrong after `": "f", "arguments": {"path": `, at `src}}`
+      your tool call is not valid JSON: it is invalid after `": "f", "arguments": {"path": `, at `src}}`
     {"name": "f", "arguments": {"path"
       your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     {"name": "f", "arguments": {"a": 1, "a": 2}}
-      your tool call is not valid JSON: the key `a` is given twice at line 1 column 39
+      your tool call is not valid JSON: the key `a` occurs twice at line 1 column 39
     {"name": "f", "arguments": "{\"path\": \"src}"}
-      your tool call is incomplete: `arguments` is a string that holds no object: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
+      your tool call is incomplete: `arguments` is a string without a JSON object: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     {"function": {"name": "f", "arguments": {...}}}
-      your tool call is not valid JSON: it goes wrong after `: {"name": "f", "arguments": {`, at `...}}}`
+      your tool call is not valid JSON: it is invalid after `: {"name": "f", "arguments": {`, at `...}}}`
     <tool_call>{"name": "f"}</tool_call>
       your tool call is incomplete: `arguments` is missing: it must be an object
     <tool_call>{"path": "src"}</tool_call>
@@ -139,7 +139,7 @@ fn call_5_what_is_meant_as_a_call_by_name_and_is_broken_is_malformed() {
     <tool_call>{"name": "f", "arguments": [1]}</tool_call>
       your tool call is incomplete: `arguments` must be an object, and is a list
     <tool_call>{name: f}</tool_call>
-      your tool call is not valid JSON: it goes wrong after `{`, at `name: f}</tool_call>`
+      your tool call is not valid JSON: it is invalid after `{`, at `name: f}</tool_call>`
     "##);
 }
 
@@ -260,36 +260,36 @@ fn call_5_auto_invents_no_value() {
         )
     });
     insta::assert_snapshot!(faults.join("\n"), @r##"
-    src -> it goes wrong after `ol": "a", "parameters": {"x": `, at `src}, "terminate": false}`
-    {path: 1} -> it goes wrong after `l": "a", "parameters": {"x": {`, at `path: 1}}, "terminate": false}`
-     -> it goes wrong after `ol": "a", "parameters": {"x": `, at `}, "terminate": false}`
-    [,] -> it goes wrong after `l": "a", "parameters": {"x": [`, at `,]}, "terminate": false}`
-    [1,,2] -> it goes wrong after `: "a", "parameters": {"x": [1,`, at `,2]}, "terminate": false}`
-    {,} -> it goes wrong after `l": "a", "parameters": {"x": {`, at `,}}, "terminate": false}`
-    [1 2] -> it goes wrong after `: "a", "parameters": {"x": [1 `, at `2]}, "terminate": false}`
-    \'a\' \'b\' -> it goes wrong after ` "a", "parameters": {"x": 'a' `, at `'b'}, "terminate": false}`
-    \'it\'s\' -> it goes wrong after ` "a", "parameters": {"x": 'it'`, at `s'}, "terminate": false}`
-    \"say \"hi\"\" -> it goes wrong after `a", "parameters": {"x": "say "`, at `hi""}, "terminate": false}`
+    src -> it is invalid after `ol": "a", "parameters": {"x": `, at `src}, "terminate": false}`
+    {path: 1} -> it is invalid after `l": "a", "parameters": {"x": {`, at `path: 1}}, "terminate": false}`
+     -> it is invalid after `ol": "a", "parameters": {"x": `, at `}, "terminate": false}`
+    [,] -> it is invalid after `l": "a", "parameters": {"x": [`, at `,]}, "terminate": false}`
+    [1,,2] -> it is invalid after `: "a", "parameters": {"x": [1,`, at `,2]}, "terminate": false}`
+    {,} -> it is invalid after `l": "a", "parameters": {"x": {`, at `,}}, "terminate": false}`
+    [1 2] -> it is invalid after `: "a", "parameters": {"x": [1 `, at `2]}, "terminate": false}`
+    \'a\' \'b\' -> it is invalid after ` "a", "parameters": {"x": 'a' `, at `'b'}, "terminate": false}`
+    \'it\'s\' -> it is invalid after ` "a", "parameters": {"x": 'it'`, at `s'}, "terminate": false}`
+    \"say \"hi\"\" -> it is invalid after `a", "parameters": {"x": "say "`, at `hi""}, "terminate": false}`
     \"C:\\dir\" -> invalid escape at line 1 column 39
     \"\\d+\" -> invalid escape at line 1 column 37
     \"it\\\'s\" -> invalid escape at line 1 column 39
-    \"a\\\nb\" -> a string has a line break or another control character in it, after `: "a", "parameters": {"x": "a\`: write `\n` for a line break
-    \"a\u{b}b\" -> a string has a line break or another control character in it, after `": "a", "parameters": {"x": "a`: write `\n` for a line break
+    \"a\\\nb\" -> a string contains a line break or another control character, after `: "a", "parameters": {"x": "a\`: write `\n` for a line break
+    \"a\u{b}b\" -> a string contains a line break or another control character, after `": "a", "parameters": {"x": "a`: write `\n` for a line break
     \'open -> it is not closed: a quote, bracket or brace is missing at its end
-    [1, 2 -> it goes wrong after `"a", "parameters": {"x": [1, 2`, at `}, "terminate": false}`
-    TRUE -> it goes wrong after `ol": "a", "parameters": {"x": `, at `TRUE}, "terminate": false}`
-    Nonesuch -> it goes wrong after ` "a", "parameters": {"x": None`, at `such}, "terminate": false}`
-    undefined -> it goes wrong after `ol": "a", "parameters": {"x": `, at `undefined}, "terminate": false`
-    NaN -> it goes wrong after `ol": "a", "parameters": {"x": `, at `NaN}, "terminate": false}`
-    0x10 -> it goes wrong after `l": "a", "parameters": {"x": 0`, at `x10}, "terminate": false}`
-    1_000 -> it goes wrong after `l": "a", "parameters": {"x": 1`, at `_000}, "terminate": false}`
-    +1 -> it goes wrong after `ol": "a", "parameters": {"x": `, at `+1}, "terminate": false}`
-    .5 -> it goes wrong after `ol": "a", "parameters": {"x": `, at `.5}, "terminate": false}`
-    “src” -> it goes wrong after `ol": "a", "parameters": {"x": `, at `“src”}, "terminate": false}`
-    1 // one -> it goes wrong after `": "a", "parameters": {"x": 1 `, at `// one}, "terminate": false}`
-    ... -> it goes wrong after `ol": "a", "parameters": {"x": `, at `...}, "terminate": false}`
-    {\'a\': 1, \"a\": 2} -> the key `a` is given twice at line 1 column 46
-    123456789012345678901\' -> it goes wrong after `": {"x": 123456789012345678901`, at `'}, "terminate": false}`
+    [1, 2 -> it is invalid after `"a", "parameters": {"x": [1, 2`, at `}, "terminate": false}`
+    TRUE -> it is invalid after `ol": "a", "parameters": {"x": `, at `TRUE}, "terminate": false}`
+    Nonesuch -> it is invalid after ` "a", "parameters": {"x": None`, at `such}, "terminate": false}`
+    undefined -> it is invalid after `ol": "a", "parameters": {"x": `, at `undefined}, "terminate": false`
+    NaN -> it is invalid after `ol": "a", "parameters": {"x": `, at `NaN}, "terminate": false}`
+    0x10 -> it is invalid after `l": "a", "parameters": {"x": 0`, at `x10}, "terminate": false}`
+    1_000 -> it is invalid after `l": "a", "parameters": {"x": 1`, at `_000}, "terminate": false}`
+    +1 -> it is invalid after `ol": "a", "parameters": {"x": `, at `+1}, "terminate": false}`
+    .5 -> it is invalid after `ol": "a", "parameters": {"x": `, at `.5}, "terminate": false}`
+    “src” -> it is invalid after `ol": "a", "parameters": {"x": `, at `“src”}, "terminate": false}`
+    1 // one -> it is invalid after `": "a", "parameters": {"x": 1 `, at `// one}, "terminate": false}`
+    ... -> it is invalid after `ol": "a", "parameters": {"x": `, at `...}, "terminate": false}`
+    {\'a\': 1, \"a\": 2} -> the key `a` occurs twice at line 1 column 46
+    123456789012345678901\' -> it is invalid after `": {"x": 123456789012345678901`, at `'}, "terminate": false}`
     "##);
 }
 

@@ -84,11 +84,11 @@ fn call_3_each_missing_or_mistyped_field_is_named() {
     {"tool_call": {"name": "a", "arguments": "path: src"}}
       your tool call is incomplete: `tool_call.arguments` must be an object, and is a string
     {"tool_call": {"name": "a", "arguments": "{\"path\": }"}}
-      your tool call is incomplete: `tool_call.arguments` is a string that holds no object: its arguments are not valid JSON: it goes wrong after `{"path": `, at `}`
+      your tool call is incomplete: `tool_call.arguments` is a string without a JSON object: its arguments are not valid JSON: it is invalid after `{"path": `, at `}`
     {"tool_call": {"name": "a", "arguments": {"path": }}}
-      your tool call is not valid JSON: it goes wrong after `": "a", "arguments": {"path": `, at `}}}`
+      your tool call is not valid JSON: it is invalid after `": "a", "arguments": {"path": `, at `}}}`
     {"tool_call": {"name": "a", "name": "b", "arguments": {}}}
-      your tool call is not valid JSON: the key `name` is given twice at line 1 column 34
+      your tool call is not valid JSON: the key `name` occurs twice at line 1 column 34
     {"tool_call": {"name": "a", "arguments": {
       your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     "##);
@@ -342,7 +342,7 @@ fn call_5_a_list_is_several_calls_in_order() {
     [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {"tool":
       your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {x}]
-      your tool call is not valid JSON: it goes wrong after `x": 1}, "terminate": false}, {`, at `x}]`
+      your tool call is not valid JSON: it is invalid after `x": 1}, "terminate": false}, {`, at `x}]`
     "#);
 }
 

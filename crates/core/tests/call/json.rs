@@ -49,9 +49,9 @@ fn call_1_each_missing_or_mistyped_field_is_named() {
 
 #[test]
 fn call_1_a_key_given_twice_is_malformed() {
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "tool": "b", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` is given twice at line 1 column 20");
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "t\u006fol": "a", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` is given twice at line 1 column 25");
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"p": [{"q": 1, "q": 1}]}, "terminate": false}"#), @"your tool call is not valid JSON: the key `q` is given twice at line 1 column 47");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "tool": "b", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` occurs twice at line 1 column 20");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "t\u006fol": "a", "parameters": {}, "terminate": false}"#), @"your tool call is not valid JSON: the key `tool` occurs twice at line 1 column 25");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"p": [{"q": 1, "q": 1}]}, "terminate": false}"#), @"your tool call is not valid JSON: the key `q` occurs twice at line 1 column 47");
 }
 
 #[test]
@@ -147,31 +147,31 @@ fn call_5_different_calls_are_ambiguous_and_equal_ones_count_once() {
         said(&format!("{LIST}{other}{LIST}")),
         Err(MalformedReply::Ambiguous { tools })
     );
-    insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (of `list_files` and `execute_sql`), and none was carried out: make one call, wait for its result, then make the next");
+    insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (of `list_files` and `execute_sql`), and none was executed: make one call, wait for its result, then make the next");
 }
 
 #[test]
 fn call_5_a_broken_or_unfinished_call_is_malformed_not_text() {
     insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"#), @"your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end");
     insta::assert_snapshot!(fault(r#"I say {"tool": "a"#), @"your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end");
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {...}, "terminate": false}"#), @r#"your tool call is not valid JSON: it goes wrong after `{"tool": "a", "parameters": {`, at `...}, "terminate": false}`"#);
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"x": 'y'}, "terminate": false}"#), @r#"your tool call is not valid JSON: it goes wrong after `ol": "a", "parameters": {"x": `, at `'y'}, "terminate": false}`"#);
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {}, "terminate": False}"#), @r#"your tool call is not valid JSON: it goes wrong after `parameters": {}, "terminate": `, at `False}`"#);
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {}, "terminate": false,}"#), @r#"your tool call is not valid JSON: it goes wrong after `ters": {}, "terminate": false,`, at `}`"#);
-    insta::assert_snapshot!(fault("{\"tool\": \"a\", \"parameters\": {\"text\": \"one\ntwo\"}, \"terminate\": false}"), @r#"your tool call is not valid JSON: a string has a line break or another control character in it, after `", "parameters": {"text": "one`: write `\n` for a line break"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {...}, "terminate": false}"#), @r#"your tool call is not valid JSON: it is invalid after `{"tool": "a", "parameters": {`, at `...}, "terminate": false}`"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {"x": 'y'}, "terminate": false}"#), @r#"your tool call is not valid JSON: it is invalid after `ol": "a", "parameters": {"x": `, at `'y'}, "terminate": false}`"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {}, "terminate": False}"#), @r#"your tool call is not valid JSON: it is invalid after `parameters": {}, "terminate": `, at `False}`"#);
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": {}, "terminate": false,}"#), @r#"your tool call is not valid JSON: it is invalid after `ters": {}, "terminate": false,`, at `}`"#);
+    insta::assert_snapshot!(fault("{\"tool\": \"a\", \"parameters\": {\"text\": \"one\ntwo\"}, \"terminate\": false}"), @r#"your tool call is not valid JSON: a string contains a line break or another control character, after `", "parameters": {"text": "one`: write `\n` for a line break"#);
 }
 
 #[test]
 fn call_5_odd_values_in_a_call_have_one_answer_each() {
     let with =
         |value: &str| format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
-    insta::assert_snapshot!(fault(&with("123456789012345678901234567890")), @"your tool call is not valid JSON: the number `123456789012345678901234567890` is too long to be held exactly: write it as a string");
+    insta::assert_snapshot!(fault(&with("123456789012345678901234567890")), @"your tool call is not valid JSON: the number `123456789012345678901234567890` is too large to represent exactly: write it as a string");
     insta::assert_snapshot!(fault(&with("1e999")), @"your tool call is not valid JSON: number out of range at line 1 column 39");
     insta::assert_snapshot!(fault(&with("01")), @"your tool call is not valid JSON: invalid number at line 1 column 36");
     insta::assert_snapshot!(fault(&with(r#""\ud800""#)), @"your tool call is not valid JSON: unexpected end of hex escape at line 1 column 42");
     insta::assert_snapshot!(fault(&with(r#""\x""#)), @"your tool call is not valid JSON: invalid escape at line 1 column 37");
-    insta::assert_snapshot!(fault(&with("\"\0\"")), @r#"your tool call is not valid JSON: a string has a line break or another control character in it, after `l": "a", "parameters": {"x": "`: write `\n` for a line break"#);
-    insta::assert_snapshot!(fault(&with("\u{feff}1")), @r#"your tool call is not valid JSON: it goes wrong after `ol": "a", "parameters": {"x": `, at `﻿1}, "terminate": false}`"#);
+    insta::assert_snapshot!(fault(&with("\"\0\"")), @r#"your tool call is not valid JSON: a string contains a line break or another control character, after `l": "a", "parameters": {"x": "`: write `\n` for a line break"#);
+    insta::assert_snapshot!(fault(&with("\u{feff}1")), @r#"your tool call is not valid JSON: it is invalid after `ol": "a", "parameters": {"x": `, at `﻿1}, "terminate": false}`"#);
     assert_eq!(
         said(&with(r#""\u0000""#)),
         one_call("a", json!({"x": "\0"}), false)
@@ -224,8 +224,8 @@ fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
             }
         }
     }
-    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Length), CallForm::Json).unwrap_err(), @"your reply was cut off at the token limit, so nothing in it was carried out. Say it again, shorter");
-    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted), CallForm::Json).unwrap_err(), @"your reply broke off before its end, so nothing in it was carried out. Say it again");
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Length), CallForm::Json).unwrap_err(), @"your reply was cut off at the token limit, so nothing in it was executed. Send it again, shorter");
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted), CallForm::Json).unwrap_err(), @"your reply broke off before its end, so nothing in it was executed. Send it again");
 }
 
 #[test]
@@ -264,7 +264,7 @@ fn call_2_one_call_that_cannot_be_read_keeps_all_from_being_carried_out() {
         assert_eq!(fault, MalformedReply::UnreadableCalls { calls }, "{form:?}");
     }
     let fault = parse(&reply, CallForm::Native).unwrap_err();
-    insta::assert_snapshot!(fault, @r#"your call of `edit` can't be read: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end. Its arguments were `{"path": "a.rs", "text": `. No call in your reply was carried out: make them again, each with a JSON object as its arguments"#);
+    insta::assert_snapshot!(fault, @r#"your call of `edit` can't be read: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end. Its arguments were `{"path": "a.rs", "text": `. No call in your reply was executed: make them again, each with a JSON object as its arguments"#);
 }
 
 #[test]
@@ -300,10 +300,10 @@ fn call_2_arguments_that_are_no_json_object_are_not_mended() {
     "{}" -> its arguments must be an object, and are a string
     path: a -> its arguments are not a JSON object
     {"a": 1 -> its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
-    {"a": 1,} -> its arguments are not valid JSON: it goes wrong after `{"a": 1,`, at `}`
-    {"a": 1, "a": 2} -> its arguments are not valid JSON: the key `a` is given twice at line 1 column 12
-    {"a": 123456789012345678901} -> its arguments are not valid JSON: the number `123456789012345678901` is too long to be held exactly: write it as a string
-    {"a": 1} {"b": 2} -> something follows its arguments: ` {"b": 2}`
+    {"a": 1,} -> its arguments are not valid JSON: it is invalid after `{"a": 1,`, at `}`
+    {"a": 1, "a": 2} -> its arguments are not valid JSON: the key `a` occurs twice at line 1 column 12
+    {"a": 123456789012345678901} -> its arguments are not valid JSON: the number `123456789012345678901` is too large to represent exactly: write it as a string
+    {"a": 1} {"b": 2} -> there is text after its arguments: ` {"b": 2}`
     "#);
 }
 

@@ -55,7 +55,7 @@ fn said_after(
     let parser = ReplyParser {
         form,
         tools,
-        given: &calls,
+        context: &calls,
     };
     parser.parse(&reply(content, FinishReason::Stop))
 }

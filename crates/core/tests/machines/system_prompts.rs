@@ -354,7 +354,7 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
                     let parser = ReplyParser {
                         form,
                         tools: &tools,
-                        given: &given,
+                        context: &given,
                     };
                     let said = parser.parse(&text(echo));
                     // The form alone, with its placeholder, is a call without a tool.

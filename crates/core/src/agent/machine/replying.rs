@@ -27,7 +27,7 @@ impl Agent {
         let parser = ReplyParser {
             form: self.call_form(),
             tools: &tools,
-            given: self.conversation.given(),
+            context: self.conversation.given(),
         };
         match parser.parse(&reply) {
             Ok(ReplyContent::Calls(calls)) => self.make_calls(now, reply, calls, commands),
