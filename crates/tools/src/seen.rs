@@ -159,7 +159,7 @@ fn absent(name: &str) -> SeenFile {
 
 /// Carries the agent's knowledge of a file, or of the files in a folder, over to the new path.
 pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
-    let known = |seen: &SeenFiles| -> Vec<SeenFile> {
+    let move_all = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()
             .filter(|(_, file)| file.digest.is_some())
             .filter_map(|(path, file)| Some((path, path.strip_prefix(from)?, file)))
@@ -173,7 +173,7 @@ pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile
             })
             .collect()
     };
-    context.seen.as_deref().map(known).unwrap_or_default()
+    context.seen.as_deref().map(move_all).unwrap_or_default()
 }
 
 impl Stale {

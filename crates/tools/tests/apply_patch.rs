@@ -271,7 +271,10 @@ async fn a_patch_that_was_applied_already_is_said_to_be() {
     assert!(apply(&folder, patch).await.succeeded());
     let (code, error, _) = failed(apply(&folder, patch).await);
     assert_eq!(code, "no_match");
-    assert!(error.contains("its new lines are already in the file, at line 4"), "{error}");
+    assert!(
+        error.contains("its new lines are already in the file, at line 4"),
+        "{error}"
+    );
 }
 
 #[tokio::test]

@@ -198,7 +198,12 @@ async fn what_is_no_file() {
             rows.push((words, parameters, "not_a_file", words));
         }
         rows.push((words, list(path), "not_a_folder", "is not a folder"));
-        rows.push((words, read(&format!("{path}/x")), "not_a_folder", "is not a folder"));
+        rows.push((
+            words,
+            read(&format!("{path}/x")),
+            "not_a_folder",
+            "is not a folder",
+        ));
     }
     rows.push(("a device", rename("file", "pipe"), "exists", "exists already"));
     check(&folder, &rows).await;

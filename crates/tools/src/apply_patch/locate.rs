@@ -15,8 +15,8 @@ const SHOWN_AROUND: usize = 3;
 /// Limits of the text shown from the nearest place: lines, and characters of each line.
 const MAX_SHOWN_LINES: usize = 60;
 const MAX_SHOWN_CHARS: usize = 300;
-/// The most places that an error names.
-const MAX_PLACES: usize = 10;
+/// The most matching places that an error names.
+const MAX_CANDIDATES: usize = 10;
 /// The nearest place is searched up to this product of the text's lines and the hunk's lines.
 const MAX_COMPARED: usize = 20_000_000;
 
@@ -165,17 +165,17 @@ impl<'a> Lines<'a> {
         Ok(true)
     }
 
-    fn places(&self, expected: &[&str], budget: &mut SearchBudget<'_>) -> Result<Vec<usize>, LocateError> {
-        let mut places = Vec::new();
+    fn find_all(&self, expected: &[&str], budget: &mut SearchBudget<'_>) -> Result<Vec<usize>, LocateError> {
+        let mut candidates = Vec::new();
         if expected.is_empty() {
-            return Ok(places);
+            return Ok(candidates);
         }
         for at in 0..self.ranges.len() {
             if self.matches_at(at, expected, budget)? {
-                places.push(at);
+                candidates.push(at);
             }
         }
-        Ok(places)
+        Ok(candidates)
     }
 }
 
@@ -276,7 +276,7 @@ fn locate(
             false => Err(HunkNotFound::NoContext { hunk: number }.into()),
         };
     }
-    let mut all = lines.places(&old, budget)?;
+    let mut all = lines.find_all(&old, budget)?;
     all.retain(|at| hunk.eof_matches(*at, &old, lines));
     budget.reserve(all.len().saturating_mul(placed.len()))?;
     let free = |at: &usize| {
@@ -284,8 +284,8 @@ fn locate(
             .iter()
             .all(|(taken, _)| at + old.len() <= taken.start || *at >= taken.end)
     };
-    let mut places: Vec<usize> = all.iter().copied().filter(free).collect();
-    if let (Some(line), true) = (all.first(), places.is_empty()) {
+    let mut candidates: Vec<usize> = all.iter().copied().filter(free).collect();
+    if let (Some(line), true) = (all.first(), candidates.is_empty()) {
         return Err(HunkNotFound::Overlaps {
             hunk: number,
             line: line + 1,
@@ -294,14 +294,14 @@ fn locate(
     }
     // Hunks are in the order of the file.
     let before = placed.last().map_or(0, |(range, _)| range.end);
-    if places.iter().any(|at| *at >= before) {
-        places.retain(|at| *at >= before);
+    if candidates.iter().any(|at| *at >= before) {
+        candidates.retain(|at| *at >= before);
     }
     let (stated, drifted) = (hunk.stated_start(0), hunk.stated_start(drift));
-    match places.as_slice() {
+    match candidates.as_slice() {
         [only] => Ok(*only),
         [] => {
-            let applied = lines.places(&hunk.new_lines(), budget)?;
+            let applied = lines.find_all(&hunk.new_lines(), budget)?;
             Err(HunkNotFound::NoMatch {
                 hunk: number,
                 nearest: nearest(lines, &old, stated.unwrap_or(0)),
@@ -311,9 +311,9 @@ fn locate(
         }
         [..] => {
             let exact = [drifted, stated].into_iter().flatten();
-            let mut exact = exact.filter(|at| places.contains(at));
+            let mut exact = exact.filter(|at| candidates.contains(at));
             exact.next().ok_or_else(|| {
-                let lines = places.iter().take(MAX_PLACES).map(|at| at + 1).collect();
+                let lines = candidates.iter().take(MAX_CANDIDATES).map(|at| at + 1).collect();
                 HunkNotFound::Ambiguous { hunk: number, lines }.into()
             })
         }

@@ -104,13 +104,13 @@ fn apply(
     let (mut changes, mut seen) = (Vec::new(), Vec::new());
     for PlannedFile {
         row,
-        changes: more,
-        seen: known,
+        changes: file_changes,
+        seen: seen_files,
     } in planned
     {
         rows.push(row);
-        changes.extend(more);
-        seen.extend(known);
+        changes.extend(file_changes);
+        seen.extend(seen_files);
     }
     match transaction::apply_all(workspace, &mut changes, &context.cancel) {
         Ok(changes) => Ok(ToolResult::success(json!({"files": rows}))

@@ -144,11 +144,11 @@ impl PatchPlanner<'_> {
     fn edit(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, ApplyError> {
         let CurrentFile { bytes, file } = self.read_current(&path, Extent::Part)?;
         let patched = self.patched(&path, &file.text, hunks)?;
-        let (change, known) = self.replacement(&path, &path, bytes, &file, &patched)?;
+        let (change, seen_file) = self.replacement(&path, &path, bytes, &file, &patched)?;
         Ok(PlannedFile {
             row: row(path, "edited", &patched, hunks),
             changes: vec![change],
-            seen: vec![known],
+            seen: vec![seen_file],
         })
     }
 
@@ -216,9 +216,9 @@ impl PatchPlanner<'_> {
         if !hunks.is_empty() {
             let file = TextFile::decode(&from, &bytes)?;
             let patched = self.patched(&from, &file.text, hunks)?;
-            let (change, known) = self.replacement(&from, &to, bytes, &file, &patched)?;
+            let (change, seen_file) = self.replacement(&from, &to, bytes, &file, &patched)?;
             changes.push(change);
-            seen.push(known);
+            seen.push(seen_file);
             lines = patched.lines;
         }
         let patched = Patched {
@@ -260,7 +260,7 @@ impl PatchPlanner<'_> {
             return Err(ApplyError::NoChange { path });
         }
         let first = patched.lines.first().copied().unwrap_or(1);
-        let known = SeenFile {
+        let seen_file = SeenFile {
             path: path.to_owned(),
             ..seen::edited(self.context, known_as, &bytes, &after, first)
         };
@@ -272,7 +272,7 @@ impl PatchPlanner<'_> {
                 after,
             },
         };
-        Ok((change, known))
+        Ok((change, seen_file))
     }
 
     fn read_current(&self, path: &str, extent: Extent) -> Result<CurrentFile, ApplyError> {

@@ -11,7 +11,7 @@ use dirigent_core::tool::code;
 use crate::text::LineEnding;
 
 /// The most occurrences that an error lists; the search stops after one more.
-const MAX_PLACES: usize = 10;
+const MAX_OCCURRENCES: usize = 10;
 
 /// The most lines to search for one similar to a text that was not found.
 const MAX_COMPARED_LINES: usize = 20_000;
@@ -69,21 +69,21 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
         return Err(EditError::Same);
     }
     let normalized = NormalizedText::new(text);
-    let places = normalized.find(&old);
-    match places.as_slice() {
-        [place] => Ok(replace(text, place.clone(), &new)),
+    let occurrences = normalized.find(&old);
+    match occurrences.as_slice() {
+        [range] => Ok(replace(text, range.clone(), &new)),
         [] => Err(EditError::NotFound {
             path: path.to_owned(),
             hint: hint(&normalized.text, &old),
         }),
         [..] => {
-            let named = places.get(..MAX_PLACES).unwrap_or(&places);
+            let named = occurrences.get(..MAX_OCCURRENCES).unwrap_or(&occurrences);
             let mut lines: Vec<String> = named
                 .iter()
-                .map(|place| line_of(text, place.start).to_string())
+                .map(|range| line_of(text, range.start).to_string())
                 .collect();
             let mut count = named.len().to_string();
-            if places.len() > MAX_PLACES {
+            if occurrences.len() > MAX_OCCURRENCES {
                 lines.push("…".to_owned());
                 count.insert_str(0, "more than ");
             }
@@ -96,12 +96,12 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
     }
 }
 
-fn replace(text: &str, place: Range<usize>, new: &str) -> Edited {
-    let replaced = &text[place.clone()];
+fn replace(text: &str, range: Range<usize>, new: &str) -> Edited {
+    let replaced = &text[range.clone()];
     let ending = LineEnding::detect(if replaced.contains('\n') { replaced } else { text });
     Edited {
-        line: line_of(text, place.start),
-        text: [&text[..place.start], &ending.apply(new), &text[place.end..]].concat(),
+        line: line_of(text, range.start),
+        text: [&text[..range.start], &ending.apply(new), &text[range.end..]].concat(),
     }
 }
 
@@ -125,17 +125,17 @@ impl NormalizedText {
         }
     }
 
-    /// Finds `wanted`, also where occurrences overlap, at most [`MAX_PLACES`] + 1 times. The ranges are those of the original text.
+    /// Finds `wanted`, also where occurrences overlap, at most [`MAX_OCCURRENCES`] + 1 times. The ranges are those of the original text.
     fn find(&self, wanted: &str) -> Vec<Range<usize>> {
-        let mut places = Vec::new();
+        let mut occurrences = Vec::new();
         let mut from = 0;
-        while places.len() <= MAX_PLACES
+        while occurrences.len() <= MAX_OCCURRENCES
             && let Some(at) = self.text[from..].find(wanted).map(|at| from + at)
         {
-            places.push(self.original(at)..self.original(at + wanted.len()));
+            occurrences.push(self.original(at)..self.original(at + wanted.len()));
             from = self.text.ceil_char_boundary(at + 1);
         }
-        places
+        occurrences
     }
 
     fn original(&self, at: usize) -> usize {

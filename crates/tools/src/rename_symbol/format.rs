@@ -140,18 +140,18 @@ pub(super) fn captured(text: &str) -> Vec<Range<usize>> {
 }
 
 /// Finds the names in a placeholder: `name`, `name:spec` or `:spec`.
-fn in_placeholder(text: &str, place: Range<usize>) -> Vec<Range<usize>> {
-    let Some(placeholder) = text.get(place.clone()) else {
+fn in_placeholder(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
+    let Some(placeholder) = text.get(range.clone()) else {
         return Vec::new();
     };
     let (argument, spec) = placeholder.split_once(':').unwrap_or((placeholder, ""));
     let mut names = Vec::new();
     let name = argument.trim();
     if is_name(name) {
-        let start = place.start + (argument.len() - argument.trim_start().len());
+        let start = range.start + (argument.len() - argument.trim_start().len());
         names.push(start..start + name.len());
     }
-    let spec_start = place.end - spec.len();
+    let spec_start = range.end - spec.len();
     for (dollar, _) in spec.match_indices('$') {
         let before = &spec[..dollar];
         let word = before

@@ -248,9 +248,9 @@ fn write(
             report.renamed = true;
             // The agent has seen a renamed file only if it had seen it before: this call shows single lines at most.
             let seen = context.seen.as_deref();
-            let known = changes.iter().filter_map(|change| change.seen(seen?)).collect();
+            let seen_files = changes.iter().filter_map(|change| change.seen(seen?)).collect();
             ToolResult::success(value(&report))
-                .with_seen(known)
+                .with_seen(seen_files)
                 .with_changes(applied)
         }
         Err(aborted) => aborted.failure().with_output(value(&report)),

@@ -291,11 +291,11 @@ impl Scan<'_> {
                     report.add_clash(path, || lines.location(range.start));
                 } else if matches!(purpose, Purpose::Rename) && name == self.query.from {
                     if let Role::Imported(from) = role {
-                        let place = || lines.location(range.start);
+                        let location = || lines.location(range.start);
                         if !is_in_workspace(*language, from.text(&source.file.text), around.paths) {
-                            report.add_foreign(path, place);
+                            report.add_foreign(path, location);
                         } else if (*language, around.module) == (Language::Python, ModuleFile::Present) {
-                            report.add_module(path, place);
+                            report.add_module(path, location);
                         }
                     }
                     match owner {
@@ -317,10 +317,10 @@ impl Scan<'_> {
             (Part::Prose(_), Purpose::Clash) => {}
         });
         if !found.is_empty() {
-            let places = found
+            let locations = found
                 .iter()
                 .map(|(range, role)| (*role, || lines.location(range.start)));
-            report.add_file(path, places);
+            report.add_file(path, locations);
         }
         match syntax.state() {
             State::Clean => {}
