@@ -1,13 +1,11 @@
-//! Running a tool's blocking work without blocking the actors.
-//!
-//! Work that has not begun when nobody waits for it any more is not begun.
+//! Running the blocking work of tools on threads for blocking work, so that actors never block.
 
 use dirigent_core::tool::{ToolResult, code};
 
-use crate::ToolContext;
+use crate::tool::ToolContext;
 
-/// Runs `work` on a thread for blocking work. Its context's token is cancelled as well when the returned future is
-/// dropped: long work looks at it from time to time, and before it changes anything.
+/// Runs `work` on a thread for blocking work, unless the call is cancelled before the work begins. Dropping the returned future also
+/// cancels the context's token: long work checks the token from time to time, and before it changes anything.
 pub(crate) async fn blocking(
     context: ToolContext,
     work: impl FnOnce(&ToolContext) -> ToolResult + Send + 'static,
@@ -15,20 +13,20 @@ pub(crate) async fn blocking(
     let cancel = context.cancel.child_token();
     let _cancels_when_dropped = cancel.clone().drop_guard();
     let context = ToolContext { cancel, ..context };
-    let done = tokio::task::spawn_blocking(move || {
+    let task = tokio::task::spawn_blocking(move || {
         if context.cancel.is_cancelled() {
             return cancelled();
         }
         work(&context)
     });
-    match done.await {
+    match task.await {
         Ok(result) => result,
-        Err(error) => ToolResult::failure(format!("the tool itself broke: {error}; try another way"))
+        Err(error) => ToolResult::failure(format!("the tool crashed: {error}; try another way"))
             .with_code(code::BROKE_DOWN),
     }
 }
 
-/// The result of a call that nobody waits for any more.
+/// The result of a call that was cancelled before it changed anything.
 pub(crate) fn cancelled() -> ToolResult {
     ToolResult::failure("cancelled before anything was changed").with_code(code::CANCELLED)
 }

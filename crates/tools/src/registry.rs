@@ -1,11 +1,11 @@
-//! The tools that there are, by name.
+//! A set of tools, by name.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use dirigent_core::tool::ToolSpec;
 
-use crate::Tool;
+use crate::tool::Tool;
 
 /// The tools of an orchestrator, by name.
 #[derive(Clone, Default)]
@@ -14,27 +14,27 @@ pub struct ToolRegistry {
 }
 
 impl ToolRegistry {
-    /// No tools.
+    /// Creates an empty registry.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a tool; one of the same name is replaced.
+    /// Adds a tool, replacing a tool of the same name.
     pub fn insert(&mut self, tool: impl Tool) {
         self.tools.insert(tool.spec().name, Arc::new(tool));
     }
 
-    /// Adds the tools of another; those of the same names are replaced.
+    /// Adds the tools of another registry, replacing tools of the same names.
     pub fn extend(&mut self, other: ToolRegistry) {
         self.tools.extend(other.tools);
     }
 
-    /// The tool of that name.
+    /// Returns the tool with this name.
     pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
         self.tools.get(name).cloned()
     }
 
-    /// What there is to know of all of them, in the order of their names.
+    /// Returns the specs of all tools, ordered by name.
     pub fn specs(&self) -> Vec<ToolSpec> {
         self.tools.values().map(|tool| tool.spec()).collect()
     }

@@ -1,45 +1,27 @@
-//! Text files as strings and back, and the diffs between them: the one place that knows encodings and line endings.
+//! Decoding and encoding of text files: the only module that knows encodings and line endings.
 //!
-//! Decoding and encoding again gives the same bytes, whatever they were; nothing is ever replaced by `U+FFFD`, and no
-//! line ending changes that was not edited.
-
-mod git;
-
-use std::time::Duration;
-
-use similar::TextDiff;
+//! Decoding and encoding an unchanged text returns the same bytes. No byte is ever replaced by `U+FFFD`, and unedited lines keep their
+//! line endings.
 
 use crate::workspace::FileError;
 
-pub use git::git_diff;
-
-/// The longest diff that is kept, in bytes.
-const MAX_DIFF_BYTES: usize = 64 * 1024;
-
-/// More text than this, before and after together, is not compared.
-const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
-
-/// After this a diff is no longer the shortest one, but still a right one.
-const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// How the bytes of a file stand for text.
+/// The character encoding of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Encoding {
-    /// UTF-8, the usual.
+    /// UTF-8 without a byte order mark.
     Utf8,
-    /// UTF-8 after a byte order mark.
+    /// UTF-8 with a byte order mark.
     Utf8WithBom,
-    /// UTF-16, little-endian, after a byte order mark.
+    /// UTF-16, little-endian, with a byte order mark.
     Utf16Le,
-    /// UTF-16, big-endian, after a byte order mark.
+    /// UTF-16, big-endian, with a byte order mark.
     Utf16Be,
-    /// One byte for each character: Latin-1, or anything else that is not UTF-8, whose bytes then show as the Latin-1
-    /// characters of the same number.
+    /// Latin-1 or any other encoding that is not UTF-8: each byte is read as the Latin-1 character of the same number.
     SingleByte,
 }
 
 impl Encoding {
-    /// Its name for models and people.
+    /// Returns the display name.
     pub fn name(self) -> &'static str {
         match self {
             Encoding::Utf8 => "UTF-8",
@@ -51,7 +33,7 @@ impl Encoding {
     }
 }
 
-/// How lines end.
+/// The line ending of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnding {
     /// `\n`.
@@ -61,7 +43,7 @@ pub enum LineEnding {
 }
 
 impl LineEnding {
-    /// How most lines of a text end; [`LineEnding::Lf`] where none does.
+    /// Returns the ending of most lines of a text; [`LineEnding::Lf`] if the text has no line break.
     pub fn detect(text: &str) -> Self {
         let all = text.matches('\n').count();
         let crlf = text.matches("\r\n").count();
@@ -72,7 +54,7 @@ impl LineEnding {
         }
     }
 
-    /// A text whose lines end with `\n`, with this ending instead. A text that has `\r\n` of its own is left as it is.
+    /// Converts the `\n` of a text to this ending. A text that contains `\r\n` is returned unchanged.
     pub fn apply(self, text: &str) -> String {
         match self {
             LineEnding::CrLf if !text.contains("\r\n") => text.replace('\n', "\r\n"),
@@ -86,12 +68,15 @@ impl LineEnding {
 pub struct TextFile {
     path: String,
     encoding: Encoding,
-    /// The content with its line endings as they are, without the byte order mark.
+    /// The content with its original line endings, without the byte order mark.
     pub text: String,
 }
 
 impl TextFile {
-    /// The text in the bytes of a file; [`FileError::Binary`] where there is a NUL in it. `path` is for errors alone.
+    /// Decodes the bytes of a file. `path` is for error messages only.
+    ///
+    /// # Errors
+    /// [`FileError::Binary`] if the text contains a NUL.
     pub fn decode(path: &str, bytes: &[u8]) -> Result<Self, FileError> {
         let (encoding, text) = match bytes {
             [0xEF, 0xBB, 0xBF, rest @ ..] if str::from_utf8(rest).is_ok() => {
@@ -123,13 +108,15 @@ impl TextFile {
         })
     }
 
-    /// How the file is encoded.
+    /// Returns the file's encoding.
     pub fn encoding(&self) -> Encoding {
         self.encoding
     }
 
-    /// The bytes for a new text in the file's encoding. [`FileError::NotEncodable`] where a file of single bytes has no
-    /// byte for a character.
+    /// Encodes a new text in the file's encoding.
+    ///
+    /// # Errors
+    /// [`FileError::NotEncodable`] if the encoding is [`Encoding::SingleByte`] and a character does not fit into one byte.
     pub fn encode(&self, text: &str) -> Result<Vec<u8>, FileError> {
         Ok(match self.encoding {
             Encoding::Utf8 => text.as_bytes().to_vec(),
@@ -149,14 +136,6 @@ impl TextFile {
     }
 }
 
-/// The first so many characters of a text, with `…` where there are more.
-pub(crate) fn truncate_chars(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
     let (units, rest) = bytes.as_chunks::<2>();
     if !rest.is_empty() {
@@ -169,41 +148,4 @@ fn utf16(bytes: &[u8], unit: fn([u8; 2]) -> u16) -> Option<String> {
 
 fn with_bom(text: &str) -> impl Iterator<Item = u16> {
     std::iter::once(0xFEFF).chain(text.encode_utf16())
-}
-
-/// A unified diff as git writes it, for [`StateChange`](dirigent_core::tool::StateChange): `before` is none for a file
-/// that is new, `after` for one that is gone. None where it would be longer than 64 KiB, where there are more than 4 MiB to compare, or where
-/// nothing changed.
-pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> Option<String> {
-    if before == after {
-        return None;
-    }
-    let name = |side: &str, text: Option<&str>| match text {
-        Some(_) => format!("{side}/{}", one_line(path)),
-        None => "/dev/null".to_owned(),
-    };
-    let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
-    let most = match (before, after) {
-        (Some(_), Some(_)) => MAX_COMPARED_BYTES,
-        (None, _) | (_, None) => MAX_DIFF_BYTES,
-    };
-    if old.len() + new.len() > most {
-        return None;
-    }
-    let diff = TextDiff::configure()
-        .timeout(DIFF_TIMEOUT)
-        .diff_lines(old, new)
-        .unified_diff()
-        .header(&name("a", before), &name("b", after))
-        .to_string();
-    (diff.len() <= MAX_DIFF_BYTES).then_some(diff)
-}
-
-/// A path with line breaks must not look like lines of the diff.
-fn one_line(path: &str) -> String {
-    if path.contains(char::is_control) {
-        path.escape_debug().to_string()
-    } else {
-        path.to_owned()
-    }
 }

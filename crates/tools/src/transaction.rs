@@ -1,6 +1,6 @@
-//! Changes to several files that belong together: all of them are made or, as far as the disk allows, none.
+//! Applying changes to several files as one: either all of them are made, or the ones made so far are reverted as far as the disk allows.
 //!
-//! It works nothing out: who gives it changes has read every file and knows what each is to be.
+//! The caller has read every file and computed its new content.
 
 use dirigent_core::tool::{StateChange, ToolResult, code};
 use dirigent_core::undo::PathState;
@@ -8,67 +8,68 @@ use tokio_util::sync::CancellationToken;
 
 use crate::workspace::{FileError, PreviousState, Workspace};
 
-/// A change to one file. Each is made only where the file is as it says.
+/// A change to one file. It fails if the file differs from the state that the operation expects.
 pub(crate) struct FileChange {
     pub(crate) operation: FileOperation,
-    /// For the operator.
+    /// The diff to report.
     pub(crate) diff: Option<String>,
 }
 
-/// What is done to a file.
+/// An operation on a file, with the content that the file must have before.
 pub(crate) enum FileOperation {
-    /// A file that is not there yet.
-    Create { path: String, after: Vec<u8> },
-    /// Other content for a file.
+    Create {
+        path: String,
+        after: Vec<u8>,
+    },
     Replace {
         path: String,
         before: Vec<u8>,
         after: Vec<u8>,
     },
-    /// Another name for a file.
     Move {
         from: String,
         to: String,
         content: Vec<u8>,
     },
-    /// A file that is to go.
-    Remove { path: String, before: Vec<u8> },
+    Remove {
+        path: String,
+        before: Vec<u8>,
+    },
 }
 
-/// Why not all of them were made.
+/// Why the changes were not all made.
 pub(crate) enum AbortReason {
-    /// Nobody waits for them any more.
     Cancelled,
-    /// One could not be.
     File(FileError),
 }
 
-/// Why it stopped, and what stays changed as it could not be put back.
+/// A transaction that was aborted.
 pub(crate) struct Aborted {
     pub(crate) reason: AbortReason,
+    /// The changes that were made and could not be reverted.
     pub(crate) not_reverted: Vec<StateChange>,
 }
 
 impl Aborted {
-    /// The failed call, with what stays changed.
+    /// Makes the result of the failed call. It reports the changes that could not be reverted.
     pub(crate) fn failure(self) -> ToolResult {
-        let (why, code) = match self.reason {
+        let (reason, code) = match self.reason {
             AbortReason::Cancelled => ("cancelled".to_owned(), code::CANCELLED),
-            AbortReason::File(fault) => (fault.to_string(), fault.code()),
+            AbortReason::File(error) => (error.to_string(), error.code()),
         };
         let state = match self.not_reverted.len() {
             0 => "nothing was changed".to_owned(),
             not_reverted => {
-                format!("{not_reverted} changes made before that could not be put back: see `changes`")
+                format!("{not_reverted} changes made before that could not be reverted: see `changes`")
             }
         };
-        ToolResult::failure(format!("{why}; {state}"))
+        ToolResult::failure(format!("{reason}; {state}"))
             .with_code(code)
             .with_changes(self.not_reverted)
     }
 }
 
-/// Makes the changes in their order. Where one cannot be made, or nobody waits any more, those before it are put back. It blocks.
+/// Makes the changes in order. If one fails or the call is cancelled, the changes before it are reverted. Blocks.
 pub(crate) fn apply_all(
     workspace: &Workspace,
     changes: &mut [FileChange],
@@ -77,19 +78,19 @@ pub(crate) fn apply_all(
     let mut made: Vec<(&FileOperation, StateChange, Vec<String>)> = Vec::with_capacity(changes.len());
     for change in changes {
         let folders = change.operation.missing_folders(workspace);
-        let attempt = match cancel.is_cancelled() {
+        let result = match cancel.is_cancelled() {
             true => Err(AbortReason::Cancelled),
             false => change.operation.apply(workspace).map_err(AbortReason::File),
         };
-        match attempt {
+        match result {
             Ok(applied) => made.push((&change.operation, applied.with_diff(change.diff.take()), folders)),
             Err(reason) => {
                 let not_reverted = made
                     .into_iter()
                     .rev()
                     .filter_map(|(operation, applied, folders)| {
-                        let undone = operation.revert(workspace, &applied, &folders);
-                        undone.is_err().then_some(applied)
+                        let reverted = operation.revert(workspace, &applied, &folders);
+                        reverted.is_err().then_some(applied)
                     });
                 let mut not_reverted: Vec<StateChange> = not_reverted.collect();
                 not_reverted.reverse();
@@ -114,7 +115,7 @@ impl FileOperation {
         &self,
         workspace: &Workspace,
         applied: &StateChange,
-        made_folders: &[String],
+        created_folders: &[String],
     ) -> Result<(), FileError> {
         match self {
             FileOperation::Create { path, after } => workspace.remove(path, Some(after)).map(drop),
@@ -135,21 +136,21 @@ impl FileOperation {
                 }
             }
         }?;
-        for folder in made_folders {
-            // One in which somebody else has put something stays.
+        for folder in created_folders {
+            // Fails, and leaves the folder, if it contains files of others.
             let _ = workspace.remove(folder, None);
         }
         Ok(())
     }
 
-    /// The folders that making it makes, the deepest first.
+    /// Returns the missing folders that the operation will create, the deepest first.
     fn missing_folders(&self, workspace: &Workspace) -> Vec<String> {
         let path = match self {
             FileOperation::Create { path, .. } | FileOperation::Move { to: path, .. } => path,
             FileOperation::Replace { .. } | FileOperation::Remove { .. } => return Vec::new(),
         };
-        let above = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
-        std::iter::successors(above(path), above)
+        let parent = |path: &String| path.rsplit_once('/').map(|(folder, _)| folder.to_owned());
+        std::iter::successors(parent(path), parent)
             .take_while(|folder| matches!(workspace.kind(folder), Err(FileError::NotFound { .. })))
             .collect()
     }

@@ -1,5 +1,5 @@
-//! Tools made from an async function and the type of its parameters, so that the JSON Schema that models see and the
-//! values that the function gets cannot drift apart.
+//! Tools made from an async function and its parameter type. The JSON Schema that models see is derived from the type,
+//! so the two always agree.
 //!
 //! A typed tool never runs its function with parameters that do not fit the type.
 
@@ -18,15 +18,15 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::{Tool, ToolContext};
+use crate::tool::{Tool, ToolContext};
 
-/// A tool from a function of the call's context and its parameters. The doc comments of `P` and of its fields become
-/// the descriptions in the schema; `#[serde(deny_unknown_fields)]` on `P` makes a misspelt parameter an error.
+/// Makes a tool from a function of the call's context and its parameters. The doc comments on the fields of `P` become the
+/// descriptions in the schema; `#[serde(deny_unknown_fields)]` on `P` makes a misspelt parameter an error.
 ///
-/// The description's first sentence must stand alone; see [`ToolSpec::description`].
+/// The first sentence of the description must stand alone; see [`ToolSpec::description`].
 ///
-/// What it may do is declared next to it. Until something else is said, the safest is taken: it changes things, so that agents that
-/// only look cannot call it, and it is not safe to repeat.
+/// The defaults are the safest ones: the tool needs [`Access::ReadWrite`], so read-only agents cannot call it, and it is not safe to
+/// repeat. [`TypedTool::access`] and [`TypedTool::repeat`] change that.
 ///
 /// ```
 /// use dirigent_core::tool::{Access, Repeat};
@@ -81,13 +81,13 @@ where
     }
 }
 
-/// What the function of a tool returns: a [`ToolResult`], where it has more to say than what came of it, or a `Result`.
+/// The return type of a tool's function: a `Result` or a [`ToolResult`].
 ///
-/// `Ok` is a success, whose output is the value as JSON. `Err` is a failure with its text, which should say what was wrong and what to
-/// do; of an `anyhow` error it has all the causes. For a failure with a [code], for what was changed, or for what operators see and
-/// models never do, return a `ToolResult`, or one in `Ok`, which stays what it is.
+/// `Ok` becomes a success with the value as JSON. `Err` becomes a failure with the error's text (all causes of an `anyhow` error), which
+/// should say what was wrong and what to do. Return a `ToolResult`, also inside `Ok`, to add a failure [code], state changes, or metadata
+/// for operators that models never see.
 pub trait IntoToolResult {
-    /// As the result of the call.
+    /// Converts the value to the result of the call.
     fn into_tool_result(self) -> ToolResult;
 }
 
@@ -109,7 +109,7 @@ impl<T: Serialize + 'static, E: Display> IntoToolResult for Result<T, E> {
         match serde_json::to_value(value) {
             Ok(output) => ToolResult::success(output),
             Err(error) => ToolResult::failure(format!(
-                "it ran, but its result cannot be serialized to JSON: {error}"
+                "the tool ran, but its result cannot be serialized to JSON: {error}"
             ))
             .with_code(code::BROKE_DOWN),
         }
@@ -124,25 +124,25 @@ pub struct TypedTool {
 }
 
 impl TypedTool {
-    /// The same with a call's parameters as an example for prompts.
+    /// Sets the parameters of an example call, for prompts.
     pub fn example(mut self, parameters: Value) -> Self {
         self.spec.example = parameters;
         self
     }
 
-    /// The same, for agents that are allowed that much; [`Access::ReadOnly`] for a tool that changes nothing.
+    /// Sets the access that an agent needs to call the tool; [`Access::ReadOnly`] for a tool that changes nothing.
     pub fn access(mut self, access: Access) -> Self {
         self.spec.access = access;
         self
     }
 
-    /// The same, where a call that may have happened can be made once more (HOST-2).
+    /// Sets which calls may be repeated after an interruption (HOST-2).
     pub fn repeat(mut self, repeat: Repeat) -> Self {
         self.spec.repeat = repeat;
         self
     }
 
-    /// The same, but a person must approve each call where no rule of the run's policy says otherwise (APPROVE-1).
+    /// Makes every call wait for a person's approval, unless a rule of the run's policy says otherwise (APPROVE-1).
     pub fn requires_approval(mut self) -> Self {
         self.spec.requires_approval = true;
         self
@@ -165,7 +165,7 @@ impl std::fmt::Debug for TypedTool {
     }
 }
 
-/// The function of a tool with its types hidden.
+/// A tool's function with its types erased.
 trait ErasedFunction: Send + Sync {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
 }
@@ -194,19 +194,19 @@ where
     }
 }
 
-/// Names the field, as "expected u32" alone helps nobody.
+/// Describes the error with the field's name: "expected u32" alone does not help.
 fn describe(error: &serde_path_to_error::Error<serde_json::Error>) -> String {
     let path = error.path().to_string();
-    let what = error.inner();
+    let cause = error.inner();
     if path == "." {
-        format!("bad parameters: {what}")
+        format!("bad parameters: {cause}")
     } else {
-        format!("bad parameter `{path}`: {what}")
+        format!("bad parameter `{path}`: {cause}")
     }
 }
 
-/// The JSON Schema (2020-12) of `P`, without what only adds length to a prompt: the dialect, titles, number formats
-/// and references.
+/// Returns the JSON Schema (2020-12) of `P`. The dialect, titles, number formats and references are left out: they only make prompts
+/// longer.
 fn parameters_schema<P: JsonSchema>() -> Value {
     let mut schema = SchemaSettings::draft2020_12()
         .with(|settings| {
@@ -227,10 +227,10 @@ fn parameters_schema<P: JsonSchema>() -> Value {
 fn remove_noise(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
-            // Under `properties` the keys are names of parameters, which may well be `title` or `format`.
+            // Under `properties`, `title` and `format` can be names of parameters.
             object.retain(|key, value| !matches!(key.as_str(), "title" | "format") || !value.is_string());
             if let Some(Value::String(description)) = object.get_mut("description") {
-                // Doc comments are wrapped for editors, not for models.
+                // Undo the line wrapping of doc comments.
                 *description = description.replace('\n', " ");
             }
             object

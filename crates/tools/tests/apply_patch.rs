@@ -271,7 +271,10 @@ async fn a_patch_that_was_applied_already_is_said_to_be() {
     assert!(apply(&folder, patch).await.succeeded());
     let (code, error, _) = failed(apply(&folder, patch).await);
     assert_eq!(code, "no_match");
-    assert!(error.contains("stands at line 4 already"), "{error}");
+    assert!(
+        error.contains("its new lines are already in the file, at line 4"),
+        "{error}"
+    );
 }
 
 #[tokio::test]
@@ -393,11 +396,11 @@ async fn where_one_file_cannot_be_written_the_others_are_put_back() {
 async fn what_is_no_patch_is_refused_with_what_is_wrong() {
     let folder = Folder::with(&[("f", b"a\nb\n"), ("g", b"a\nb\n")]);
     for (patch, code, wrong) in [
-        ("", "bad_patch", "there is no unified diff in `patch`"),
+        ("", "bad_patch", "`patch` contains no unified diff"),
         (
             "*** Begin Patch\n*** Update File: f\n-a\n+b\n",
             "bad_patch",
-            "there is no unified diff",
+            "`patch` contains no unified diff",
         ),
         (
             "@@ -1 +1 @@\n-a\n+b\n",
@@ -407,7 +410,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
         (
             "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\na\n-b\n+c\n",
             "bad_patch",
-            "line 4 of the patch, `a`, is none of a hunk",
+            "line 4 of the patch, `a`, is not a hunk line",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n a\n",
@@ -423,7 +426,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
         (
             "--- a/f\n+++ b/g\n@@ -1 +1 @@\n-a\n+c\n",
             "bad_patch",
-            "`f` and `g` are two files",
+            "`f` and `g` are different files",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+a\n",
@@ -438,7 +441,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
         (
             "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n",
             "no_match",
-            "`f` has more in it than the patch deletes",
+            "`f` has more lines than the patch deletes",
         ),
         (
             "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n",

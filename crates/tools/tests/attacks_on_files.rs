@@ -141,13 +141,13 @@ async fn paths_that_lead_out_or_nowhere() {
                 "links round in a circle",
                 read("circle"),
                 "not_a_file",
-                "round in a circle",
+                "circle of links",
             ),
             (
                 "links round in a circle",
                 write("circle/file"),
                 "not_a_file",
-                "round in a circle",
+                "circle of links",
             ),
             ("NUL", read("fi\0le"), "bad_parameters", "NUL"),
             ("NUL", write("file\0"), "bad_parameters", "NUL"),
@@ -197,8 +197,13 @@ async fn what_is_no_file() {
         for parameters in [read(path), write(path), edit(path)] {
             rows.push((words, parameters, "not_a_file", words));
         }
-        rows.push((words, list(path), "not_a_folder", "is no folder"));
-        rows.push((words, read(&format!("{path}/x")), "not_a_folder", "is no folder"));
+        rows.push((words, list(path), "not_a_folder", "is not a folder"));
+        rows.push((
+            words,
+            read(&format!("{path}/x")),
+            "not_a_folder",
+            "is not a folder",
+        ));
     }
     rows.push(("a device", rename("file", "pipe"), "exists", "exists already"));
     check(&folder, &rows).await;
@@ -361,7 +366,7 @@ async fn names_and_content_that_are_not_unicode() {
     let folder = Folder::with(&[("latin", b"caf\xe9 secret\n"), ("good", b"")]);
     std::fs::write(folder.path("").join(OsStr::from_bytes(b"bad\xff")), "secret").unwrap();
     symlink(OsStr::from_bytes(b"bad\xff"), folder.path("link")).unwrap();
-    let unnamed = "behind a name that is not Unicode";
+    let unnamed = "at a path that is not Unicode";
     check(
         &folder,
         &[
@@ -383,7 +388,7 @@ async fn names_and_content_that_are_not_unicode() {
         listed["note"]
             .as_str()
             .unwrap()
-            .starts_with("at least 1 more cannot be named")
+            .starts_with("at least 1 more entries are left out")
     );
     let found = output(folder.call(search(), json!({"pattern": "secret"})).await);
     assert_eq!((&found["total"], &found["left_out"]), (&json!(1), &json!(1)));
@@ -399,7 +404,7 @@ async fn a_folder_of_a_hundred_thousand_files() {
     assert_eq!(listed["entries"].as_array().unwrap().len(), 1000);
     let note = listed["note"].as_str().unwrap();
     assert!(note.starts_with("only the first 1000 entries"), "{note}");
-    assert!(note.contains("there is too much in their folder"), "{note}");
+    assert!(note.contains("their folder has too many entries"), "{note}");
     let (code, error) = outcome(folder.call(file_operations(), read("nothing")).await);
     assert_eq!(
         (code.as_str(), error.as_str()),

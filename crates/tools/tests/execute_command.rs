@@ -445,7 +445,7 @@ async fn a_working_directory_outside_the_workspace_is_refused() {
         ("..", "`..` leads out of the workspace"),
         ("link", "`link` leads out of the workspace"),
         ("/", "`/` leads out of the workspace"),
-        ("file", "`file` is no folder"),
+        ("file", "`file` is not a folder"),
         ("none", "`none` does not exist"),
     ] {
         let command = json!({"command": ["touch", "made"], "working_directory": folder});

@@ -157,7 +157,7 @@ async fn read_refuses_what_is_no_text() {
     assert!(
         complaint(&folder, read("src/a/b"))
             .await
-            .starts_with("`src/a/b` is no folder")
+            .starts_with("`src/a/b` is not a folder")
     );
 }
 
@@ -238,7 +238,7 @@ async fn edit_changes_only_what_is_there_once() {
     let cases = [
         (
             edit("a.rs", "stop();", "go();"),
-            "`old` is in `a.rs` 2 times, at lines 2, 5: take in more of the lines around the one you mean",
+            "`old` is in `a.rs` 2 times, at lines 2, 5: include more of the lines around the one you mean",
         ),
         (
             edit("a.rs", "stopp();", "go();"),
@@ -258,7 +258,7 @@ async fn edit_changes_only_what_is_there_once() {
         ),
         (
             json!({"operation": "edit", "path": "a.rs", "old": "stop"}),
-            "`edit` needs `new`: what to put in its place, empty to delete it",
+            "`edit` needs `new`: the replacement, empty to delete the text",
         ),
     ];
     for (parameters, said) in cases {
@@ -337,7 +337,7 @@ async fn write_keeps_encoding_and_line_endings_of_a_file_that_is_there() {
     assert_eq!(std::fs::read(folder.path("latin1")).unwrap(), b"\xf6\n");
     assert_eq!(
         complaint(&folder, write("latin1", "→\n")).await,
-        "`latin1` has one byte for each character and none for '→': leave that character out"
+        "the encoding of `latin1` has no byte for '→': leave that character out"
     );
     let again = folder.call(file_operations(), write("crlf", "x\ny\n")).await;
     assert_eq!(again.changes, []);
@@ -391,7 +391,7 @@ async fn list_shows_what_is_not_ignored_in_order() {
     assert!(
         complaint(&folder, json!({"operation": "list", "path": "README.md"}))
             .await
-            .contains("`README.md` is no folder")
+            .contains("`README.md` is not a folder")
     );
 }
 

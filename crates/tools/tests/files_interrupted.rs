@@ -63,15 +63,15 @@ fn a_disk_that_takes_no_more_leaves_the_old_file() {
 fn runs_out_of_disk() {
     let workspace = place();
     let large = vec![b'n'; 1 << 20];
-    for fault in [
+    for error in [
         workspace.replace("file", b"old", &large).unwrap_err(),
         workspace.create("new", &large).unwrap_err(),
         workspace.create("made/for/it", &large).unwrap_err(),
     ] {
-        assert_eq!(fault.code(), "denied", "{fault}");
+        assert_eq!(error.code(), "denied", "{error}");
         assert!(
-            fault.to_string().contains("allows no file of that size"),
-            "{fault}"
+            error.to_string().contains("does not allow a file of this size"),
+            "{error}"
         );
     }
 }
@@ -271,7 +271,7 @@ fn a_new_file_never_replaces_what_another_process_made_meanwhile() {
             let ours = match workspace.create("file", b"ours") {
                 Ok(_) => true,
                 Err(FileError::Exists { .. }) => false,
-                Err(fault) => panic!("{fault}"),
+                Err(error) => panic!("{error}"),
             };
             (ours, other.join().unwrap())
         });

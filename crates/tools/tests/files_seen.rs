@@ -99,7 +99,7 @@ async fn paor_5_an_edit_of_a_file_that_changed_since_it_was_read_is_refused_and_
     assert_eq!(
         error,
         "`src/a.rs` has changed since you last saw it, by another agent, a command or a person, and is left as it is; \
-         its present content is in `output`: work from that and call again"
+         its current content is in `output`: work from that and call again"
     );
     assert_eq!(
         shown,
@@ -166,7 +166,7 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
     let (error, shown) = refused(agent.writes("a", "mine\n").await);
     assert_eq!(
         error,
-        "`a` exists and you have not seen what is in it, so it is left as it is; its present content is in `output`: \
+        "`a` exists and you have not seen its content, so it is left as it is; its current content is in `output`: \
          work from that and call again"
     );
     assert_eq!(shown["content"], "others\n");
@@ -205,11 +205,11 @@ async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
     agent.reads("a").await;
     std::fs::remove_file(folder.path("a")).unwrap();
 
-    let (said, shown) = refused(agent.writes("a", "2\n").await);
+    let (message, shown) = refused(agent.writes("a", "2\n").await);
     assert_eq!(
-        said,
-        "`a` is gone since you last saw it: another agent, a command or a person deleted or moved it; call again if it \
-         is to be made anew"
+        message,
+        "`a` is gone since you last saw it: another agent, a command or a person deleted or moved it; call again \
+         to create it"
     );
     assert_eq!(shown, Value::Null);
     output(agent.writes("a", "2\n").await);
@@ -217,10 +217,10 @@ async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
     // Deleted by itself, and made anew by somebody else.
     output(agent.does(json!({"operation": "delete", "path": "a"})).await);
     std::fs::write(folder.path("a"), "others\n").unwrap();
-    let (said, _) = refused(agent.writes("a", "3\n").await);
+    let (message, _) = refused(agent.writes("a", "3\n").await);
     assert!(
-        said.starts_with("`a` exists and you have not seen what is in it"),
-        "{said}"
+        message.starts_with("`a` exists and you have not seen its content"),
+        "{message}"
     );
 
     // A look that found nothing is a look.
@@ -267,10 +267,10 @@ async fn paor_5_long_content_is_shown_in_part_with_the_way_to_the_rest() {
         shown["note"],
         "cut after line 163 of the 2000 asked for; read on with start_line 164"
     );
-    let (said, shown) = refused(agent.writes("binary", "text").await);
+    let (message, shown) = refused(agent.writes("binary", "text").await);
     assert!(
-        said.ends_with("it is no text: call again if you mean it all the same"),
-        "{said}"
+        message.ends_with("it is not text: call again if you want to change it all the same"),
+        "{message}"
     );
     assert_eq!(shown, Value::Null);
     output(agent.writes("binary", "text").await);
@@ -294,7 +294,7 @@ async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
         let (error, _) = refused(agent.does(call.clone()).await);
         assert!(
             error.ends_with(
-                "a part of its present content is in `output`: `read` the rest, from `start_line` 164 on, before you \
+                "a part of its current content is in `output`: `read` the rest, from `start_line` 164 on, before you \
                  replace, delete or move it"
             ),
             "{error}"

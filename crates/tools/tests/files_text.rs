@@ -1,7 +1,8 @@
 //! Texts and bytes: whatever a file is made of, it comes back as it was.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use dirigent_tools::text::{Encoding, LineEnding, TextFile, unified_diff};
+use dirigent_tools::diff::unified_diff;
+use dirigent_tools::text::{Encoding, LineEnding, TextFile};
 use proptest::prelude::*;
 
 #[test]

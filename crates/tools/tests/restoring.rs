@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::FileVersion;
 use dirigent_core::undo::PathState;
-use dirigent_tools::text::git_diff;
+use dirigent_tools::diff::git_diff;
 use dirigent_tools::workspace::{FileError, PreviousState, Workspace};
 use dirigent_tools::{ContentStore, RunChanges};
 use tempfile::TempDir;

@@ -201,7 +201,7 @@ async fn search_says_what_is_wrong_with_its_parameters() {
         (json!({"pattern": "a", "paths": ["scr"]}), "`scr` does not exist"),
         (
             json!({"pattern": "a", "paths": ["*.[r"]}),
-            "`*.[r` in `paths` is no glob",
+            "`*.[r` in `paths` is not a valid glob",
         ),
         (
             json!({"pattern": "a", "paths": ["../*"]}),

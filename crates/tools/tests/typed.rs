@@ -137,7 +137,7 @@ fn a_value_that_is_no_json_is_a_failure() {
     let value = std::collections::BTreeMap::from([(vec![1], 2)]);
     let result = Ok::<_, String>(value).into_tool_result();
     assert_eq!(code(&result), "broke_down");
-    insta::assert_snapshot!(error(result), @"it ran, but its result cannot be serialized to JSON: key must be a string");
+    insta::assert_snapshot!(error(result), @"the tool ran, but its result cannot be serialized to JSON: key must be a string");
 }
 
 #[test]

@@ -5,7 +5,7 @@ use dirigent_core::id::RunId;
 use dirigent_core::tool::{FileVersion, display_path};
 use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep};
 use dirigent_store::Journal;
-use dirigent_tools::text::git_diff;
+use dirigent_tools::diff::git_diff;
 use dirigent_tools::workspace::Workspace;
 
 use super::{RecordedChanges, UnfinishedCall};

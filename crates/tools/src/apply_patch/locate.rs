@@ -1,35 +1,36 @@
-//! Finding where the hunks of a patch belong in a text, and what the text is then.
+//! Locating the hunks of a patch in a text, and applying them.
 //!
-//! A hunk is put only where its old lines stand word for word. Line numbers choose between several such places; they never make one.
+//! A hunk is applied only where its old lines are in the text word for word. Its line number only selects one of several such places.
 
 use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
 
-use super::parse::{EofMarker, Hunk, Line};
-use crate::text::{LineEnding, truncate_chars};
+use crate::diff::{EofMarker, Hunk, HunkLine};
+use crate::text::LineEnding;
+use crate::truncate::truncate_chars;
 
-/// How many lines around a place that nearly fits are shown.
+/// Lines of context around the nearest place.
 const SHOWN_AROUND: usize = 3;
-/// The most lines that are shown, and the longest part of one, in characters.
+/// Limits of the text shown from the nearest place: lines, and characters of each line.
 const MAX_SHOWN_LINES: usize = 60;
 const MAX_SHOWN_CHARS: usize = 300;
-/// How many of several places are named.
-const MAX_PLACES: usize = 10;
-/// Lines of a text times lines of a hunk up to which the nearest place is looked for.
+/// The most matching places that an error names.
+const MAX_CANDIDATES: usize = 10;
+/// The nearest place is searched up to this product of the text's lines and the hunk's lines.
 const MAX_COMPARED: usize = 20_000_000;
 
-/// How much is compared for all hunks of a patch: lines with lines, long ones count for more.
+/// The most line comparisons for all hunks of a patch; long lines count more than once.
 const MAX_COMPARISONS: usize = 20_000_000;
-/// After so much of it a look is taken at whether somebody still waits.
+/// Comparisons between two checks of the cancellation token.
 const CANCEL_CHECK_INTERVAL: usize = 1_000_000;
-/// So many bytes that are compared count as one more line.
+/// Compared bytes that count as one more comparison.
 const BYTES_PER_COMPARISON: usize = 64;
 
-/// What may still be compared for a patch.
+/// The remaining line comparisons for a patch.
 pub(super) struct SearchBudget<'a> {
     remaining: usize,
-    /// The next look at `cancel` is taken when no more than this is left.
+    /// `cancel` is checked again once `remaining` falls to this value.
     next_check: usize,
     cancel: &'a CancellationToken,
 }
@@ -58,14 +59,12 @@ impl<'a> SearchBudget<'a> {
     }
 }
 
-/// Why the hunks of a file were not put into it.
+/// Why the hunks of a file could not be located.
 #[derive(Debug)]
 pub(super) enum LocateError {
-    /// One has no place.
     HunkNotFound(HunkNotFound),
-    /// It takes more than [`MAX_COMPARISONS`] to find out.
+    /// The search would take more than [`MAX_COMPARISONS`].
     BudgetExhausted,
-    /// Nobody waits for it any more.
     Cancelled,
 }
 
@@ -75,49 +74,49 @@ impl From<HunkNotFound> for LocateError {
     }
 }
 
-/// A text after its hunks.
+/// A text with its hunks applied.
 pub(super) struct Patched {
     pub(super) text: String,
     /// The first line of each hunk in the old text, from 1, in the order of the text.
     pub(super) lines: Vec<usize>,
 }
 
-/// Why a hunk has no place. Hunks and lines are counted from 1.
+/// Why a hunk cannot be applied. Hunks and lines are counted from 1.
 #[derive(Debug)]
 pub(super) enum HunkNotFound {
-    /// It stands nowhere.
+    /// The text does not contain the hunk's old lines.
     NoMatch {
         hunk: usize,
-        /// Where it nearly does.
         nearest: Option<Nearest>,
-        /// Where its new lines stand already.
+        /// The first line where the text already contains the hunk's new lines.
         applied: Option<usize>,
     },
-    /// It stands in several places, and its line number is that of none.
+    /// The text contains the old lines several times, and the stated line number matches none of these places.
     Ambiguous { hunk: usize, lines: Vec<usize> },
-    /// It has neither context nor lines that it removes.
+    /// The hunk has neither context nor removed lines.
     NoContext { hunk: usize },
-    /// It stands only where another one is.
+    /// The only matching place belongs to another hunk.
     Overlaps { hunk: usize, line: usize },
 }
 
-/// The place in a text that a hunk fits best.
+/// The place in a text that is most similar to a hunk's old lines.
 #[derive(Debug)]
 pub(super) struct Nearest {
     /// The first line that differs.
     pub(super) line: usize,
-    /// What is there; none past the end.
+    /// The text's line; `None` past the end.
     pub(super) actual: Option<String>,
-    /// What the hunk has in its place.
+    /// The hunk's line.
     pub(super) expected: String,
-    /// The first line that is shown.
+    /// The first line of `shown`.
     pub(super) start: usize,
     pub(super) shown: String,
 }
 
-/// A text by lines: where each is, with its line break.
+/// A text, indexed by lines.
 struct Lines<'a> {
     text: &'a str,
+    /// The byte range of each line, line break included.
     ranges: Vec<Range<usize>>,
 }
 
@@ -140,7 +139,7 @@ impl<'a> Lines<'a> {
         range.and_then(|range| self.text.get(range)).unwrap_or_default()
     }
 
-    /// Without its line break.
+    /// The line without its line break.
     fn bare(&self, line: usize) -> &'a str {
         without_break(self.whole(line))
     }
@@ -155,28 +154,28 @@ impl<'a> Lines<'a> {
             return Ok(false);
         }
         for (n, line) in expected.iter().enumerate() {
-            let there = self.bare(at + n);
-            // Only lines of one length are looked into.
-            let bytes = if there.len() == line.len() { line.len() } else { 0 };
+            let actual = self.bare(at + n);
+            // Lines of different lengths are not compared byte by byte.
+            let bytes = if actual.len() == line.len() { line.len() } else { 0 };
             budget.reserve(1 + bytes / BYTES_PER_COMPARISON)?;
-            if there != *line {
+            if actual != *line {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn places(&self, expected: &[&str], budget: &mut SearchBudget<'_>) -> Result<Vec<usize>, LocateError> {
-        let mut places = Vec::new();
+    fn find_all(&self, expected: &[&str], budget: &mut SearchBudget<'_>) -> Result<Vec<usize>, LocateError> {
+        let mut candidates = Vec::new();
         if expected.is_empty() {
-            return Ok(places);
+            return Ok(candidates);
         }
         for at in 0..self.ranges.len() {
             if self.matches_at(at, expected, budget)? {
-                places.push(at);
+                candidates.push(at);
             }
         }
-        Ok(places)
+        Ok(candidates)
     }
 }
 
@@ -185,7 +184,7 @@ fn without_break(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// Puts all hunks into the text, each at its place in the text as it was.
+/// Applies all hunks to the text. Each is located in the original text.
 pub(super) fn apply(
     text: &str,
     hunks: &[Hunk],
@@ -193,9 +192,9 @@ pub(super) fn apply(
 ) -> Result<Patched, LocateError> {
     let lines = Lines::new(text);
     let mut placed: Vec<(Range<usize>, &Hunk)> = Vec::with_capacity(hunks.len());
-    // By how much the line numbers of the hunk before were wrong: often all are by as much.
+    // The error of the previous hunk's line number; often all numbers are wrong by the same amount.
     let mut drift = 0;
-    // Behind all hunks so far.
+    // The line after all hunks so far.
     let mut end = 0;
     for (number, hunk) in (1..).zip(hunks) {
         let at = match match_at_stated_start(&lines, hunk, end, drift, budget)? {
@@ -203,7 +202,7 @@ pub(super) fn apply(
             None => locate(&lines, hunk, number, &placed, drift, budget)?,
         };
         if let Some(start) = hunk.start {
-            // A number that no file has says nothing of the next one.
+            // A number beyond any file says nothing about the next hunk's.
             drift = (at + 1).checked_signed_diff(start).unwrap_or(0);
         }
         let range = at..at + hunk.old_lines().len();
@@ -227,12 +226,12 @@ pub(super) fn apply(
 }
 
 impl Hunk {
-    /// The line from 0 at which it says that it begins, where those before it were wrong by so much.
+    /// The stated first line, from 0, corrected by `drift`.
     fn stated_start(&self, drift: isize) -> Option<usize> {
         self.start?.saturating_sub(1).checked_add_signed(drift)
     }
 
-    /// Whether it may stand there as far as the end of the text goes.
+    /// Returns true if the hunk's end-of-file marker permits this place.
     fn eof_matches(&self, at: usize, old: &[&str], lines: &Lines<'_>) -> bool {
         match self.old_eof {
             EofMarker::Absent => true,
@@ -241,7 +240,8 @@ impl Hunk {
     }
 }
 
-/// The place that a hunk says, where it stands there, behind all before it: no other would be chosen, so that none need be looked for.
+/// Returns the stated place if the hunk matches there and lies after all hunks so far. No other place would be chosen, so this saves the
+/// search.
 fn match_at_stated_start(
     lines: &Lines<'_>,
     hunk: &Hunk,
@@ -260,7 +260,7 @@ fn match_at_stated_start(
     Ok(fits.then_some(at))
 }
 
-/// The line from 0 at which a hunk begins.
+/// Searches the text for the hunk. Returns its first line, from 0.
 fn locate(
     lines: &Lines<'_>,
     hunk: &Hunk,
@@ -276,7 +276,7 @@ fn locate(
             false => Err(HunkNotFound::NoContext { hunk: number }.into()),
         };
     }
-    let mut all = lines.places(&old, budget)?;
+    let mut all = lines.find_all(&old, budget)?;
     all.retain(|at| hunk.eof_matches(*at, &old, lines));
     budget.reserve(all.len().saturating_mul(placed.len()))?;
     let free = |at: &usize| {
@@ -284,24 +284,24 @@ fn locate(
             .iter()
             .all(|(taken, _)| at + old.len() <= taken.start || *at >= taken.end)
     };
-    let mut places: Vec<usize> = all.iter().copied().filter(free).collect();
-    if let (Some(line), true) = (all.first(), places.is_empty()) {
+    let mut candidates: Vec<usize> = all.iter().copied().filter(free).collect();
+    if let (Some(line), true) = (all.first(), candidates.is_empty()) {
         return Err(HunkNotFound::Overlaps {
             hunk: number,
             line: line + 1,
         }
         .into());
     }
-    // Hunks stand in the order of the file.
+    // Hunks are in the order of the file.
     let before = placed.last().map_or(0, |(range, _)| range.end);
-    if places.iter().any(|at| *at >= before) {
-        places.retain(|at| *at >= before);
+    if candidates.iter().any(|at| *at >= before) {
+        candidates.retain(|at| *at >= before);
     }
     let (stated, drifted) = (hunk.stated_start(0), hunk.stated_start(drift));
-    match places.as_slice() {
+    match candidates.as_slice() {
         [only] => Ok(*only),
         [] => {
-            let applied = lines.places(&hunk.new_lines(), budget)?;
+            let applied = lines.find_all(&hunk.new_lines(), budget)?;
             Err(HunkNotFound::NoMatch {
                 hunk: number,
                 nearest: nearest(lines, &old, stated.unwrap_or(0)),
@@ -311,29 +311,29 @@ fn locate(
         }
         [..] => {
             let exact = [drifted, stated].into_iter().flatten();
-            let mut exact = exact.filter(|at| places.contains(at));
+            let mut exact = exact.filter(|at| candidates.contains(at));
             exact.next().ok_or_else(|| {
-                let lines = places.iter().take(MAX_PLACES).map(|at| at + 1).collect();
+                let lines = candidates.iter().take(MAX_CANDIDATES).map(|at| at + 1).collect();
                 HunkNotFound::Ambiguous { hunk: number, lines }.into()
             })
         }
     }
 }
 
-/// Writes the new lines of a hunk whose old lines stand in that range. Context stays byte for byte as it is.
+/// Appends the new lines of a hunk whose old lines are at `range`. Context lines are copied from the text byte for byte.
 fn write_hunk(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineEnding, new: &mut String) {
     let line_break = ending.apply("\n");
     let at_end = range.end == lines.ranges.len();
     let (begin, mut old) = (new.len(), range.start);
     for line in &hunk.lines {
         match line {
-            Line::Context(_) => {
+            HunkLine::Context(_) => {
                 end_line(new, begin, &line_break);
                 new.push_str(lines.whole(old));
                 old += 1;
             }
-            Line::Removed(_) => old += 1,
-            Line::Added(text) => {
+            HunkLine::Removed(_) => old += 1,
+            HunkLine::Added(text) => {
                 end_line(new, begin, &line_break);
                 new.push_str(text);
                 new.push_str(&line_break);
@@ -356,26 +356,26 @@ fn write_hunk(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineE
     }
 }
 
-/// The last line of a file may have no line break; one that follows it gives it one.
+/// Completes the last written line with a line break, before another line follows.
 fn end_line(new: &mut String, begin: usize, line_break: &str) {
     if new.len() > begin && !new.ends_with('\n') {
         new.push_str(line_break);
     }
 }
 
-/// Where most of the lines stand, spaces apart; of several such places the one nearest to where they were said to be.
+/// Finds the place with the most equal lines, ignoring spaces around lines; among equals, the one nearest to the stated line.
 fn nearest(lines: &Lines<'_>, old: &[&str], stated: usize) -> Option<Nearest> {
     let count = lines.ranges.len();
     if count == 0 || count.saturating_mul(old.len()) > MAX_COMPARED {
         return None;
     }
-    let there: Vec<&str> = (0..count).map(|line| lines.bare(line).trim()).collect();
+    let actual: Vec<&str> = (0..count).map(|line| lines.bare(line).trim()).collect();
     let expected: Vec<&str> = old.iter().map(|line| line.trim()).collect();
-    let alike = |at: usize| {
-        let pairs = there.iter().skip(at).zip(&expected);
+    let equal_lines = |at: usize| {
+        let pairs = actual.iter().skip(at).zip(&expected);
         pairs.filter(|(a, b)| a == b && !a.is_empty()).count()
     };
-    let best = (0..count).max_by_key(|at| (alike(*at), std::cmp::Reverse(at.abs_diff(stated))))?;
+    let best = (0..count).max_by_key(|at| (equal_lines(*at), std::cmp::Reverse(at.abs_diff(stated))))?;
     let first = (0..old.len())
         .find(|n| best + n >= count || Some(&lines.bare(best + n)) != old.get(*n))
         .unwrap_or(0);

@@ -1,35 +1,32 @@
 //! The `apply_patch` tool: a unified diff of one or several files, all of it or nothing.
 //!
-//! Everything is worked out in memory before anything is written. No hunk is put where its context does not stand word for word.
+//! The new content of every file is computed in memory before anything is written. A hunk is applied only where its context is in the file
+//! word for word.
 
+mod error;
 mod locate;
-mod parse;
 mod plan;
 
-use dirigent_core::tool::{ToolResult, code};
+use dirigent_core::tool::ToolResult;
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use self::locate::{HunkNotFound, Nearest};
-use self::parse::{PatchError, parse};
+use self::error::{ApplyError, MAX_FILES, MAX_PATCH_BYTES};
 use self::plan::PlannedFile;
 use crate::blocking::{blocking, cancelled};
-use crate::file_operations::seen::Stale;
+use crate::diff;
+use crate::seen::Stale;
+use crate::tool::ToolContext;
 use crate::transaction::{self, AbortReason, Aborted};
+use crate::typed::{TypedTool, typed};
 use crate::workspace::{FileError, Workspace};
-use crate::{ToolContext, TypedTool, typed};
 
-/// The longest patch, in bytes.
-const MAX_PATCH_BYTES: usize = 4 * 1024 * 1024;
-/// The most files that one patch changes.
-const MAX_FILES: usize = 500;
-
-const DESCRIPTION: &str = "Applies a unified diff to files of the workspace, all of it or nothing. It takes what `git diff` and `diff -u` \
-    write: `--- a/FILE`, `+++ b/FILE` (`/dev/null` on one side for a file that is created or deleted; `rename from` and `rename to` after \
-    `diff --git` for one that is renamed), then hunks that begin with `@@ -LINE,COUNT +LINE,COUNT @@`, for as many files as are to change \
-    together. Line numbers and counts may be wrong, but every context and removed line must be there word for word: take in about three \
-    lines around each change.";
+const DESCRIPTION: &str = "Applies a unified diff to files of the workspace, all of it or nothing. The format is that of `git diff` and \
+    `diff -u`: `--- a/FILE` and `+++ b/FILE` (`/dev/null` on one side for a created or deleted file; `rename from` and `rename to` after \
+    `diff --git` for a renamed one), then hunks that begin with `@@ -LINE,COUNT +LINE,COUNT @@`. One diff can change several files. Line \
+    numbers and counts may be wrong, but every context line and removed line must be in the file word for word: include about three lines \
+    of context around each change.";
 
 /// The parameters of `apply_patch`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -37,35 +34,35 @@ const DESCRIPTION: &str = "Applies a unified diff to files of the workspace, all
 struct Parameters {
     /// The unified diff.
     patch: String,
-    /// Files or folders that it may change; a patch that would change others is refused. All of the workspace by default.
+    /// The files or folders that the patch may change; a patch that changes others is refused. Default: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
 }
 
 /// The tool `apply_patch`: changes several files by one unified diff.
 ///
-/// Its output has each file in the order of the patch; `lines` are those at which the hunks begin in the old file:
+/// The output lists the files in the order of the patch. `lines` are the lines of the old file where the hunks begin:
 ///
 /// ```json
 /// {"files": [{"path": "src/b.rs", "change": "moved", "from": "src/a.rs", "lines": [12], "added": 3, "removed": 1}]}
 /// ```
 ///
-/// `change` is `edited`, `created`, `deleted` or `moved`. Nothing is changed where it fails. The codes of its failures, besides those of
-/// files (`not_found`, `outside_workspace`, `protected`, `binary`, `changed`, …):
+/// `change` is `edited`, `created`, `deleted` or `moved`. A failed call changes nothing. Besides the codes of
+/// [`FileError::code`](crate::workspace::FileError::code), failures have these:
 ///
 /// | code | meaning |
 /// | --- | --- |
-/// | `bad_patch` | it is no unified diff, or one that says two things |
-/// | `no_match` | a hunk's lines are not in the file; the output has the place it fits best, `{"path", "hunk", "start_line", "content"}` |
-/// | `ambiguous` | a hunk's lines are in the file several times, and its line number is that of none; `{"path", "hunk", "lines"}` |
-/// | `exists` | a file to be created is there |
-/// | `stale` | the file has changed since the agent last saw it; the output has its present content |
-/// | `outside_paths` | the patch would change a file that `paths` does not name |
+/// | `bad_patch` | the patch is not a unified diff, or contradicts itself |
+/// | `no_match` | a hunk's lines are not in the file; the output shows the nearest place, `{"path", "hunk", "start_line", "content"}` |
+/// | `ambiguous` | a hunk fits in several places, and its line number selects none of them; the output is `{"path", "hunk", "lines"}` |
+/// | `exists` | a file to create exists already |
+/// | `stale` | the file has changed since the agent last saw it; the output has its current content |
+/// | `outside_paths` | the patch would change a file that is not in `paths` |
 /// | `too_big` | more than 4 MiB or 500 files, or too many long hunks for long files |
-/// | `cancelled` | nobody waits for it any more |
+/// | `cancelled` | the call was cancelled |
 ///
-/// Line endings and the encoding of a file are kept. Its mode is, too: the modes in a patch are not applied. A hunk names what it
-/// replaces, so that a file may be patched that the agent has not read, but not one that has changed since it did (PAOR-5).
+/// A file keeps its line endings, its encoding and its mode: modes in a patch are not applied. A hunk quotes the lines it replaces, so an
+/// agent may patch a file that it has not read, but not a file that has changed since it read it (PAOR-5).
 pub fn apply_patch() -> TypedTool {
     typed("apply_patch", DESCRIPTION, move |context, parameters: Parameters| {
         blocking(context, move |context| run(context, &parameters))
@@ -75,136 +72,18 @@ pub fn apply_patch() -> TypedTool {
     }))
 }
 
-/// Why a patch was not applied.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error(transparent)]
-    Patch(#[from] PatchError),
-    #[error("the patch has {0} bytes, more than {MAX_PATCH_BYTES}: apply it in parts")]
-    TooLong(usize),
-    #[error("the patch changes {0} files, more than {MAX_FILES}: apply it in parts")]
-    TooMany(usize),
-    #[error("it takes too long to find where the hunks for `{path}` belong: apply the patch in parts")]
-    SearchBudgetExhausted { path: String },
-    #[error("`{path}` is in the patch twice: say all that becomes of a file in one part")]
-    Twice { path: String },
-    #[error("the patch changes nothing in `{path}`: the lines it removes are those it adds")]
-    Same { path: String },
-    #[error("the patch would change `{path}`, which is not among `paths`")]
-    OutsidePaths { path: String },
-    #[error(
-        "`{path}` has more in it than the patch deletes: give all of its lines with `-`, or delete it with file_operations"
-    )]
-    LinesRemain { path: String },
-    #[error("{}", describe(path, not_found))]
-    HunkNotFound {
-        path: String,
-        not_found: Box<HunkNotFound>,
-    },
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Stale(#[from] Stale),
-    #[error("cancelled")]
-    Cancelled,
-}
-
-impl Failure {
-    fn code(&self) -> &'static str {
-        match self {
-            Failure::Patch(_) | Failure::Twice { .. } | Failure::Same { .. } => "bad_patch",
-            Failure::TooLong(_) | Failure::TooMany(_) | Failure::SearchBudgetExhausted { .. } => {
-                code::TOO_BIG
-            }
-            Failure::OutsidePaths { .. } => "outside_paths",
-            Failure::LinesRemain { .. } => code::NO_MATCH,
-            Failure::HunkNotFound { not_found, .. } => match **not_found {
-                HunkNotFound::NoMatch { .. } | HunkNotFound::Overlaps { .. } => code::NO_MATCH,
-                HunkNotFound::Ambiguous { .. } => code::AMBIGUOUS,
-                HunkNotFound::NoContext { .. } => "bad_patch",
-            },
-            Failure::File(fault) => fault.code(),
-            Failure::Stale(_) => code::STALE,
-            Failure::Cancelled => code::CANCELLED,
-        }
-    }
-
-    /// What there is to read besides.
-    fn output(&self) -> Value {
-        let Failure::HunkNotFound { path, not_found } = self else {
-            return Value::Null;
-        };
-        match &**not_found {
-            HunkNotFound::NoMatch {
-                hunk,
-                nearest: Some(Nearest { start, shown, .. }),
-                ..
-            } => json!({"path": path, "hunk": hunk, "start_line": start, "content": shown}),
-            HunkNotFound::Ambiguous { hunk, lines } => json!({"path": path, "hunk": hunk, "lines": lines}),
-            HunkNotFound::NoMatch { nearest: None, .. }
-            | HunkNotFound::NoContext { .. }
-            | HunkNotFound::Overlaps { .. } => Value::Null,
-        }
-    }
-}
-
-fn describe(path: &str, not_found: &HunkNotFound) -> String {
-    match not_found {
-        HunkNotFound::NoMatch {
-            hunk,
-            nearest,
-            applied,
-        } => {
-            let mut text = format!("hunk {hunk} for `{path}` does not fit");
-            match nearest {
-                Some(Nearest {
-                    line,
-                    actual: Some(actual),
-                    expected,
-                    ..
-                }) => text.push_str(&format!(
-                    ": nearest, line {line} is `{actual}` where the patch has `{expected}`"
-                )),
-                Some(Nearest { line, expected, .. }) => text.push_str(&format!(
-                    ": nearest, the file ends before line {line}, where the patch has `{expected}`"
-                )),
-                None => text.push_str(": read the file, and copy its lines exactly"),
-            }
-            if let Some(line) = applied {
-                text.push_str(&format!(
-                    "; what it would make of it stands at line {line} already"
-                ));
-            }
-            text
-        }
-        HunkNotFound::Ambiguous { hunk, lines } => {
-            let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
-            format!(
-                "hunk {hunk} for `{path}` fits at lines {}: give the right line number, or more context",
-                lines.join(", ")
-            )
-        }
-        HunkNotFound::NoContext { hunk } => {
-            format!("hunk {hunk} for `{path}` only adds lines: give the lines before and after as context")
-        }
-        HunkNotFound::Overlaps { hunk, line } => format!(
-            "hunk {hunk} for `{path}` fits only at line {line}, which another hunk changes: make one hunk of both"
-        ),
-    }
-}
-
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
     let workspace = match Workspace::from_context(context) {
         Ok(workspace) => workspace,
-        Err(fault) => return fault.failure(),
+        Err(error) => return error.failure(),
     };
     match apply(context, &workspace, parameters) {
         Ok(result) => result,
-        Err(Failure::Cancelled) => cancelled(),
-        Err(Failure::Stale(stale)) => stale.refusal(context, &workspace),
-        Err(failure) => ToolResult::failure(format!("{failure}; nothing was changed"))
-            .with_code(failure.code())
-            .with_output(failure.output()),
+        Err(ApplyError::Cancelled) => cancelled(),
+        Err(ApplyError::Stale(stale)) => stale.refusal(context, &workspace),
+        Err(error) => ToolResult::failure(format!("{error}; nothing was changed"))
+            .with_code(error.code())
+            .with_output(error.output()),
     }
 }
 
@@ -212,37 +91,37 @@ fn apply(
     context: &ToolContext,
     workspace: &Workspace,
     parameters: &Parameters,
-) -> Result<ToolResult, Failure> {
+) -> Result<ToolResult, ApplyError> {
     if parameters.patch.len() > MAX_PATCH_BYTES {
-        return Err(Failure::TooLong(parameters.patch.len()));
+        return Err(ApplyError::TooLong(parameters.patch.len()));
     }
-    let files = parse(&parameters.patch)?;
+    let files = diff::parse(&parameters.patch)?;
     if files.len() > MAX_FILES {
-        return Err(Failure::TooMany(files.len()));
+        return Err(ApplyError::TooMany(files.len()));
     }
     let planned = plan::plan(context, workspace, files, &parameters.paths)?;
     let mut rows = Vec::with_capacity(planned.len());
     let (mut changes, mut seen) = (Vec::new(), Vec::new());
     for PlannedFile {
         row,
-        changes: more,
-        seen: known,
+        changes: file_changes,
+        seen: seen_files,
     } in planned
     {
         rows.push(row);
-        changes.extend(more);
-        seen.extend(known);
+        changes.extend(file_changes);
+        seen.extend(seen_files);
     }
     match transaction::apply_all(workspace, &mut changes, &context.cancel) {
         Ok(changes) => Ok(ToolResult::success(json!({"files": rows}))
             .with_seen(seen)
             .with_changes(changes)),
         Err(Aborted { reason, not_reverted }) if not_reverted.is_empty() => Err(match reason {
-            AbortReason::Cancelled => Failure::Cancelled,
+            AbortReason::Cancelled => ApplyError::Cancelled,
             AbortReason::File(FileError::Changed { path }) => Stale::changed_meanwhile(path).into(),
-            AbortReason::File(fault) => fault.into(),
+            AbortReason::File(error) => error.into(),
         }),
-        // The disk let neither all be done nor all be put back.
+        // Some changes were made and could not be reverted.
         Err(aborted) => Ok(aborted.failure()),
     }
 }

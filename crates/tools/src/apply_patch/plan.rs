@@ -1,28 +1,28 @@
-//! Working out what each file of a patch becomes. Nothing is written here.
+//! Computing the new content of each file in a patch. Nothing is written here.
 
 use std::collections::BTreeSet;
 
 use dirigent_core::tool::SeenFile;
 use serde::Serialize;
 
-use super::Failure;
+use super::error::ApplyError;
 use super::locate::{self, LocateError, Patched, SearchBudget};
-use super::parse::{FilePatch, Hunk, Line, PatchKind};
-use crate::ToolContext;
-use crate::file_operations::seen::{self, Extent};
-use crate::text::{TextFile, unified_diff};
+use crate::diff::{FilePatch, Hunk, HunkLine, PatchKind, unified_diff};
+use crate::seen::{self, Extent};
+use crate::text::TextFile;
+use crate::tool::ToolContext;
 use crate::transaction::{FileChange, FileOperation};
-use crate::workspace::{FileError, Kind, Workspace};
+use crate::workspace::{EntryKind, FileError, Workspace};
 
-/// What becomes of one file.
+/// The planned changes to one file.
 pub(super) struct PlannedFile {
     pub(super) row: Row,
     pub(super) changes: Vec<FileChange>,
-    /// What the caller knows once they are made.
+    /// The agent's knowledge of files after the changes.
     pub(super) seen: Vec<SeenFile>,
 }
 
-/// What is told of it.
+/// The file's row in the tool's output.
 #[derive(Serialize)]
 pub(super) struct Row {
     path: String,
@@ -34,26 +34,24 @@ pub(super) struct Row {
     removed: usize,
 }
 
-/// What a patch is planned in.
 struct PatchPlanner<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
     budget: SearchBudget<'a>,
 }
 
-/// A file as it is.
 struct CurrentFile {
     bytes: Vec<u8>,
     file: TextFile,
 }
 
-/// What all files of a patch become, in its order. Hunks for the same file in several parts count as if they stood in one.
+/// Plans the changes to all files of a patch, in its order. If several parts edit the same file, their hunks are merged.
 pub(super) fn plan(
     context: &ToolContext,
     workspace: &Workspace,
     files: Vec<FilePatch>,
     allowed: &[String],
-) -> Result<Vec<PlannedFile>, Failure> {
+) -> Result<Vec<PlannedFile>, ApplyError> {
     let mut patch_planner = PatchPlanner {
         context,
         workspace,
@@ -78,12 +76,12 @@ pub(super) fn plan(
     let mut named = BTreeSet::new();
     for path in merged.iter().flat_map(|file| file.kind.paths()) {
         if !is_among(&allowed, path) {
-            return Err(Failure::OutsidePaths {
+            return Err(ApplyError::OutsidePaths {
                 path: path.to_owned(),
             });
         }
         if !named.insert(path.to_owned()) {
-            return Err(Failure::Twice {
+            return Err(ApplyError::Duplicate {
                 path: path.to_owned(),
             });
         }
@@ -92,13 +90,13 @@ pub(super) fn plan(
 }
 
 fn is_among(allowed: &[String], path: &str) -> bool {
-    let holds = |folder: &String| {
+    let contains = |folder: &String| {
         folder == "."
             || path
                 .strip_prefix(folder.as_str())
                 .is_some_and(|below| below.is_empty() || below.starts_with('/'))
     };
-    allowed.is_empty() || allowed.iter().any(holds)
+    allowed.is_empty() || allowed.iter().any(contains)
 }
 
 impl PatchKind {
@@ -116,22 +114,24 @@ impl PatchKind {
 impl PatchPlanner<'_> {
     fn with_plain_names(&self, file: FilePatch) -> Result<FilePatch, FileError> {
         let plain = |path: &str| self.workspace.canonical(path);
-        let itself = |path: &str| self.workspace.canonical_nofollow(path);
+        let link_itself = |path: &str| self.workspace.canonical_nofollow(path);
         let kind = match &file.kind {
             PatchKind::Edit { path } => PatchKind::Edit { path: plain(path)? },
             PatchKind::Create { path } => PatchKind::Create { path: plain(path)? },
-            PatchKind::Delete { path } => PatchKind::Delete { path: itself(path)? },
+            PatchKind::Delete { path } => PatchKind::Delete {
+                path: link_itself(path)?,
+            },
             PatchKind::Move { from, to } => PatchKind::Move {
-                from: itself(from)?,
-                to: itself(to)?,
+                from: link_itself(from)?,
+                to: link_itself(to)?,
             },
         };
         Ok(FilePatch { kind, ..file })
     }
 
-    fn file(&mut self, FilePatch { kind, hunks }: FilePatch) -> Result<PlannedFile, Failure> {
+    fn file(&mut self, FilePatch { kind, hunks }: FilePatch) -> Result<PlannedFile, ApplyError> {
         if self.context.cancel.is_cancelled() {
-            return Err(Failure::Cancelled);
+            return Err(ApplyError::Cancelled);
         }
         match kind {
             PatchKind::Edit { path } => self.edit(path, &hunks),
@@ -141,22 +141,22 @@ impl PatchPlanner<'_> {
         }
     }
 
-    fn edit(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
+    fn edit(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, ApplyError> {
         let CurrentFile { bytes, file } = self.read_current(&path, Extent::Part)?;
         let patched = self.patched(&path, &file.text, hunks)?;
-        let (change, known) = self.replacement(&path, &path, bytes, &file, &patched)?;
+        let (change, seen_file) = self.replacement(&path, &path, bytes, &file, &patched)?;
         Ok(PlannedFile {
             row: row(path, "edited", &patched, hunks),
             changes: vec![change],
-            seen: vec![known],
+            seen: vec![seen_file],
         })
     }
 
-    fn create(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
+    fn create(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, ApplyError> {
         match self.workspace.kind_nofollow(&path) {
             Err(FileError::NotFound { .. }) => {}
             Ok(_) => return Err(FileError::Exists { path }.into()),
-            Err(fault) => return Err(fault.into()),
+            Err(error) => return Err(error.into()),
         }
         seen::check(self.context, &path, None, Extent::Whole)?;
         let patched = self.patched(&path, "", hunks)?;
@@ -174,12 +174,12 @@ impl PatchPlanner<'_> {
         })
     }
 
-    fn delete(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
-        self.regular(&path)?;
+    fn delete(&mut self, path: String, hunks: &[Hunk]) -> Result<PlannedFile, ApplyError> {
+        self.check_regular(&path)?;
         let CurrentFile { bytes, file } = self.read_current(&path, Extent::Part)?;
         let patched = self.patched(&path, &file.text, hunks)?;
         if !patched.text.is_empty() {
-            return Err(Failure::LinesRemain { path });
+            return Err(ApplyError::LinesRemain { path });
         }
         Ok(PlannedFile {
             seen: seen::absence(self.context, &path).into_iter().collect(),
@@ -194,13 +194,13 @@ impl PatchPlanner<'_> {
         })
     }
 
-    fn rename(&mut self, from: String, to: String, hunks: &[Hunk]) -> Result<PlannedFile, Failure> {
-        self.regular(&from)?;
+    fn rename(&mut self, from: String, to: String, hunks: &[Hunk]) -> Result<PlannedFile, ApplyError> {
+        self.check_regular(&from)?;
         let extent = match hunks.is_empty() {
             true => Extent::Name,
             false => Extent::Part,
         };
-        // A file that is only renamed need not be text.
+        // A renamed file need not be text.
         let bytes = self.workspace.read(&from)?;
         seen::check(self.context, &from, Some(&bytes), extent)?;
         let mut changes = vec![FileChange {
@@ -216,9 +216,9 @@ impl PatchPlanner<'_> {
         if !hunks.is_empty() {
             let file = TextFile::decode(&from, &bytes)?;
             let patched = self.patched(&from, &file.text, hunks)?;
-            let (change, known) = self.replacement(&from, &to, bytes, &file, &patched)?;
+            let (change, seen_file) = self.replacement(&from, &to, bytes, &file, &patched)?;
             changes.push(change);
-            seen.push(known);
+            seen.push(seen_file);
             lines = patched.lines;
         }
         let patched = Patched {
@@ -232,20 +232,20 @@ impl PatchPlanner<'_> {
         Ok(PlannedFile { row, changes, seen })
     }
 
-    fn patched(&mut self, path: &str, text: &str, hunks: &[Hunk]) -> Result<Patched, Failure> {
+    fn patched(&mut self, path: &str, text: &str, hunks: &[Hunk]) -> Result<Patched, ApplyError> {
         locate::apply(text, hunks, &mut self.budget).map_err(|error| match error {
-            LocateError::HunkNotFound(not_found) => Failure::HunkNotFound {
+            LocateError::HunkNotFound(not_found) => ApplyError::HunkNotFound {
                 path: path.to_owned(),
                 not_found: Box::new(not_found),
             },
-            LocateError::BudgetExhausted => Failure::SearchBudgetExhausted {
+            LocateError::BudgetExhausted => ApplyError::SearchBudgetExhausted {
                 path: path.to_owned(),
             },
-            LocateError::Cancelled => Failure::Cancelled,
+            LocateError::Cancelled => ApplyError::Cancelled,
         })
     }
 
-    /// A file's new content, at a path that may be another than that by which it is known.
+    /// Plans the replacement of a file's content at `path`. The agent has seen the file as `known_as`: the old name, if the patch renames it.
     fn replacement(
         &self,
         known_as: &str,
@@ -253,14 +253,14 @@ impl PatchPlanner<'_> {
         bytes: Vec<u8>,
         file: &TextFile,
         patched: &Patched,
-    ) -> Result<(FileChange, SeenFile), Failure> {
+    ) -> Result<(FileChange, SeenFile), ApplyError> {
         let after = file.encode(&patched.text)?;
         if after == bytes {
             let path = path.to_owned();
-            return Err(Failure::Same { path });
+            return Err(ApplyError::NoChange { path });
         }
         let first = patched.lines.first().copied().unwrap_or(1);
-        let known = SeenFile {
+        let seen_file = SeenFile {
             path: path.to_owned(),
             ..seen::edited(self.context, known_as, &bytes, &after, first)
         };
@@ -272,23 +272,23 @@ impl PatchPlanner<'_> {
                 after,
             },
         };
-        Ok((change, known))
+        Ok((change, seen_file))
     }
 
-    fn read_current(&self, path: &str, extent: Extent) -> Result<CurrentFile, Failure> {
+    fn read_current(&self, path: &str, extent: Extent) -> Result<CurrentFile, ApplyError> {
         let bytes = self.workspace.read(path)?;
         seen::check(self.context, path, Some(&bytes), extent)?;
         let file = TextFile::decode(path, &bytes)?;
         Ok(CurrentFile { bytes, file })
     }
 
-    /// What goes or gets another name is a file, not a link to one.
-    fn regular(&self, path: &str) -> Result<(), FileError> {
+    /// Checks that a file to delete or rename is a regular file, not a link.
+    fn check_regular(&self, path: &str) -> Result<(), FileError> {
         let path = path.to_owned();
         match self.workspace.kind_nofollow(&path)? {
-            Kind::File => Ok(()),
-            Kind::Folder => Err(FileError::IsFolder { path }),
-            Kind::Other => Err(FileError::NotAFile {
+            EntryKind::File => Ok(()),
+            EntryKind::Folder => Err(FileError::IsFolder { path }),
+            EntryKind::Other => Err(FileError::NotAFile {
                 path,
                 kind: "a link, a pipe, a device or a socket",
             }),
@@ -297,7 +297,7 @@ impl PatchPlanner<'_> {
 }
 
 fn row(path: String, change: &'static str, patched: &Patched, hunks: &[Hunk]) -> Row {
-    let count = |is: fn(&Line) -> bool| {
+    let count = |is: fn(&HunkLine) -> bool| {
         let lines = hunks.iter().flat_map(|hunk| &hunk.lines);
         lines.filter(|line| is(line)).count()
     };
@@ -306,7 +306,7 @@ fn row(path: String, change: &'static str, patched: &Patched, hunks: &[Hunk]) ->
         change,
         from: None,
         lines: patched.lines.clone(),
-        added: count(|line| matches!(line, Line::Added(_))),
-        removed: count(|line| matches!(line, Line::Removed(_))),
+        added: count(|line| matches!(line, HunkLine::Added(_))),
+        removed: count(|line| matches!(line, HunkLine::Removed(_))),
     }
 }

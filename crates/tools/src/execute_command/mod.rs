@@ -32,9 +32,10 @@ use self::process_tree::{CommandEnd, ProcessTree};
 use self::program::CommandLine;
 use self::temporary_folder::TemporaryFolder;
 use self::workspace_snapshot::WorkspaceSnapshot;
-use crate::sandbox::{AccessRules, Program, SandboxSupervisor};
-use crate::workspace::{FileError, Kind, Workspace};
-use crate::{Sandbox, ToolContext, TypedTool, typed};
+use crate::sandbox::{AccessRules, Program, Sandbox, SandboxSupervisor};
+use crate::tool::ToolContext;
+use crate::typed::{TypedTool, typed};
+use crate::workspace::{EntryKind, FileError, Workspace};
 
 const DEFAULT_TIMEOUT_SECONDS: u64 = 120;
 const MAX_TIMEOUT_SECONDS: u64 = 3600;
@@ -232,12 +233,12 @@ async fn start(
 fn working_directory(workspace: &Workspace, wanted: Option<&str>) -> Result<PathBuf, FileError> {
     let wanted = wanted.unwrap_or(".");
     match workspace.kind(wanted)? {
-        Kind::Folder => {
+        EntryKind::Folder => {
             let folder = workspace.root().join(workspace.canonical(wanted)?);
             // The components leave out the `.` of the workspace itself.
             Ok(folder.components().collect::<PathBuf>())
         }
-        Kind::File | Kind::Other => Err(FileError::NotAFolder {
+        EntryKind::File | EntryKind::Other => Err(FileError::NotAFolder {
             path: wanted.to_owned(),
         }),
     }

@@ -30,7 +30,8 @@ use tokio::time::{Instant, timeout_at};
 use self::error::{ReadOnlyReason, SqlError};
 use self::parameter::Parameter;
 use self::rows::Rows;
-use crate::{ToolContext, TypedTool, typed};
+use crate::tool::ToolContext;
+use crate::typed::{TypedTool, typed};
 
 /// The databases that agents can use, by the names under which they know them.
 pub type Connections = BTreeMap<String, Connection>;

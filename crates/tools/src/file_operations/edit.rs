@@ -1,7 +1,7 @@
-//! Replacing a text that is in a file exactly once.
+//! Replacing a text that occurs exactly once in a file.
 //!
-//! Models write `\n`; a file may have `\r\n`. Lines are compared without that difference, and what is put in gets the
-//! ending of the lines it replaces.
+//! Models write `\n`; a file may have `\r\n`. The search ignores that difference, and the replacement gets the line ending of the lines that
+//! it replaces.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,27 +10,27 @@ use dirigent_core::tool::code;
 
 use crate::text::LineEnding;
 
-/// How many of several places are named; nobody looks for more.
-const MAX_PLACES: usize = 10;
+/// The most occurrences that an error lists; the search stops after one more.
+const MAX_OCCURRENCES: usize = 10;
 
-/// Up to how many lines are searched for one like the text that was not found.
+/// The most lines to search for one similar to a text that was not found.
 const MAX_COMPARED_LINES: usize = 20_000;
 
-/// Longer lines are not shown and not compared.
+/// The longest line to compare and show, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
-/// How much is compared with the text that was not found: the sum of the products of the lengths.
+/// The limit of the work for similar lines: the sum of the products of the compared lengths.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
-/// A text after its edit.
+/// A text after an edit.
 #[derive(Debug)]
 pub(super) struct Edited {
     pub(super) text: String,
-    /// Where the change begins, counted from 1.
+    /// The line where the change begins, counted from 1.
     pub(super) line: usize,
 }
 
-/// Why a text was not edited.
+/// Why a text cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
     #[error("`old` is empty: give the text to replace, or use `write` for the whole file")]
@@ -40,7 +40,7 @@ pub(super) enum EditError {
     #[error("`old` is not in `{path}`{hint}")]
     NotFound { path: String, hint: String },
     #[error(
-        "`old` is in `{path}` {count} times, at lines {lines}: take in more of the lines around the one you mean"
+        "`old` is in `{path}` {count} times, at lines {lines}: include more of the lines around the one you mean"
     )]
     Ambiguous {
         path: String,
@@ -59,7 +59,7 @@ impl EditError {
     }
 }
 
-/// Puts `new` in the place of `old`, which must be in the text once.
+/// Replaces `old`, which must occur exactly once in the text, by `new`.
 pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Result<Edited, EditError> {
     let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
     if old.is_empty() {
@@ -68,22 +68,22 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
     if old == new {
         return Err(EditError::Same);
     }
-    let view = NormalizedText::new(text);
-    let places = view.find(&old);
-    match places.as_slice() {
-        [place] => Ok(replace(text, place.clone(), &new)),
+    let normalized = NormalizedText::new(text);
+    let occurrences = normalized.find(&old);
+    match occurrences.as_slice() {
+        [range] => Ok(replace(text, range.clone(), &new)),
         [] => Err(EditError::NotFound {
             path: path.to_owned(),
-            hint: hint(&view.text, &old),
+            hint: hint(&normalized.text, &old),
         }),
         [..] => {
-            let named = places.get(..MAX_PLACES).unwrap_or(&places);
+            let named = occurrences.get(..MAX_OCCURRENCES).unwrap_or(&occurrences);
             let mut lines: Vec<String> = named
                 .iter()
-                .map(|place| line_of(text, place.start).to_string())
+                .map(|range| line_of(text, range.start).to_string())
                 .collect();
             let mut count = named.len().to_string();
-            if places.len() > MAX_PLACES {
+            if occurrences.len() > MAX_OCCURRENCES {
                 lines.push("…".to_owned());
                 count.insert_str(0, "more than ");
             }
@@ -96,19 +96,19 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
     }
 }
 
-fn replace(text: &str, place: Range<usize>, new: &str) -> Edited {
-    let replaced = &text[place.clone()];
+fn replace(text: &str, range: Range<usize>, new: &str) -> Edited {
+    let replaced = &text[range.clone()];
     let ending = LineEnding::detect(if replaced.contains('\n') { replaced } else { text });
     Edited {
-        line: line_of(text, place.start),
-        text: [&text[..place.start], &ending.apply(new), &text[place.end..]].concat(),
+        line: line_of(text, range.start),
+        text: [&text[..range.start], &ending.apply(new), &text[range.end..]].concat(),
     }
 }
 
-/// A text with `\n` for `\r\n`, and the way back.
+/// A text with `\n` for `\r\n`, and the mapping to offsets of the original.
 struct NormalizedText {
     text: String,
-    /// Where in the view each `\n` stands that was `\r\n`.
+    /// The offsets of the `\n` that were `\r\n`.
     shortened: Vec<usize>,
 }
 
@@ -125,17 +125,17 @@ impl NormalizedText {
         }
     }
 
-    /// The places of `wanted`, overlapping ones too, as ranges of the original text: one more than are named at most.
+    /// Finds `wanted`, also where occurrences overlap, at most [`MAX_OCCURRENCES`] + 1 times. The ranges are those of the original text.
     fn find(&self, wanted: &str) -> Vec<Range<usize>> {
-        let mut places = Vec::new();
+        let mut occurrences = Vec::new();
         let mut from = 0;
-        while places.len() <= MAX_PLACES
+        while occurrences.len() <= MAX_OCCURRENCES
             && let Some(at) = self.text[from..].find(wanted).map(|at| from + at)
         {
-            places.push(self.original(at)..self.original(at + wanted.len()));
+            occurrences.push(self.original(at)..self.original(at + wanted.len()));
             from = self.text.ceil_char_boundary(at + 1);
         }
-        places
+        occurrences
     }
 
     fn original(&self, at: usize) -> usize {
@@ -147,7 +147,7 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// What the model may have meant: the same lines with other spaces, or else a line like the first one.
+/// Suggests what the model may have meant: the same lines with other spaces, or else a line similar to the first one.
 fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();

@@ -2,24 +2,27 @@
 
 use serde_json::{Value, json};
 
-use crate::workspace::{Depth, FileError, Hidden, Kind, Workspace};
-
-use super::Failure;
+use super::error::FileOperationError;
+use crate::workspace::{Depth, EntryKind, FileError, Hidden, Workspace};
 
 /// The most entries of one list.
 const MAX_ENTRIES: usize = 1000;
 
-/// The most text that they may have together, in bytes.
+/// The most text of all entries together, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// How many levels are shown if nothing is said.
+/// The default number of folder levels.
 const DEFAULT_DEPTH: usize = 2;
 
-pub(super) fn list(workspace: &Workspace, folder: &str, depth: Option<usize>) -> Result<Value, Failure> {
+pub(super) fn list(
+    workspace: &Workspace,
+    folder: &str,
+    depth: Option<usize>,
+) -> Result<Value, FileOperationError> {
     let name = workspace.canonical(folder)?;
     match workspace.kind(folder)? {
-        Kind::Folder => {}
-        Kind::File | Kind::Other => return Err(FileError::NotAFolder { path: name }.into()),
+        EntryKind::Folder => {}
+        EntryKind::File | EntryKind::Other => return Err(FileError::NotAFolder { path: name }.into()),
     }
     let depth = Depth::Levels(depth.unwrap_or(DEFAULT_DEPTH));
     let mut walk = workspace.entries(&[folder.to_owned()], Hidden::Include, depth)?;
@@ -27,13 +30,13 @@ pub(super) fn list(workspace: &Workspace, folder: &str, depth: Option<usize>) ->
     let entries: Vec<String> = walk
         .by_ref()
         .map(|entry| match entry.kind {
-            Kind::Folder => format!("{}/", entry.path),
-            Kind::File | Kind::Other => entry.path,
+            EntryKind::Folder => format!("{}/", entry.path),
+            EntryKind::File | EntryKind::Other => entry.path,
         })
         .map_while(|entry| {
-            let left = room.checked_sub(entry.len());
-            is_cut = left.is_none();
-            room = left?;
+            let rest = room.checked_sub(entry.len());
+            is_cut = rest.is_none();
+            room = rest?;
             Some(entry)
         })
         .take(MAX_ENTRIES)
@@ -48,7 +51,7 @@ pub(super) fn list(workspace: &Workspace, folder: &str, depth: Option<usize>) ->
     }
     if walk.left_out() > 0 {
         notes.push(format!(
-            "at least {} more cannot be named: their names are not Unicode, or there is too much in their folder",
+            "at least {} more entries are left out: their names are not Unicode, or their folder has too many entries",
             walk.left_out()
         ));
     }

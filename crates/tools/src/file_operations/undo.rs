@@ -1,7 +1,7 @@
-//! `undo`: puts back what was in files before the run changed them.
+//! `undo`: restores files to their content before the run changed them.
 //!
-//! What is to be done is computed from the run's journal ([`dirigent_core::undo`]), as for the undoing of a whole run. A file that is not as the run left it stays as it
-//! is: somebody else has written in it.
+//! The steps are computed from the run's journal ([`dirigent_core::undo`]), as for undoing a whole run. A file that has changed since the
+//! run's last change to it is left alone.
 
 use std::collections::BTreeSet;
 
@@ -10,13 +10,15 @@ use dirigent_core::tool::{FileVersion, SeenFile, StateChange, ToolResult, code};
 use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, is_within};
 use serde_json::{Value, json};
 
-use super::seen::{self, Extent};
 use crate::blocking::cancelled;
-use crate::text::{TextFile, unified_diff};
+use crate::content_store::{ContentStore, RunChanges};
+use crate::diff::unified_diff;
+use crate::seen::{self, Extent};
+use crate::text::TextFile;
+use crate::tool::ToolContext;
 use crate::workspace::{FileError, PreviousState, Workspace};
-use crate::{ContentStore, RunChanges, ToolContext};
 
-/// What could not be put back, and why.
+/// A path that could not be restored.
 struct NotRestored {
     path: String,
     reason: String,
@@ -30,10 +32,10 @@ impl NotRestored {
         }
     }
 
-    fn from_error(path: &str, fault: &FileError) -> Self {
-        match fault {
+    fn from_error(path: &str, error: &FileError) -> Self {
+        match error {
             FileError::Changed { .. } => NotRestored::new(path, "it has changed since the run changed it"),
-            fault => NotRestored::new(path, fault.to_string()),
+            error => NotRestored::new(path, error.to_string()),
         }
     }
 }
@@ -41,65 +43,62 @@ impl NotRestored {
 #[derive(Default)]
 struct UndoOutput {
     paths: Vec<String>,
-    /// What commands alone have made or changed: what was there before is not known.
+    /// Files that only commands created or changed: their earlier content is unknown.
     by_commands: Vec<String>,
     not_restored: Vec<NotRestored>,
     changes: Vec<StateChange>,
     seen: Vec<SeenFile>,
 }
 
-/// Puts a file, or what is below a folder, back; all that the run has changed where no path is given.
+/// Restores a file, or the files in a folder; everything that the run changed if `path` is `None`.
 pub(super) fn undo(
     context: &ToolContext,
     workspace: &Workspace,
     path: Option<&str>,
 ) -> Result<ToolResult, FileError> {
-    let place = path.map(|path| workspace.canonical_nofollow(path)).transpose()?;
+    let path = path.map(|path| workspace.canonical_nofollow(path)).transpose()?;
     let Some(content_store) = context.content_store.as_deref() else {
         return Ok(unknown("the previous content of files is not recorded here"));
     };
-    let changed = match content_store.run_changes() {
-        Ok(changed) => changed,
+    let changes = match content_store.run_changes() {
+        Ok(changes) => changes,
         Err(error) => return Ok(unknown(&error)),
     };
-    let changed = within(changed, place.as_deref());
-    if let (Some(place), true) = (
-        &place,
-        changed.undoing.is_empty() && changed.unreported.is_empty(),
-    ) {
-        let error = format!("this run has not changed `{place}`, so there is nothing to undo");
+    let changes = within(changes, path.as_deref());
+    if let (Some(path), true) = (&path, changes.undoing.is_empty() && changes.unreported.is_empty()) {
+        let error = format!("this run has not changed `{path}`, so there is nothing to undo");
         return Ok(ToolResult::failure(error).with_code(code::NOT_FOUND));
     }
     Ok(Undoer {
         context,
         workspace,
         content_store,
-        files_after_run: files_after_run(&changed.undoing),
+        files_after_run: files_after_run(&changes.undoing),
         done: UndoOutput::default(),
     }
-    .undo(changed))
+    .undo(changes))
 }
 
 fn unknown(why: &str) -> ToolResult {
-    let error = format!("what this run has changed is not known: {why}; nothing was undone");
+    let error = format!("the changes of this run are not known: {why}; nothing was undone");
     ToolResult::failure(error).with_code(code::NOT_KEPT)
 }
 
-/// What is at or below a place, with what hangs together with nothing else.
-fn within(changed: RunChanges, place: Option<&str>) -> RunChanges {
-    let Some(place) = place.filter(|place| *place != ".") else {
-        return changed;
+/// Selects the changes at or below a path, without steps that depend on changes elsewhere.
+fn within(changes: RunChanges, path: Option<&str>) -> RunChanges {
+    let Some(root) = path.filter(|path| *path != ".") else {
+        return changes;
     };
     let RunChanges {
         undoing,
         mut unreported,
-    } = changed;
+    } = changes;
     let others = undoing.steps.iter().flat_map(|step| match step {
         RestoreStep::Restore(RestorePath { path, .. }) => vec![path.clone()],
         RestoreStep::Move(MoveBack { from, to, .. }) => vec![from.clone(), to.clone()],
     });
-    let others: BTreeSet<String> = others.filter(|path| !is_within(path, place)).collect();
-    unreported.retain(|(path, _)| is_within(path, place));
+    let others: BTreeSet<String> = others.filter(|path| !is_within(path, root)).collect();
+    unreported.retain(|(path, _)| is_within(path, root));
     RunChanges {
         undoing: undoing.without(&others),
         unreported,
@@ -110,40 +109,43 @@ struct Undoer<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
     content_store: &'a dyn ContentStore,
-    /// The files that the run left, with the digests of their contents.
+    /// The files after the run, each with the digest of its content.
     files_after_run: Vec<(String, String)>,
     done: UndoOutput,
 }
 
 impl Undoer<'_> {
-    fn undo(mut self, changed: RunChanges) -> ToolResult {
-        let RunChanges { undoing, unreported } = changed;
-        let mut rest: UndoPlan = undoing;
-        while !rest.steps.is_empty() {
+    fn undo(mut self, changes: RunChanges) -> ToolResult {
+        let RunChanges { undoing, unreported } = changes;
+        let mut remaining: UndoPlan = undoing;
+        while !remaining.steps.is_empty() {
             if self.context.cancel.is_cancelled() {
                 return cancelled()
                     .with_changes(self.done.changes)
                     .with_seen(self.done.seen);
             }
-            let step = rest.steps.remove(0);
-            let attempt = match &step {
-                RestoreStep::Restore(restoration) => self.put_back(restoration),
+            let step = remaining.steps.remove(0);
+            let result = match &step {
+                RestoreStep::Restore(restoration) => self.restore(restoration),
                 RestoreStep::Move(back) => self.move_back(back),
             };
-            if let Err(left) = attempt {
-                let touched = match step {
+            if let Err(not_restored) = result {
+                let paths = match step {
                     RestoreStep::Restore(RestorePath { path, .. }) => BTreeSet::from([path]),
                     RestoreStep::Move(MoveBack { from, to, .. }) => BTreeSet::from([from, to]),
                 };
-                let kept = rest.clone().without(&touched);
-                let reason = format!("it hangs together with `{}`", left.path);
-                let dropped = rest.steps.iter().filter(|step| !kept.steps.contains(step));
-                let hang_together: Vec<NotRestored> = dropped
+                let independent = remaining.clone().without(&paths);
+                let reason = format!("it depends on `{}`", not_restored.path);
+                let dependent = remaining
+                    .steps
+                    .iter()
+                    .filter(|step| !independent.steps.contains(step));
+                let dependent: Vec<NotRestored> = dependent
                     .map(|step| NotRestored::new(path_of(step), reason.clone()))
                     .collect();
-                self.done.not_restored.push(left);
-                self.done.not_restored.extend(hang_together);
-                rest = kept;
+                self.done.not_restored.push(not_restored);
+                self.done.not_restored.extend(dependent);
+                remaining = independent;
             }
         }
         for (path, version) in unreported {
@@ -152,22 +154,22 @@ impl Undoer<'_> {
         self.done.into_result()
     }
 
-    fn put_back(&mut self, restoration: &RestorePath) -> Result<(), NotRestored> {
+    fn restore(&mut self, restoration: &RestorePath) -> Result<(), NotRestored> {
         let RestorePath {
             path,
             expected,
             original,
             ..
         } = restoration;
-        // File tools know what they find and leave; commands don't.
+        // File tools record the state before and after a change; commands do not.
         if *original == PathState::Unknown
             || (original, expected) == (&PathState::Nothing, &PathState::Unknown)
         {
             self.done.by_commands.push(path.clone());
             return Ok(());
         }
-        let there = self.path_state(path, expected)?;
-        if there == *original {
+        let current = self.path_state(path, expected)?;
+        if current == *original {
             return Ok(());
         }
         if *expected == PathState::Unknown {
@@ -176,69 +178,73 @@ impl Undoer<'_> {
                 "a command has changed it since, or may have",
             ));
         }
-        if there != *expected {
+        if current != *expected {
             return Err(NotRestored::from_error(
                 path,
                 &FileError::Changed { path: path.clone() },
             ));
         }
-        let present = match &there {
+        let content = match &current {
             PathState::File(_) => self.workspace.read(path).ok(),
             PathState::Nothing | PathState::Folder | PathState::Unknown => None,
         };
-        seen::check(self.context, path, present.as_deref(), Extent::Whole)
+        seen::check(self.context, path, content.as_deref(), Extent::Whole)
             .map_err(|stale| NotRestored::new(path, stale.to_string()))?;
-        let kept = match original {
+        let recorded = match original {
             PathState::File(version) => Some(self.recorded_content(path, version)?),
             PathState::Nothing | PathState::Folder | PathState::Unknown => None,
         };
-        let previous = match (original, &kept) {
+        let previous = match (original, &recorded) {
             (PathState::Nothing, _) => PreviousState::Nothing,
             (PathState::Folder, _) => PreviousState::Folder,
             (PathState::File(version), Some(bytes)) => PreviousState::File(bytes, version.mode),
             (PathState::File(_) | PathState::Unknown, _) => {
-                return Err(NotRestored::new(path, "what it was is not known"));
+                return Err(NotRestored::new(path, "its earlier state is not known"));
             }
         };
         self.workspace
             .restore(path, expected, previous)
-            .map_err(|fault| NotRestored::from_error(path, &fault))?;
+            .map_err(|error| NotRestored::from_error(path, &error))?;
         self.done.paths.push(path.clone());
-        let diff = diff(path, present.as_deref(), kept.as_deref());
+        let diff = diff(path, content.as_deref(), recorded.as_deref());
         self.done
             .changes
             .extend(change(path, expected, original).map(|change| change.with_diff(diff)));
-        self.done.seen.extend(match &kept {
-            Some(bytes) => self.known(path).then(|| seen::content(path, bytes)),
+        self.done.seen.extend(match &recorded {
+            Some(bytes) => self.has_seen(path).then(|| seen::content(path, bytes)),
             None => seen::absence(self.context, path),
         });
         Ok(())
     }
 
-    /// Whether the caller has looked at the file before.
-    fn known(&self, path: &str) -> bool {
+    fn has_seen(&self, path: &str) -> bool {
         let seen = self.context.seen.as_deref();
         seen.is_some_and(|seen| seen.contains_key(path))
     }
 
-    /// What is at a path; a folder with nothing in it counts for nothing where nothing is expected.
+    /// Returns the current state of a path. A folder that contains only empty folders counts as nothing if nothing is expected.
     fn path_state(&self, path: &str, expected: &PathState) -> Result<PathState, NotRestored> {
-        let fault = |fault: FileError| NotRestored::from_error(path, &fault);
-        let there = self.workspace.path_state(path).map_err(fault)?;
-        let is_empty_tree = there == PathState::Folder
+        let not_restored = |error: FileError| NotRestored::from_error(path, &error);
+        let current = self.workspace.path_state(path).map_err(not_restored)?;
+        let is_empty_tree = current == PathState::Folder
             && *expected == PathState::Nothing
-            && self.workspace.is_free(path).map_err(fault)?;
-        Ok(if is_empty_tree { PathState::Nothing } else { there })
+            && self.workspace.is_free(path).map_err(not_restored)?;
+        Ok(if is_empty_tree {
+            PathState::Nothing
+        } else {
+            current
+        })
     }
 
     fn recorded_content(&self, path: &str, version: &FileVersion) -> Result<Vec<u8>, NotRestored> {
-        let kept = self.content_store.load(&version.digest);
-        let kept = kept.map_err(|error| NotRestored::new(path, error))?;
-        kept.or_else(|| self.content_of_moved_file(&version.digest))
+        let recorded = self.content_store.load(&version.digest);
+        let recorded = recorded.map_err(|error| NotRestored::new(path, error))?;
+        recorded
+            .or_else(|| self.content_of_moved_file(&version.digest))
             .ok_or_else(|| NotRestored::new(path, "its previous content was not recorded"))
     }
 
-    /// The content of a file that was moved, which is kept nowhere else.
+    /// Reads the content from a file that was moved: a move records no content.
     fn content_of_moved_file(&self, digest: &str) -> Option<Vec<u8>> {
         let (path, _) = self.files_after_run.iter().find(|(_, other)| other == digest)?;
         let bytes = self.workspace.read(path).ok()?;
@@ -249,7 +255,7 @@ impl Undoer<'_> {
         let MoveBack { from, to, .. } = back;
         self.workspace
             .move_back(from, to)
-            .map_err(|fault| NotRestored::from_error(from, &fault))?;
+            .map_err(|error| NotRestored::from_error(from, &error))?;
         self.done.paths.push(to.clone());
         self.done.seen.extend(seen::moved(self.context, from, to));
         self.done.changes.push(StateChange::FileMoved {
@@ -260,14 +266,14 @@ impl Undoer<'_> {
         Ok(())
     }
 
-    /// A call that was cut off kept this and did not report it what became of it.
+    /// Reports a file that an interrupted call may have changed, unless it still has its earlier version.
     fn check_unreported(&mut self, path: &str, version: FileVersion) {
-        let is_left = self.done.not_restored.iter().any(|left| left.path == path);
-        let same = self
+        let is_reported = self.done.not_restored.iter().any(|other| other.path == path);
+        let is_unchanged = self
             .workspace
             .path_state(path)
-            .is_ok_and(|there| there == PathState::File(version));
-        if !same && !is_left {
+            .is_ok_and(|current| current == PathState::File(version));
+        if !is_unchanged && !is_reported {
             let reason = "a call that was cut off may have changed it, and did not report it";
             self.done.not_restored.push(NotRestored::new(path, reason));
         }
@@ -288,7 +294,7 @@ impl UndoOutput {
             Some(NotRestored { path, reason }) => {
                 let others = match self.not_restored.len() {
                     1 => String::new(),
-                    many => format!(" (and {} more)", many - 1),
+                    count => format!(" (and {} more)", count - 1),
                 };
                 let error = format!(
                     "`{path}` is left as it is, as {reason}{others}: see `not_restored` in the output"
@@ -333,9 +339,9 @@ fn diff(path: &str, expected: Option<&[u8]>, original: Option<&[u8]>) -> Option<
     )
 }
 
-/// What is told of it. A folder that is there again is none: folders are not told of.
+/// Returns the change to report; `None` for a recreated folder, as folders are not reported.
 fn change(path: &str, expected: &PathState, original: &PathState) -> Option<StateChange> {
-    let version = |there: &PathState| match there {
+    let version = |state: &PathState| match state {
         PathState::File(version) => Some(version.clone()),
         PathState::Nothing | PathState::Folder | PathState::Unknown => None,
     };

@@ -14,8 +14,9 @@ use serde_json::json;
 
 use self::process::{Git, GitRunError};
 use crate::sandbox::{Confinement, Sandbox};
-use crate::workspace::{FileError, Kind, Workspace};
-use crate::{ToolContext, TypedTool, typed};
+use crate::tool::ToolContext;
+use crate::typed::{TypedTool, typed};
+use crate::workspace::{EntryKind, FileError, Workspace};
 
 const DESCRIPTION: &str = "Looks at the workspace's git repository and changes nothing. `status` says which files differ from the last commit; \
     `diff` shows how: the working tree against the index or `revision`, with `staged: true` the index, or with a `revision` like `main..topic` \
@@ -186,9 +187,9 @@ fn check(
 ) -> Result<(std::path::PathBuf, GitRequest), GitError> {
     let workspace = Workspace::open(root)?;
     match workspace.kind_nofollow(".git") {
-        Ok(Kind::Folder) => {}
+        Ok(EntryKind::Folder) => {}
         // A file or a link leads to a repository somewhere else.
-        Ok(Kind::File | Kind::Other) => return Err(GitError::RepositoryOutside),
+        Ok(EntryKind::File | EntryKind::Other) => return Err(GitError::RepositoryOutside),
         Err(FileError::NotFound { .. }) => {
             let mut above = workspace.root().ancestors().skip(1);
             return Err(match above.any(|folder| folder.join(".git").exists()) {

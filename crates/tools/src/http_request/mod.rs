@@ -44,7 +44,8 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use crate::blocking::blocking;
-use crate::{Tool, ToolContext, typed};
+use crate::tool::{Tool, ToolContext};
+use crate::typed::typed;
 use error::HttpError;
 use exchange::{ExchangeRecord, exchange};
 use network::{Network, Resolver, SystemResolver};

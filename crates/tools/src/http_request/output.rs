@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::exchange::ReceivedResponse;
 use super::{BodyFormat, html};
-use crate::text::truncate_chars;
+use crate::truncate::truncate_chars;
 
 /// Headers that are of no use to a model: those that set credentials or speak to browsers.
 const OMITTED_HEADERS: [&str; 11] = [

@@ -21,7 +21,7 @@ use super::exchange::{ExchangeRecord, ReceivedResponse};
 use super::network::Resolver;
 use super::redirect::{Hop, next_hop};
 use super::{BodyFormat, HttpRules, Method, finish, html, with_resolver};
-use crate::{Tool, ToolContext};
+use crate::tool::{Tool, ToolContext};
 
 /// Of the public network as far as IANA goes, and nobody's.
 const NOBODY: &str = "2000::1";

@@ -1,14 +1,22 @@
-//! Which identifiers of Python, JavaScript and TypeScript introduce a name, and from where one is imported: a name that nothing here
-//! introduces belongs to a library. Rust and Go have compilers to tell.
+//! Names that Python, JavaScript and TypeScript introduce or import. A name that no source introduces belongs to a library. For Rust and Go,
+//! this is left to their compilers.
 
 use std::ops::Range;
 
 use tree_sitter::Node;
 
-use super::syntax::Owner;
 use crate::syntax::Language;
 
-/// Where text stands, as a node's range does.
+/// The owner of an identifier: an object, a type, or the parameters of a function.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// None: the scope of the name determines its meaning.
+    Scope,
+    /// The identifier is a property, a keyword argument or the key of an object. The syntax does not tell whose.
+    Unknown,
+}
+
+/// A byte range of the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
     start: usize,
@@ -26,7 +34,8 @@ impl Span {
     }
 }
 
-/// Whether an identifier introduces its name: as a parameter, by an assignment, as a field or the like. Definitions are known elsewhere.
+/// Returns true if an identifier introduces its name: as a parameter, by an assignment, as a field or the like. Definitions are recognised
+/// elsewhere.
 pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'_>]) -> bool {
     let Some((parent, around)) = ancestors.split_last() else {
         return false;
@@ -48,7 +57,7 @@ pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'
     }
 }
 
-/// Whether something is what is assigned to.
+/// Returns true if the node is the left side of an assignment.
 fn is_assignment_target(node: Node<'_>, around: &[Node<'_>], assignment: &str) -> bool {
     around
         .last()
@@ -104,7 +113,7 @@ const SCRIPT: &[&str] = &[
     "rest_pattern",
 ];
 
-/// The text that says from where JavaScript imports the name: `"./price"`; none where it is no import of a name.
+/// Returns the source from which JavaScript imports the name, such as `"./price"`; `None` if the node is not an imported name.
 pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Option<Span> {
     let specifier = *ancestors.last()?;
     let named = || specifier.child_by_field_name("name") == Some(node);
@@ -133,12 +142,12 @@ pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) 
     Some(Span::from_node(source))
 }
 
-/// To what an identifier belongs that is neither a definition nor imported.
+/// Returns the owner of an identifier that is neither a definition nor imported.
 pub(super) fn owner(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Owner {
     let Some((parent, around)) = ancestors.split_last() else {
         return Owner::Scope;
     };
-    let belongs = match node.kind() {
+    let has_owner = match node.kind() {
         "identifier" => {
             let is = |field| parent.child_by_field_name(field) == Some(node);
             match parent.kind() {
@@ -152,26 +161,26 @@ pub(super) fn owner(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Owner
         "field_identifier" | "shorthand_property_identifier_pattern" => true,
         _ => false,
     };
-    match belongs {
+    match has_owner {
         true => Owner::Unknown,
         false => Owner::Scope,
     }
 }
 
-/// Whether an object is what `module.exports` is set to.
+/// Returns true if an object is assigned to `module.exports`.
 fn is_exported(object: Node<'_>, around: &[Node<'_>], text: &str) -> bool {
     let left = assigning(object, around).and_then(|assignment| assignment.child_by_field_name("left"));
     left.is_some_and(|left| text.get(left.byte_range()) == Some("module.exports"))
 }
 
-/// Whether `exports.name` or `module.exports.name` is what is used.
+/// Returns true for `exports.name` and `module.exports.name`.
 fn is_export_of(member: Node<'_>, text: &str) -> bool {
     let object = member.child_by_field_name("object");
     let name = object.and_then(|object| text.get(object.byte_range()));
     matches!(name, Some("exports" | "module.exports"))
 }
 
-/// The assignment whose value something is.
+/// Returns the assignment whose right side is this node.
 fn assigning<'tree>(node: Node<'tree>, around: &[Node<'tree>]) -> Option<Node<'tree>> {
     let outer = around.last().copied()?;
     let is_value =
@@ -179,7 +188,7 @@ fn assigning<'tree>(node: Node<'tree>, around: &[Node<'tree>]) -> Option<Node<'t
     is_value.then_some(outer)
 }
 
-/// What a call of `require` names.
+/// Returns the argument of a `require` call.
 fn required_module<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> {
     let function = call.child_by_field_name("function")?;
     let is_require = text.get(function.byte_range()) == Some("require");
@@ -188,12 +197,12 @@ fn required_module<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> 
         .named_child(0)
 }
 
-/// The text that says from where Python imports a name: `.price`, `shop.price`.
+/// Returns the module from which Python imports a name, such as `.price` or `shop.price`.
 pub(super) fn python_import(statement: Node<'_>) -> Option<Span> {
     statement.child_by_field_name("module_name").map(Span::from_node)
 }
 
-/// Whether what is imported from there is in the workspace, as far as the paths of its sources tell.
+/// Returns true if a module is in the workspace, judged by the paths of the source files.
 pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) -> bool {
     let from = from.trim_matches(['"', '\'', '`']);
     let package = match language {
@@ -208,7 +217,7 @@ pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) ->
         }
         Language::Rust | Language::Go => "",
     };
-    // A path relative to the file, or to the project.
+    // Empty for a path relative to the file or to the project.
     package.is_empty()
         || paths.iter().any(|path| {
             path.split('/')

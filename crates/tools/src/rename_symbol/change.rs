@@ -1,4 +1,4 @@
-//! What a rename makes of the files, worked out and checked before any of it is written.
+//! Computing and checking the renamed content of each file. Nothing is written here.
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, code};
@@ -6,11 +6,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::scan::{Affected, NameOccurrences, Source};
 use super::syntax::{Part, State, Syntax};
+use crate::diff::unified_diff;
 use crate::syntax::{Language, ParseError};
-use crate::text::unified_diff;
 use crate::transaction;
 
-/// A file as it will be.
+/// The planned new content of a file.
 pub(super) struct PlannedEdit {
     path: String,
     before: Vec<u8>,
@@ -19,7 +19,6 @@ pub(super) struct PlannedEdit {
 }
 
 impl PlannedEdit {
-    /// The change as it is written.
     pub(super) fn to_file_change(&self) -> transaction::FileChange {
         transaction::FileChange {
             operation: transaction::FileOperation::Replace {
@@ -31,26 +30,25 @@ impl PlannedEdit {
         }
     }
 
-    /// What is known of the file once it is written, by who last saw this of it.
+    /// Carries the agent's knowledge of the file over to the new content; `None` if the agent has not seen the old content.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
         let known = seen.get(&self.path)?;
         (known.digest.as_ref()? == &sha256_hex(&self.before)).then(|| SeenFile {
             digest: Some(sha256_hex(&self.after)),
-            // No line has moved.
+            // The lines keep their numbers.
             ..known.clone()
         })
     }
 }
 
-/// Why nothing was renamed.
+/// Why a file cannot be renamed in.
 pub(super) enum RenameError {
-    /// Nobody waits for it any more.
     Cancelled,
-    /// In words, with the code of the failure.
+    /// The message and the failure code.
     Invalid(String, &'static str),
 }
 
-/// Works out the new content of a file and checks it: all names changed, nothing else, and no new fault in the syntax.
+/// Computes the new content of a file, and checks it: all names and nothing else changed, and there is no new syntax error.
 pub(super) fn plan(
     affected: Affected,
     from: &str,
@@ -64,8 +62,8 @@ pub(super) fn plan(
         ParseError::Grammar(reason) => RenameError::Invalid(reason, code::BAD_PARAMETERS),
     })?;
     let (old, new) = count(source.language, &syntax, from, to);
-    let breaks = (names.state, syntax.state()) == (State::Clean, State::Broken);
-    if old != 0 || new != names.ranges.len() + names.clashes || breaks {
+    let breaks_syntax = (names.state, syntax.state()) == (State::Clean, State::Broken);
+    if old != 0 || new != names.ranges.len() + names.clashes || breaks_syntax {
         let why = format!(
             "`{to}` cannot stand where `{from}` stands in `{}`: choose another name",
             source.path
@@ -75,7 +73,7 @@ pub(super) fn plan(
     let after = source
         .file
         .encode(&text)
-        .map_err(|fault| RenameError::Invalid(fault.to_string(), fault.code()))?;
+        .map_err(|error| RenameError::Invalid(error.to_string(), error.code()))?;
     Ok(PlannedEdit {
         diff: unified_diff(&source.path, Some(&source.file.text), Some(&text)),
         path: source.path,
@@ -97,7 +95,7 @@ fn replaced(source: &Source, names: &NameOccurrences, to: &str) -> String {
     new
 }
 
-/// How many identifiers have the old name and how many the new one.
+/// Counts the identifiers with the old and with the new name.
 fn count(language: Language, syntax: &Syntax<'_>, from: &str, to: &str) -> (usize, usize) {
     let (from, to) = (language.name_of(from), language.name_of(to));
     let (mut old, mut new) = (0, 0);

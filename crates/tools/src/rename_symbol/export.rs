@@ -1,12 +1,12 @@
-//! Where Python's `__all__` names what a module exports: text that is a usage of the name.
+//! Python's `__all__`: strings that name what a module exports are usages of the names.
 
 use tree_sitter::Node;
 
 const EXPORTS: &str = "__all__";
-/// What makes one collection of another.
+/// The functions that convert one collection to another.
 const COLLECTIONS: &[&str] = &["frozenset", "list", "set", "sorted", "tuple"];
 
-/// Whether the content of a string is an entry of a module's `__all__`. `ancestors` are what it stands in, the outermost first.
+/// Returns true if the content of a string is an entry of a module's `__all__`. `ancestors` are its enclosing nodes, the outermost first.
 pub(super) fn is_export(content: Node<'_>, ancestors: &[Node<'_>], text: &str) -> bool {
     let Some((string, around)) = ancestors.split_last() else {
         return false;
@@ -14,18 +14,18 @@ pub(super) fn is_export(content: Node<'_>, ancestors: &[Node<'_>], text: &str) -
     is_plain_word(content, *string, text) && is_listed(*string, around, text)
 }
 
-/// Whether a string is nothing but one word, neither formatted nor of bytes.
+/// Returns true if a string is a single word, and neither formatted nor a byte string.
 fn is_plain_word(content: Node<'_>, string: Node<'_>, text: &str) -> bool {
     let part = |node: Node<'_>| text.get(node.byte_range()).unwrap_or_default();
     let opening = string.child(0).map(part).unwrap_or_default();
     let is_word = part(content)
         .chars()
         .all(|character| character.is_alphanumeric() || character == '_');
-    // Its quotes and its content.
+    // Opening quote, content, closing quote.
     is_word && string.child_count() == 3 && !opening.contains(['b', 'B', 'f', 'F', 't', 'T'])
 }
 
-/// Whether a value is assigned to `__all__`, or is given to a method of it.
+/// Returns true if a value is assigned to `__all__`, or passed to one of its methods.
 fn is_listed(value: Node<'_>, around: &[Node<'_>], text: &str) -> bool {
     let is_exports =
         |node: Option<Node<'_>>| node.is_some_and(|node| text.get(node.byte_range()) == Some(EXPORTS));

@@ -1,17 +1,17 @@
-//! Rust's format strings: which literals are one, and the names that their placeholders capture (`{name}`, `{name:?}`, `{:>width$}`).
+//! Rust's format strings: recognises them, and finds the names that their placeholders capture (`{name}`, `{name:?}`, `{:>width$}`).
 //!
-//! A macro is known by its name. Where it cannot be told for certain which argument is the format string, the literal is text.
+//! Macros are recognised by name. If it is uncertain which argument is the format string, the literal counts as text.
 
 use std::ops::Range;
 
 use tree_sitter::Node;
 
-/// Which argument of a macro is the format string.
+/// The position of a macro's format string among its arguments.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Position {
-    /// The one of this number, from 0.
+    /// The argument with this index.
     At(usize),
-    /// The first one that is nothing but a literal: fields and targets may come before it.
+    /// The first argument that is only a literal: fields and targets may precede it.
     FirstLiteral,
 }
 
@@ -26,10 +26,10 @@ fn position(macro_name: &str) -> Option<Position> {
     })
 }
 
-/// The attributes whose first argument is a format string with the fields of what they stand on, as error types have them.
+/// The attributes whose first argument is a format string with the fields of the annotated item, as on error types.
 const ATTRIBUTES: &[&str] = &["error", "display"];
 
-/// Whether a string literal is the format string of a macro call. `around` is what stands directly around it.
+/// Returns true if a string literal is the format string of a macro call. `around` is its parent node.
 pub(super) fn is_format_string(literal: Node<'_>, around: Node<'_>, text: &str) -> bool {
     if around.kind() != "token_tree" || !is_text(literal, text) {
         return false;
@@ -41,13 +41,13 @@ pub(super) fn is_format_string(literal: Node<'_>, around: Node<'_>, text: &str) 
     position.is_some_and(|position| stands_at(literal, around, position))
 }
 
-/// Whether a literal is a string of text, not of bytes or for C.
+/// Returns true if a literal is a text string, not a byte string or a C string.
 fn is_text(literal: Node<'_>, text: &str) -> bool {
     let first = text.as_bytes().get(literal.start_byte());
     first.is_some_and(|first| matches!(first, b'"' | b'r'))
 }
 
-/// The name of the macro that is called with these tokens. Within another call there is no node for it, so the text tells.
+/// Returns the name of the macro called with these tokens. It is read from the text: inside another macro call, it has no node.
 fn called_macro<'a>(tokens: Node<'_>, text: &'a str) -> Option<&'a str> {
     let before = text.get(..tokens.start_byte())?.trim_end();
     let before = before.strip_suffix('!')?.trim_end();
@@ -63,20 +63,20 @@ fn is_in_attribute(tokens: Node<'_>, text: &str) -> bool {
     name.is_some_and(|name| ATTRIBUTES.contains(&name))
 }
 
-/// An argument, as far as it matters here.
+/// An argument of a macro call.
 #[derive(Default)]
 struct Argument {
     tokens: usize,
-    /// The only token, where that is a literal.
+    /// The id of the argument's only token, if that is a literal.
     literal: Option<usize>,
-    /// How many `<` there are more than `>`.
+    /// The number of `<` minus the number of `>`.
     open: isize,
 }
 
 fn stands_at(literal: Node<'_>, tokens: Node<'_>, position: Position) -> bool {
     let arguments = arguments(tokens);
-    let is_it = |argument: &Argument| argument.literal == Some(literal.id());
-    let found = arguments.iter().position(is_it);
+    let is_literal = |argument: &Argument| argument.literal == Some(literal.id());
+    let found = arguments.iter().position(is_literal);
     let first = || arguments.iter().position(|argument| argument.literal.is_some());
     let Some(found) = found else {
         return false;
@@ -87,7 +87,7 @@ fn stands_at(literal: Node<'_>, tokens: Node<'_>, position: Position) -> bool {
     }
 }
 
-/// Whether a comma may have stood between the arguments of a type: `f::<A, B>()`.
+/// Returns true if a comma may be inside the arguments of a type, as in `f::<A, B>()`.
 fn has_generics(arguments: &[Argument]) -> bool {
     let opens = arguments.iter().position(|argument| argument.open > 0);
     let closes = arguments.iter().rposition(|argument| argument.open < 0);
@@ -107,7 +107,7 @@ fn arguments(tokens: Node<'_>) -> Vec<Argument> {
             continue;
         };
         match token.kind() {
-            // What closes the call is no part of its last argument.
+            // The closing bracket is not part of the last argument.
             ")" | "]" | "}" | "line_comment" | "block_comment" => continue,
             "<" => argument.open += 1,
             ">" => argument.open -= 1,
@@ -121,7 +121,7 @@ fn arguments(tokens: Node<'_>) -> Vec<Argument> {
     arguments
 }
 
-/// The names that the placeholders in a part of a format string capture, in order. `{{` and `}}` are text.
+/// Returns the byte ranges of the names that placeholders capture, in order. `{{` and `}}` are text.
 pub(super) fn captured(text: &str) -> Vec<Range<usize>> {
     let mut names = Vec::new();
     let mut at = 0;
@@ -139,25 +139,25 @@ pub(super) fn captured(text: &str) -> Vec<Range<usize>> {
     names
 }
 
-/// `name`, `name:spec` or `:spec`.
-fn in_placeholder(text: &str, place: Range<usize>) -> Vec<Range<usize>> {
-    let Some(placeholder) = text.get(place.clone()) else {
+/// Finds the names in a placeholder: `name`, `name:spec` or `:spec`.
+fn in_placeholder(text: &str, range: Range<usize>) -> Vec<Range<usize>> {
+    let Some(placeholder) = text.get(range.clone()) else {
         return Vec::new();
     };
     let (argument, spec) = placeholder.split_once(':').unwrap_or((placeholder, ""));
     let mut names = Vec::new();
     let name = argument.trim();
     if is_name(name) {
-        let start = place.start + (argument.len() - argument.trim_start().len());
+        let start = range.start + (argument.len() - argument.trim_start().len());
         names.push(start..start + name.len());
     }
-    let spec_start = place.end - spec.len();
+    let spec_start = range.end - spec.len();
     for (dollar, _) in spec.match_indices('$') {
         let before = &spec[..dollar];
         let word = before
             .trim_end_matches(|c: char| c.is_alphanumeric() || c == '_')
             .len();
-        // A width may have the flag `0` before it.
+        // The flag `0` may precede a width.
         let name = before[word..].trim_start_matches('0');
         if is_name(name) {
             let end = spec_start + dollar;

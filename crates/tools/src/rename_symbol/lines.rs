@@ -1,23 +1,25 @@
-//! Where an offset is in a text, for people.
+//! Converting byte offsets to lines and columns, for people.
 
-/// The longest part of a line that is shown, in characters, and how many of them stand before the name.
-const MAX_SHOWN_CHARS: usize = 200;
-const CHARS_BEFORE: usize = 80;
+use crate::truncate::truncate_around;
 
-/// A text by lines.
+/// The longest line to show, in characters.
+const MAX_LINE_CHARS: usize = 200;
+
+/// A text, indexed by lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
+    /// The byte offset of each line.
     starts: Vec<usize>,
 }
 
-/// A place in a text.
+/// A location in a text.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct SourceLocation {
-    /// From 1.
+    /// Counted from 1.
     pub(super) line: usize,
-    /// In characters, from 1.
+    /// In characters, counted from 1.
     pub(super) column: usize,
-    /// The line without the space around it; of a long one what is near the place, with `…` for the rest.
+    /// The line without leading and trailing whitespace; if it is long, the part around the location, with `…` for omitted text.
     pub(super) text: String,
 }
 
@@ -30,7 +32,7 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// The place of an offset, which is where a character begins.
+    /// Converts a byte offset, which must be a character boundary.
     pub(super) fn location(&self, offset: usize) -> SourceLocation {
         let line = self.starts.partition_point(|start| *start <= offset);
         let start = line
@@ -43,23 +45,16 @@ impl<'a> Lines<'a> {
             .text
             .get(start..offset)
             .map_or(0, |before| before.chars().count());
+        let whole = self.text.get(start..end).unwrap_or_default();
+        let trimmed = whole.trim();
+        let indent = whole
+            .chars()
+            .take_while(|character| character.is_whitespace())
+            .count();
         SourceLocation {
             line,
             column: column + 1,
-            text: shown(self.text.get(start..end).unwrap_or_default(), column),
+            text: truncate_around(trimmed, column.saturating_sub(indent), MAX_LINE_CHARS),
         }
     }
-}
-
-fn shown(line: &str, column: usize) -> String {
-    let trimmed = line.trim();
-    if trimmed.chars().count() <= MAX_SHOWN_CHARS {
-        return trimmed.to_owned();
-    }
-    let first = column.saturating_sub(CHARS_BEFORE);
-    let mut rest = line.trim_end().chars().skip(first);
-    let window: String = rest.by_ref().take(MAX_SHOWN_CHARS).collect();
-    let before = if first > 0 { "…" } else { "" };
-    let after = if rest.next().is_some() { "…" } else { "" };
-    format!("{before}{}{after}", window.trim())
 }

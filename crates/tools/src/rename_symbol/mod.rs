@@ -1,8 +1,8 @@
-//! The `rename_symbol` tool: every identifier of one name in the sources of a workspace gets another.
+//! The `rename_symbol` tool: renames every identifier of one name in the sources of a workspace.
 //!
-//! It goes by name, not by what a name refers to, and never touches strings and comments: what they mention is reported. What a language
-//! takes for a name in a string is code: what is interpolated, the names in Rust's format strings, the entries of Python's `__all__`.
-//! Nothing is written before every file has been read, changed in memory and parsed again.
+//! It compares names without resolving what they refer to. It never changes strings and comments, and reports where they mention the name. Some
+//! text in strings is code to the language, and is renamed: interpolated expressions, the names in Rust's format strings, the entries of
+//! Python's `__all__`. Nothing is written before every file has been read, changed in memory and parsed again.
 
 mod binding;
 mod change;
@@ -26,32 +26,33 @@ use self::report::Report;
 use self::scan::{Affected, Query, Scan, ScanAborted};
 use crate::blocking::{blocking, cancelled};
 use crate::syntax::{Language, is_name, plain};
+use crate::tool::ToolContext;
 use crate::transaction;
+use crate::typed::{TypedTool, typed};
 use crate::workspace::Workspace;
-use crate::{ToolContext, TypedTool, typed};
 
 const DESCRIPTION: &str = "Finds every use of an identifier in the source files of the workspace (Rust, Python, \
     JavaScript, TypeScript, Go) and renames it. Without `preview: false` it only shows what it would change. It goes \
-    by name: all functions, variables, fields, keyword arguments and imports of that name are meant, and no text of a string or \
-    comment is touched; `mentions` lists where those name it. It refuses to rename where the new name exists already \
+    by name: it renames all functions, variables, fields, keyword arguments and imports of that name. It does not change strings and \
+    comments, but lists where they contain the name (`mentions`). It refuses to rename if the new name already exists \
     (`clashes`).";
 
 /// The parameters of `rename_symbol`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The identifier as it is now, alone: `parse_line`, not `mod::parse_line()`.
+    /// The current identifier alone: `parse_line`, not `mod::parse_line()`.
     from: String,
-    /// The identifier as it is to be. Only a preview does without.
+    /// The new identifier. Optional for a preview.
     #[serde(default)]
     to: Option<String>,
-    /// Files or folders to rename in; all of the workspace by default.
+    /// The files or folders to rename in; default: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
-    /// Whether to show the occurrences and change nothing.
+    /// true to show the occurrences and change nothing; default true.
     #[serde(default = "yes")]
     preview: bool,
-    /// Whether to rename even where the new name exists already.
+    /// true to rename even if the new name already exists; default false.
     #[serde(default)]
     allow_clash: bool,
 }
@@ -62,7 +63,7 @@ fn yes() -> bool {
 
 /// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
 ///
-/// Its output, where a list is at most 200 rows long and `totals` are whole:
+/// Its output; each list has at most 200 rows, and `totals` counts all:
 ///
 /// ```json
 /// {
@@ -82,36 +83,33 @@ fn yes() -> bool {
 /// }
 /// ```
 ///
-/// - Lines and columns count from 1, columns in characters. They are those before the rename. `definition` is there where the
-///   identifier names a function, method, type, class, module, constant or macro at its definition.
-/// - A name that does not occur is a success with 0 `occurrences`; `similar` then has up to five names that do occur.
-/// - `mentions` are whole words in strings (templates, regular expressions and JSX text are strings here) and in comments. In strings
-///   are occurrences, too: what is interpolated, the names in the format strings of Rust's well-known macros (`{old:?}`; `{{old}}` is text),
-///   and the entries of a Python module's `__all__`.
-/// - `modules` are imports of Python that make the name mean a module, a file that a rename does not move: `import old`, and `from a import
-///   old` where there is a file or folder of that name. A module's path in an import is left as it is.
-/// - `foreign` are places that show the name to be that of a library: where Python or JavaScript import it from what is not in the workspace,
-///   and, where no source introduces the name, its uses. Rust and Go have compilers to tell.
-/// - `members` are usages that belong to something the syntax does not tell: properties, fields and methods after a dot, Python's keyword
-///   arguments, and the keys of objects in JavaScript, the shorthand `{old}` among them. What `module.exports` is given is none.
+/// - Lines and columns count from 1, columns in characters. They are those before the rename. `definition` is set if the identifier is the name
+///   of a function, method, type, class, module, constant or macro at its definition.
+/// - If the name does not occur, the call succeeds with 0 `occurrences`, and `similar` has up to five names that do occur.
+/// - `mentions` are whole words in comments and strings (templates, regular expressions and JSX text included). Code in strings counts as
+///   `occurrences`: interpolated expressions, the names in the format strings of Rust's well-known macros (`{old:?}`; `{{old}}` is text), and
+///   the entries of a Python module's `__all__`.
+/// - `modules` are Python imports that bind the name to a module, a file that a rename does not move: `import old`, and `from a import old` if
+///   there is a file or folder of that name. The path of a module in an import is never changed.
+/// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, and all uses if
+///   no source introduces the name. For Rust and Go, this is left to the compiler.
+/// - `members` are usages whose owner the syntax does not tell: properties, fields and methods after a dot, Python's keyword arguments, and the
+///   keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
 /// - `clashes` are identifiers of the new name anywhere in the workspace, also outside `paths`.
-/// - `syntax_errors` are those files with either name that do not fit their grammar; they are renamed in all the same.
-/// - `skipped` are files that could not be read as text. Files that are ignored or hidden are not looked at unless
-///   `paths` names them.
+/// - `syntax_errors` are files with either name that do not fit their grammar; they are renamed in all the same.
+/// - `skipped` are files that could not be read as text. Ignored and hidden files are read only if `paths` names them.
 ///
-/// Renaming by name has consequences: a JavaScript shorthand `{old}` becomes `{new}`, and with it the key, as every
-/// other use of that key does; a Python keyword argument and an imported name change with their definition, but also
-/// where they belong to a library. In Rust `r#old` and `old` are the same name. Lifetimes, labels, private names
-/// (`#old`) and the tags of HTML elements are left alone.
+/// Renaming by name has consequences: a JavaScript shorthand `{old}` becomes `{new}`, which also renames the key, like every other use of that
+/// key. A Python keyword argument and an imported name change with their definition, even if they belong to a library. In Rust, `r#old` and
+/// `old` are the same name. Lifetimes, labels, private names (`#old`) and the tags of HTML elements are not renamed.
 ///
-/// It is not safe to repeat: after a crash half-way the new name is there from the half that was done, and the check
-/// for clashes would refuse to do the rest. Whoever repeats it knowingly says `allow_clash` and gets the same end.
+/// The tool is not safe to repeat: after a crash half-way, some files already have the new name, and the check for clashes would refuse to
+/// rename the rest. A call with `allow_clash` completes the rename.
 ///
-/// A file that somebody else changes meanwhile is left as it is, and then no file is renamed (PAOR-5).
+/// If somebody else changes one of the files meanwhile, no file is renamed (PAOR-5).
 ///
-/// What fails has a code: `bad_parameters` for a name that is none or cannot stand there, `access_denied` for an agent that may not change
-/// files, `exists` where the new name is there already, `cancelled`, and those of
-/// [`FileError::code`](crate::workspace::FileError::code).
+/// Failures have the code `bad_parameters` (an invalid name), `access_denied` (the agent may not change files), `exists` (the new name already
+/// exists), `cancelled`, or one of [`FileError::code`](crate::workspace::FileError::code).
 pub fn rename_symbol() -> TypedTool {
     typed(
         "rename_symbol",
@@ -120,7 +118,7 @@ pub fn rename_symbol() -> TypedTool {
             blocking(context, move |context| match rename(context, &parameters) {
                 Ok(result) => result,
                 Err(ScanAborted::Cancelled) => cancelled(),
-                Err(ScanAborted::File(fault)) => fault.failure(),
+                Err(ScanAborted::File(error)) => error.failure(),
             })
         },
     )
@@ -170,7 +168,7 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
     }
 }
 
-/// What is wrong with the call itself.
+/// Checks the parameters.
 fn check(parameters: &Parameters) -> Result<(), String> {
     let Parameters { from, to, .. } = parameters;
     if !is_name(from) {
@@ -189,12 +187,12 @@ fn check(parameters: &Parameters) -> Result<(), String> {
         }
     }
     if !parameters.preview && to.is_none() {
-        return Err("`to` is missing: without it there is only a preview".to_owned());
+        return Err("`to` is missing: give the new name, or ask for a preview".to_owned());
     }
     Ok(())
 }
 
-/// What is wrong with the new name, now that it is known what it would stand beside.
+/// Checks the new name against the languages and identifiers of the affected files. An error has a message and a failure code.
 fn check_target(
     parameters: &Parameters,
     affected: &[Affected],
@@ -204,11 +202,11 @@ fn check_target(
         return Ok(());
     };
     let languages: BTreeSet<Language> = affected.iter().map(|file| file.source.language).collect();
-    if let Some(fault) = languages
+    if let Some(reason) = languages
         .into_iter()
         .find_map(|language| language.identifier_error(to))
     {
-        let error = format!("{fault}; nothing was changed: choose another name");
+        let error = format!("{reason}; nothing was changed: choose another name");
         return Err((error, code::BAD_PARAMETERS));
     }
     let clashes = report.totals.clashes;
@@ -219,8 +217,8 @@ fn check_target(
         format!(", first in `{}` line {}", clash.path, clash.location.line)
     });
     let error = format!(
-        "`{to}` exists already ({clashes} found{first}); nothing was changed: choose another name, or say `allow_clash: \
-         true` if that is meant"
+        "`{to}` exists already ({clashes} found{first}); nothing was changed: choose another name, or set `allow_clash: \
+         true` to rename all the same"
     );
     Err((error, code::EXISTS))
 }
@@ -239,8 +237,8 @@ fn write(
     let changes = match planned {
         Ok(changes) => changes,
         Err(RenameError::Cancelled) => return cancelled().with_output(value(&report)),
-        Err(RenameError::Invalid(why, code)) => {
-            return failure(format!("{why}; nothing was changed"), code, &report);
+        Err(RenameError::Invalid(reason, code)) => {
+            return failure(format!("{reason}; nothing was changed"), code, &report);
         }
     };
     let mut to_write: Vec<transaction::FileChange> =
@@ -248,11 +246,11 @@ fn write(
     match transaction::apply_all(workspace, &mut to_write, &context.cancel) {
         Ok(applied) => {
             report.renamed = true;
-            // Its caller knows a file afterwards only if it knew it before: it saw lines of it at most.
+            // The agent has seen a renamed file only if it had seen it before: this call shows single lines at most.
             let seen = context.seen.as_deref();
-            let known = changes.iter().filter_map(|change| change.seen(seen?)).collect();
+            let seen_files = changes.iter().filter_map(|change| change.seen(seen?)).collect();
             ToolResult::success(value(&report))
-                .with_seen(known)
+                .with_seen(seen_files)
                 .with_changes(applied)
         }
         Err(aborted) => aborted.failure().with_output(value(&report)),

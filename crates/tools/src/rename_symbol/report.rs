@@ -1,14 +1,15 @@
-//! What `rename_symbol` says: lists of bounded length, with totals that are always whole.
+//! The output of `rename_symbol`: lists of bounded length, and totals that count everything.
 
 use serde::Serialize;
 
 use super::lines::SourceLocation;
 use super::syntax::{Prose, Role};
+use crate::syntax::SkippedFile;
 
 /// The most rows of a list.
 pub(super) const MAX_ROWS: usize = 200;
 
-/// The output of `rename_symbol`; its documentation is at [`rename_symbol`](super::rename_symbol).
+/// The output of `rename_symbol`, documented at [`rename_symbol`](super::rename_symbol).
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) from: String,
@@ -23,11 +24,11 @@ pub(super) struct Report {
     pub(super) members: Vec<Located>,
     pub(super) similar: Vec<String>,
     pub(super) syntax_errors: Vec<String>,
-    pub(super) skipped: Vec<Skipped>,
+    pub(super) skipped: Vec<SkippedFile>,
     pub(super) totals: Totals,
 }
 
-/// How many there are, whatever the lists show.
+/// The totals, including rows that the lists leave out.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Totals {
     pub(super) files: usize,
@@ -77,12 +78,6 @@ pub(super) struct Located {
     pub(super) location: SourceLocation,
 }
 
-#[derive(Debug, Serialize)]
-pub(super) struct Skipped {
-    pub(super) path: String,
-    pub(super) reason: String,
-}
-
 fn is_use(role: &Role) -> bool {
     match role {
         Role::Definition => false,
@@ -94,7 +89,7 @@ fn as_true<S: serde::Serializer>(_: &Role, serializer: S) -> Result<S::Ok, S::Er
     serializer.serialize_bool(true)
 }
 
-/// Counts a row and keeps it while there is room.
+/// Counts a row, and adds it unless the list is full.
 pub(super) fn push_row<T>(rows: &mut Vec<T>, total: &mut usize, row: impl FnOnce() -> T) {
     *total += 1;
     if rows.len() < MAX_ROWS {
@@ -103,7 +98,7 @@ pub(super) fn push_row<T>(rows: &mut Vec<T>, total: &mut usize, row: impl FnOnce
 }
 
 impl Report {
-    /// Adds a file in which the name was found.
+    /// Adds a file that contains the name.
     pub(super) fn add_file(
         &mut self,
         path: &str,
@@ -180,7 +175,7 @@ impl Report {
     }
 
     pub(super) fn add_skipped(&mut self, path: &str, reason: impl ToString) {
-        push_row(&mut self.skipped, &mut self.totals.skipped, || Skipped {
+        push_row(&mut self.skipped, &mut self.totals.skipped, || SkippedFile {
             path: path.to_owned(),
             reason: reason.to_string(),
         });

@@ -1,36 +1,35 @@
-//! Looking through the source files of a workspace for a name.
+//! Scanning the source files of a workspace for a name.
 //!
-//! It changes nothing, and leaves out no file without saying so. A file that does not hold the letters of a name at all
-//! is not parsed.
+//! The scan changes nothing, and reports every file that it skips. It parses only files whose text contains the name.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
 
-use super::binding::is_in_workspace;
+use super::binding::{Owner, is_in_workspace};
 use super::lines::Lines;
 use super::report::Report;
 use super::similar::SimilarWords;
-use super::syntax::{Binding, Owner, Part, Role, State, Syntax};
-use crate::syntax::{Language, ParseError};
+use super::syntax::{Binding, Part, Role, State, Syntax};
+use crate::syntax::{Language, NO_GRAMMAR, ParseError};
 use crate::text::TextFile;
-use crate::workspace::{FileError, Hidden, Kind, Workspace};
+use crate::workspace::{EntryKind, FileError, Hidden, Workspace};
 
-/// How many names are shown that are like one that was not found.
+/// The most similar names to suggest for a name that was not found.
 const MAX_SIMILAR: usize = 5;
 
-/// What to look for.
+/// The names to find.
 pub(super) struct Query<'a> {
-    /// The name, without the mark of a raw identifier.
+    /// The old name, without the mark of a raw identifier.
     pub(super) from: &'a str,
-    /// The name that must not be there yet, likewise.
+    /// The new name, also without the mark; its occurrences are clashes.
     pub(super) to: Option<&'a str>,
-    /// Where to look for `from`; everywhere where it is empty.
+    /// The files and folders to search for `from`; the whole workspace if empty.
     pub(super) paths: &'a [String],
 }
 
-/// A source file that was read.
+/// The content of a source file.
 pub(super) struct Source {
     pub(super) path: String,
     pub(super) language: Language,
@@ -38,24 +37,23 @@ pub(super) struct Source {
     pub(super) file: TextFile,
 }
 
-/// A file that holds the name as an identifier.
+/// A file that contains the name as an identifier.
 pub(super) struct Affected {
     pub(super) source: Source,
     pub(super) names: NameOccurrences,
 }
 
-/// What was found in a file.
+/// The occurrences of the names in a file.
 pub(super) struct NameOccurrences {
-    /// Where the identifiers are, in order.
+    /// The byte ranges of the identifiers with the old name, in order.
     pub(super) ranges: Vec<Range<usize>>,
-    /// Whether one of them introduces the name.
     pub(super) introduced: Introduced,
-    /// How many identifiers have the new name already.
+    /// The number of identifiers that already have the new name.
     pub(super) clashes: usize,
     pub(super) state: State,
 }
 
-/// Whether a file introduces a name, or only uses it.
+/// Where the name is introduced: in this file, or elsewhere.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Introduced {
     Here,
@@ -68,31 +66,30 @@ impl Affected {
     }
 }
 
-/// Why a scan did not get to its end.
+/// Why a scan was aborted.
 pub(super) enum ScanAborted {
-    /// Nobody waits for it any more.
     Cancelled,
-    /// A path that was asked for cannot be walked.
+    /// A requested path cannot be walked.
     File(FileError),
 }
 
-/// What a file is read for.
+/// The purpose of reading a file.
 #[derive(Clone, Copy)]
 enum Purpose {
-    /// It is among the files to be renamed in.
+    /// To find the old and the new name.
     Rename,
-    /// It may hold the new name.
+    /// To find clashes with the new name only: the file is not in the requested paths.
     Clash,
 }
 
-/// Whether a module of Python has the name that is looked for.
+/// The existence of a Python module with the old name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ModuleFile {
     Present,
     Absent,
 }
 
-/// What the paths of all sources tell of an import.
+/// The knowledge about imports from the paths of all source files.
 struct ImportContext<'a> {
     module: ModuleFile,
     paths: &'a [&'a str],
@@ -106,7 +103,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Finds the names, and adds what there is to say to the report.
+    /// Finds the names, and adds its findings to the report. Returns the files to rename in.
     pub(super) fn run(&self, report: &mut Report) -> Result<Vec<Affected>, ScanAborted> {
         let mut affected = Vec::new();
         self.report_paths_without_grammar(report)?;
@@ -144,10 +141,10 @@ impl Scan<'_> {
         Ok(affected)
     }
 
-    /// The identifiers most like the name that was not found, best first.
+    /// Returns the identifiers most similar to a name that was not found, best first.
     pub(super) fn similar(&self) -> Result<Vec<String>, ScanAborted> {
         let mut words = SimilarWords::new(self.query.from);
-        // What cannot be read was reported by the first pass.
+        // Skipped files were reported by the first pass.
         let mut ignored = Report::default();
         for path in self.walk(self.query.paths)? {
             if let Some(source) = self.read(path, &mut ignored)? {
@@ -164,7 +161,7 @@ impl Scan<'_> {
         Ok(similar)
     }
 
-    /// Whether a word of these files is more than prose in one of them.
+    /// Returns true if a word is an identifier in one of these files.
     fn is_identifier(&self, word: &str, paths: Vec<String>) -> Result<bool, ScanAborted> {
         let mut ignored = Report::default();
         for path in paths {
@@ -185,7 +182,7 @@ impl Scan<'_> {
         Ok(false)
     }
 
-    /// The source files, each with what it is read for, in the order of their paths.
+    /// Returns the source files with the purpose of reading each, ordered by path.
     fn sources(&self) -> Result<BTreeMap<String, Purpose>, ScanAborted> {
         let mut sources = BTreeMap::new();
         for path in self.walk(self.query.paths)? {
@@ -207,7 +204,7 @@ impl Scan<'_> {
         }
     }
 
-    /// Ends early when nobody waits any more: who uses it up asks whether it is still wanted.
+    /// Walks the source files. Ends early if the call is cancelled, so the caller must call `check_cancelled` afterwards.
     fn walk(&self, under: &[String]) -> Result<impl Iterator<Item = String>, ScanAborted> {
         let files = self
             .workspace
@@ -218,12 +215,12 @@ impl Scan<'_> {
             .filter(|path| Language::from_path(path).is_some()))
     }
 
-    /// Files that were asked for by name, and would otherwise be missing without a word.
+    /// Reports requested files of unknown languages, which the walk would silently leave out.
     fn report_paths_without_grammar(&self, report: &mut Report) -> Result<(), ScanAborted> {
         for path in self.query.paths {
             let kind = self.workspace.kind(path).map_err(ScanAborted::File)?;
-            if kind != Kind::Folder && Language::from_path(path).is_none() {
-                report.add_skipped(path, "it is not source of a language with a grammar here");
+            if kind != EntryKind::Folder && Language::from_path(path).is_none() {
+                report.add_skipped(path, NO_GRAMMAR);
             }
         }
         Ok(())
@@ -246,8 +243,8 @@ impl Scan<'_> {
                 bytes,
                 file,
             })),
-            Err(fault) => {
-                report.add_skipped(&path, fault);
+            Err(error) => {
+                report.add_skipped(&path, error);
                 Ok(None)
             }
         }
@@ -294,11 +291,11 @@ impl Scan<'_> {
                     report.add_clash(path, || lines.location(range.start));
                 } else if matches!(purpose, Purpose::Rename) && name == self.query.from {
                     if let Role::Imported(from) = role {
-                        let place = || lines.location(range.start);
+                        let location = || lines.location(range.start);
                         if !is_in_workspace(*language, from.text(&source.file.text), around.paths) {
-                            report.add_foreign(path, place);
+                            report.add_foreign(path, location);
                         } else if (*language, around.module) == (Language::Python, ModuleFile::Present) {
-                            report.add_module(path, place);
+                            report.add_module(path, location);
                         }
                     }
                     match owner {
@@ -320,10 +317,10 @@ impl Scan<'_> {
             (Part::Prose(_), Purpose::Clash) => {}
         });
         if !found.is_empty() {
-            let places = found
+            let locations = found
                 .iter()
                 .map(|(range, role)| (*role, || lines.location(range.start)));
-            report.add_file(path, places);
+            report.add_file(path, locations);
         }
         match syntax.state() {
             State::Clean => {}
@@ -346,7 +343,7 @@ impl Scan<'_> {
     }
 }
 
-/// Whether a file is what Python imports as the module `name`.
+/// Returns true if Python imports the file as the module `name`.
 fn is_module(path: &str, name: &str) -> bool {
     let is_python = Language::from_path(path) == Some(Language::Python);
     let mut parts = path.rsplit('/');
@@ -355,12 +352,12 @@ fn is_module(path: &str, name: &str) -> bool {
     is_python && (stem == Some(name) || (stem == Some("__init__") && parts.next() == Some(name)))
 }
 
-/// Where `name` stands in `text` as a word of its own.
+/// Returns the byte offsets of `name` in `text` as a whole word.
 fn mentions<'a>(language: Language, text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     text.match_indices(name).map(|(at, _)| at).filter(move |at| {
         let before = text.get(..*at).and_then(|before| before.chars().next_back());
         let after = text.get(at + name.len()..).and_then(|after| after.chars().next());
-        let joins = |neighbour: Option<char>| neighbour.is_some_and(|it| language.continues_word(it));
+        let joins = |neighbour: Option<char>| neighbour.is_some_and(|it| language.is_word_character(it));
         !joins(before) && !joins(after)
     })
 }

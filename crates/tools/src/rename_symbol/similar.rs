@@ -1,19 +1,18 @@
-//! Words that are like a name that was not found, from the plain text of files.
+//! Words similar to a name that was not found, from the plain text of files.
 //!
-//! Taking text apart at its word boundaries is many times faster than parsing it; whether a word is an identifier is
-//! for who asks to check, on the few that are left.
+//! Splitting text into words is many times faster than parsing it. The caller checks whether the few best words are identifiers.
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::syntax::Language;
 
-/// How alike a word must be, from 0 to 1.
+/// The least similarity of a word, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.6;
-/// How many words are kept in the end, and in how many files each may be looked up.
+/// The most words to return, and the most files to return for each.
 const MAX_WORDS: usize = 20;
 const MAX_PATHS: usize = 3;
 
-/// The words that are like one name.
+/// The words similar to one name.
 pub(super) struct SimilarWords {
     normalized_name: String,
     dissimilar: HashSet<String>,
@@ -22,7 +21,7 @@ pub(super) struct SimilarWords {
 
 struct SimilarWord {
     similarity: f64,
-    /// Some files that hold it.
+    /// Some files that contain the word.
     paths: Vec<String>,
 }
 
@@ -37,7 +36,7 @@ impl SimilarWords {
 
     /// Adds the words of a file.
     pub(super) fn add(&mut self, language: Language, path: &str, text: &str) {
-        let words = text.split(|character| !language.continues_word(character));
+        let words = text.split(|character| !language.is_word_character(character));
         for word in words.filter(|word| !word.is_empty()) {
             if self.dissimilar.contains(word) {
                 continue;
@@ -60,10 +59,10 @@ impl SimilarWords {
         }
     }
 
-    /// The most alike with the files that hold them; of equals in the order of the alphabet.
+    /// Returns the most similar words with files that contain them; equally similar ones in alphabetical order.
     pub(super) fn best_first(self) -> impl Iterator<Item = (String, Vec<String>)> {
         let mut words: Vec<_> = self.similar.into_iter().collect();
-        // Stable, and the map was in order.
+        // The sort is stable and the map is in alphabetical order.
         words.sort_by(|(_, a), (_, b)| b.similarity.total_cmp(&a.similarity));
         words
             .into_iter()
@@ -72,7 +71,7 @@ impl SimilarWords {
     }
 }
 
-/// `parseLine`, `ParseLine` and `parse_line` are one name to who mistakes one for another.
+/// Normalizes the naming style: `parseLine`, `ParseLine` and `parse_line` become equal.
 fn without_style(name: &str) -> String {
     name.chars()
         .filter(|character| *character != '_')

@@ -1,13 +1,13 @@
 //! The identifiers of a source file, and the text in its strings and comments.
 //!
-//! It knows names, not what they refer to: two things of one name are not told apart.
+//! Names are not resolved: two different things of the same name are not distinguished.
 
 use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
 use tree_sitter::{Node, Tree};
 
-use super::binding::{Span, binds, owner, python_import, script_import};
+use super::binding::{Owner, Span, binds, owner, python_import, script_import};
 use super::export::is_export;
 use super::format::{captured, is_format_string};
 use crate::syntax::{Language, ParseError, is_definition, parse};
@@ -19,50 +19,41 @@ pub(super) struct Syntax<'a> {
     text: &'a str,
 }
 
-/// A part of a file that can hold a name.
+/// A part of a file that can contain a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// An identifier, or text that the language takes for one.
+    /// An identifier, or text that the language interprets as one.
     Identifier(Role, Owner),
-    /// A part of a module's path in an import of Python: the name of a file or folder.
+    /// A part of a module path in a Python import: the name of a file or folder.
     Module(Binding),
-    /// Text that is not code.
     Prose(Prose),
 }
 
-/// Whether an import makes the module's name usable in the code below it.
+/// The effect of an import on the module's name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// `import old`: `old.x` means the module.
+    /// The code below can use the name: `import old`.
     Bound,
-    /// `from old import x`.
+    /// The code below cannot use the name: `from old import x`.
     Unbound,
 }
 
-/// Whether a file fits its grammar.
+/// The result of parsing a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Clean,
+    /// The file has syntax errors.
     Broken,
 }
 
-/// Whether an identifier belongs to something else: an object, a type, the parameters of a function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// It stands alone: its scope says what it is.
-    Scope,
-    /// It is a property, a keyword argument or an object's key. The syntax does not tell whose.
-    Unknown,
-}
-
-/// What an identifier is for.
+/// The role of an identifier.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
-    /// It names a function, method, type, class, module, constant or macro where that is defined.
+    /// The name of a function, method, type, class, module, constant or macro at its definition.
     Definition,
-    /// What an import of Python or JavaScript names, and where it says from what it imports.
+    /// A name imported by Python or JavaScript, with the location of the import's source.
     Imported(Span),
-    /// It introduces the name in another way, such as a parameter or a variable.
+    /// The name of a parameter, a variable or the like where it is introduced.
     Bound,
     /// Anything else.
     Use,
@@ -79,7 +70,7 @@ pub(super) enum Prose {
 }
 
 impl<'a> Syntax<'a> {
-    /// Parses a file as far as it can be: what does not fit the grammar is left out, the rest is there.
+    /// Parses a file. Parts that do not fit the grammar are left out.
     pub(super) fn parse(
         language: Language,
         text: &'a str,
@@ -88,7 +79,7 @@ impl<'a> Syntax<'a> {
         parse(language, text, || cancel.is_cancelled()).map(|tree| Syntax { language, tree, text })
     }
 
-    /// Whether all of it fits the grammar.
+    /// Returns whether the file has syntax errors.
     pub(super) fn state(&self) -> State {
         match self.tree.root_node().has_error() {
             true => State::Broken,
@@ -96,7 +87,7 @@ impl<'a> Syntax<'a> {
         }
     }
 
-    /// Shows each identifier and each piece of prose with its place, in the order of the file.
+    /// Calls `see` for each identifier and each piece of prose, in the order of the file.
     pub(super) fn visit(&self, mut see: impl FnMut(Range<usize>, &str, Part)) {
         let mut see = |range: Range<usize>, part| {
             let text = self.text.get(range.clone()).unwrap_or_default();
@@ -127,7 +118,7 @@ impl<'a> Syntax<'a> {
 }
 
 impl Syntax<'_> {
-    /// Shows what is in a string: text, and what the language takes for names.
+    /// Calls `see` for the parts of a string: text, and names that the language interprets.
     fn visit_string(&self, node: Node<'_>, parents: &[Node<'_>], see: &mut impl FnMut(Range<usize>, Part)) {
         match self.language {
             Language::Python if is_export(node, parents, self.text) => {
@@ -218,7 +209,7 @@ fn identifier(
     })
 }
 
-/// What an identifier is in an import of Python; none anywhere else.
+/// Returns the part that an identifier plays in a Python import; `None` outside of imports.
 fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
     let (name, around) = parents.split_last()?;
     if name.kind() != "dotted_name" {
@@ -244,12 +235,12 @@ fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
     })
 }
 
-/// Lifetimes and labels have names of their own, which no function or type can clash with.
+/// Returns true for lifetimes and labels, whose names cannot clash with those of functions or types.
 fn is_lifetime_or_label(parent: Option<Node<'_>>) -> bool {
     parent.is_some_and(|parent| matches!(parent.kind(), "lifetime" | "label"))
 }
 
-/// JSX takes a tag in lower case for an element of HTML, whatever else is called so.
+/// Returns true for a JSX tag in lower case, which is always an HTML element.
 fn is_html_tag(node: Node<'_>, parent: Option<Node<'_>>, text: &str) -> bool {
     parent.is_some_and(|parent| {
         matches!(
@@ -262,7 +253,7 @@ fn is_html_tag(node: Node<'_>, parent: Option<Node<'_>>, text: &str) -> bool {
         .is_some_and(u8::is_ascii_lowercase)
 }
 
-/// A string without its escapes: the `n` of `\n` is no part of the word after it.
+/// Splits a string at its escapes: the `n` of `\n` is not part of the word after it.
 fn pieces(node: Node<'_>) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let mut start = node.start_byte();

@@ -1,4 +1,4 @@
-//! Collecting matches: what is kept of them and how they are shown.
+//! Collecting the matches of all files for the tool's output.
 
 use std::io::{self, Read};
 
@@ -9,13 +9,12 @@ use serde::Serialize;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-/// The longest line that is shown whole, in characters.
+use crate::truncate::truncate_around;
+
+/// The longest line to show, in characters.
 const MAX_LINE_CHARS: usize = 300;
 
-/// How much of a shortened line is shown before the match, in characters.
-const LEAD_CHARS: usize = 80;
-
-/// The most text that all matches together may have, in bytes.
+/// The most text of all matches together, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The matches of all files.
@@ -54,7 +53,7 @@ impl LineMatch {
 }
 
 impl<'m> Collector<'m> {
-    /// Keeps the first `max_matches` matches and counts the others.
+    /// Creates a collector that returns the first `max_matches` matches and counts all.
     pub(super) fn new(matcher: &'m RegexMatcher, max_matches: usize) -> Self {
         Collector {
             matcher,
@@ -66,7 +65,7 @@ impl<'m> Collector<'m> {
         }
     }
 
-    /// Collects what `search` finds in one file: nothing, if it turns out to be binary.
+    /// Collects the matches that `search` finds in one file, unless it turns out to be binary.
     pub(super) fn search(
         &mut self,
         path: &str,
@@ -97,7 +96,7 @@ impl<'m> Collector<'m> {
         Ok(())
     }
 
-    /// How many more matches may be kept.
+    /// Returns the number of matches that may still be collected.
     fn room(&self) -> usize {
         if self.bytes > MAX_BYTES {
             0
@@ -147,7 +146,7 @@ impl Sink for FileSink<'_> {
                 path: self.path.clone(),
                 line: line.line_number().unwrap_or_default(),
                 column: column + 1,
-                text: shorten(&decode(bytes), column),
+                text: truncate_around(&decode(bytes), column, MAX_LINE_CHARS),
                 before,
                 after: Vec::new(),
             });
@@ -159,7 +158,7 @@ impl Sink for FileSink<'_> {
         if self.total > self.found.len() as u64 || self.room == 0 {
             return Ok(true);
         }
-        let text = shorten(&decode(without_ending(line.bytes())), 0);
+        let text = truncate_around(&decode(without_ending(line.bytes())), 0, MAX_LINE_CHARS);
         match (line.kind(), self.found.last_mut()) {
             (SinkContextKind::After, Some(found)) => found.after.push(text),
             (SinkContextKind::Before | SinkContextKind::After | SinkContextKind::Other, _) => {
@@ -185,7 +184,7 @@ fn without_ending(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Text, or what the bytes are as Latin-1: a file that is too big to be decoded as a whole may be either.
+/// Decodes a line as UTF-8, or else as Latin-1: the encoding of a file that is too big to be read as a whole is not known.
 fn decode(bytes: &[u8]) -> String {
     match str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),
@@ -193,24 +192,7 @@ fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// A line, or the part of a long one around the match, which begins `column` characters in.
-fn shorten(line: &str, column: usize) -> String {
-    if line.chars().count() <= MAX_LINE_CHARS {
-        return line.to_owned();
-    }
-    let start = column.saturating_sub(LEAD_CHARS);
-    let mut rest = line.chars().skip(start);
-    let mut short: String = rest.by_ref().take(MAX_LINE_CHARS).collect();
-    if start > 0 {
-        short.insert(0, '…');
-    }
-    if rest.next().is_some() {
-        short.push('…');
-    }
-    short
-}
-
-/// A reader that ends with an error when nobody waits for the search any more.
+/// A reader that fails once the call is cancelled.
 pub(super) struct CancellableReader<R> {
     inner: R,
     cancel: CancellationToken,

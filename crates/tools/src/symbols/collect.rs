@@ -1,51 +1,51 @@
-//! The symbols of one file, with what each is in.
+//! Collecting the symbols of one file, each with its container.
 
 use serde::Serialize;
 use tree_sitter::{Node, Tree};
 
 use crate::syntax::{DefinitionKind, Language, definition};
-use crate::text::truncate_chars;
+use crate::truncate::truncate_chars;
 
 /// The longest name and the longest signature, in characters.
 const MAX_NAME: usize = 100;
 const MAX_SIGNATURE: usize = 200;
-/// The most of a definition that its signature is made of, in bytes.
+/// The most source text to make a signature from, in bytes.
 const MAX_SIGNATURE_SOURCE: usize = 16 * 1024;
-/// Of what a symbol is in, so many are named, the innermost.
+/// The most containers to name; the innermost ones.
 const MAX_CONTAINERS: usize = 20;
-/// After so many nodes it is asked whether to go on.
+/// Nodes between two checks whether to stop.
 const STOP_CHECK_INTERVAL: usize = 64;
 
-/// Something that a file defines, as it is told.
+/// A definition, as the tool's output describes it.
 #[derive(Debug, Serialize)]
 pub(super) struct Symbol {
     kind: DefinitionKind,
     name: String,
-    /// What it is in, such as a type or a module, from the outside in: `parser::Parser`.
+    /// The enclosing modules and types, from the outside in: `parser::Parser`.
     #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<String>,
     path: String,
-    /// From 1, where its name stands.
+    /// The line of the name, counted from 1.
     line: usize,
-    /// Its first lines up to its body, on one line.
+    /// The source text up to the body, on one line.
     signature: String,
 }
 
-/// Something that a file defines, as the walk comes by it.
+/// A definition in the syntax tree.
 pub(super) struct DefinitionNode<'a, 'tree> {
     pub(super) kind: DefinitionKind,
     pub(super) name: &'a str,
-    /// 1 at the top of its file.
+    /// The nesting depth; 1 at the top of the file.
     pub(super) depth: usize,
     node: Node<'tree>,
-    /// What a method of Go belongs to.
+    /// The receiver type of a Go method.
     receiver: Option<&'a str>,
     scopes: &'a [Scope<'a>],
     text: &'a str,
 }
 
 impl DefinitionNode<'_, '_> {
-    /// Whether it is directly in something of that name.
+    /// Returns true if the definition's direct container has this name.
     pub(super) fn is_in(&self, container: &str) -> bool {
         let inner = self
             .receiver
@@ -77,15 +77,15 @@ impl DefinitionNode<'_, '_> {
     }
 }
 
-/// What the walk is in.
+/// An enclosing definition.
 struct Scope<'a> {
     name: &'a str,
     is_type: bool,
-    /// The node at whose end it ends.
+    /// The byte offset where the definition ends.
     end: usize,
 }
 
-/// Gives what the file defines to `each`, in the order of the file. `stop` is asked from time to time; whether it came to the end.
+/// Calls `each` for each definition, in the order of the file. `stop` is checked from time to time. Returns true if the end was reached.
 pub(super) fn symbols(
     tree: &Tree,
     language: Language,
@@ -100,7 +100,7 @@ pub(super) fn symbols(
             return false;
         }
         let node = cursor.node();
-        // Each is in the one before it.
+        // Each scope is nested in the one before it.
         while scopes.last().is_some_and(|scope| scope.end <= node.start_byte()) {
             scopes.pop();
         }
@@ -170,17 +170,17 @@ fn part<'a>(text: &'a str, node: Node<'_>) -> &'a str {
     text.get(node.byte_range()).unwrap_or_default()
 }
 
-/// The type that a method of Go belongs to, which it does not stand in.
+/// Returns the receiver type of a Go method, which is not an enclosing node.
 fn receiver<'a>(node: Node<'_>, text: &'a str) -> Option<&'a str> {
     if node.kind() != "method_declaration" {
         return None;
     }
     let receiver = part(text, node.child_by_field_name("receiver")?);
-    let of = receiver.trim_matches(['(', ')']).rsplit([' ', '*']).next()?;
-    Some(of.split('[').next().unwrap_or(of))
+    let name = receiver.trim_matches(['(', ')']).rsplit([' ', '*']).next()?;
+    Some(name.split('[').next().unwrap_or(name))
 }
 
-/// The line of the name: what a definition begins with may be an attribute.
+/// Returns the line of the name: the definition itself may begin with an attribute.
 fn node_line(node: Node<'_>, name: &str, text: &str) -> usize {
     let fields = ["name", "property", "left"];
     let at = fields
@@ -190,10 +190,10 @@ fn node_line(node: Node<'_>, name: &str, text: &str) -> usize {
     at.unwrap_or(node).start_position().row + 1
 }
 
-/// A definition up to its body, spaces drawn together.
+/// Returns a definition up to its body, with whitespace collapsed.
 fn signature(node: Node<'_>, text: &str) -> String {
     let end = node.child_by_field_name("body").map(|body| body.start_byte());
-    // A variable's value may be a function with a body of its own.
+    // The value of a variable may be a function with a body of its own.
     let value = node.child_by_field_name("value");
     let inner = value.and_then(|value| value.child_by_field_name("body"));
     let end = end

@@ -1,6 +1,6 @@
-//! The tools `list_symbols` and `find_definition`: what source files define, by their syntax.
+//! The tools `list_symbols` and `find_definition`: list and find definitions in source files, by their syntax.
 //!
-//! They go by names, not by what a name refers to, and read only: a file that cannot be parsed is named, never guessed at.
+//! They compare names without resolving what a name refers to. They change nothing. A file that cannot be parsed is reported, never guessed.
 
 mod collect;
 
@@ -13,26 +13,27 @@ use serde_json::{Value, json};
 
 use self::collect::{DefinitionNode, Symbol, symbols};
 use crate::blocking::{blocking, cancelled};
-use crate::syntax::{DefinitionKind, Language, ParseError, parse};
+use crate::syntax::{DefinitionKind, Language, NO_GRAMMAR, ParseError, SkippedFile, parse};
 use crate::text::TextFile;
-use crate::workspace::{FileError, Hidden, Kind, Workspace};
-use crate::{ToolContext, TypedTool, typed};
+use crate::tool::ToolContext;
+use crate::typed::{TypedTool, typed};
+use crate::workspace::{EntryKind, FileError, Hidden, Workspace};
 
 /// The most symbols that one call returns.
 const MAX_SYMBOLS: usize = 300;
-/// The most files that are named as skipped.
+/// The most skipped files to list.
 const MAX_SKIPPED: usize = 50;
-/// Larger files are skipped: they are made by programs.
+/// The largest file to parse, in bytes; larger ones are usually generated.
 const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
-/// After this no further file is looked at.
+/// The time after which no further file is read.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// How many names are suggested for one that was not found.
+/// The most similar names to suggest for a name that was not found.
 const MAX_SIMILAR: usize = 5;
-/// Longer names are not compared with it, in bytes.
+/// The longest name to compare for similarity, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
 const LIST: &str = "Lists what source files define (Rust, Python, JavaScript, TypeScript, Go): functions, methods, types, constants, modules \
-    and so on, each with its line and signature. The quickest way to see how a file or a folder is built.";
+    and so on, each with its line and signature. The quickest way to see the structure of a file or a folder.";
 const FIND: &str = "Finds where a name is defined in the source files of the workspace (Rust, Python, JavaScript, TypeScript, Go), by their \
     syntax: each function, method, type, constant, macro or module of exactly that name, with its file, line and signature. Fields, local \
     variables and imports are not definitions here; `search` finds every mention.";
@@ -43,13 +44,13 @@ const FIND: &str = "Finds where a name is defined in the source files of the wor
 struct ListParameters {
     /// A file or folder.
     path: Option<String>,
-    /// Several of them; all of the workspace if neither is given.
+    /// Several files or folders. If neither `path` nor `paths` is given: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
-    /// Only symbols of these kinds; all by default.
+    /// The kinds of symbols to list; default: all.
     #[serde(default)]
     kinds: Vec<DefinitionKind>,
-    /// How deep to go: 1 for what stands at the top of a file alone, 2 with what is in that, such as methods; default all.
+    /// The nesting depth: 1 for the top level of a file only, 2 including the members of top-level symbols, such as methods; default: all.
     #[schemars(range(min = 1))]
     depth: Option<usize>,
 }
@@ -58,16 +59,16 @@ struct ListParameters {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FindParameters {
-    /// The name alone, such as `parse_line`, or with what it is in, such as `Parser::next` or `Parser.next`.
+    /// The name alone, such as `parse_line`, or with its container, such as `Parser::next` or `Parser.next`.
     name: String,
-    /// Only what is of this kind.
+    /// The kind of the definition; default: any.
     kind: Option<DefinitionKind>,
-    /// Files or folders to look in; all of the workspace by default.
+    /// The files or folders to search; default: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
 }
 
-/// The tool `list_symbols`. Its output, where `container` is what a symbol is in:
+/// The tool `list_symbols`. Its output; `container` is the type or module that encloses a symbol:
 ///
 /// ```json
 /// {
@@ -79,13 +80,13 @@ struct FindParameters {
 /// }
 /// ```
 ///
-/// At most 300 symbols are returned; `total` counts all. Names are cut after 100 characters, and of what a symbol is in, the 20 innermost
-/// are named. `syntax_errors` are files that do not fit their grammar: what could be read of
-/// them is there. `skipped` are files that were not read: unknown languages, where `path` or `paths` names them, more than 2 MiB, no text.
-/// `note` says where the time of 20 seconds was not enough. The last three are there only where there is something in them.
+/// At most 300 symbols are returned; `total` counts all. Names are cut after 100 characters, and of the containers, the 20 innermost are
+/// named. `syntax_errors` lists files that do not fit their grammar; the symbols that could be parsed are returned. `skipped` lists files
+/// that were not read: unknown languages (if `path` or `paths` name the file itself), more than 2 MiB, not text. `note` is set if the 20
+/// seconds were not enough. These three are left out if they are empty.
 ///
-/// Ignored and hidden files are looked at only where they are named. The codes of its failures are those of files (`not_found`,
-/// `outside_workspace`, …) and `cancelled`.
+/// Ignored and hidden files are read only if `path` or `paths` name them. Failures have the codes of [`FileError::code`] and
+/// `cancelled`.
 pub fn list_symbols() -> TypedTool {
     typed(
         "list_symbols",
@@ -100,7 +101,7 @@ pub fn list_symbols() -> TypedTool {
                 };
                 match SymbolReport::collect(context, &paths, "", wanted) {
                     Ok(report) => ToolResult::success(json!(report)),
-                    Err(stop) => stop.into_result(),
+                    Err(error) => error.into_result(),
                 }
             })
         },
@@ -110,8 +111,8 @@ pub fn list_symbols() -> TypedTool {
     .example(json!({"path": "src/parser.rs", "kinds": ["function", "method"]}))
 }
 
-/// The tool `find_definition`. Its output is that of [`list_symbols`]; where nothing of that name is defined it is a success with no
-/// `symbols`, and `similar` has up to five names that are.
+/// The tool `find_definition`. Its output is that of [`list_symbols`]. If the name is not defined, the call succeeds without `symbols`, and
+/// `similar` has up to five names that are defined. An empty name fails with the code `bad_parameters`.
 pub fn find_definition() -> TypedTool {
     typed(
         "find_definition",
@@ -119,7 +120,7 @@ pub fn find_definition() -> TypedTool {
         move |context, parameters: FindParameters| {
             blocking(context, move |context| match find(context, &parameters) {
                 Ok(output) => ToolResult::success(output),
-                Err(stop) => stop.into_result(),
+                Err(error) => error.into_result(),
             })
         },
     )
@@ -132,7 +133,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sym
     let name = parameters.name.trim().trim_end_matches("()");
     let qualified = name.rsplit_once("::").or_else(|| name.rsplit_once('.'));
     let (container, name) = qualified.map_or((None, name), |(container, name)| (Some(container), name));
-    // `a::b::C` is in `C` as far as a file knows.
+    // Only the last part of `a::b::C` is visible in the file itself.
     let container = container.map(|path| path.rsplit([':', '.']).next().unwrap_or(path));
     if name.is_empty() {
         return Err(SymbolError::NoName);
@@ -150,7 +151,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sym
     Ok(output)
 }
 
-/// The names most like one that is not defined, best first.
+/// Returns the defined names most similar to one that is not defined, best first.
 fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<String>, SymbolError> {
     let mut names: Vec<(f64, String)> = Vec::new();
     if name.len() > MAX_COMPARED_BYTES {
@@ -170,7 +171,7 @@ fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<St
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Why a report was not made.
+/// Why a call failed.
 enum SymbolError {
     Cancelled,
     NoName,
@@ -181,14 +182,15 @@ impl SymbolError {
     fn into_result(self) -> ToolResult {
         match self {
             SymbolError::Cancelled => cancelled(),
-            SymbolError::NoName => ToolResult::failure("`name` is empty: give the name that is defined")
-                .with_code(code::BAD_PARAMETERS),
-            SymbolError::File(fault) => fault.failure(),
+            SymbolError::NoName => {
+                ToolResult::failure("`name` is empty: give the name to find").with_code(code::BAD_PARAMETERS)
+            }
+            SymbolError::File(error) => error.failure(),
         }
     }
 }
 
-/// What was found.
+/// The output of both tools.
 #[derive(Default, Serialize)]
 struct SymbolReport {
     symbols: Vec<Symbol>,
@@ -197,19 +199,13 @@ struct SymbolReport {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     syntax_errors: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    skipped: Vec<Skipped>,
+    skipped: Vec<SkippedFile>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
-#[derive(Serialize)]
-struct Skipped {
-    path: String,
-    reason: String,
-}
-
 impl SymbolReport {
-    /// Looks through the files, those alone that hold the letters of `name`.
+    /// Collects the `wanted` symbols of the files that contain the text `name`.
     fn collect(
         context: &ToolContext,
         paths: &[String],
@@ -220,8 +216,8 @@ impl SymbolReport {
         let mut report = SymbolReport::default();
         for path in paths {
             let kind = workspace.kind(path).map_err(SymbolError::File)?;
-            if kind != Kind::Folder && Language::from_path(path).is_none() {
-                report.skip(path, "it is not source of a language with a grammar here");
+            if kind != EntryKind::Folder && Language::from_path(path).is_none() {
+                report.skip(path, NO_GRAMMAR);
             }
         }
         let end = Instant::now() + TIME_LIMIT;
@@ -231,7 +227,7 @@ impl SymbolReport {
             }
             if Instant::now() > end {
                 report.note =
-                    Some("the time was not enough for all files: name the folders that matter in `paths`");
+                    Some("the time was not enough for all files: give the relevant folders in `paths`");
                 break;
             }
             if let Some(language) = Language::from_path(&path) {
@@ -264,8 +260,8 @@ impl SymbolReport {
                 self.skip(&path, "it has more than 2 MiB");
                 return Ok(());
             }
-            Err(fault) => {
-                self.skip(&path, &fault.to_string());
+            Err(error) => {
+                self.skip(&path, &error.to_string());
                 return Ok(());
             }
         };
@@ -307,7 +303,7 @@ impl SymbolReport {
 
     fn skip(&mut self, path: &str, reason: &str) {
         if self.skipped.len() < MAX_SKIPPED {
-            self.skipped.push(Skipped {
+            self.skipped.push(SkippedFile {
                 path: path.to_owned(),
                 reason: reason.to_owned(),
             });

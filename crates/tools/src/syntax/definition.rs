@@ -1,4 +1,4 @@
-//! What defines something, by the kinds of nodes that the grammars have.
+//! Recognising definitions by the node kinds of the grammars.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -6,7 +6,7 @@ use tree_sitter::Node;
 
 use super::Language;
 
-/// What a definition defines.
+/// The kind of a definition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DefinitionKind {
@@ -25,7 +25,7 @@ pub(crate) enum DefinitionKind {
     Module,
 }
 
-/// The nodes whose `name` is what they define, of all grammars; a function in a type is a method.
+/// The node kinds of all grammars whose field `name` is the defined name. A function in a type counts as a method.
 const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     // Rust
     ("associated_type", DefinitionKind::Type),
@@ -68,8 +68,7 @@ const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     ("type_spec", DefinitionKind::Type),
 ];
 
-/// Whether what stands in `field` of a node is the name of a function, method, type, class, module, constant or macro that the node
-/// defines.
+/// Returns true if `field` of a node is the name that the node defines: of a function, method, type, class, module, constant or macro.
 pub(crate) fn is_definition(node: Node<'_>, field: Option<&str>) -> bool {
     match (node.kind(), field) {
         ("variable_declarator" | "public_field_definition", Some("name"))
@@ -81,8 +80,8 @@ pub(crate) fn is_definition(node: Node<'_>, field: Option<&str>) -> bool {
     }
 }
 
-/// What a node defines, with its name; none where it defines nothing. Besides what [`is_definition`] knows, the variables and constants
-/// at the top level of a file count.
+/// Returns the kind and the name of a node's definition; `None` if the node defines nothing. Unlike [`is_definition`], this includes the
+/// variables and constants at the top level of a file.
 pub(crate) fn definition(node: Node<'_>, language: Language) -> Option<(DefinitionKind, Node<'_>)> {
     let field = |name| node.child_by_field_name(name);
     match node.kind() {
@@ -99,7 +98,7 @@ pub(crate) fn definition(node: Node<'_>, language: Language) -> Option<(Definiti
             field("value").filter(|value| is_function_or_class(*value))?;
             Some((DefinitionKind::Method, field("property")?))
         }
-        // A name of its own that nobody outside can use.
+        // The name of an expression is not visible outside it.
         "function_expression" | "generator_function" | "class" => None,
         "assignment" if language == Language::Python => {
             let name = field("left").filter(|left| left.kind() == "identifier")?;
@@ -125,7 +124,7 @@ fn kind_of(node: &str) -> Option<DefinitionKind> {
     found.map(|(_, kind)| *kind)
 }
 
-/// What a variable of JavaScript is that stands at the top of its file, exported or not.
+/// Returns the kind of a JavaScript variable at the top level of its file, exported or not; `None` for other variables.
 fn variable(declarator: Node<'_>) -> Option<DefinitionKind> {
     let declaration = declarator.parent()?;
     let mut around = declaration.parent()?;

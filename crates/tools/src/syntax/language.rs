@@ -1,6 +1,4 @@
-//! The languages whose identifiers can be told from other text: which file is in which, and what may be a name in it.
-//!
-//! Nothing here guesses a language from the content of a file.
+//! The supported languages: their file extensions, and the rules for their identifiers.
 
 use std::fmt;
 
@@ -15,11 +13,11 @@ pub(crate) enum Language {
     Go,
 }
 
-/// Before an identifier of Rust that would be a keyword without it.
+/// The prefix of Rust's raw identifiers, which may be keywords.
 const RAW: &str = "r#";
 
 impl Language {
-    /// The language of a file by the end of its name; none for a file that is not source.
+    /// Returns the language of a file by its extension; `None` for other files.
     pub(crate) fn from_path(path: &str) -> Option<Self> {
         let (_, extension) = path.rsplit_once('.')?;
         Some(match extension {
@@ -45,7 +43,7 @@ impl Language {
         .into()
     }
 
-    /// Why `name` cannot be an identifier of this language; none where it can.
+    /// Returns the reason why `name` cannot be an identifier of this language; `None` if it can.
     pub(crate) fn identifier_error(self, name: &str) -> Option<String> {
         if let (Language::Rust, Some(raw)) = (self, name.strip_prefix(RAW)) {
             let never = ["crate", "self", "super", "Self", "_"];
@@ -63,11 +61,11 @@ impl Language {
     fn is_word(self, name: &str) -> bool {
         !name.is_empty()
             && !name.starts_with(|first: char| first.is_numeric())
-            && name.chars().all(|character| self.continues_word(character))
+            && name.chars().all(|character| self.is_word_character(character))
     }
 
-    /// Whether a character next to a name makes it a part of a longer one.
-    pub(crate) fn continues_word(self, character: char) -> bool {
+    /// Returns true if the character can be part of an identifier.
+    pub(crate) fn is_word_character(self, character: char) -> bool {
         let dollar = match self {
             Language::JavaScript | Language::TypeScript | Language::Tsx => character == '$',
             Language::Rust | Language::Python | Language::Go => false,
@@ -75,7 +73,7 @@ impl Language {
         dollar || character == '_' || character.is_alphanumeric()
     }
 
-    /// What an identifier is called, however it is written: `r#type` and `type` are the same name in Rust.
+    /// Returns the name of an identifier without the mark of raw identifiers: `r#type` and `type` are the same name in Rust.
     pub(crate) fn name_of(self, identifier: &str) -> &str {
         match self {
             Language::Rust => plain(identifier),
@@ -107,17 +105,17 @@ impl fmt::Display for Language {
     }
 }
 
-/// The name without the mark of a raw identifier.
+/// Returns the name without the mark of a raw identifier.
 pub(crate) fn plain(name: &str) -> &str {
     name.strip_prefix(RAW).unwrap_or(name)
 }
 
-/// Whether it is an identifier by its characters in any of the languages.
+/// Returns true if the characters form an identifier in any of the languages.
 pub(crate) fn is_name(name: &str) -> bool {
     Language::JavaScript.is_word(plain(name))
 }
 
-/// Of all editions, with those that are only reserved.
+/// The keywords of all editions, reserved ones included.
 const RUST: &[&str] = &[
     "_", "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do",
     "dyn", "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -132,7 +130,7 @@ const PYTHON: &[&str] = &[
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// Of modules, which are strict; TypeScript reserves no further word for names of values.
+/// The keywords of modules, which are in strict mode. TypeScript reserves no further words for values.
 const JAVASCRIPT: &[&str] = &[
     "arguments",
     "await",

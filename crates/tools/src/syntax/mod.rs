@@ -1,27 +1,37 @@
-//! Source files as syntax trees: which languages there are, and what defines something in them.
+//! Syntax trees of source files: the supported languages, and the definitions in a tree.
 //!
-//! It knows names, not what they refer to, and never guesses a language from the content of a file.
+//! Names are not resolved to what they refer to. The language of a file is known by its extension, never guessed from its content.
 
 mod definition;
 mod language;
 
 use std::ops::ControlFlow;
 
+use serde::Serialize;
 use tree_sitter::{ParseOptions, Parser, Tree};
 
 pub(crate) use definition::{DefinitionKind, definition, is_definition};
 pub(crate) use language::{Language, is_name, plain};
 
-/// Why there is no tree.
+/// A file that a tool did not read.
+#[derive(Debug, Serialize)]
+pub(crate) struct SkippedFile {
+    pub(crate) path: String,
+    pub(crate) reason: String,
+}
+
+/// The reason for skipping a file of an unknown language.
+pub(crate) const NO_GRAMMAR: &str = "it is not source code of a supported language";
+
+/// Why a text could not be parsed.
 pub(crate) enum ParseError {
-    /// It was told to stop.
+    /// `stop` returned true.
     Cancelled,
-    /// The grammar does not fit its parser.
+    /// The grammar is incompatible with the parser.
     Grammar(String),
 }
 
-/// The tree of a text as far as there is one: what does not fit the grammar is marked as an error in it, the rest is there. `stop` is
-/// asked from time to time.
+/// Parses a text. Parts that do not fit the grammar are marked as errors in the tree. `stop` is checked from time to time.
 pub(crate) fn parse(language: Language, text: &str, stop: impl Fn() -> bool) -> Result<Tree, ParseError> {
     let mut parser = Parser::new();
     parser

@@ -1,16 +1,16 @@
-//! Changing files: all of a change or none of it, and only where what is there is what was expected.
+//! Changing files atomically, and only if the current state is the expected one.
 //!
-//! A new content is written beside the file and then takes its name, so that a crash, a full disk or a signal leaves the old file or the new
-//! one. Where the file system can (`O_TMPFILE`, as ext4, XFS, Btrfs and tmpfs), what is written has no name until it is whole and on the disk,
-//! and goes with the process that writes it; a process that is killed between naming and renaming leaves a whole copy behind, named at random
-//! or `.dirigent-…`. Elsewhere it has a random name all the while, and a process that is killed leaves what it has written under that name.
+//! New content is written to a temporary file in the same folder, which then takes the file's name. A crash, a full disk or a signal therefore
+//! leaves either the old file or the new one. On file systems with `O_TMPFILE` (ext4, XFS, Btrfs, tmpfs), the temporary file has no name until
+//! it is complete and on the disk, and disappears with its process; a process killed between naming and renaming leaves a complete copy with
+//! a random name or `.dirigent-…`. On other file systems, it has a random name from the start, and a killed process leaves it behind.
 //!
-//! The folder is opened from the root on, no link followed, and everything is done in the folder that was opened: whoever puts a link in its
-//! place meanwhile leads nobody elsewhere.
+//! The folder is opened from the root on without following links, and all operations use the opened folder. Replacing the folder by a link
+//! meanwhile therefore has no effect.
 //!
-//! A file of several names (hard links) has the other content under the one name afterwards; what the others name stays as it was, be it in
-//! the workspace or outside. Reading goes by permissions alone: the system does not tell where a file's other names are, and package managers
-//! link whole trees.
+//! If a file has several names (hard links), only the given name gets the new content; the other names keep the old one, inside or outside the
+//! workspace. Reading depends on permissions alone: the system does not tell where a file's other names are, and package managers link whole
+//! trees.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
@@ -19,15 +19,16 @@ use std::path::{Path, PathBuf};
 
 use cap_std::fs::{Dir, Metadata, OpenOptions};
 use cap_tempfile::TempFile;
-use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, StateChange};
 
 use super::lock::lock_replacing;
 use super::resolve::{ChangeablePath, FinalLink};
-use super::system::{NonBlocking, copy_owner_and_mode, mode, open_folder_nofollow, rename_without_replacing};
-use super::{FileError, MAX_FILE_BYTES, Workspace, regular};
+use super::system::{
+    NonBlocking, copy_owner_and_mode, open_folder_nofollow, rename_without_replacing, version,
+};
+use super::{FileError, MAX_FILE_BYTES, Workspace, check_regular};
 
-/// What must be there for a change to be made.
+/// The state of a path that a change requires.
 #[derive(Clone, Copy)]
 enum Expected<'a> {
     Anything,
@@ -54,26 +55,34 @@ impl From<io::Error> for ChangeError {
 }
 
 impl From<FileError> for ChangeError {
-    fn from(fault: FileError) -> Self {
-        ChangeError::File(fault)
+    fn from(error: FileError) -> Self {
+        ChangeError::File(error)
     }
 }
 
 impl Workspace {
-    /// Makes `bytes` the content of a file that is not there: [`FileError::Exists`] otherwise. Whoever looks sees no file or all of it, never a
-    /// part; where it fails, nothing has changed. Missing folders are made.
+    /// Creates a file with this content, and missing folders. Readers see either no file or the whole file. On failure, nothing has changed.
+    ///
+    /// # Errors
+    /// [`FileError::Exists`] if the path is taken, among others.
     pub fn create(&self, path: &str, bytes: &[u8]) -> Result<StateChange, FileError> {
         self.write_atomically(path, bytes, Expected::Nothing)
     }
 
-    /// Makes `after` the content of a file where it is still `before`: [`FileError::Changed`] otherwise. Whoever looks sees the old content or
-    /// the new, never a part; where it fails, nothing has changed. Permissions and owner are kept, and a link is followed, not replaced.
+    /// Replaces the content `before` of a file by `after`. Readers see either the old or the new content. On failure, nothing has changed. The
+    /// file keeps its permissions and owner; a link is followed, not replaced.
+    ///
+    /// # Errors
+    /// [`FileError::Changed`] if the content is no longer `before`, among others.
     pub fn replace(&self, path: &str, before: &[u8], after: &[u8]) -> Result<StateChange, FileError> {
         self.write_atomically(path, after, Expected::Content(before))
     }
 
-    /// Deletes a file, a link (not what it points to) or an empty folder; where `before` is given, only a file with that content:
-    /// [`FileError::Changed`] otherwise. Without it, what was in a file is not kept.
+    /// Deletes a file, a link (not its target) or an empty folder. `before` is the content that a file must have; it is recorded for undo.
+    /// Without it, the content of a regular file is not recorded.
+    ///
+    /// # Errors
+    /// [`FileError::Changed`] if the content is no longer `before`, among others.
     pub fn remove(&self, path: &str, before: Option<&[u8]>) -> Result<StateChange, FileError> {
         let ChangeablePath { folder, name, plain } = self.changeable(path, FinalLink::NoFollow)?;
         let remove = |folder: &Dir| {
@@ -93,11 +102,11 @@ impl Workspace {
                 Ok((plain, version))
             }
         };
-        let done = self
+        let removed = self
             .folder(&folder)
             .map_err(ChangeError::from)
             .and_then(|folder| remove(&folder));
-        let (path, before) = done.map_err(|unchanged| self.change_error(path, unchanged))?;
+        let (path, before) = removed.map_err(|error| self.change_error(path, error))?;
         Ok(StateChange::FileDeleted {
             path,
             diff: None,
@@ -105,8 +114,11 @@ impl Workspace {
         })
     }
 
-    /// Gives a file, a folder or a link another name; never replaces anything; where `before` is given, only a file with that
-    /// content: [`FileError::Changed`] otherwise. Missing folders are made.
+    /// Renames a file, a folder or a link, and creates missing folders. `before` is the content that a file must have. Nothing is ever
+    /// replaced.
+    ///
+    /// # Errors
+    /// [`FileError::Exists`] if the new path is taken, [`FileError::Changed`] if the content is no longer `before`, among others.
     pub fn rename(&self, from: &str, to: &str, before: Option<&[u8]>) -> Result<StateChange, FileError> {
         let (source, target) = (
             self.changeable(from, FinalLink::NoFollow)?,
@@ -124,7 +136,7 @@ impl Workspace {
                 path: from.to_owned(),
             });
         }
-        // Before any folder is made; the renaming itself makes sure of it.
+        // Check before any folder is created. The rename itself checks again.
         if self.dir.symlink_metadata(&new).is_ok() {
             return Err(FileError::Exists { path: to.to_owned() });
         }
@@ -161,10 +173,10 @@ impl Workspace {
                 Err(error) => return Err(error.into()),
             };
             if let Some(metadata) = &existing {
-                regular(path, metadata)?;
+                check_regular(path, metadata)?;
                 check_writable(folder, &name)?;
             }
-            // Before anything is written; again, and then for good, when all is ready to take its place.
+            // Check before anything is written, and once more under the lock, right before the replacement.
             check_expected(path, folder, &name, expected)?;
             let before = match (&existing, expected) {
                 (Some(metadata), Expected::Content(content)) => Some(self.record(&plain, content, metadata)?),
@@ -179,13 +191,13 @@ impl Workspace {
             }
             temporary.as_file().sync_all()?;
             let after = Some(version(bytes, &temporary.as_file().metadata()?));
-            let (path_told, diff) = (plain, None);
+            let (plain_path, diff) = (plain, None);
             let _guard = lock_replacing();
             check_expected(path, folder, &name, expected)?;
             if existing.is_some() {
                 temporary.replace(&name)?;
                 Ok(StateChange::FileEdited {
-                    path: path_told,
+                    path: plain_path,
                     diff,
                     before,
                     after,
@@ -193,7 +205,7 @@ impl Workspace {
             } else {
                 persist_noclobber(temporary, folder, &name)?;
                 Ok(StateChange::FileCreated {
-                    path: path_told,
+                    path: plain_path,
                     diff,
                     after,
                 })
@@ -201,7 +213,7 @@ impl Workspace {
         })
     }
 
-    /// The version of what is about to go, once its content is safe.
+    /// Records the content that is about to be replaced or deleted, and returns its version.
     pub(super) fn record(
         &self,
         plain: &str,
@@ -220,7 +232,7 @@ impl Workspace {
         Ok(version)
     }
 
-    /// A folder by its real path, opened from the root on; what has become a link meanwhile is not followed.
+    /// Opens a folder by its real path, from the root on, without following links.
     pub(super) fn folder(&self, folder: &Path) -> io::Result<Dir> {
         let mut opened = self.dir.try_clone()?;
         for name in folder {
@@ -229,63 +241,63 @@ impl Workspace {
         Ok(opened)
     }
 
-    /// Runs `change` in the folder of a real path, which is made where it is missing and unmade where the change fails.
+    /// Runs `change` in the folder at a real path. Missing folders are created before, and removed again if the change fails.
     pub(super) fn in_folder<T>(
         &self,
         path: &str,
         folder: &Path,
         change: impl FnOnce(&Dir) -> Result<T, ChangeError>,
     ) -> Result<T, FileError> {
-        let mut made = Vec::new();
-        let attempt = || {
-            let (mut opened, mut way) = (self.dir.try_clone()?, PathBuf::new());
+        let mut created = Vec::new();
+        let run = || {
+            let (mut opened, mut ancestor) = (self.dir.try_clone()?, PathBuf::new());
             for name in folder {
-                way.push(name);
+                ancestor.push(name);
                 opened = match open_folder_nofollow(&opened, name) {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         match opened.create_dir(name) {
-                            Ok(()) => made.push(way.clone()),
-                            // Somebody else made it meanwhile.
+                            Ok(()) => created.push(ancestor.clone()),
+                            // Somebody else created it meanwhile.
                             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                             Err(error) => return Err(error.into()),
                         }
                         open_folder_nofollow(&opened, name)?
                     }
-                    there => there?,
+                    result => result?,
                 };
             }
             change(&opened)
         };
-        let result = attempt();
+        let result = run();
         if result.is_err() {
-            for folder in made.into_iter().rev() {
-                // Only ever succeeds on an empty folder, so nothing of anybody else's is lost.
+            for folder in created.into_iter().rev() {
+                // Succeeds only for an empty folder, so nobody's files are lost.
                 let _ = self.dir.remove_dir(folder);
             }
         }
-        result.map_err(|unchanged| self.change_error(path, unchanged))
+        result.map_err(|error| self.change_error(path, error))
     }
 
-    fn change_error(&self, path: &str, unchanged: ChangeError) -> FileError {
-        match unchanged {
+    fn change_error(&self, path: &str, error: ChangeError) -> FileError {
+        match error {
             ChangeError::Io(error) => self.file_error(path, error),
-            ChangeError::File(fault) => fault,
+            ChangeError::File(error) => error,
         }
     }
 }
 
-/// Renaming over a file asks only for the folder's permission; a file marked read-only was meant so.
+/// Checks that the file itself is writable. A rename over it would only need the folder's permission, but a read-only file must stay.
 fn check_writable(folder: &Dir, name: &OsStr) -> io::Result<()> {
     match folder.open_with(name, OpenOptions::new().write(true).nonblocking_nofollow()) {
-        // A program that is running: it goes on with the old content.
+        // A running program: it continues with the old content.
         Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => Ok(()),
         opened => opened.map(drop),
     }
 }
 
-/// Names what was written, unless somebody else made something of that name meanwhile, be it another process.
+/// Gives the temporary file its name, unless the name has been taken meanwhile, also by another process.
 fn persist_noclobber(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<()> {
-    // Random, as another process may be doing the same here.
+    // A random name, as another process may be doing the same here.
     let interim = OsString::from(format!(".dirigent-{:016x}", RandomState::new().hash_one(name)));
     temporary.replace(&interim)?;
     let named = rename_without_replacing(folder, &interim, folder, name);
@@ -310,7 +322,7 @@ fn check_expected(path: &str, folder: &Dir, name: &OsStr, expected: Expected<'_>
     }
 }
 
-/// What is in a regular file, or where a link leads; none where that cannot be read, or is too big to be.
+/// Returns the content of a regular file or the target of a link; `None` if it cannot be read or is too big.
 fn content(folder: &Dir, name: &OsStr, metadata: &Metadata) -> Option<Vec<u8>> {
     match link_target(folder, name, metadata) {
         Ok(None) => read_nofollow(folder, name).ok().flatten(),
@@ -326,7 +338,7 @@ fn link_target(folder: &Dir, name: &OsStr, metadata: &Metadata) -> io::Result<Op
     Ok(Some(target.into_os_string().into_encoded_bytes()))
 }
 
-/// The content of a file that is no link; none where it is not regular, or too big.
+/// Reads a file that is not a link; `None` if it is not a regular file, or too big.
 fn read_nofollow(folder: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     if !folder.symlink_metadata(name)?.is_file() {
         return Ok(None);
@@ -339,11 +351,4 @@ fn read_nofollow(folder: &Dir, name: &OsStr) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES + 1).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= MAX_FILE_BYTES).then_some(bytes))
-}
-
-pub(super) fn version(content: &[u8], metadata: &Metadata) -> FileVersion {
-    FileVersion {
-        digest: sha256_hex(content),
-        mode: mode(metadata),
-    }
 }

@@ -1,16 +1,16 @@
-//! What can go wrong with a file, in words that a model can act on.
+//! File errors, in words that a model can act on.
 
 use std::io;
 
 use dirigent_core::tool::{ToolResult, code};
 
 use super::system::is_symlink_loop;
-use crate::text::truncate_chars;
+use crate::truncate::truncate_chars;
 
-/// How much of a path that is none is shown.
+/// The longest part of an invalid path to show, in characters.
 const MAX_SHOWN_CHARS: usize = 80;
 
-/// Why a file of the workspace was not read or changed: one variant for each thing that the caller can do about it.
+/// Why a file of the workspace was not read or changed. Each variant calls for a different reaction.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The workspace itself cannot be opened.
@@ -18,7 +18,7 @@ pub enum FileError {
     Workspace {
         /// Its absolute path.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The path leads out of the workspace: absolute, by `..` or by a link.
@@ -27,20 +27,20 @@ pub enum FileError {
         /// The path as it was given.
         path: String,
     },
-    /// No path that the system takes.
-    #[error("`{path}` is no path that can be used: {why}")]
+    /// The path is invalid for the system.
+    #[error("`{path}` is not a valid path: {why}")]
     BadPath {
-        /// The path as it was given, without control characters, and the beginning of it where it is long.
+        /// The path as it was given, truncated and without control characters.
         path: String,
-        /// What is wrong with it.
+        /// The reason.
         why: &'static str,
     },
-    /// There is nothing of that name.
+    /// The file does not exist.
     #[error("`{path}` does not exist{}", did_you_mean(.nearest))]
     NotFound {
         /// The path as it was given.
         path: String,
-        /// What may have been meant.
+        /// Similar paths that exist.
         nearest: Vec<String>,
     },
     /// A folder where a file is needed.
@@ -50,7 +50,7 @@ pub enum FileError {
         path: String,
     },
     /// A file where a folder is needed.
-    #[error("`{path}` is no folder, or leads through something that is none")]
+    #[error("`{path}` is not a folder, or a part of the path is not a folder: give the path of a folder")]
     NotAFolder {
         /// The path as it was given.
         path: String,
@@ -60,56 +60,56 @@ pub enum FileError {
     NotAFile {
         /// The path as it was given.
         path: String,
-        /// What it is, with its article.
+        /// The kind of file, with its article.
         kind: &'static str,
     },
-    /// More than a tool may hold in memory.
+    /// The file is larger than a tool may hold in memory.
     #[error("`{path}` has more than {limit} bytes: use `search`, or a command that reads a part of it")]
     TooBig {
         /// The path as it was given.
         path: String,
-        /// How many bytes are allowed.
+        /// The largest allowed size, in bytes.
         limit: u64,
     },
-    /// Its content is not text.
+    /// The content is not text.
     #[error("`{path}` is binary: it can be moved or deleted, but not read or edited as text")]
     Binary {
         /// The path as it was given.
         path: String,
     },
-    /// A character that the file's encoding has no byte for.
-    #[error("`{path}` has one byte for each character and none for {character:?}: leave that character out")]
+    /// The file's single-byte encoding has no byte for a character.
+    #[error("the encoding of `{path}` has no byte for {character:?}: leave that character out")]
     NotEncodable {
         /// The path as it was given.
         path: String,
         /// The first such character.
         character: char,
     },
-    /// It belongs to git, or says what Dirigent and its agents may do.
+    /// The file belongs to git, or configures Dirigent and its agents.
     #[error(
         "`{path}` is read-only to tools, as are `.git`, `.dirigent`, `.claude` and `dirigent.toml`, and everything in them: leave it as it is, \
-         and say what should be changed"
+         and report what should be changed"
     )]
     Protected {
         /// The path as it was given.
         path: String,
     },
-    /// Permissions or a read-only file system.
+    /// The system denies access: permissions, a read-only file system, or a full disk.
     #[error("`{path}` cannot be used: {why}; it is unchanged")]
     Denied {
         /// The path as it was given.
         path: String,
-        /// What the system said.
+        /// The reason.
         why: String,
     },
-    /// Something of that name is there already.
+    /// The path is already taken.
     #[error("`{path}` exists already: choose another name, or delete it first")]
     Exists {
         /// The path as it was given.
         path: String,
     },
-    /// A folder that cannot be deleted yet.
-    #[error("the folder `{path}` is not empty: delete or move what is in it first")]
+    /// A folder that is not empty cannot be deleted.
+    #[error("the folder `{path}` is not empty: delete or move its files first")]
     NotEmpty {
         /// The path as it was given.
         path: String,
@@ -120,51 +120,51 @@ pub enum FileError {
         /// The path as it was given.
         path: String,
     },
-    /// Somebody else changed it between reading and writing.
+    /// The file was changed between reading and writing.
     #[error("`{path}` was changed by somebody else meanwhile: read it again; it is left as it is")]
     Changed {
         /// The path as it was given.
         path: String,
     },
-    /// What was in it could not be kept, so that the change could not have been undone.
-    #[error("`{path}` is left as it is, as what is in it could not be recorded for `undo`: {why}")]
+    /// The content before the change could not be recorded, so the change could not have been undone.
+    #[error("`{path}` is left as it is, as its content could not be recorded for `undo`: {why}")]
     NotKept {
         /// The path as it was given.
         path: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
-    /// Anything else that the system says.
+    /// Any other system error.
     #[error("`{path}`: {source}; it is unchanged")]
     Io {
         /// The path as it was given.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
 impl FileError {
-    /// What kind of fault it is, in a word that stays the same whatever the text says:
+    /// Returns the failure code, which stays the same when the message changes:
     ///
-    /// | code | what |
+    /// | code | meaning |
     /// | --- | --- |
     /// | `workspace` | the workspace itself cannot be opened |
-    /// | `outside_workspace` | the path leads out: absolute, by `..` or by a link |
-    /// | `bad_parameters` | no path at all (too long, or with a NUL), or a folder to be moved into itself |
-    /// | `not_found` | there is nothing of that name |
+    /// | `outside_workspace` | the path leads out of the workspace: absolute, by `..` or by a link |
+    /// | `bad_parameters` | an invalid path (too long, or with a NUL), or a folder to be moved into itself |
+    /// | `not_found` | the file does not exist |
     /// | `not_a_file` | a folder, a pipe, a device, a socket or a link to nothing where a file is needed |
     /// | `not_a_folder` | a file where a folder is needed |
-    /// | `not_empty` | a folder that something is in |
+    /// | `not_empty` | a folder that is not empty |
     /// | `too_big` | more than [`MAX_FILE_BYTES`](super::MAX_FILE_BYTES) |
-    /// | `binary` | no text |
+    /// | `binary` | not text |
     /// | `not_encodable` | a character that the file's encoding does not have |
-    /// | `protected` | git's files, or what says what Dirigent and its agents may do |
-    /// | `denied` | permissions, a full or a read-only disk, or a limit that the system sets |
-    /// | `exists` | something of that name is there |
-    /// | `changed` | somebody else changed it meanwhile |
-    /// | `not_kept` | what is in it could not be recorded for `undo`, so it is left as it is |
-    /// | `io` | anything else that the system says |
+    /// | `protected` | a file of git, or a configuration of Dirigent and its agents |
+    /// | `denied` | permissions, a full or a read-only disk, or a limit of the system |
+    /// | `exists` | the path is already taken |
+    /// | `changed` | the file was changed meanwhile |
+    /// | `not_kept` | the file's content could not be recorded for `undo`, so the file was not changed |
+    /// | `io` | any other system error |
     pub fn code(&self) -> &'static str {
         match self {
             FileError::Workspace { .. } => code::WORKSPACE,
@@ -186,7 +186,7 @@ impl FileError {
         }
     }
 
-    /// The failed call.
+    /// Makes the result of the failed call.
     pub(crate) fn failure(&self) -> ToolResult {
         ToolResult::failure(self.to_string()).with_code(self.code())
     }
@@ -196,7 +196,7 @@ impl FileError {
         FileError::BadPath { path, why }
     }
 
-    /// What an error of the system means for a path beneath the workspace.
+    /// Converts a system error for a path in the workspace.
     pub(super) fn from_io(path: &str, error: io::Error) -> Self {
         let path = path.to_owned();
         match error.kind() {
@@ -204,7 +204,7 @@ impl FileError {
                 path,
                 nearest: Vec::new(),
             },
-            // The jail's own refusal has no error number; the system's has.
+            // An error of the jail has no error number; an error of the system has one.
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => FileError::Outside { path },
             io::ErrorKind::PermissionDenied => FileError::Denied {
                 path,
@@ -220,12 +220,14 @@ impl FileError {
             },
             io::ErrorKind::FileTooLarge => FileError::Denied {
                 path,
-                why: "the system allows no file of that size here".to_owned(),
+                why: "the system does not allow a file of this size".to_owned(),
             },
-            io::ErrorKind::InvalidFilename => FileError::bad_path(&path, "it, or a name in it, is too long"),
+            io::ErrorKind::InvalidFilename => {
+                FileError::bad_path(&path, "the path, or a name in it, is too long")
+            }
             _ if is_symlink_loop(&error) => FileError::NotAFile {
                 path,
-                kind: "behind links that lead round in a circle, or nowhere",
+                kind: "behind a circle of links, or a link to nothing",
             },
             io::ErrorKind::IsADirectory => FileError::IsFolder { path },
             io::ErrorKind::NotADirectory => FileError::NotAFolder { path },

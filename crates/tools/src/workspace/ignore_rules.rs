@@ -1,6 +1,7 @@
-//! Which files the ignore files of the workspace leave out.
+//! The ignore files of the workspace (`.ignore`, `.gitignore`, `.git/info/exclude`).
 //!
-//! Ignore files are read through the jail and only so far: one that is a pipe, leads out or is endless must not stop who walks by.
+//! They are read through the jail and up to a limit, so an ignore file that is a pipe, a link out of the workspace, or endless cannot stop a
+//! walk.
 
 use std::io::Read;
 use std::path::Path;
@@ -11,49 +12,47 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::system::NonBlocking;
 
-/// The most of an ignore file that counts, in bytes and in lines.
+/// The most of one ignore file that is read, in bytes and in lines.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_LINES: usize = 2000;
 
-/// The ignore files that a folder can have, the strongest first.
+/// The ignore files of a folder, in descending precedence.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// The first one that git knows too: those stop at the root of a repository.
+/// The first of git's own ignore files in [`FILES`]: their rules end at the root of a repository.
 const FIRST_OF_GIT: usize = 1;
 
-/// What the ignore files of one folder say.
+/// The rules in the ignore files of one folder.
 #[derive(Debug)]
 pub(super) struct IgnoreRules {
-    /// By the place in [`FILES`].
+    /// In the order of [`FILES`].
     files: [Gitignore; 3],
-    /// Whether the folder is the root of a repository.
-    repository: bool,
+    is_repository: bool,
 }
 
-/// What is said of a file or a folder.
+/// The result of matching a path against ignore rules.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum IgnoreMatch {
-    /// Nothing.
     None,
-    /// It is left out.
     Ignored,
-    /// It is named as one that is not.
+    /// A rule with `!` includes the path.
     Whitelisted,
 }
 
 impl IgnoreRules {
-    /// Those of the folder `opened`, which is at `path` (relative to the workspace). They have `room` lines at most, of which they take what
-    /// they have.
-    pub(super) fn read(opened: &Dir, path: &Path, room: &mut usize) -> Self {
-        let repository = opened.symlink_metadata(".git").is_ok();
+    /// Reads the ignore files of the folder `opened` at `path`, relative to the workspace. Reads at most `remaining_lines` lines and
+    /// subtracts them.
+    pub(super) fn read(opened: &Dir, path: &Path, remaining_lines: &mut usize) -> Self {
+        let is_repository = opened.symlink_metadata(".git").is_ok();
         IgnoreRules {
-            files: FILES.map(|name| rules(opened, path, name, room).unwrap_or_else(Gitignore::empty)),
-            repository,
+            files: FILES
+                .map(|name| rules(opened, path, name, remaining_lines).unwrap_or_else(Gitignore::empty)),
+            is_repository,
         }
     }
 }
 
-/// What the rules of the folders above it, the outermost first, say of a path.
+/// Matches a path against the rules of the folders above it, given from the outermost to the innermost.
 pub(super) fn match_ignore<'r>(
     above: impl DoubleEndedIterator<Item = &'r IgnoreRules> + Clone,
     path: &Path,
@@ -66,7 +65,7 @@ pub(super) fn match_ignore<'r>(
                 Some(Match::Whitelist(_)) => return IgnoreMatch::Whitelisted,
                 Some(Match::None) | None => {}
             }
-            if file >= FIRST_OF_GIT && rules.repository {
+            if file >= FIRST_OF_GIT && rules.is_repository {
                 break;
             }
         }
@@ -74,8 +73,8 @@ pub(super) fn match_ignore<'r>(
     IgnoreMatch::None
 }
 
-fn rules(opened: &Dir, path: &Path, name: &str, room: &mut usize) -> Option<Gitignore> {
-    if *room == 0 {
+fn rules(opened: &Dir, path: &Path, name: &str, remaining_lines: &mut usize) -> Option<Gitignore> {
+    if *remaining_lines == 0 {
         return None;
     }
     let file = opened
@@ -87,7 +86,7 @@ fn rules(opened: &Dir, path: &Path, name: &str, room: &mut usize) -> Option<Giti
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     if bytes.len() as u64 == MAX_BYTES {
-        // A part of a glob is another glob.
+        // Drop the last line: a part of a glob would be another glob.
         bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0));
     }
     let text = String::from_utf8_lossy(&bytes);
@@ -95,10 +94,10 @@ fn rules(opened: &Dir, path: &Path, name: &str, room: &mut usize) -> Option<Giti
     for line in text
         .trim_start_matches('\u{feff}')
         .lines()
-        .take(MAX_LINES.min(*room))
+        .take(MAX_LINES.min(*remaining_lines))
     {
-        *room -= 1;
-        // A line that is no glob says nothing.
+        *remaining_lines -= 1;
+        // Invalid globs are ignored.
         let _ = builder.add_line(None, line);
     }
     builder.build().ok()

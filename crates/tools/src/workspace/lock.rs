@@ -1,13 +1,12 @@
-//! One after another: between the look at a file and its replacement nobody else in this process replaces it.
+//! The lock that makes checking a file and replacing it one step within this process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held for a look and a renaming only, never while content is written or a future waits, so that one is enough for all workspaces
-/// and all tools, whoever made them.
+/// One lock for all workspaces and tools. It is held for a check and a rename only, never while content is written or a future is awaited.
 static REPLACING: Mutex<()> = Mutex::new(());
 
-/// Until the guard is dropped, everybody else who asks for one waits.
+/// Takes the lock; it is released when the guard is dropped.
 pub(super) fn lock_replacing() -> MutexGuard<'static, ()> {
-    // It guards no data that a panic could have left half-changed.
+    // The lock guards no data, so a panic cannot have left any inconsistent.
     REPLACING.lock().unwrap_or_else(PoisonError::into_inner)
 }

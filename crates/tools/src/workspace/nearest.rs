@@ -1,25 +1,24 @@
-//! Which files may have been meant by a name that is not there.
+//! Suggestions for a path that does not exist.
 
-use super::{Hidden, Kind, Walk, Workspace};
+use super::{EntryKind, Hidden, Walk, Workspace};
 
-/// How many names are looked at, those that are ignored included.
+/// The most names to look at, ignored ones included.
 const MAX_NAMES: usize = 10_000;
 
-/// How many lines of ignore files count.
+/// The most lines of ignore files to apply.
 const MAX_IGNORE_LINES: usize = 2000;
 
-/// Longer paths are not compared, in bytes.
+/// The longest path to compare, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
-/// How much is compared in all: the sum of the products of the lengths.
+/// The limit of the work: the sum of the products of the compared lengths.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
-/// How many are suggested.
 const MAX_SUGGESTIONS: usize = 3;
 
 impl Workspace {
-    /// The same name in another folder first, then similar paths. In a workspace of more than [`MAX_NAMES`] only among the first of them,
-    /// so that a wrong name never takes long.
+    /// Returns the paths nearest to one that does not exist: files of the same name in other folders first, then similar paths. Only the
+    /// first [`MAX_NAMES`] of the workspace are considered, so a wrong path never takes long.
     pub(super) fn nearest(&self, path: &str) -> Vec<String> {
         if path.len() > MAX_COMPARED_BYTES {
             return Vec::new();
@@ -28,7 +27,7 @@ impl Workspace {
         let mut budget = MAX_COMPARED_PRODUCT;
         let mut scored: Vec<(f64, String)> =
             Walk::everywhere(self, Hidden::Skip, MAX_NAMES, MAX_IGNORE_LINES)
-                .filter(|entry| entry.kind == Kind::File)
+                .filter(|entry| entry.kind == EntryKind::File)
                 .filter_map(|entry| {
                     let file = entry.path;
                     if file.rsplit('/').next() == name {

@@ -1,39 +1,37 @@
-//! Where a path leads: found by the system, beneath the root, link by link.
+//! Path resolution: the system resolves paths beneath the root, link by link.
 //!
-//! On Linux cap-std asks `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`; elsewhere, and where a kernel does not have that,
-//! it opens one folder after the other. It never compares strings to find out what is inside.
+//! On Linux, cap-std uses `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`. On other systems, and on kernels without it, it opens
+//! one folder after the other. Nothing here compares strings to decide whether a path is inside the workspace.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use super::{FileError, Workspace, walk};
+use super::{FileError, Workspace};
 
-/// The longest path that is looked at, in bytes: as much as Linux takes.
+/// The longest path, in bytes: Linux's own limit.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// How often a path is looked up anew, as what it named was replaced just then.
+/// The most lookups of one path, if its target is replaced during each of them.
 const MAX_LOOKUPS: usize = 100;
 
-/// What tools leave as it is, at any depth: git's own files, and what tells Dirigent (or an agent that it takes over from another program)
-/// what it may do. They are whole names, not paths, so that no renaming of a folder around them makes a difference.
+/// File names that tools never change, at any depth: git's own files, and the configuration of Dirigent and of agents that it takes over
+/// from another program. They are names, not paths, so renaming a parent folder makes no difference.
 pub(crate) const PROTECTED: [&str; 4] = [".git", ".dirigent", ".claude", "dirigent.toml"];
 
-/// What a link at the end of a path stands for.
+/// The treatment of a link at the end of a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FinalLink {
-    /// What it points to.
     Follow,
-    /// Itself.
     NoFollow,
 }
 
-/// Where in the workspace a path leads, all links resolved.
+/// A path in the workspace with all links resolved.
 #[derive(Debug)]
 pub(super) struct ResolvedPath {
-    /// Relative to the root, empty for the root.
+    /// The parent folder, relative to the root; empty for the root.
     pub(super) folder: PathBuf,
-    /// None for the root itself.
+    /// `None` for the root itself.
     pub(super) name: Option<OsString>,
 }
 
@@ -45,28 +43,28 @@ impl ResolvedPath {
         }
     }
 
-    /// For models and people.
+    /// Returns the path as text, for models and people. `path` is for the error message only.
     pub(super) fn plain(&self, path: &str) -> Result<String, FileError> {
-        let text = walk::with_slashes(&self.relative()).ok_or_else(|| FileError::NotAFile {
+        let text = with_slashes(&self.relative()).ok_or_else(|| FileError::NotAFile {
             path: path.to_owned(),
-            kind: "behind a name that is not Unicode",
+            kind: "at a path that is not Unicode",
         })?;
         Ok(if text.is_empty() { ".".to_owned() } else { text })
     }
 }
 
-/// A place that may be changed.
+/// A resolved path that tools may change.
 #[derive(Debug)]
 pub(super) struct ChangeablePath {
     pub(super) folder: PathBuf,
     pub(super) name: OsString,
-    /// Its path for models and people.
+    /// The path as text, for models and people.
     pub(super) plain: String,
 }
 
 impl Workspace {
-    /// The path to give to the jail. Stripping the root's own path is a courtesy to models that write absolute paths;
-    /// whether the rest stays inside is for the system to say.
+    /// Returns the path relative to the root. Models often write absolute paths, so the root's own path is stripped; the system decides
+    /// whether the rest stays inside.
     pub(super) fn relative(&self, path: &str) -> Result<PathBuf, FileError> {
         if path.len() > MAX_PATH_BYTES {
             return Err(FileError::bad_path(path, "it is too long"));
@@ -86,12 +84,12 @@ impl Workspace {
         }
     }
 
-    /// Where a path leads. What is missing at its end may be missing; `..` in that part is not resolvable.
+    /// Resolves a path. Names at its end need not exist, but `..` among them cannot be resolved.
     pub(super) fn resolve(&self, path: &str, link: FinalLink) -> Result<ResolvedPath, FileError> {
         let relative = self.relative(path)?;
         if link == FinalLink::Follow {
             match self.real(&relative) {
-                Ok(place) => return Ok(place),
+                Ok(resolved) => return Ok(resolved),
                 Err(error) if error.kind() != io::ErrorKind::NotFound => {
                     return Err(self.file_error(path, error));
                 }
@@ -114,14 +112,14 @@ impl Workspace {
         })
     }
 
-    /// Where a path leads, if that may be changed.
+    /// Resolves a path and checks that tools may change the file.
     pub(super) fn changeable(&self, path: &str, link: FinalLink) -> Result<ChangeablePath, FileError> {
-        let place = self.resolve(path, link)?;
-        let plain = place.plain(path)?;
+        let resolved = self.resolve(path, link)?;
+        let plain = resolved.plain(path)?;
         let ResolvedPath {
             folder,
             name: Some(name),
-        } = place
+        } = resolved
         else {
             return Err(FileError::IsFolder {
                 path: path.to_owned(),
@@ -135,22 +133,22 @@ impl Workspace {
         Ok(ChangeablePath { folder, name, plain })
     }
 
-    /// The folder with links resolved as far as it is there.
+    /// Resolves the links of a folder's path as far as the folder exists.
     fn real_folder(&self, path: &str, folder: &Path) -> Result<PathBuf, FileError> {
         let mut missing = Vec::new();
-        let mut there = folder;
+        let mut existing = folder;
         loop {
-            match self.real(or_dot(there)) {
+            match self.real(or_dot(existing)) {
                 Ok(real) => {
                     let mut whole = real.relative();
                     whole.extend(missing.into_iter().rev());
                     return Ok(whole);
                 }
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                    match (there.parent(), there.components().next_back()) {
-                        (Some(parent), Some(Component::Normal(name))) if !self.is_link(there) => {
+                    match (existing.parent(), existing.components().next_back()) {
+                        (Some(parent), Some(Component::Normal(name))) if !self.is_link(existing) => {
                             missing.push(name);
-                            there = parent;
+                            existing = parent;
                         }
                         _ => return Err(self.file_error(path, error)),
                     }
@@ -160,32 +158,33 @@ impl Workspace {
         }
     }
 
-    /// Where there is something, all links resolved.
+    /// Resolves all links of an existing path.
     fn real(&self, relative: &Path) -> io::Result<ResolvedPath> {
         for _ in 0..MAX_LOOKUPS {
-            let place = split_real_path(&self.dir.canonicalize(relative)?);
-            if !self.was_just_deleted(&place) {
-                return Ok(place);
+            let resolved = split_real_path(&self.dir.canonicalize(relative)?);
+            if !self.was_just_deleted(&resolved) {
+                return Ok(resolved);
             }
         }
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Linux names what was deleted, or replaced, between opening it and asking for its name as `file (deleted)`.
-    fn was_just_deleted(&self, place: &ResolvedPath) -> bool {
-        let name = place.name.as_deref().map(OsStr::as_encoded_bytes);
+    /// Returns true for the name `file (deleted)`, by which Linux names a file that was deleted or replaced between opening it and asking
+    /// for its name.
+    fn was_just_deleted(&self, resolved: &ResolvedPath) -> bool {
+        let name = resolved.name.as_deref().map(OsStr::as_encoded_bytes);
         name.is_some_and(|name| name.ends_with(b" (deleted)"))
-            && self.dir.symlink_metadata(place.relative()).is_err()
+            && self.dir.symlink_metadata(resolved.relative()).is_err()
     }
 
-    /// Whether there is a link, which leads to nothing where its path cannot be resolved; anything else was made meanwhile.
+    /// Returns true if the path is a link. If it also cannot be resolved, the link leads to nothing.
     fn is_link(&self, relative: &Path) -> bool {
         let metadata = self.dir.symlink_metadata(relative);
         metadata.is_ok_and(|metadata| metadata.is_symlink())
     }
 }
 
-/// Without regard to case, as some file systems are.
+/// Returns true for a name in [`PROTECTED`], in any case: some file systems ignore case.
 pub(crate) fn is_protected(name: &OsStr) -> bool {
     PROTECTED
         .iter()
@@ -200,7 +199,7 @@ pub(super) fn or_dot(path: &Path) -> &Path {
     }
 }
 
-/// A canonical path as a place; the root is `.` or nothing.
+/// Splits a canonical path into folder and name; the root is `.` or empty.
 fn split_real_path(real: &Path) -> ResolvedPath {
     let real: PathBuf = real
         .components()
@@ -210,4 +209,10 @@ fn split_real_path(real: &Path) -> ResolvedPath {
         folder: real.parent().unwrap_or(Path::new("")).to_owned(),
         name: real.file_name().map(OsStr::to_owned),
     }
+}
+
+/// Returns the path with `/`; `None` if it is not Unicode.
+pub(super) fn with_slashes(path: &Path) -> Option<String> {
+    let parts: Option<Vec<&str>> = path.iter().map(OsStr::to_str).collect();
+    Some(parts?.join("/"))
 }

@@ -1,5 +1,4 @@
-//! Putting a workspace back: what is there at a path, and making it what it was: for `undo`, and for
-//! a run that undoes what it changed.
+//! Restoring paths to their previous state: for undoing a run, and for the `undo` operation of agents.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -8,26 +7,25 @@ use cap_std::fs::Metadata;
 use cap_tempfile::TempFile;
 use dirigent_core::undo::PathState;
 
-use super::change::version;
 use super::lock::lock_replacing;
 use super::resolve::{ChangeablePath, FinalLink};
-use super::system::{self, rename_without_replacing};
+use super::system::{self, rename_without_replacing, version};
 use super::{FileError, Workspace};
 
-/// What is made of a path.
+/// The state to which a path is restored.
 #[derive(Clone, Copy, Debug)]
 pub enum PreviousState<'a> {
-    /// Nothing is there.
+    /// No file.
     Nothing,
-    /// An empty folder, if there is none.
+    /// A folder.
     Folder,
-    /// A file with that content, or a link with that target, with that kind and those permissions (`st_mode`).
+    /// A file with this content, or a link with this target, and its kind and permissions (`st_mode`).
     File(&'a [u8], u32),
 }
 
 impl Workspace {
-    /// What there is at a path, a link for itself. [`PathState::Unknown`] for what is neither a folder nor a link nor a file of up to
-    /// [`super::MAX_FILE_BYTES`], and for a path that leads through a link.
+    /// Returns the current state of a path, without following a link at its end. [`PathState::Unknown`] for a path through a link, for files
+    /// larger than [`super::MAX_FILE_BYTES`], and for anything but files, folders and links.
     pub fn path_state(&self, path: &str) -> Result<PathState, FileError> {
         let relative = self.relative(path)?;
         let metadata = match self.dir.symlink_metadata(&relative) {
@@ -54,8 +52,10 @@ impl Workspace {
         })
     }
 
-    /// Makes a path what it was, where it is still `expected`: [`FileError::Changed`] otherwise. What is replaced is kept first. An empty folder
-    /// in the way of a file goes.
+    /// Restores a path to its previous state. The current content is recorded before. An empty folder at the path of a file is removed.
+    ///
+    /// # Errors
+    /// [`FileError::Changed`] if the state is not `expected`, among others.
     pub fn restore(
         &self,
         path: &str,
@@ -116,15 +116,17 @@ impl Workspace {
         }
     }
 
-    /// Moves whatever is at `from` to `to`, where nothing is but perhaps an empty folder, which goes.
+    /// Moves a file or folder from `from` back to `to`. An empty folder at `to` is removed.
     pub fn move_back(&self, from: &str, to: &str) -> Result<(), FileError> {
         let (source, target) = (
             self.changeable(from, FinalLink::NoFollow)?,
             self.changeable(to, FinalLink::NoFollow)?,
         );
-        let fault = |error| FileError::from_io(from, error);
-        let source_folder = self.folder(&source.folder).map_err(fault)?;
-        source_folder.symlink_metadata(&source.name).map_err(fault)?;
+        let source_error = |error| FileError::from_io(from, error);
+        let source_folder = self.folder(&source.folder).map_err(source_error)?;
+        source_folder
+            .symlink_metadata(&source.name)
+            .map_err(source_error)?;
         self.clear(to, &target.folder.join(&target.name), &PathState::Nothing)?;
         self.in_folder(to, &target.folder, |folder| {
             let _guard = lock_replacing();
@@ -137,7 +139,7 @@ impl Workspace {
         })
     }
 
-    /// Whether there is nothing at a path, or what an undoing may take away: a folder with nothing in it but such folders.
+    /// Returns true if nothing is at a path, or only a folder that `restore` may remove: an empty one, or one that contains only such folders.
     pub fn is_free(&self, path: &str) -> Result<bool, FileError> {
         let relative = self.relative(path)?;
         match self.dir.symlink_metadata(&relative) {
@@ -166,7 +168,7 @@ impl Workspace {
         })
     }
 
-    /// Takes away a hollow folder where nothing is expected.
+    /// Removes a tree of empty folders if nothing is expected at the path.
     fn clear(&self, path: &str, relative: &Path, expected: &PathState) -> Result<(), FileError> {
         let is_folder = |metadata: Metadata| metadata.is_dir();
         if *expected == PathState::Nothing
@@ -179,7 +181,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Folder by folder, so that what comes in meanwhile stays.
+    /// Removes folder by folder, so a file that is created meanwhile stays.
     fn remove_empty_tree(&self, folder: &Path) -> io::Result<()> {
         for entry in self.dir.read_dir(folder)? {
             self.remove_empty_tree(&folder.join(entry?.file_name()))?;
@@ -187,7 +189,7 @@ impl Workspace {
         self.dir.remove_dir(folder)
     }
 
-    /// What is in a file of a size that is read, or where a link leads.
+    /// Returns the content of a regular file, or the target of a link; `None` for other files and files that are too big.
     fn content_nofollow(
         &self,
         path: &str,
@@ -205,7 +207,7 @@ impl Workspace {
         match self.read(path) {
             Ok(bytes) => Ok(Some(bytes)),
             Err(FileError::TooBig { .. }) => Ok(None),
-            Err(fault) => Err(fault),
+            Err(error) => Err(error),
         }
     }
 }

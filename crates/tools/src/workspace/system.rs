@@ -1,18 +1,20 @@
-//! What the jail needs of the operating system beyond what every system has.
+//! The operations of the jail that differ between operating systems.
 
 use std::ffi::OsStr;
 use std::io;
 use std::path::Path;
 
 use cap_std::fs::{Dir, File, FileType, Metadata, OpenOptions};
+use dirigent_core::digest::sha256_hex;
+use dirigent_core::tool::FileVersion;
 
-/// Renames, and fails where there is something of the new name already.
+/// Renames a file. Fails if the new name is taken.
 #[cfg(target_os = "linux")]
 pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &OsStr) -> io::Result<()> {
     use rustix::fs::{RenameFlags, renameat_with};
     use rustix::io::Errno;
     match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
-        // Not every file system can; the caller has looked just before.
+        // Not every file system supports this; the caller has checked just before.
         Err(Errno::INVAL | Errno::NOSYS) => from.rename(old, to, new),
         done => Ok(done?),
     }
@@ -23,7 +25,7 @@ pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &
     from.rename(old, to, new)
 }
 
-/// What a file is that is neither regular nor a folder, with its article.
+/// Names the kind of a file that is neither regular nor a folder, with its article.
 #[cfg(unix)]
 pub(super) fn special(file_type: FileType) -> &'static str {
     use cap_std::fs::FileTypeExt;
@@ -41,16 +43,16 @@ pub(super) fn special(_: FileType) -> &'static str {
     "a device"
 }
 
-/// Opens a folder, which must not be a link.
+/// Opens a folder. Fails if it is a link.
 #[cfg(unix)]
 pub(super) fn open_folder_nofollow(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     use rustix::fs::{Mode, OFlags, openat};
-    // Linux can open what it may not list, which is enough to go through it.
+    // Linux can open a folder without the permission to list it; that is enough to go through it.
     #[cfg(target_os = "linux")]
-    let how = OFlags::PATH;
+    let access = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
-    let how = OFlags::RDONLY;
-    let flags = how | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let access = OFlags::RDONLY;
+    let flags = access | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     Ok(Dir::from(openat(parent, name, flags, Mode::empty())?))
 }
 
@@ -62,7 +64,7 @@ pub(super) fn open_folder_nofollow(parent: &Dir, name: &OsStr) -> io::Result<Dir
     parent.open_dir(name)
 }
 
-/// Whether links lead round in a circle, or through what the system makes up (`/proc/self/root`).
+/// Returns true if the error is due to a circle of links, or to a link of the system's own such as `/proc/self/root`.
 #[cfg(unix)]
 pub(super) fn is_symlink_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
@@ -74,10 +76,10 @@ pub(super) fn is_symlink_loop(_: &io::Error) -> bool {
 }
 
 pub(super) trait NonBlocking {
-    /// Opening returns at once, also for a pipe without another end.
+    /// Makes opening return at once, even for a pipe without another end.
     fn nonblocking(&mut self) -> &mut Self;
 
-    /// The same, and opening fails for a link, where the system can.
+    /// Like `nonblocking`, and makes opening a link fail if the system supports that.
     fn nonblocking_nofollow(&mut self) -> &mut Self;
 }
 
@@ -108,15 +110,23 @@ impl NonBlocking for OpenOptions {
     }
 }
 
-/// A file's kind and permissions.
+/// Returns the version of a file with this content.
+pub(super) fn version(content: &[u8], metadata: &Metadata) -> FileVersion {
+    FileVersion {
+        digest: sha256_hex(content),
+        mode: mode(metadata),
+    }
+}
+
+/// Returns a file's kind and permissions (`st_mode`).
 #[cfg(unix)]
-pub(super) fn mode(metadata: &Metadata) -> u32 {
+fn mode(metadata: &Metadata) -> u32 {
     use cap_std::fs::MetadataExt;
     metadata.mode()
 }
 
 #[cfg(not(unix))]
-pub(super) fn mode(metadata: &Metadata) -> u32 {
+fn mode(metadata: &Metadata) -> u32 {
     if metadata.is_symlink() {
         0o120_777
     } else {
@@ -124,15 +134,14 @@ pub(super) fn mode(metadata: &Metadata) -> u32 {
     }
 }
 
-/// Gives a file the owner, the group and the permissions of another; not that it runs as its owner (set-user-ID), as its content is another
-/// now.
+/// Gives a file the owner, the group and the permissions of another one, except set-user-ID and set-group-ID: its content is a different one.
 #[cfg(unix)]
 pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
     use rustix::fs::{Gid, Uid};
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (like.uid(), like.gid()) {
-        // Only the superuser may; for others the file becomes theirs, as with any editor that writes safely.
+        // Only the superuser may do this. For others the file becomes theirs, as with any editor that writes atomically.
         let _ = rustix::fs::fchown(
             file,
             Some(Uid::from_raw(like.uid())),
@@ -147,14 +156,14 @@ pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()
     file.set_permissions(like.permissions())
 }
 
-/// Whether an `st_mode` is a link's.
+/// Returns true if an `st_mode` is that of a link.
 pub(super) fn is_link(mode: u32) -> bool {
     const KIND: u32 = 0o170_000;
     const LINK: u32 = 0o120_000;
     mode & KIND == LINK
 }
 
-/// Gives a file permissions alone.
+/// Sets a file's permissions.
 #[cfg(unix)]
 pub(super) fn set_mode(file: &File, mode: u32) -> io::Result<()> {
     use cap_std::fs::{Permissions, PermissionsExt};
@@ -166,7 +175,7 @@ pub(super) fn set_mode(_: &File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Makes a link that leads wherever the one that was there led; whoever follows it through the jail stays in it all the same.
+/// Creates a link with any target: the jail confines whoever follows it.
 #[cfg(unix)]
 pub(super) fn make_link(folder: &Dir, target: &[u8], name: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;

@@ -1,8 +1,7 @@
-//! Walking the workspace: which files there are for a tool that was not given their names.
+//! Walking the workspace: lists files and folders without reading them.
 //!
-//! A walk never follows a link, not even one that takes a folder's place meanwhile, never enters `.git` or `.dirigent` unless told to, and
-//! reads no ignore file from outside the workspace. It holds the names of the folders that it is in, no more. It yields names alone; their
-//! content is read through the jail.
+//! A walk never follows a link, even if a link replaces a folder during the walk. It never enters `.git` or `.dirigent`, unless they are named
+//! as its start, and reads no ignore file from outside the workspace. In memory, it keeps only the entries of the folders on its current path.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -11,40 +10,40 @@ use std::path::{Path, PathBuf};
 use cap_std::fs::{Dir, FileType};
 
 use super::ignore_rules::{IgnoreMatch, IgnoreRules, match_ignore};
-use super::resolve::FinalLink;
+use super::resolve::{FinalLink, with_slashes};
 use super::system::open_folder_nofollow;
 use super::{FileError, Workspace};
 
-/// How many names of one folder are looked at.
+/// The most entries of one folder.
 const MAX_NAMES: usize = 100_000;
 
-/// How many lines of ignore files count in one walk: each is made into a pattern, which takes a while.
+/// The most lines of ignore files in one walk; compiling each into a pattern takes time.
 const MAX_IGNORE_LINES: usize = 50_000;
 
-/// How many folders deep a walk goes, each of which it holds open.
+/// The most nested folders; the walk keeps each of them open.
 const MAX_DEPTH: usize = 200;
 
-/// What to do with files and folders whose names start with a dot.
+/// The treatment of files and folders whose names start with a dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hidden {
     /// Leave them out.
     Skip,
-    /// Walk them as others.
+    /// Walk them like others.
     Include,
 }
 
-/// How deep to go.
+/// The depth of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Depth {
-    /// To the bottom.
+    /// All levels.
     All,
-    /// So many levels below the folder: 1 is what is directly in it.
+    /// This number of levels below the start; 1 for the direct entries of a folder.
     Levels(usize),
 }
 
-/// What an entry of a walk is.
+/// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum EntryKind {
     /// A regular file.
     File,
     /// A folder.
@@ -53,21 +52,34 @@ pub enum Kind {
     Other,
 }
 
-/// Something that a walk came by.
+impl EntryKind {
+    pub(super) fn from_file_type(file_type: FileType) -> Self {
+        if file_type.is_file() {
+            EntryKind::File
+        } else if file_type.is_dir() {
+            EntryKind::Folder
+        } else {
+            EntryKind::Other
+        }
+    }
+}
+
+/// A file or folder in the workspace.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
-    /// Its path relative to the workspace, with `/`.
+    /// The path relative to the workspace, with `/`.
     pub path: String,
-    /// What it is.
-    pub kind: Kind,
+    /// The kind of the entry.
+    pub kind: EntryKind,
 }
 
 impl Workspace {
-    /// The regular files under the given folders (or the files themselves), in the whole workspace where none is
-    /// given; each once, the entries of a folder in the order of their names. `.gitignore` and `.ignore` count even
-    /// where there is no `.git`, except against what `under` names itself. Folders that cannot be read and names that
-    /// are not Unicode are left out, as is what is in a folder after 100,000 others, or more than 200 folders deep. After 50,000 lines of
-    /// ignore files those of further folders do not count.
+    /// Lists the regular files in the given folders, and given files themselves; all files of the workspace if `under` is empty. Each file
+    /// is listed once, and the entries of a folder are ordered by name.
+    ///
+    /// `.gitignore` and `.ignore` apply even without a `.git`, but not to the paths in `under` themselves. Left out are unreadable folders,
+    /// names that are not Unicode, entries of a folder beyond 100,000, and entries more than 200 folders deep. After 50,000 lines of ignore
+    /// files, the ignore files of further folders are not read.
     pub fn walk(
         &self,
         under: &[String],
@@ -75,18 +87,18 @@ impl Workspace {
     ) -> Result<impl Iterator<Item = String> + Send + use<>, FileError> {
         Ok(self
             .entries(under, hidden, Depth::All)?
-            .filter(|entry| entry.kind == Kind::File)
+            .filter(|entry| entry.kind == EntryKind::File)
             .map(|entry| entry.path))
     }
 
-    /// Like [`Workspace::walk`], with folders, links and others, and only so deep. The folders in `under` are not among
-    /// the entries, what is in them is.
+    /// Like [`Workspace::walk`], but also lists folders, links and other entries, down to `depth`. The folders in `under` themselves are
+    /// not listed.
     pub fn entries(&self, under: &[String], hidden: Hidden, depth: Depth) -> Result<Walk, FileError> {
         let mut starts = BTreeSet::new();
         for path in under {
-            let place = self.resolve(path, FinalLink::Follow)?;
+            let resolved = self.resolve(path, FinalLink::Follow)?;
             self.kind(path)?;
-            starts.insert(place.relative());
+            starts.insert(resolved.relative());
         }
         if starts.is_empty() {
             starts.insert(PathBuf::new());
@@ -102,32 +114,31 @@ impl Workspace {
 /// The iterator of [`Workspace::entries`].
 #[derive(Debug)]
 pub struct Walk {
-    /// None where it could not be opened once more: nothing is come by.
+    /// `None` if the workspace could not be opened again; the walk is empty then.
     root: Option<Dir>,
     hidden: Hidden,
     depth: Depth,
-    /// What was asked for and not come by yet.
+    /// The requested paths that the walk has not reached yet.
     starts: BTreeSet<PathBuf>,
-    /// The folders that it is in, each in the one before.
+    /// The folders on the current path, each in the one before.
     folders: Vec<Folder>,
-    /// How many names may still be read.
-    room: usize,
-    /// How many lines of ignore files may still be.
-    ignore_lines: usize,
+    /// The number of names that may still be read.
+    remaining_names: usize,
+    /// The number of lines of ignore files that may still be read.
+    remaining_ignore_lines: usize,
     left_out: usize,
 }
 
-/// A folder that a walk is in.
+/// A folder on the current path.
 #[derive(Debug)]
 struct Folder {
     path: PathBuf,
     opened: Dir,
-    /// What its ignore files say.
     rules: IgnoreRules,
-    /// How many levels below it are wanted.
+    /// The number of levels to walk below the folder.
     levels: usize,
-    /// What is in it and not come by yet.
-    names: std::vec::IntoIter<(OsString, Kind)>,
+    /// The entries that the walk has not reached yet.
+    names: std::vec::IntoIter<(OsString, EntryKind)>,
 }
 
 impl Iterator for Walk {
@@ -143,7 +154,7 @@ impl Iterator for Walk {
                 continue;
             };
             let Some((name, kind)) = folder.names.next() else {
-                // Folders on the way have no names, so that all of them go with the last.
+                // The ancestors of a start have no names, so they are dropped right after it.
                 self.folders.pop();
                 continue;
             };
@@ -163,13 +174,13 @@ impl Walk {
             depth,
             starts,
             folders: Vec::new(),
-            room: usize::MAX,
-            ignore_lines: MAX_IGNORE_LINES,
+            remaining_names: usize::MAX,
+            remaining_ignore_lines: MAX_IGNORE_LINES,
             left_out: 0,
         }
     }
 
-    /// All there is, as far as the first so many names go, and but for what the first so many lines of ignore files leave out.
+    /// Walks the whole workspace, but reads only `names` names and `ignore_lines` lines of ignore files.
     pub(super) fn everywhere(
         workspace: &Workspace,
         hidden: Hidden,
@@ -178,13 +189,13 @@ impl Walk {
     ) -> Self {
         let root = workspace.dir.try_clone().ok();
         Walk {
-            room: names,
-            ignore_lines,
+            remaining_names: names,
+            remaining_ignore_lines: ignore_lines,
             ..Walk::new(root, BTreeSet::from([PathBuf::new()]), hidden, Depth::All)
         }
     }
 
-    /// How much was come by and left out so far, as its name is not Unicode or there is too much in a folder.
+    /// Returns the number of entries left out so far because their names are not Unicode or there are too many in a folder.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -196,48 +207,48 @@ impl Walk {
         }
     }
 
-    /// Goes where it was told to begin; that itself, where it is no folder.
+    /// Enters the folder at `start`, or returns the entry if it is not a folder.
     fn start(&mut self, start: &Path) -> Option<Entry> {
         let root = self.root.as_ref()?.try_clone().ok()?;
-        let mut way: Vec<Folder> = Vec::new();
+        let mut ancestors: Vec<Folder> = Vec::new();
         let mut opened = root;
         let mut path = PathBuf::new();
         let mut ignored = false;
         for name in start {
-            let rules = IgnoreRules::read(&opened, &path, &mut self.ignore_lines);
+            let rules = IgnoreRules::read(&opened, &path, &mut self.remaining_ignore_lines);
             let next = open_folder_nofollow(&opened, name);
-            way.push(Folder::ancestor(path.clone(), opened, rules));
+            ancestors.push(Folder::ancestor(path.clone(), opened, rules));
             path.push(name);
-            ignored = ignored || self.is_left_out(&way, name, &path, next.is_ok());
+            ignored = ignored || self.is_left_out(&ancestors, name, &path, next.is_ok());
             opened = match next {
                 Ok(next) => next,
-                // What is no folder was named itself.
+                // The start is not a folder.
                 Err(_) if path == start => {
-                    let metadata = way.last()?.opened.symlink_metadata(name).ok()?;
-                    let kind = super::kind(&metadata);
+                    let metadata = ancestors.last()?.opened.symlink_metadata(name).ok()?;
+                    let kind = EntryKind::from_file_type(metadata.file_type());
                     return self.entry(&path, kind);
                 }
                 Err(_) => return None,
             };
         }
         if ignored {
-            // It was asked for all the same, so that only what is said in it counts.
-            way.clear();
+            // The start was requested all the same: drop the rules above it.
+            ancestors.clear();
         }
-        self.folders = way;
+        self.folders = ancestors;
         let levels = self.levels();
         self.enter(path, opened, levels);
         None
     }
 
-    fn visit(&mut self, name: &OsStr, path: PathBuf, kind: Kind) -> Option<Entry> {
+    fn visit(&mut self, name: &OsStr, path: PathBuf, kind: EntryKind) -> Option<Entry> {
         let folder = self.folders.last()?;
-        if self.is_left_out(&self.folders, name, &path, kind == Kind::Folder) {
+        if self.is_left_out(&self.folders, name, &path, kind == EntryKind::Folder) {
             return None;
         }
-        let was_asked_for = self.starts.remove(&path);
-        if kind == Kind::Folder {
-            let levels = if was_asked_for {
+        let is_start = self.starts.remove(&path);
+        if kind == EntryKind::Folder {
+            let levels = if is_start {
                 self.levels()
             } else {
                 folder.levels.saturating_sub(1)
@@ -249,14 +260,14 @@ impl Walk {
             {
                 self.enter(path.clone(), opened, levels);
             }
-            if was_asked_for {
+            if is_start {
                 return None;
             }
         }
         self.entry(&path, kind)
     }
 
-    fn entry(&mut self, path: &Path, kind: Kind) -> Option<Entry> {
+    fn entry(&mut self, path: &Path, kind: EntryKind) -> Option<Entry> {
         let Some(path) = with_slashes(path) else {
             self.left_out += 1;
             return None;
@@ -277,7 +288,7 @@ impl Walk {
 
     fn enter(&mut self, path: PathBuf, opened: Dir, levels: usize) {
         let names = self.names(&opened);
-        let rules = IgnoreRules::read(&opened, &path, &mut self.ignore_lines);
+        let rules = IgnoreRules::read(&opened, &path, &mut self.remaining_ignore_lines);
         self.folders.push(Folder {
             path,
             opened,
@@ -287,30 +298,32 @@ impl Walk {
         });
     }
 
-    /// What is in a folder, by name.
-    fn names(&mut self, opened: &Dir) -> Vec<(OsString, Kind)> {
+    /// Reads the entries of a folder, ordered by name.
+    fn names(&mut self, opened: &Dir) -> Vec<(OsString, EntryKind)> {
         let Ok(mut entries) = opened.entries() else {
             return Vec::new();
         };
-        let most = MAX_NAMES.min(self.room);
-        let mut names: Vec<(OsString, Kind)> = entries
+        let max_names = MAX_NAMES.min(self.remaining_names);
+        let mut names: Vec<(OsString, EntryKind)> = entries
             .by_ref()
-            .take(most)
+            .take(max_names)
             .filter_map(|entry| {
                 let entry = entry.ok()?;
-                let kind = entry.file_type().map_or(Kind::Other, kind);
+                let kind = entry
+                    .file_type()
+                    .map_or(EntryKind::Other, EntryKind::from_file_type);
                 Some((entry.file_name(), kind))
             })
             .collect();
         self.left_out += usize::from(entries.next().is_some());
-        self.room -= names.len();
+        self.remaining_names -= names.len();
         names.sort_unstable_by(|one, other| one.0.cmp(&other.0));
         names
     }
 }
 
 impl Folder {
-    /// One on the way to where a walk begins: only what its ignore files say counts.
+    /// A folder above the start of a walk: only its ignore files matter.
     fn ancestor(path: PathBuf, opened: Dir, rules: IgnoreRules) -> Self {
         Folder {
             path,
@@ -322,23 +335,7 @@ impl Folder {
     }
 }
 
-fn kind(file_type: FileType) -> Kind {
-    if file_type.is_file() {
-        Kind::File
-    } else if file_type.is_dir() {
-        Kind::Folder
-    } else {
-        Kind::Other
-    }
-}
-
-/// What git and Dirigent keep for themselves.
+/// Returns true for the folders of git and Dirigent.
 fn is_internal(name: &OsStr) -> bool {
     name.eq_ignore_ascii_case(".git") || name.eq_ignore_ascii_case(".dirigent")
-}
-
-/// The path with `/`; none where it is not Unicode.
-pub(super) fn with_slashes(path: &Path) -> Option<String> {
-    let parts: Option<Vec<&str>> = path.iter().map(OsStr::to_str).collect();
-    Some(parts?.join("/"))
 }

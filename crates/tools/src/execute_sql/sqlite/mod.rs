@@ -33,7 +33,7 @@ use super::error::SqlError;
 use super::parameter::Parameter;
 use super::rows::{CellEncoder, Rows, integer, real};
 use super::{Statement, StatementResult};
-use crate::workspace::{FileError, Kind, Workspace, is_protected};
+use crate::workspace::{EntryKind, FileError, Workspace, is_protected};
 
 /// How long another writer is waited for.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -111,14 +111,14 @@ fn locate(path: &Path, workspace: &Path, statement: &Statement) -> Result<PathBu
         }));
     }
     match workspace.kind(&plain) {
-        Ok(Kind::File) if has_single_link(&workspace, &plain).map_err(SqlError::File)? => {}
-        Ok(Kind::File) => {
+        Ok(EntryKind::File) if has_single_link(&workspace, &plain).map_err(SqlError::File)? => {}
+        Ok(EntryKind::File) => {
             return Err(SqlError::Refused(
                 "the database file has other names (hard links), which may be outside the workspace"
                     .to_owned(),
             ));
         }
-        Ok(Kind::Folder | Kind::Other) => {
+        Ok(EntryKind::Folder | EntryKind::Other) => {
             return Err(SqlError::File(FileError::NotAFile {
                 path: name.to_owned(),
                 kind: "a folder, a pipe or a device",

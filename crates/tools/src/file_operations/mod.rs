@@ -1,54 +1,57 @@
-//! The `file_operations` tool: read, write, edit, list, move and delete files of the workspace, and undo what the run did to them.
+//! The `file_operations` tool: reads, writes, edits, lists, moves and deletes files of the workspace, and undoes the run's changes.
 //!
-//! It never replaces a file that it was not told to, edits only what it finds exactly once, and changes a file in one
-//! step or not at all. What an agent has not seen as it is now, it does not lose for others: see [`seen`].
+//! It never overwrites a file by a move, edits only text that it finds exactly once, and changes a file in one step or not at all. An agent
+//! cannot overwrite content that it has not seen: see [`seen`].
 
 mod edit;
+mod error;
 mod list;
 mod read;
-pub(crate) mod seen;
 mod undo;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, code};
+use dirigent_core::tool::{Access, Repeat, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::error::FileOperationError;
 use crate::blocking::{blocking, cancelled};
-use crate::text::{LineEnding, TextFile, unified_diff};
-use crate::workspace::{FileError, Kind, Workspace};
-use crate::{Tool, ToolContext, typed};
+use crate::diff::unified_diff;
+use crate::excerpt::LineRange;
+use crate::seen::{self, Extent, Stale};
+use crate::text::{LineEnding, TextFile};
+use crate::tool::{Tool, ToolContext};
+use crate::typed::typed;
+use crate::workspace::{EntryKind, FileError, Workspace};
 
-use self::seen::{Extent, Stale};
-
-/// The parameters of all operations in one flat object, as small models get that right more often than a choice of
-/// objects; which are needed is checked by operation.
+/// The parameters of all operations, in one flat object: small models fill that in more reliably than one of several objects. Required
+/// parameters are checked for each operation.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// What to do.
+    /// The operation.
     operation: Operation,
-    /// The file or folder, relative to the workspace, such as `src/main.rs`. Needed by read, write, edit and delete;
-    /// for list the folder, the whole workspace if left out; for undo the file or folder, all that this run has changed if left out.
+    /// The file or folder, relative to the workspace, such as `src/main.rs`. Required by read, write, edit and delete. For list, the
+    /// folder; default: the whole workspace. For undo, the file or folder; default: all changes of this run.
     path: Option<String>,
-    /// read: the first line wanted, counted from 1; default 1.
+    /// read: the first line to read, counted from 1; default 1.
     #[schemars(range(min = 1))]
     start_line: Option<usize>,
-    /// read: the last line wanted, included; default the last one.
+    /// read: the last line to read, included; default: the last line of the file.
     #[schemars(range(min = 1))]
     end_line: Option<usize>,
     /// write: the whole new content.
     content: Option<String>,
-    /// edit: the text to replace, copied exactly from the file; it must be there once, so take in enough lines.
+    /// edit: the text to replace, copied exactly from the file. It must occur once, so include enough lines.
     old: Option<String>,
-    /// edit: what to put in its place; empty to delete it.
+    /// edit: the replacement; empty to delete the text.
     new: Option<String>,
-    /// list: how many levels of folders to show; default 2.
+    /// list: the number of folder levels to show; default 2.
     #[schemars(range(min = 1))]
     depth: Option<usize>,
-    /// move: the path as it is.
+    /// move: the current path.
     from: Option<String>,
-    /// move: the path as it shall be.
+    /// move: the new path.
     to: Option<String>,
 }
 
@@ -87,51 +90,49 @@ impl Operation {
     }
 }
 
-const DESCRIPTION: &str = "Reads, writes, edits, lists, moves and deletes files of the workspace, and undoes what this run did to them. \
+const DESCRIPTION: &str = "Reads, writes, edits, lists, moves and deletes files of the workspace, and undoes this run's changes to them. \
 `read` returns a file's text, or the lines from `start_line` to `end_line`; `write` creates a file or replaces its \
-whole content; `edit` replaces the one place where `old` is found by `new`; `list` shows files and folders (folders \
+whole content; `edit` replaces the only occurrence of `old` by `new`; `list` shows files and folders (folders \
 end with `/`; ignored files are left out); `move` renames and never overwrites; `delete` removes a file or an empty \
-folder; `undo` puts back what was in files before this run changed them. Read a file before you change it: what was \
-changed by others since is left as it is, and shown to you.";
+folder; `undo` restores files to their content before this run changed them. Read a file before you change it: a file that \
+others have changed since you read it is left as it is, and its new content is shown to you.";
 
-/// The `file_operations` tool. What its calls return:
+/// The `file_operations` tool. Its calls return:
 ///
 /// | operation | output |
 /// | --- | --- |
-/// | `read` | `{"path", "content", "start_line", "end_line", "total_lines"}`; lines end with `\n` whatever the file has, which `line_endings` names if it is not that, as `encoding` does if it is not UTF-8; `note` says how to read on where the 64 KiB of one call were too few |
-/// | `write` | `{"path", "lines"}`; `"unchanged": true` if the content was there already |
+/// | `read` | `{"path", "content", "start_line", "end_line", "total_lines"}`. Lines always end with `\n`; `line_endings` is set if the file has others, `encoding` if it is not UTF-8, and `note` if the 64 KiB of one call were not enough |
+/// | `write` | `{"path", "lines"}`; `"unchanged": true` if the file already had this content |
 /// | `edit` | `{"path", "line"}`, the line where the change begins |
-/// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` where there are more than 1000 |
+/// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` if there are more than 1000 |
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
-/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`: a failure where something is left; what commands made or changed, and no file tool, stays |
+/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored. Files that only commands changed are listed and stay |
 ///
-/// What fails has a code: those of [`FileError::code`], and
+/// Failures have the codes of [`FileError::code`], and these:
 ///
-/// | code | what |
+/// | code | meaning |
 /// | --- | --- |
-/// | `bad_parameters` | a parameter is missing, or makes no sense: lines that are not there, an `old` that is empty or the same as `new` |
+/// | `bad_parameters` | a parameter is missing or invalid: lines beyond the file, an `old` that is empty or equal to `new` |
 /// | `access_denied` | the agent may not change files |
-/// | `stale` | the file is not as the agent last saw it, or was changed just now; see below |
+/// | `stale` | the file has changed since the agent last saw it; see below |
 /// | `no_match` | `old` is not in the file |
-/// | `ambiguous` | `old` is in it more than once |
+/// | `ambiguous` | `old` occurs more than once |
 /// | `not_found` | for `undo` also: this run has not changed the file |
-/// | `not_kept` | for `undo`: what the run has changed is not known |
-/// | `changed` | for `undo`: a file is not as the run left it, or for another reason could not be put back |
-/// | `cancelled` | nobody waits for the call any more; nothing was changed, but by `undo` what it tells |
+/// | `not_kept` | for `undo`: the run's changes are unknown |
+/// | `changed` | for `undo`: a file has changed since the run changed it, or could not be restored for another reason |
+/// | `cancelled` | the call was cancelled; nothing was changed, except what `undo` reports |
 ///
-/// Encoding and line endings of an existing file are kept. Changes are reported with diffs (LOOP-8). An agent without
+/// An existing file keeps its encoding and line endings. Changes are reported with diffs (LOOP-8). An agent without
 /// [`Access::ReadWrite`] can only read and list.
 ///
-/// Several agents may work in one workspace (PAOR-5). A file that has changed since the calling agent last saw it, by whomever, is
-/// neither changed, deleted nor moved: the call fails, with what `read` returns of the present content as its output (16 KiB of it at
-/// most), and the agent has seen that much of it then. `write` in the place of a file that the agent never saw, or saw a part of, fails
-/// likewise, as do `delete` and `move` after a part: the whole is seen once it was read in order to its end. `edit` names what it
-/// replaces, so it may do without. A call of a plan (no [`ToolContext::seen`]) may change everything, but it too never undoes what was
-/// written while it ran.
+/// Several agents may work in one workspace (PAOR-5). If a file has changed since the calling agent last saw it, changing, deleting or
+/// moving it fails. The output is then what `read` would return for the current content (at most 16 KiB), and counts as seen. `write`
+/// also fails if the agent has not seen the whole existing file; `delete` and `move` fail if it has seen only a part. A file is seen as a
+/// whole once it was read in order to its end. `edit` quotes the text it replaces, so the agent need not have seen the rest. A plan's own
+/// calls (no [`ToolContext::seen`]) may change everything, but never overwrite what was written while they ran.
 ///
-/// On a disk where `A.rs` and `a.rs` are one file, each name is known for itself: who saw a file by one of them has not seen it by the
-/// other, and is shown it first.
+/// On a case-insensitive disk, `A.rs` and `a.rs` are one file, but seen separately: an agent that has read one name has not seen the other.
 pub fn file_operations() -> impl Tool {
     typed(
         "file_operations",
@@ -146,57 +147,24 @@ pub fn file_operations() -> impl Tool {
     .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
 }
 
-/// Why an operation was not carried out.
-#[derive(Debug, thiserror::Error)]
-enum Failure {
-    #[error("`{operation}` needs `{parameter}`: {description}")]
-    Missing {
-        operation: &'static str,
-        parameter: &'static str,
-        description: &'static str,
-    },
-    #[error("`{0}` is refused, as this agent may not change files: report what should be changed instead")]
-    ReadOnly(&'static str),
-    #[error(transparent)]
-    File(#[from] FileError),
-    #[error(transparent)]
-    Stale(#[from] Stale),
-    #[error(transparent)]
-    Read(#[from] read::RangeError),
-    #[error(transparent)]
-    Edit(#[from] edit::EditError),
-}
-
-impl Failure {
-    fn code(&self) -> &'static str {
-        match self {
-            Failure::Missing { .. } | Failure::Read(_) => code::BAD_PARAMETERS,
-            Failure::ReadOnly(_) => code::ACCESS_DENIED,
-            Failure::File(fault) => fault.code(),
-            Failure::Stale(_) => code::STALE,
-            Failure::Edit(bad) => bad.code(),
-        }
-    }
-}
-
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
     let workspace = match Workspace::from_context(context) {
         Ok(workspace) => workspace,
-        Err(fault) => return fault.failure(),
+        Err(error) => return error.failure(),
     };
     match execute(context, &workspace, parameters) {
         Ok(result) => result,
-        Err(Failure::Stale(stale)) => stale.refusal(context, &workspace),
-        Err(Failure::File(FileError::Changed { path })) => {
+        Err(FileOperationError::Stale(stale)) => stale.refusal(context, &workspace),
+        Err(FileOperationError::File(FileError::Changed { path })) => {
             Stale::changed_meanwhile(path).refusal(context, &workspace)
         }
-        Err(Failure::File(FileError::NotFound { path, nearest })) => {
+        Err(FileOperationError::File(FileError::NotFound { path, nearest })) => {
             let absent = workspace.canonical(&path).ok();
             let seen = absent.and_then(|name| seen::absence(context, &name));
-            let fault = FileError::NotFound { path, nearest };
-            fault.failure().with_seen(seen.into_iter().collect())
+            let error = FileError::NotFound { path, nearest };
+            error.failure().with_seen(seen.into_iter().collect())
         }
-        Err(failure) => ToolResult::failure(failure.to_string()).with_code(failure.code()),
+        Err(error) => ToolResult::failure(error.to_string()).with_code(error.code()),
     }
 }
 
@@ -204,22 +172,22 @@ fn execute(
     context: &ToolContext,
     workspace: &Workspace,
     parameters: &Parameters,
-) -> Result<ToolResult, Failure> {
+) -> Result<ToolResult, FileOperationError> {
     let operation = parameters.operation;
     if context.access < operation.required_access() {
-        return Err(Failure::ReadOnly(operation.name()));
+        return Err(FileOperationError::ReadOnly(operation.name()));
     }
-    let need = |value: &'_ Option<String>, parameter, description| {
-        value.clone().ok_or(Failure::Missing {
+    let required = |value: &'_ Option<String>, parameter, description| {
+        value.clone().ok_or(FileOperationError::Missing {
             operation: operation.name(),
             parameter,
             description,
         })
     };
-    let path = || need(&parameters.path, "path", "the file, relative to the workspace");
+    let path = || required(&parameters.path, "path", "the file, relative to the workspace");
     match operation {
         Operation::Read => {
-            let lines = read::Range::new(parameters.start_line, parameters.end_line)?;
+            let lines = LineRange::new(parameters.start_line, parameters.end_line)?;
             read::read(context, workspace, &path()?, lines)
         }
         Operation::List => {
@@ -231,7 +199,7 @@ fn execute(
             )?))
         }
         Operation::Write => {
-            let content = need(
+            let content = required(
                 &parameters.content,
                 "content",
                 "the whole new content of the file",
@@ -239,22 +207,22 @@ fn execute(
             write(context, workspace, &path()?, &content)
         }
         Operation::Edit => {
-            let old = need(
+            let old = required(
                 &parameters.old,
                 "old",
                 "the text to replace, copied from the file",
             )?;
-            let new = need(
+            let new = required(
                 &parameters.new,
                 "new",
-                "what to put in its place, empty to delete it",
+                "the replacement, empty to delete the text",
             )?;
             edit(context, workspace, &path()?, &old, &new)
         }
         Operation::Move => {
             let from = parameters.from.clone().or_else(|| parameters.path.clone());
-            let from = need(&from, "from", "the path as it is")?;
-            let to = need(&parameters.to, "to", "the path as it shall be")?;
+            let from = required(&from, "from", "the current path")?;
+            let to = required(&parameters.to, "to", "the new path")?;
             rename(context, workspace, &from, &to)
         }
         Operation::Delete => delete(context, workspace, &path()?),
@@ -267,17 +235,17 @@ fn write(
     workspace: &Workspace,
     path: &str,
     content: &str,
-) -> Result<ToolResult, Failure> {
+) -> Result<ToolResult, FileOperationError> {
     let existing = match workspace.read(path) {
         Ok(bytes) => Some(bytes),
         Err(FileError::NotFound { .. }) => None,
-        Err(fault) => return Err(fault.into()),
+        Err(error) => return Err(error.into()),
     };
     let name = workspace.canonical(path)?;
     let Some(before) = existing else {
         return create(context, workspace, path, content);
     };
-    // A file that was binary becomes the text it was told to be.
+    // A binary file becomes a text file.
     let decoded = TextFile::decode(path, &before).ok();
     let (after, diff) = match &decoded {
         Some(file) => {
@@ -311,7 +279,7 @@ fn create(
     workspace: &Workspace,
     path: &str,
     content: &str,
-) -> Result<ToolResult, Failure> {
+) -> Result<ToolResult, FileOperationError> {
     let name = workspace.canonical(path)?;
     workspace.check_changeable(path)?;
     seen::check(context, &name, None, Extent::Whole)?;
@@ -320,7 +288,7 @@ fn create(
     }
     let change = match workspace.create(path, content.as_bytes()) {
         Err(FileError::Exists { path }) => return Err(Stale::created_meanwhile(path).into()),
-        done => done?.with_diff(unified_diff(&name, None, Some(content))),
+        created => created?.with_diff(unified_diff(&name, None, Some(content))),
     };
     let output = json!({"path": name, "lines": content.lines().count()});
     let seen = vec![seen::content(&name, content.as_bytes())];
@@ -335,7 +303,7 @@ fn edit(
     path: &str,
     old: &str,
     new: &str,
-) -> Result<ToolResult, Failure> {
+) -> Result<ToolResult, FileOperationError> {
     let before = workspace.read(path)?;
     let name = workspace.canonical(path)?;
     workspace.check_changeable(path)?;
@@ -355,7 +323,12 @@ fn edit(
         .with_changes(vec![change.with_diff(diff)]))
 }
 
-fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) -> Result<ToolResult, Failure> {
+fn rename(
+    context: &ToolContext,
+    workspace: &Workspace,
+    from: &str,
+    to: &str,
+) -> Result<ToolResult, FileOperationError> {
     let before = content_before_removal(context, workspace, from)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
@@ -372,7 +345,11 @@ fn rename(context: &ToolContext, workspace: &Workspace, from: &str, to: &str) ->
         .with_changes(vec![change]))
 }
 
-fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<ToolResult, Failure> {
+fn delete(
+    context: &ToolContext,
+    workspace: &Workspace,
+    path: &str,
+) -> Result<ToolResult, FileOperationError> {
     let before = content_before_removal(context, workspace, path)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
@@ -387,15 +364,16 @@ fn delete(context: &ToolContext, workspace: &Workspace, path: &str) -> Result<To
         .with_changes(vec![change.with_diff(diff)]))
 }
 
-/// The content of a file that the caller may take from its place; none for what is no file, or cannot be read and was not seen.
+/// Returns the content of a file before it is deleted or moved, once the agent is known to have seen enough of it. `None` for anything but
+/// regular files, and for an unreadable file that the agent never saw.
 fn content_before_removal(
     context: &ToolContext,
     workspace: &Workspace,
     path: &str,
-) -> Result<Option<Vec<u8>>, Failure> {
+) -> Result<Option<Vec<u8>>, FileOperationError> {
     match workspace.kind_nofollow(path)? {
-        Kind::File => {}
-        Kind::Folder | Kind::Other => return Ok(None),
+        EntryKind::File => {}
+        EntryKind::Folder | EntryKind::Other => return Ok(None),
     }
     workspace.check_changeable_nofollow(path)?;
     let name = workspace.canonical(path)?;
@@ -404,7 +382,7 @@ fn content_before_removal(
             seen::check(context, &name, Some(&bytes), Extent::Name)?;
             Ok(Some(bytes))
         }
-        Err(fault) if context.seen.as_ref().is_some_and(|seen| seen.contains_key(&name)) => Err(fault.into()),
+        Err(error) if context.seen.as_ref().is_some_and(|seen| seen.contains_key(&name)) => Err(error.into()),
         Err(_) => Ok(None),
     }
 }

@@ -1,8 +1,8 @@
-//! The workspace jail: every file that a tool reads or changes goes through here.
+//! The workspace jail: tools read and change files only through this module.
 //!
-//! Paths are resolved beneath the folder by the system, link by link, so that neither `..` nor a link leads out, not
-//! even one that is put there meanwhile. Nothing here blocks on a pipe or device, writes half a file, or changes
-//! git's or Dirigent's own files. All calls block on the disk: async code runs them in a blocking task.
+//! The operating system resolves paths beneath the workspace folder, link by link, so neither `..` nor a link leads out, even if a link is
+//! created at the same moment. Nothing here waits for a pipe or a device, leaves a half-written file, or changes git's or Dirigent's own
+//! files. All calls block on the disk: async code runs them in a blocking task.
 
 mod change;
 mod error;
@@ -21,7 +21,8 @@ use std::sync::Arc;
 use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, Metadata, OpenOptions};
 
-use crate::{ContentStore, ToolContext};
+use crate::content_store::ContentStore;
+use crate::tool::ToolContext;
 
 use resolve::FinalLink;
 use system::{NonBlocking, special};
@@ -29,23 +30,22 @@ use system::{NonBlocking, special};
 pub use error::FileError;
 pub(crate) use resolve::{PROTECTED, is_protected};
 pub use restore::PreviousState;
-pub use walk::{Depth, Entry, Hidden, Kind, Walk};
+pub use walk::{Depth, Entry, EntryKind, Hidden, Walk};
 
-/// The most bytes that are read from one file: 16 MiB.
+/// The size of the largest file that can be read, in bytes: 16 MiB.
 pub const MAX_FILE_BYTES: u64 = 16 * 1024 * 1024;
 
-/// A folder that tools work in and cannot leave. Paths are relative to it, with `/`; an absolute path that begins with
-/// the folder's own is taken as relative to it.
+/// A folder that tools work in and cannot leave. Paths are relative to it, with `/`. An absolute path below the folder is accepted too.
 #[derive(Debug)]
 pub struct Workspace {
     dir: Dir,
     root: PathBuf,
-    /// Where what was in a file is kept before it is changed.
+    /// Records the content of files before they are changed.
     content_store: Option<Arc<dyn ContentStore>>,
 }
 
 impl Workspace {
-    /// The workspace of a call, where what the call changes can be undone.
+    /// Opens the workspace of a call. Contents are recorded for undo if the context has a content store.
     pub fn from_context(context: &ToolContext) -> Result<Self, FileError> {
         Ok(Workspace {
             content_store: context.content_store.clone(),
@@ -53,14 +53,14 @@ impl Workspace {
         })
     }
 
-    /// The workspace at `root`, an existing folder. What was in its files before a change is not kept.
+    /// Opens the existing folder `root` as a workspace without a content store.
     pub fn open(root: &Path) -> Result<Self, FileError> {
-        let fault = |source| FileError::Workspace {
+        let workspace_error = |source| FileError::Workspace {
             path: root.display().to_string(),
             source,
         };
-        let real = root.canonicalize().map_err(fault)?;
-        let dir = Dir::open_ambient_dir(&real, ambient_authority()).map_err(fault)?;
+        let real = root.canonicalize().map_err(workspace_error)?;
+        let dir = Dir::open_ambient_dir(&real, ambient_authority()).map_err(workspace_error)?;
         Ok(Workspace {
             dir,
             root: real,
@@ -68,59 +68,67 @@ impl Workspace {
         })
     }
 
-    /// The same, where what was in files is kept there before a change.
+    /// Sets the store that records the content of files before they are changed.
     #[must_use]
     pub fn with_content_store(mut self, content_store: Arc<dyn ContentStore>) -> Self {
         self.content_store = Some(content_store);
         self
     }
 
-    /// Its absolute path, links resolved; for display.
+    /// Returns the absolute path with links resolved, for display.
     pub fn root(&self) -> &Path {
         &self.root
     }
 
-    /// The path of a file or folder, there or not, in its plain form: relative, with `/`, without `.` and `..`, links
-    /// resolved; `.` for the workspace itself.
+    /// Returns the canonical path of a file or folder, which need not exist: relative to the workspace, with `/`, without `.` and `..`,
+    /// links resolved. The workspace itself is `.`.
     pub fn canonical(&self, path: &str) -> Result<String, FileError> {
-        self.plain(path, FinalLink::Follow)
+        self.plain_path(path, FinalLink::Follow)
     }
 
-    /// Like [`Workspace::canonical`], but a link at the end counts as itself.
+    /// Like [`Workspace::canonical`], but does not resolve a link at the end of the path.
     pub fn canonical_nofollow(&self, path: &str) -> Result<String, FileError> {
-        self.plain(path, FinalLink::NoFollow)
+        self.plain_path(path, FinalLink::NoFollow)
     }
 
-    /// What there is at a path; [`FileError::NotFound`] for nothing.
-    pub fn kind(&self, path: &str) -> Result<Kind, FileError> {
+    /// Returns the kind of file at a path.
+    ///
+    /// # Errors
+    /// [`FileError::NotFound`] if there is no file, among others.
+    pub fn kind(&self, path: &str) -> Result<EntryKind, FileError> {
         let metadata = self.dir.metadata(self.relative(path)?);
-        Ok(kind(&metadata.map_err(|error| self.file_error(path, error))?))
+        let metadata = metadata.map_err(|error| self.file_error(path, error))?;
+        Ok(EntryKind::from_file_type(metadata.file_type()))
     }
 
-    /// Like [`Workspace::kind`], but a link counts as itself: [`Kind::Other`].
-    pub fn kind_nofollow(&self, path: &str) -> Result<Kind, FileError> {
+    /// Like [`Workspace::kind`], but does not follow a link: links are [`EntryKind::Other`].
+    pub fn kind_nofollow(&self, path: &str) -> Result<EntryKind, FileError> {
         let metadata = self.dir.symlink_metadata(self.relative(path)?);
-        Ok(kind(&metadata.map_err(|error| self.file_error(path, error))?))
+        let metadata = metadata.map_err(|error| self.file_error(path, error))?;
+        Ok(EntryKind::from_file_type(metadata.file_type()))
     }
 
-    /// Whether a file may be changed, as far as that can be said without changing it: [`FileError::Protected`] otherwise, among others.
+    /// Checks that tools may change a file, without changing it.
+    ///
+    /// # Errors
+    /// [`FileError::Protected`], among others.
     pub(crate) fn check_changeable(&self, path: &str) -> Result<(), FileError> {
         self.changeable(path, FinalLink::Follow).map(drop)
     }
 
-    /// The same of a link itself.
+    /// Like [`Workspace::check_changeable`], but for a link itself.
     pub(crate) fn check_changeable_nofollow(&self, path: &str) -> Result<(), FileError> {
         self.changeable(path, FinalLink::NoFollow).map(drop)
     }
 
-    /// The content of a regular file of up to [`MAX_FILE_BYTES`].
+    /// Reads a regular file of up to [`MAX_FILE_BYTES`].
     pub fn read(&self, path: &str) -> Result<Vec<u8>, FileError> {
         let file = self.open_file(path)?;
         let too_big = || FileError::TooBig {
             path: path.to_owned(),
             limit: MAX_FILE_BYTES,
         };
-        // One with holes in it is read as fast as memory is filled, but need not be.
+        // Check first: a sparse file could fill the memory quickly.
         let metadata = file.metadata().map_err(|error| self.file_error(path, error))?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(too_big());
@@ -135,31 +143,31 @@ impl Workspace {
         Ok(bytes)
     }
 
-    /// A regular file, open for reading; never waits for a pipe or a device.
+    /// Opens a regular file for reading. Never waits for a pipe or a device.
     pub fn open_file(&self, path: &str) -> Result<File, FileError> {
         let relative = self.relative(path)?;
         let metadata = self
             .dir
             .metadata(&relative)
             .map_err(|error| self.file_error(path, error))?;
-        regular(path, &metadata)?;
+        check_regular(path, &metadata)?;
         let file = self
             .dir
             .open_with(&relative, OpenOptions::new().read(true).nonblocking())
             .map_err(|error| self.file_error(path, error))?;
-        // Again, as it may be another file by now.
-        regular(
+        // Check again: the path may name another file by now.
+        check_regular(
             path,
             &file.metadata().map_err(|error| self.file_error(path, error))?,
         )?;
         Ok(file)
     }
 
-    fn plain(&self, path: &str, link: FinalLink) -> Result<String, FileError> {
+    fn plain_path(&self, path: &str, link: FinalLink) -> Result<String, FileError> {
         self.resolve(path, link)?.plain(path)
     }
 
-    /// What an error means; a name that was not found gets suggestions.
+    /// Converts a system error. A path that was not found gets suggestions.
     fn file_error(&self, path: &str, error: io::Error) -> FileError {
         match FileError::from_io(path, error) {
             FileError::NotFound { path, .. } => FileError::NotFound {
@@ -171,17 +179,7 @@ impl Workspace {
     }
 }
 
-fn kind(metadata: &Metadata) -> Kind {
-    if metadata.is_file() {
-        Kind::File
-    } else if metadata.is_dir() {
-        Kind::Folder
-    } else {
-        Kind::Other
-    }
-}
-
-fn regular(path: &str, metadata: &Metadata) -> Result<(), FileError> {
+fn check_regular(path: &str, metadata: &Metadata) -> Result<(), FileError> {
     let path = path.to_owned();
     if metadata.is_file() {
         Ok(())

@@ -1,47 +1,49 @@
-//! Reading unified diffs as models and git write them.
+//! Reading unified diffs as git and models write them.
 //!
-//! Line numbers and counts may be wrong; what a line is (context, removed, added) must be said. Nothing here looks at a file.
+//! Models often get line numbers and counts wrong, so the reader tolerates both: it finds the end of a hunk by its lines if the counts do
+//! not fit. The mark of each line (context, removed, added) must be right.
 
-/// One file's part of a patch. Paths are as they are beneath the workspace, without `a/` and `b/`.
+use super::path::{NULL, unquoted};
+
+/// The part of a patch for one file. Paths are relative to the workspace, without the prefixes `a/` and `b/`.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct FilePatch {
-    pub(super) kind: PatchKind,
-    pub(super) hunks: Vec<Hunk>,
+pub(crate) struct FilePatch {
+    pub(crate) kind: PatchKind,
+    pub(crate) hunks: Vec<Hunk>,
 }
 
-/// What becomes of the file.
+/// The operation on the file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum PatchKind {
+pub(crate) enum PatchKind {
     Edit { path: String },
     Create { path: String },
     Delete { path: String },
     Move { from: String, to: String },
 }
 
-/// A place that changes.
+/// A contiguous change with its context.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Hunk {
-    /// Where it says that it begins in the old file, from 1; none where it does not say.
-    pub(super) start: Option<usize>,
-    pub(super) lines: Vec<Line>,
-    /// Whether the old file ends, without a line break, after the last of its old lines.
-    pub(super) old_eof: EofMarker,
-    /// The same of the new file.
-    pub(super) new_eof: EofMarker,
+pub(crate) struct Hunk {
+    /// The stated first line in the old file, counted from 1; `None` if the header has no readable number.
+    pub(crate) start: Option<usize>,
+    pub(crate) lines: Vec<HunkLine>,
+    /// Whether the old file ends after the last old line without a line break.
+    pub(crate) old_eof: EofMarker,
+    /// Whether the new file ends after the last new line without a line break.
+    pub(crate) new_eof: EofMarker,
 }
 
-/// A line without its line break.
+/// A line of a hunk, without its line break.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Line {
+pub(crate) enum HunkLine {
     Context(String),
     Removed(String),
     Added(String),
 }
 
-/// What a hunk says of the end of a file.
+/// A hunk's statement about the end of a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum EofMarker {
-    /// Nothing.
+pub(crate) enum EofMarker {
     #[default]
     Absent,
     /// `\ No newline at end of file`.
@@ -49,40 +51,40 @@ pub(super) enum EofMarker {
 }
 
 impl Hunk {
-    /// The lines that must be there.
-    pub(super) fn old_lines(&self) -> Vec<&str> {
-        let old = |line: &'_ Line| matches!(line, Line::Context(_) | Line::Removed(_));
+    /// The lines that the old file must contain.
+    pub(crate) fn old_lines(&self) -> Vec<&str> {
+        let old = |line: &'_ HunkLine| matches!(line, HunkLine::Context(_) | HunkLine::Removed(_));
         self.lines
             .iter()
             .filter(|line| old(line))
-            .map(Line::text)
+            .map(HunkLine::text)
             .collect()
     }
 
-    /// The lines that there are then.
-    pub(super) fn new_lines(&self) -> Vec<&str> {
-        let new = |line: &'_ Line| matches!(line, Line::Context(_) | Line::Added(_));
+    /// The lines of the new file.
+    pub(crate) fn new_lines(&self) -> Vec<&str> {
+        let new = |line: &'_ HunkLine| matches!(line, HunkLine::Context(_) | HunkLine::Added(_));
         self.lines
             .iter()
             .filter(|line| new(line))
-            .map(Line::text)
+            .map(HunkLine::text)
             .collect()
     }
 }
 
-impl Line {
-    pub(super) fn text(&self) -> &str {
+impl HunkLine {
+    pub(crate) fn text(&self) -> &str {
         match self {
-            Line::Context(text) | Line::Removed(text) | Line::Added(text) => text,
+            HunkLine::Context(text) | HunkLine::Removed(text) | HunkLine::Added(text) => text,
         }
     }
 }
 
-/// What is wrong with a patch. Lines are those of the patch, from 1.
+/// Why a patch cannot be read. Line numbers are those of the patch, counted from 1.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum PatchError {
+pub(crate) enum PatchError {
     #[error(
-        "there is no unified diff in `patch`: give `--- a/FILE`, `+++ b/FILE` and hunks that begin with `@@ -LINE,COUNT +LINE,COUNT @@`"
+        "`patch` contains no unified diff: give `--- a/FILE`, `+++ b/FILE` and hunks that begin with `@@ -LINE,COUNT +LINE,COUNT @@`"
     )]
     NoDiff,
     #[error(
@@ -92,8 +94,7 @@ pub(super) enum PatchError {
     #[error("line {line} of the patch: {reason}")]
     Header { line: usize, reason: String },
     #[error(
-        "line {line} of the patch, `{text}`, is none of a hunk: its lines begin with a space (context), `-` or `+`, also where they are \
-         empty otherwise"
+        "line {line} of the patch, `{text}`, is not a hunk line: each one, even an empty one, begins with a space (context), `-` or `+`"
     )]
     InvalidHunkLine { line: usize, text: String },
     #[error("the hunk at line {line} of the patch changes nothing")]
@@ -104,8 +105,8 @@ pub(super) enum PatchError {
     Binary { path: String },
 }
 
-/// The parts of a patch, one for each file that it names, in their order.
-pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
+/// Reads a patch: one part for each file, in the patch's order.
+pub(crate) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
     let lines = patch.lines().map(|line| line.strip_suffix('\r').unwrap_or(line));
     let mut parser = PatchParser {
         lines: lines.collect(),
@@ -127,14 +128,15 @@ pub(super) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
 
 struct PatchParser<'a> {
     lines: Vec<&'a str>,
+    /// The index of the next line to read.
     at: usize,
 }
 
-/// What the lines before a file's hunks say.
+/// The lines before a file's hunks.
 #[derive(Default)]
 struct Header {
     line: usize,
-    /// `diff --git`, whose names stand in for those of `---` and `+++`.
+    /// The names in the `diff --git` line, used if there are no `---` and `+++` lines.
     git: Option<(String, String)>,
     old: Option<String>,
     new: Option<String>,
@@ -146,14 +148,12 @@ struct Header {
     mode: bool,
 }
 
-const NULL: &str = "/dev/null";
-
 impl PatchParser<'_> {
     fn line(&self, ahead: usize) -> Option<&str> {
         self.lines.get(self.at + ahead).copied()
     }
 
-    /// The next file's header; none at the end. What stands before it, such as a message, is passed over.
+    /// Reads the next file's header; `None` at the end. Skips the text before it, such as a commit message.
     fn header(&mut self) -> Result<Option<Header>, PatchError> {
         let mut header = Header::default();
         while let Some(line) = self.lines.get(self.at).copied() {
@@ -189,13 +189,13 @@ impl PatchParser<'_> {
         Ok(header.git.is_some().then_some(header))
     }
 
-    /// Whether the names of a file stand here: `---` with `+++` after it.
+    /// Returns true if the next two lines are `---` and `+++` with a file's names.
     fn names_file(&self) -> bool {
         let is = |ahead, mark| self.line(ahead).is_some_and(|line| line.starts_with(mark));
         is(0, "--- ") && is(1, "+++ ")
     }
 
-    /// The next hunk of this file; none where something else comes.
+    /// Reads the next hunk of this file; `None` if the next line begins no hunk.
     fn hunk(&mut self) -> Result<Option<Hunk>, PatchError> {
         while self.line(0).is_some_and(|line| line.trim().is_empty()) {
             self.at += 1;
@@ -211,53 +211,53 @@ impl PatchParser<'_> {
             Some(hunk) => hunk,
             None => {
                 self.at = first;
-                self.rest()?
+                self.uncounted()?
             }
         };
         hunk.start = start;
-        let changes = |line: &Line| !matches!(line, Line::Context(_));
+        let changes = |line: &HunkLine| !matches!(line, HunkLine::Context(_));
         match hunk.lines.iter().any(changes) {
             true => Ok(Some(hunk)),
             false => Err(PatchError::EmptyHunk { line }),
         }
     }
 
-    /// The lines of a hunk by its counts; none where they are wrong.
+    /// Reads as many lines as the hunk's header states; `None` if its counts are wrong.
     fn counted(&mut self, (mut old, mut new): (usize, usize)) -> Option<Hunk> {
         let mut hunk = Hunk::default();
         while old > 0 || new > 0 || self.line(0).is_some_and(|line| line.starts_with('\\')) {
             let line = self.line(0)?.to_owned();
             match read_line(&line) {
-                HunkLine::Line(line) => {
+                ParsedLine::Line(line) => {
                     let (less_old, less_new) = match line {
-                        Line::Context(_) => (1, 1),
-                        Line::Removed(_) => (1, 0),
-                        Line::Added(_) => (0, 1),
+                        HunkLine::Context(_) => (1, 1),
+                        HunkLine::Removed(_) => (1, 0),
+                        HunkLine::Added(_) => (0, 1),
                     };
                     old = old.checked_sub(less_old)?;
                     new = new.checked_sub(less_new)?;
                     hunk.lines.push(line);
                 }
-                HunkLine::NoNewline => hunk.mark_no_newline(),
-                HunkLine::Other => return None,
+                ParsedLine::NoNewline => hunk.mark_no_newline(),
+                ParsedLine::Other => return None,
             }
             self.at += 1;
         }
         (self.is_boundary() || self.line(0).is_some_and(str::is_empty)).then_some(hunk)
     }
 
-    /// The lines of a hunk up to what cannot be one.
-    fn rest(&mut self) -> Result<Hunk, PatchError> {
+    /// Reads the lines of a hunk up to the next boundary, without regard to counts.
+    fn uncounted(&mut self) -> Result<Hunk, PatchError> {
         let mut hunk = Hunk::default();
-        // Whether what was last read says so: an empty line may separate what follows.
+        // Empty lines at the end separate the hunk from the next part, and are dropped.
         let mut empty = 0;
         while !self.is_boundary() {
             let line = self.line(0).unwrap_or_default().to_owned();
             empty = if line.is_empty() { empty + 1 } else { 0 };
             match read_line(&line) {
-                HunkLine::Line(line) => hunk.lines.push(line),
-                HunkLine::NoNewline => hunk.mark_no_newline(),
-                HunkLine::Other => {
+                ParsedLine::Line(line) => hunk.lines.push(line),
+                ParsedLine::NoNewline => hunk.mark_no_newline(),
+                ParsedLine::Other => {
                     return Err(PatchError::InvalidHunkLine {
                         line: self.at + 1,
                         text: line.chars().take(100).collect(),
@@ -270,7 +270,7 @@ impl PatchParser<'_> {
         Ok(hunk)
     }
 
-    /// Whether the hunk before is over.
+    /// Returns true if no line of the current hunk follows.
     fn is_boundary(&self) -> bool {
         match self.line(0) {
             None | Some("-- ") => true,
@@ -285,43 +285,43 @@ impl PatchParser<'_> {
     }
 }
 
-enum HunkLine {
-    Line(Line),
+enum ParsedLine {
+    Line(HunkLine),
     NoNewline,
     Other,
 }
 
-fn read_line(line: &str) -> HunkLine {
+fn read_line(line: &str) -> ParsedLine {
     let mut characters = line.chars();
     let mark = characters.next();
     let text = characters.as_str().to_owned();
     match mark {
-        // What strips the ends of lines strips an empty line's mark.
-        None => HunkLine::Line(Line::Context(String::new())),
-        Some(' ') => HunkLine::Line(Line::Context(text)),
-        Some('-') => HunkLine::Line(Line::Removed(text)),
-        Some('+') => HunkLine::Line(Line::Added(text)),
-        Some('\\') => HunkLine::NoNewline,
-        Some(_) => HunkLine::Other,
+        // Editors that strip trailing spaces strip the mark of an empty context line.
+        None => ParsedLine::Line(HunkLine::Context(String::new())),
+        Some(' ') => ParsedLine::Line(HunkLine::Context(text)),
+        Some('-') => ParsedLine::Line(HunkLine::Removed(text)),
+        Some('+') => ParsedLine::Line(HunkLine::Added(text)),
+        Some('\\') => ParsedLine::NoNewline,
+        Some(_) => ParsedLine::Other,
     }
 }
 
 impl Hunk {
-    /// The file ends after the line that was last read.
+    /// Records that the file ends, without a line break, after the last line read.
     fn mark_no_newline(&mut self) {
         match self.lines.last() {
-            Some(Line::Context(_)) => {
+            Some(HunkLine::Context(_)) => {
                 self.old_eof = EofMarker::NoNewline;
                 self.new_eof = EofMarker::NoNewline;
             }
-            Some(Line::Removed(_)) => self.old_eof = EofMarker::NoNewline,
-            Some(Line::Added(_)) => self.new_eof = EofMarker::NoNewline,
+            Some(HunkLine::Removed(_)) => self.old_eof = EofMarker::NoNewline,
+            Some(HunkLine::Added(_)) => self.new_eof = EofMarker::NoNewline,
             None => {}
         }
     }
 }
 
-/// Where a hunk says it begins, and how many lines of the old and the new file it says it has.
+/// Reads a hunk's header: its first line in the old file, and its numbers of old and new lines.
 fn ranges(line: &str) -> (Option<usize>, Option<(usize, usize)>) {
     let mut words = line.trim_start_matches('@').split_whitespace();
     let mut range = |mark| -> Option<(usize, usize)> {
@@ -335,7 +335,7 @@ fn ranges(line: &str) -> (Option<usize>, Option<(usize, usize)>) {
 }
 
 impl Header {
-    /// A line between `diff --git` and the names of the file.
+    /// Reads a line between `diff --git` and the names of the file.
     fn read_extended(&mut self, line: &str, number: usize) -> Result<(), PatchError> {
         if let Some(name) = line.strip_prefix("rename from ") {
             self.from = Some(unquoted(name));
@@ -344,7 +344,8 @@ impl Header {
         } else if line.starts_with("copy from ") {
             return Err(PatchError::Header {
                 line: number,
-                reason: "copies are not made: create the file with its whole content instead".to_owned(),
+                reason: "a patch cannot copy files: create the file with its whole content instead"
+                    .to_owned(),
             });
         }
         self.created |= line.starts_with("new file mode");
@@ -366,12 +367,12 @@ impl Header {
             (Some(_), None) | (None, Some(_)) => {
                 return Err(bad("`rename from` and `rename to` belong together".to_owned()));
             }
-            (None, None) if old == NULL && new == NULL => return Err(bad("it names no file".to_owned())),
+            (None, None) if old == NULL && new == NULL => return Err(bad("no file is named".to_owned())),
             (None, None) if old == NULL || self.created => PatchKind::Create { path: new },
             (None, None) if new == NULL || self.deleted => PatchKind::Delete { path: old },
             (None, None) if old != new => {
                 return Err(bad(format!(
-                    "`{old}` and `{new}` are two files: to rename one, say `rename from {old}` and `rename to {new}` after `diff --git`"
+                    "`{old}` and `{new}` are different files: for a rename, write `rename from {old}` and `rename to {new}` after `diff --git`"
                 )));
             }
             (None, None) => PatchKind::Edit { path: new },
@@ -388,7 +389,7 @@ impl Header {
         }
     }
 
-    /// The names before and after, without git's prefixes.
+    /// Returns the old and the new name, without git's prefixes.
     fn names(&self) -> (String, String) {
         let (old, new) = match (&self.old, &self.new, &self.git) {
             (Some(old), Some(new), _) => (old.clone(), new.clone()),
@@ -404,13 +405,13 @@ impl Header {
     }
 }
 
-/// The name in a `---` or `+++` line, without the time that may follow it.
+/// Returns the name in a `---` or `+++` line, without the timestamp that may follow it.
 fn name_of(line: &str) -> String {
     let name = line.get(4..).unwrap_or_default();
     unquoted(name.split('\t').next().unwrap_or_default().trim())
 }
 
-/// The two names of `diff --git`; none where it cannot be told where the first one ends.
+/// Returns the two names of `diff --git`; `None` if the end of the first one is ambiguous.
 fn git_names(names: &str) -> Option<(String, String)> {
     if names.starts_with('"') {
         let (old, new) = names.split_once("\" ")?;
@@ -422,34 +423,4 @@ fn git_names(names: &str) -> Option<(String, String)> {
         names.get(2..*at) == names.get(at + 3..)
     })?;
     Some((names.get(..at)?.to_owned(), names.get(at + 1..)?.to_owned()))
-}
-
-/// A name as git quotes it where it has unusual characters.
-fn unquoted(name: &str) -> String {
-    let Some(quoted) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
-        return name.to_owned();
-    };
-    let mut bytes = Vec::with_capacity(quoted.len());
-    let mut rest = quoted.as_bytes();
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        if byte != b'\\' {
-            bytes.push(byte);
-            continue;
-        }
-        let octal = rest.get(..3).and_then(|digits| str::from_utf8(digits).ok());
-        if let Some(value) = octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            bytes.push(value);
-            rest = rest.get(3..).unwrap_or_default();
-        } else if let Some((&escaped, after)) = rest.split_first() {
-            bytes.push(match escaped {
-                b'n' => b'\n',
-                b't' => b'\t',
-                b'r' => b'\r',
-                other => other,
-            });
-            rest = after;
-        }
-    }
-    String::from_utf8_lossy(&bytes).into_owned()
 }

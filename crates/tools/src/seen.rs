@@ -1,32 +1,31 @@
-//! What the calling agent last saw of a file against what is there now (PAOR-5): what others have changed since is left as it is, and
-//! shown to the agent, so that it can do its work anew.
+//! Comparing a file's current content with the version that the calling agent last saw (PAOR-5). A file that has changed since is left
+//! alone, and the agent is shown the new content to work from.
 //!
-//! It never decides by who changed a file: only by what the agent saw.
+//! The decision depends only on what the agent saw, never on who changed the file.
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult, code};
 use serde_json::Value;
 
-use crate::ToolContext;
+use crate::excerpt::{Excerpt, LineRange};
+use crate::tool::ToolContext;
 use crate::workspace::{FileError, Workspace};
 
-use super::read::{self, Range, ShownLines};
-
-/// The most text of a file that is shown with a refusal, in bytes; `read` shows the rest.
+/// The most text of a file that a refusal shows, in bytes; `read` shows the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
 
-/// How much of a file a change takes the place of.
+/// How much of a file a change affects. This decides how much of it the agent must have seen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Extent {
-    /// A part that the agent names word for word: it may do without having seen the rest.
+    /// A part that the agent quotes word for word: the agent need not have seen the rest.
     Part,
-    /// The file by its name: it may do without having looked at it, but not after a look at a part.
+    /// The file as a whole, named by its path: the agent may not have read it at all, but if it read a part, it must have read all of it.
     Name,
-    /// Whatever is in it.
+    /// The whole content: the agent must have seen all of it.
     Whole,
 }
 
-/// A file that is not as the agent last saw it.
+/// The refusal of a change to a file that differs from the version that the agent last saw.
 #[derive(Debug, thiserror::Error)]
 #[error("{}", reason.text(path))]
 pub(crate) struct Stale {
@@ -38,7 +37,7 @@ pub(crate) struct Stale {
 enum StaleReason {
     Changed,
     Unseen,
-    /// The first line that it has not seen.
+    /// The first unseen line.
     UnseenFrom(usize),
     Gone,
 }
@@ -50,7 +49,7 @@ impl StaleReason {
                 "`{path}` has changed since you last saw it, by another agent, a command or a person, and is left as it is"
             ),
             StaleReason::Unseen => {
-                format!("`{path}` exists and you have not seen what is in it, so it is left as it is")
+                format!("`{path}` exists and you have not seen its content, so it is left as it is")
             }
             StaleReason::UnseenFrom(line) => format!(
                 "you have seen `{path}` only up to line {}, so it is left as it is",
@@ -63,17 +62,17 @@ impl StaleReason {
     }
 }
 
-/// Whether the caller may change a file of which this is the present content; none where there is no such file.
+/// Checks that the agent has seen enough of a file to change it. `current` is the file's content; `None` if it does not exist.
 pub(crate) fn check(
     context: &ToolContext,
     name: &str,
-    present: Option<&[u8]>,
+    current: Option<&[u8]>,
     extent: Extent,
 ) -> Result<(), Stale> {
     let Some(seen) = &context.seen else {
         return Ok(());
     };
-    let reason = match (seen.get(name), present) {
+    let reason = match (seen.get(name), current) {
         (None | Some(SeenFile { digest: None, .. }), None) => return Ok(()),
         (None, Some(_)) => match extent {
             Extent::Part | Extent::Name => return Ok(()),
@@ -99,7 +98,7 @@ fn matches_digest(known: &SeenFile, bytes: &[u8]) -> bool {
         .is_some_and(|digest| *digest == sha256_hex(bytes))
 }
 
-/// What the caller knows of a file by having written this.
+/// Records that the agent has seen the whole file with this content.
 pub(crate) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
@@ -108,10 +107,10 @@ pub(crate) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     }
 }
 
-/// What the caller knows of a file with this content that it was shown so much of, with what it knew before.
-pub(super) fn shown(context: &ToolContext, name: &str, bytes: &[u8], shown: &ShownLines) -> SeenFile {
+/// Records that the agent has seen this excerpt of the file, in addition to earlier excerpts of the same content.
+pub(crate) fn excerpt(context: &ToolContext, name: &str, bytes: &[u8], excerpt: &Excerpt) -> SeenFile {
     let unseen_from = match unseen_from(context, name, bytes) {
-        Some(line) if shown.first <= line => shown.next.map(|next| next.max(line)),
+        Some(line) if excerpt.first <= line => excerpt.next.map(|next| next.max(line)),
         other => other,
     };
     SeenFile {
@@ -120,7 +119,7 @@ pub(super) fn shown(context: &ToolContext, name: &str, bytes: &[u8], shown: &Sho
     }
 }
 
-/// What the caller knows of a file once it has edited it at that line: no more than before.
+/// Carries the agent's knowledge of a file over to the content after an edit at `line`.
 pub(crate) fn edited(
     context: &ToolContext,
     name: &str,
@@ -129,13 +128,13 @@ pub(crate) fn edited(
     line: usize,
 ) -> SeenFile {
     SeenFile {
-        // The lines after it may have other numbers now.
+        // The edit may have shifted the lines after it.
         unseen_from: unseen_from(context, name, before).map(|unseen| unseen.min(line)),
         ..content(name, after)
     }
 }
 
-/// The first line that the caller has not seen of a file with this content.
+/// Returns the first line that the agent has not seen of a file with this content; `None` if it has seen all of it.
 fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize> {
     let known = context.seen.as_ref().and_then(|seen| seen.get(name));
     match known.filter(|known| matches_digest(known, bytes)) {
@@ -144,7 +143,7 @@ fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize>
     }
 }
 
-/// That there is no such file, as far as the caller thought that there was.
+/// Records that a file does not exist; `None` if the agent never saw the file.
 pub(crate) fn absence(context: &ToolContext, name: &str) -> Option<SeenFile> {
     let known = context.seen.as_ref()?.get(name)?;
     known.digest.as_ref().map(|_| absent(name))
@@ -158,39 +157,40 @@ fn absent(name: &str) -> SeenFile {
     }
 }
 
-/// What the caller knew of a file, or of those in a folder, it knows by the new name.
+/// Carries the agent's knowledge of a file, or of the files in a folder, over to the new path.
 pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
-    let known = |seen: &SeenFiles| -> Vec<SeenFile> {
+    let move_all = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()
             .filter(|(_, file)| file.digest.is_some())
             .filter_map(|(path, file)| Some((path, path.strip_prefix(from)?, file)))
             .filter(|(_, below, _)| below.is_empty() || below.starts_with('/'))
             .flat_map(|(path, below, file)| {
-                let there = SeenFile {
+                let moved = SeenFile {
                     path: format!("{to}{below}"),
                     ..file.clone()
                 };
-                [absent(path), there]
+                [absent(path), moved]
             })
             .collect()
     };
-    context.seen.as_deref().map(known).unwrap_or_default()
+    context.seen.as_deref().map(move_all).unwrap_or_default()
 }
 
 impl Stale {
-    /// A file that somebody else changed between the look at it and the change.
+    /// The file changed between the check and the write.
     pub(crate) fn changed_meanwhile(path: String) -> Self {
         let reason = StaleReason::Changed;
         Stale { path, reason }
     }
 
-    /// A file that somebody else made where there was none.
+    /// The file was created between the check and the write.
     pub(crate) fn created_meanwhile(path: String) -> Self {
         let reason = StaleReason::Unseen;
         Stale { path, reason }
     }
 
-    /// The result of a call that is refused for it: it has the present content, and lets the next call through where that is all of it.
+    /// Makes the result of the refused call. The output has the current content, which counts as seen: if it is complete, the agent can make
+    /// the call again.
     pub(crate) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
         let first = match self.reason {
             StaleReason::UnseenFrom(line) => line,
@@ -200,20 +200,20 @@ impl Stale {
             .canonical(&self.path)
             .unwrap_or_else(|_| self.path.clone());
         let (tail, output, seen) = match workspace.read(&name) {
-            Ok(bytes) => match read::show(&name, &bytes, Range::from(first), MAX_SHOWN_BYTES) {
+            Ok(bytes) => match Excerpt::new(&name, &bytes, LineRange::starting_at(first), MAX_SHOWN_BYTES) {
                 Ok(part) => (
-                    part_shown(&part),
+                    next_step(&part),
                     part.output.clone(),
-                    Some(shown(context, &name, &bytes, &part)),
+                    Some(excerpt(context, &name, &bytes, &part)),
                 ),
                 Err(_) => (
-                    "it is no text: call again if you mean it all the same".to_owned(),
+                    "it is not text: call again if you want to change it all the same".to_owned(),
                     Value::Null,
                     Some(content(&name, &bytes)),
                 ),
             },
             Err(FileError::NotFound { .. }) => (
-                "call again if it is to be made anew".to_owned(),
+                "call again to create it".to_owned(),
                 Value::Null,
                 Some(absent(&name)),
             ),
@@ -227,12 +227,13 @@ impl Stale {
     }
 }
 
-fn part_shown(part: &ShownLines) -> String {
+/// Tells the agent how to go on from the excerpt.
+fn next_step(part: &Excerpt) -> String {
     match (part.first, part.next) {
-        (1, None) => "its present content is in `output`: work from that and call again".to_owned(),
+        (1, None) => "its current content is in `output`: work from that and call again".to_owned(),
         (_, None) => "the rest is in `output`: work from that and call again".to_owned(),
         (_, Some(next)) => format!(
-            "a part of its present content is in `output`: `read` the rest, from `start_line` {next} on, before you replace, \
+            "a part of its current content is in `output`: `read` the rest, from `start_line` {next} on, before you replace, \
              delete or move it"
         ),
     }

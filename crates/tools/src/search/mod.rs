@@ -1,6 +1,6 @@
-//! The `search` tool: which lines of which files match a pattern, by ripgrep's engine.
+//! The `search` tool: finds the lines that match a pattern, by ripgrep's engine.
 //!
-//! It changes nothing, leaves out ignored and binary files, and gives the same answer in the same order every time.
+//! It changes nothing, leaves out ignored and binary files, and always returns the same results in the same order.
 
 mod collect;
 
@@ -15,60 +15,59 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::collect::{CancellableReader, Collector};
 use crate::blocking::{blocking, cancelled};
 use crate::text::TextFile;
-use crate::workspace::{Depth, FileError, Hidden, Kind, Walk, Workspace};
-use crate::{Tool, ToolContext, typed};
-use collect::{CancellableReader, Collector};
+use crate::tool::{Tool, ToolContext};
+use crate::typed::typed;
+use crate::workspace::{Depth, EntryKind, FileError, Hidden, Walk, Workspace};
 
 const DEFAULT_RESULTS: usize = 200;
 const MAX_RESULTS: usize = 2000;
 const MAX_CONTEXT_LINES: usize = 20;
 
-/// The longest line of a file that is too big to be held as a whole; one with a longer line is named as unreadable.
+/// The longest line, in bytes, of a file that is too big to be read as a whole. A file with a longer line is listed as unreadable.
 const MAX_LINE_MEMORY: usize = 8 * 1024 * 1024;
 
-/// How many files that could not be searched are named.
+/// The most unreadable files to list.
 const MAX_UNREADABLE: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// What to look for in each line: plain text, unless `literal` is false.
+    /// The text to find in each line: plain text, unless `literal` is false.
     pattern: String,
     /// false if the pattern is a regular expression (Rust's syntax); default true.
     literal: Option<bool>,
     /// true to find the pattern only as a whole word: `run` but not `rerun`; default false.
     whole_word: Option<bool>,
-    /// true to find upper and lower case alike; default false.
+    /// true to ignore case; default false.
     case_insensitive: Option<bool>,
-    /// Where to look, any of: folders (`src`), files (`src/main.rs`), globs (`*.rs`, `tests/**/*.py`); default the
-    /// whole workspace.
+    /// The folders (`src`), files (`src/main.rs`) and globs (`*.rs`, `tests/**/*.py`) to search; default: the whole workspace.
     paths: Option<Vec<String>>,
-    /// How many lines before and after each match to show, up to 20; default 0.
+    /// The number of lines to show before and after each match, up to 20; default 0.
     context_lines: Option<usize>,
-    /// How many matches to return, up to 2000; default 200.
+    /// The number of matches to return, up to 2000; default 200.
     max_results: Option<usize>,
 }
 
 const DESCRIPTION: &str = "Searches the text of the workspace's files and returns the matching lines with path, line \
-and column. The pattern is plain text unless `literal` is false; it never spans lines. Binary files and those that \
-`.gitignore` names are left out. `total` counts all matching lines, also where `truncated` says that not all are \
-shown.";
+and column. The pattern is plain text unless `literal` is false; it never spans lines. Binary files and files ignored by \
+`.gitignore` are left out. `total` counts all matching lines, even if `truncated` is true and not all are shown.";
 
-/// The `search` tool. A call returns `{"matches": [{"path", "line", "column", "text"}], "files", "total", "truncated"}`:
-/// one match for each matching line, by path and line; lines and columns (characters, of the first match in the line)
-/// are counted from 1. `files` and `total` count files and lines with a match, those not shown included. With
-/// `context_lines` a match also has `before` and `after`, arrays of lines; a line between two matches shows once. A
-/// long line is shortened around the match, with `…` for what is missing. `unreadable` names files that could not be
-/// searched; `hint` says what to try where nothing was found; `left_out` counts names that were come by and not looked at, as
-/// they are not Unicode or there is too much in their folder.
+/// The `search` tool. A call returns `{"matches": [{"path", "line", "column", "text"}], "files", "total", "truncated"}`.
 ///
-/// What fails has a code: `bad_parameters` for a pattern or a glob that is none, `cancelled`, and those of [`FileError::code`] for `paths`.
+/// There is one match for each matching line, ordered by path and line. Lines and columns count from 1; the column is that of the first match
+/// in the line, in characters. `files` and `total` count all files and lines with a match, including those not returned. With
+/// `context_lines`, a match also has `before` and `after`, arrays of lines; a line between two matches appears once. A long line is shortened
+/// around the match, with `…` for omitted text. `unreadable` lists files that could not be searched. `hint` suggests what to try if nothing
+/// was found. `left_out` counts entries that were not searched because their names are not Unicode or their folder has too many.
+///
+/// Failures have the code `bad_parameters` (an invalid pattern or glob), `cancelled`, or one of [`FileError::code`] for `paths`.
 pub fn search() -> impl Tool {
     typed("search", DESCRIPTION, |context, parameters: Parameters| {
         blocking(context, move |context| {
-            run(context, &parameters).unwrap_or_else(|failure| failure.result())
+            run(context, &parameters).unwrap_or_else(|error| error.failure())
         })
     })
     .repeat(Repeat::Safe)
@@ -76,50 +75,55 @@ pub fn search() -> impl Tool {
     .example(json!({"pattern": "parse_config", "whole_word": true, "paths": ["src", "*.md"]}))
 }
 
-/// Why nothing was searched.
+/// Why a search failed.
 #[derive(Debug, thiserror::Error)]
-enum Failure {
+enum SearchError {
     #[error("`pattern` is empty: give a text to look for, or `list` the files with file_operations")]
     Empty,
-    #[error("`pattern` spans lines, but each line is searched by itself: look for one line of it")]
+    #[error("`pattern` spans lines, but each line is searched by itself: search for one of its lines")]
     ManyLines,
-    #[error("`pattern` is no regular expression: {0}; set `literal` to true to look for it as it is")]
+    #[error(
+        "`pattern` is not a valid regular expression: {0}; set `literal` to true to search for plain text"
+    )]
     BadPattern(grep_regex::Error),
-    #[error("`{glob}` in `paths` is no glob: {why}")]
-    BadGlob { glob: String, why: globset::Error },
+    #[error("`{glob}` in `paths` is not a valid glob: {source}")]
+    BadGlob { glob: String, source: globset::Error },
     #[error(transparent)]
     File(#[from] FileError),
 }
 
-impl Failure {
-    fn result(&self) -> ToolResult {
+impl SearchError {
+    fn failure(&self) -> ToolResult {
         match self {
-            Failure::Empty | Failure::ManyLines | Failure::BadPattern(_) | Failure::BadGlob { .. } => {
+            SearchError::Empty
+            | SearchError::ManyLines
+            | SearchError::BadPattern(_)
+            | SearchError::BadGlob { .. } => {
                 ToolResult::failure(self.to_string()).with_code(code::BAD_PARAMETERS)
             }
-            Failure::File(fault) => fault.failure(),
+            SearchError::File(error) => error.failure(),
         }
     }
 }
 
-fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Failure> {
+fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, SearchError> {
     let workspace = Workspace::open(&context.workspace)?;
     let matcher = matcher(parameters)?;
     let paths = parameters.paths.as_deref().unwrap_or_default();
     let Files { paths, left_out } = files(context, &workspace, paths)?;
     let mut searcher = searcher(parameters.context_lines.unwrap_or(0).min(MAX_CONTEXT_LINES));
-    let wanted = parameters
+    let max_matches = parameters
         .max_results
         .unwrap_or(DEFAULT_RESULTS)
         .clamp(1, MAX_RESULTS);
-    let mut collector = Collector::new(&matcher, wanted);
+    let mut collector = Collector::new(&matcher, max_matches);
     let mut unreadable = Vec::new();
     for path in paths {
         if context.cancel.is_cancelled() {
             return Ok(cancelled());
         }
         match search_file(context, &workspace, &path, &mut searcher, &mut collector) {
-            // A file that went away since it was listed is no file to search.
+            // The file was deleted since it was listed.
             Ok(()) | Err(FileError::NotFound { .. }) => {}
             Err(_) => unreadable.push(path),
         }
@@ -153,13 +157,13 @@ fn looks_like_regex(pattern: &str) -> bool {
         .any(|sign| pattern.contains(sign))
 }
 
-fn matcher(parameters: &Parameters) -> Result<RegexMatcher, Failure> {
+fn matcher(parameters: &Parameters) -> Result<RegexMatcher, SearchError> {
     let pattern = parameters.pattern.as_str();
     if pattern.is_empty() {
-        return Err(Failure::Empty);
+        return Err(SearchError::Empty);
     }
     if pattern.contains('\n') {
-        return Err(Failure::ManyLines);
+        return Err(SearchError::ManyLines);
     }
     RegexMatcherBuilder::new()
         .fixed_strings(is_literal(parameters))
@@ -167,10 +171,10 @@ fn matcher(parameters: &Parameters) -> Result<RegexMatcher, Failure> {
         .case_insensitive(parameters.case_insensitive.unwrap_or(false))
         .multi_line(true)
         .line_terminator(Some(b'\n'))
-        // `$` is before a `\r\n` too.
+        // `$` also matches before `\r\n`.
         .crlf(true)
         .build(pattern)
-        .map_err(Failure::BadPattern)
+        .map_err(SearchError::BadPattern)
 }
 
 fn searcher(context_lines: usize) -> Searcher {
@@ -188,24 +192,24 @@ fn searcher(context_lines: usize) -> Searcher {
 #[derive(Default)]
 struct Files {
     paths: BTreeSet<String>,
-    /// How many names were come by that are none to look at.
+    /// The number of entries that the walks left out.
     left_out: usize,
 }
 
 impl Files {
-    /// Adds those of a walk, as long as somebody waits for them.
-    fn add(&mut self, context: &ToolContext, mut walk: Walk, wanted: impl Fn(&str) -> bool) {
+    /// Adds the matching files of a walk. Stops if the call is cancelled.
+    fn add(&mut self, context: &ToolContext, mut walk: Walk, matches: impl Fn(&str) -> bool) {
         let found = walk
             .by_ref()
             .take_while(|_| !context.cancel.is_cancelled())
-            .filter(|entry| entry.kind == Kind::File && wanted(&entry.path))
+            .filter(|entry| entry.kind == EntryKind::File && matches(&entry.path))
             .map(|entry| entry.path);
         self.paths.extend(found);
         self.left_out += walk.left_out();
     }
 }
 
-fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Result<Files, Failure> {
+fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Result<Files, SearchError> {
     let mut named = Vec::new();
     let mut globs = GlobSetBuilder::new();
     let mut any_glob = false;
@@ -218,12 +222,14 @@ fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Resu
                 add_glob(&mut globs, path)?;
                 any_glob = true;
             }
-            Err(fault) => return Err(fault.into()),
+            Err(error) => return Err(error.into()),
         }
     }
     let mut files = Files::default();
     if any_glob {
-        let globs: GlobSet = globs.build().map_err(|why| bad_glob(&paths.join(", "), why))?;
+        let globs: GlobSet = globs
+            .build()
+            .map_err(|source| bad_glob(&paths.join(", "), source))?;
         let everywhere = workspace.entries(&[], Hidden::Include, Depth::All)?;
         files.add(context, everywhere, |file| globs.is_match(file));
     }
@@ -234,8 +240,8 @@ fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Resu
     Ok(files)
 }
 
-/// As in an ignore file: a glob without `/` is for names in any folder, another one for whole paths.
-fn add_glob(globs: &mut GlobSetBuilder, glob: &str) -> Result<(), Failure> {
+/// Adds a glob. As in an ignore file, a glob without `/` matches names in any folder; others match whole paths.
+fn add_glob(globs: &mut GlobSetBuilder, glob: &str) -> Result<(), SearchError> {
     let plain = glob.strip_prefix("./").unwrap_or(glob);
     let anywhere = if plain.contains('/') {
         plain.to_owned()
@@ -245,20 +251,19 @@ fn add_glob(globs: &mut GlobSetBuilder, glob: &str) -> Result<(), Failure> {
     let glob = GlobBuilder::new(&anywhere)
         .literal_separator(true)
         .build()
-        .map_err(|why| bad_glob(glob, why))?;
+        .map_err(|source| bad_glob(glob, source))?;
     globs.add(glob);
     Ok(())
 }
 
-fn bad_glob(glob: &str, why: globset::Error) -> Failure {
-    Failure::BadGlob {
+fn bad_glob(glob: &str, source: globset::Error) -> SearchError {
+    SearchError::BadGlob {
         glob: glob.to_owned(),
-        why,
+        source,
     }
 }
 
-/// Searches the text that `file_operations` would show, so that what is found can be edited; a file too big for that
-/// is searched as it streams by.
+/// Searches the text as `file_operations` shows it, so matches can be edited. A file too big for that is searched as a stream.
 fn search_file(
     context: &ToolContext,
     workspace: &Workspace,
@@ -278,7 +283,7 @@ fn search_file(
             let file = CancellableReader::new(workspace.open_file(path)?, context.cancel.clone());
             collector.search(path, |matcher, sink| searcher.search_reader(matcher, file, sink))
         }
-        Err(fault) => return Err(fault),
+        Err(error) => return Err(error),
     };
     searched.map_err(|source: io::Error| FileError::Io {
         path: path.to_owned(),

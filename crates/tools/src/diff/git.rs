@@ -1,13 +1,14 @@
-//! Diffs that `git apply` takes, of whole contents.
+//! Writing diffs for `git apply`.
 
 use std::fmt::Write as _;
 
 use similar::TextDiff;
 
 use super::DIFF_TIMEOUT;
+use super::path::{NULL, quoted};
 
-/// The diff between two contents of a file, in git's form, with the modes (`st_mode`); none for no file. Lines are bytes, in whatever encoding.
-/// A content with a NUL is binary: that it differs is all that is said. Empty where nothing differs.
+/// Returns the diff between two versions of a file in git's form; empty if they are equal. A version is its bytes, in any encoding, and its
+/// mode (`st_mode`); `None` if the file does not exist. For binary files (with a NUL) the diff only says that they differ.
 pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], u32)>) -> Vec<u8> {
     let (old_mode, new_mode) = (
         before.map(|(_, mode)| git_mode(mode)),
@@ -33,10 +34,10 @@ pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], 
         return head.into_bytes();
     }
     let name = |side: &str, name: &str, mode: Option<&str>| match mode {
-        // As git writes it, so that the name's end is known.
+        // Like git: the tab marks the end of a name with spaces.
         Some(_) if name.contains(' ') => format!("{side} {name}\t\n"),
         Some(_) => format!("{side} {name}\n"),
-        None => format!("{side} /dev/null\n"),
+        None => format!("{side} {NULL}\n"),
     };
     if old.contains(&0) || new.contains(&0) {
         let _ = writeln!(head, "Binary files {a} and {b} differ");
@@ -47,7 +48,7 @@ pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], 
     let mut text = head.into_bytes();
     match (str::from_utf8(old), str::from_utf8(new)) {
         (Ok(old), Ok(new)) => text.extend(hunks(old, new).into_bytes()),
-        // Each byte as the character of its number, and back.
+        // `similar` compares text: map each byte to the character of the same number, and back.
         (Ok(_) | Err(_), Ok(_) | Err(_)) => {
             let latin = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
             let hunks = hunks(&latin(old), &latin(new));
@@ -68,32 +69,11 @@ fn hunks(old: &str, new: &str) -> String {
         .to_string()
 }
 
-/// The mode that git knows for a file.
+/// Returns the mode in git's notation.
 fn git_mode(mode: u32) -> &'static str {
     match (mode & 0o170_000, mode & 0o111) {
         (0o120_000, _) => "120000",
         (_, 0) => "100644",
         (_, _) => "100755",
     }
-}
-
-/// A path as git writes it: in quotes where it has characters that need them.
-fn quoted(side: &str, path: &str) -> String {
-    if !path.contains(|c: char| c.is_ascii_control() || c == '"' || c == '\\') {
-        return format!("{side}/{path}");
-    }
-    let mut text = format!("\"{side}/");
-    for c in path.chars() {
-        match c {
-            '"' | '\\' => text.extend(['\\', c]),
-            '\n' => text.push_str("\\n"),
-            '\t' => text.push_str("\\t"),
-            c if c.is_ascii_control() => {
-                let _ = write!(text, "\\{:03o}", u32::from(c));
-            }
-            c => text.push(c),
-        }
-    }
-    text.push('"');
-    text
 }

@@ -1,0 +1,132 @@
+//! Why a patch cannot be applied, in words that a model can act on.
+
+use dirigent_core::tool::code;
+use serde_json::{Value, json};
+
+use super::locate::{HunkNotFound, Nearest};
+use crate::diff::PatchError;
+use crate::seen::Stale;
+use crate::workspace::FileError;
+
+/// The longest patch, in bytes.
+pub(super) const MAX_PATCH_BYTES: usize = 4 * 1024 * 1024;
+/// The most files in one patch.
+pub(super) const MAX_FILES: usize = 500;
+
+/// Why a patch was not applied.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum ApplyError {
+    #[error(transparent)]
+    Patch(#[from] PatchError),
+    #[error("the patch has {0} bytes, more than {MAX_PATCH_BYTES}: apply it in parts")]
+    TooLong(usize),
+    #[error("the patch changes {0} files, more than {MAX_FILES}: apply it in parts")]
+    TooMany(usize),
+    #[error("it takes too long to find where the hunks for `{path}` belong: apply the patch in parts")]
+    SearchBudgetExhausted { path: String },
+    #[error("`{path}` is in the patch twice: describe all changes to a file in one part")]
+    Duplicate { path: String },
+    #[error("the patch changes nothing in `{path}`: it adds the same lines that it removes")]
+    NoChange { path: String },
+    #[error("the patch would change `{path}`, which is not among `paths`")]
+    OutsidePaths { path: String },
+    #[error(
+        "`{path}` has more lines than the patch deletes: give all of its lines with `-`, or delete it with file_operations"
+    )]
+    LinesRemain { path: String },
+    #[error("{}", describe(path, not_found))]
+    HunkNotFound {
+        path: String,
+        not_found: Box<HunkNotFound>,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Stale(#[from] Stale),
+    #[error("cancelled")]
+    Cancelled,
+}
+
+impl ApplyError {
+    pub(super) fn code(&self) -> &'static str {
+        match self {
+            ApplyError::Patch(_) | ApplyError::Duplicate { .. } | ApplyError::NoChange { .. } => "bad_patch",
+            ApplyError::TooLong(_) | ApplyError::TooMany(_) | ApplyError::SearchBudgetExhausted { .. } => {
+                code::TOO_BIG
+            }
+            ApplyError::OutsidePaths { .. } => "outside_paths",
+            ApplyError::LinesRemain { .. } => code::NO_MATCH,
+            ApplyError::HunkNotFound { not_found, .. } => match **not_found {
+                HunkNotFound::NoMatch { .. } | HunkNotFound::Overlaps { .. } => code::NO_MATCH,
+                HunkNotFound::Ambiguous { .. } => code::AMBIGUOUS,
+                HunkNotFound::NoContext { .. } => "bad_patch",
+            },
+            ApplyError::File(error) => error.code(),
+            ApplyError::Stale(_) => code::STALE,
+            ApplyError::Cancelled => code::CANCELLED,
+        }
+    }
+
+    /// Returns the failed call's output: where a hunk nearly fits, or the lines where it fits.
+    pub(super) fn output(&self) -> Value {
+        let ApplyError::HunkNotFound { path, not_found } = self else {
+            return Value::Null;
+        };
+        match &**not_found {
+            HunkNotFound::NoMatch {
+                hunk,
+                nearest: Some(Nearest { start, shown, .. }),
+                ..
+            } => json!({"path": path, "hunk": hunk, "start_line": start, "content": shown}),
+            HunkNotFound::Ambiguous { hunk, lines } => json!({"path": path, "hunk": hunk, "lines": lines}),
+            HunkNotFound::NoMatch { nearest: None, .. }
+            | HunkNotFound::NoContext { .. }
+            | HunkNotFound::Overlaps { .. } => Value::Null,
+        }
+    }
+}
+
+fn describe(path: &str, not_found: &HunkNotFound) -> String {
+    match not_found {
+        HunkNotFound::NoMatch {
+            hunk,
+            nearest,
+            applied,
+        } => {
+            let mut text = format!("hunk {hunk} for `{path}` does not fit");
+            match nearest {
+                Some(Nearest {
+                    line,
+                    actual: Some(actual),
+                    expected,
+                    ..
+                }) => text.push_str(&format!(
+                    ": nearest, line {line} is `{actual}` where the patch has `{expected}`"
+                )),
+                Some(Nearest { line, expected, .. }) => text.push_str(&format!(
+                    ": nearest, the file ends before line {line}, where the patch has `{expected}`"
+                )),
+                None => text.push_str(": read the file, and copy its lines exactly"),
+            }
+            if let Some(line) = applied {
+                text.push_str(&format!(
+                    "; its new lines are already in the file, at line {line}"
+                ));
+            }
+            text
+        }
+        HunkNotFound::Ambiguous { hunk, lines } => {
+            let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
+            format!(
+                "hunk {hunk} for `{path}` fits at lines {}: give the right line number, or more context",
+                lines.join(", ")
+            )
+        }
+        HunkNotFound::NoContext { hunk } => {
+            format!("hunk {hunk} for `{path}` only adds lines: give the lines before and after as context")
+        }
+        HunkNotFound::Overlaps { hunk, line } => format!(
+            "hunk {hunk} for `{path}` fits only at line {line}, which another hunk changes: make one hunk of both"
+        ),
+    }
+}

@@ -1,0 +1,50 @@
+//! Unified diffs, as `git diff` and `diff -u` print them: written for reports, read for `apply_patch`.
+//!
+//! This is the only module that knows the format, the quoting of paths included. It reads no files.
+
+mod git;
+mod parse;
+mod path;
+
+use std::time::Duration;
+
+use similar::TextDiff;
+
+pub use git::git_diff;
+pub(crate) use parse::{EofMarker, FilePatch, Hunk, HunkLine, PatchError, PatchKind, parse};
+
+/// The longest diff to report, in bytes.
+const MAX_DIFF_BYTES: usize = 64 * 1024;
+
+/// The most text to compare, before and after together, in bytes.
+const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
+
+/// The time after which a diff is correct, but no longer minimal.
+const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Returns a unified diff in git's form, for [`StateChange`](dirigent_core::tool::StateChange). `before` is `None` for a new file, `after` for
+/// a deleted one. The result is `None` if nothing changed, if the diff would be longer than 64 KiB, or if there are more than 4 MiB to compare.
+pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> Option<String> {
+    if before == after {
+        return None;
+    }
+    let name = |side: &str, text: Option<&str>| match text {
+        Some(_) => format!("{side}/{}", path::on_one_line(path)),
+        None => path::NULL.to_owned(),
+    };
+    let (old, new) = (before.unwrap_or_default(), after.unwrap_or_default());
+    let max_bytes = match (before, after) {
+        (Some(_), Some(_)) => MAX_COMPARED_BYTES,
+        (None, _) | (_, None) => MAX_DIFF_BYTES,
+    };
+    if old.len() + new.len() > max_bytes {
+        return None;
+    }
+    let diff = TextDiff::configure()
+        .timeout(DIFF_TIMEOUT)
+        .diff_lines(old, new)
+        .unified_diff()
+        .header(&name("a", before), &name("b", after))
+        .to_string();
+    (diff.len() <= MAX_DIFF_BYTES).then_some(diff)
+}

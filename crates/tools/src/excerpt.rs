@@ -1,0 +1,186 @@
+//! Excerpts of files, as models read them: some lines, up to a number of bytes, with a note on how to read on.
+
+use dirigent_core::tool::code;
+use serde_json::{Value, json};
+
+use crate::text::{Encoding, TextFile};
+use crate::workspace::FileError;
+
+/// The most text that one call returns, in bytes: a model has to read all of it.
+pub(crate) const MAX_READ_BYTES: usize = 64 * 1024;
+
+/// A range of lines, counted from 1, both ends included.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct LineRange {
+    first: usize,
+    /// `None` for the last line of the file.
+    last: Option<usize>,
+}
+
+/// The part of a file that a model is shown.
+pub(crate) struct Excerpt {
+    /// The tool output: `{"path", "content", "start_line", "end_line", "total_lines"}`, and `note`, `encoding` and `line_endings` if needed.
+    pub(crate) output: Value,
+    /// The first line of the excerpt.
+    pub(crate) first: usize,
+    /// The first line after the excerpt; `None` if the excerpt reaches the end of the file.
+    pub(crate) next: Option<usize>,
+}
+
+/// Why a file has no such excerpt.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ExcerptError {
+    #[error("`start_line` and `end_line` are counted from 1")]
+    Zero,
+    #[error("`end_line` ({last}) is before `start_line` ({first})")]
+    Backwards { first: usize, last: usize },
+    #[error("`{path}` has only {total} lines: there is no line {first}")]
+    PastEnd {
+        path: String,
+        first: usize,
+        total: usize,
+    },
+    #[error(transparent)]
+    File(#[from] FileError),
+}
+
+impl ExcerptError {
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            ExcerptError::Zero | ExcerptError::Backwards { .. } | ExcerptError::PastEnd { .. } => {
+                code::BAD_PARAMETERS
+            }
+            ExcerptError::File(error) => error.code(),
+        }
+    }
+}
+
+impl LineRange {
+    pub(crate) fn starting_at(first: usize) -> Self {
+        LineRange { first, last: None }
+    }
+
+    /// `None` stands for the first or the last line of the file.
+    pub(crate) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, ExcerptError> {
+        match (first.unwrap_or(1), last) {
+            (0, _) | (_, Some(0)) => Err(ExcerptError::Zero),
+            (first, Some(last)) if last < first => Err(ExcerptError::Backwards { first, last }),
+            (first, last) => Ok(LineRange { first, last }),
+        }
+    }
+}
+
+impl Excerpt {
+    /// Takes an excerpt of at most `max_bytes` from a file with this content.
+    pub(crate) fn new(
+        name: &str,
+        bytes: &[u8],
+        range: LineRange,
+        max_bytes: usize,
+    ) -> Result<Excerpt, ExcerptError> {
+        let file = TextFile::decode(name, bytes)?;
+        let text = file.text.replace("\r\n", "\n");
+        let total = text.lines().count();
+        if range.first > total.max(1) {
+            return Err(ExcerptError::PastEnd {
+                path: name.to_owned(),
+                first: range.first,
+                total,
+            });
+        }
+        let last = range.last.unwrap_or(total).min(total);
+        let lines = lines_within(&text, range.first, last, max_bytes);
+        let mut output = json!({
+            "path": name,
+            "content": lines.content,
+            "start_line": range.first,
+            "end_line": lines.last,
+            "total_lines": total,
+        });
+        if let Some(note) = lines.note {
+            output["note"] = Value::String(note);
+        }
+        if file.encoding() != Encoding::Utf8 {
+            output["encoding"] = Value::from(file.encoding().name());
+        }
+        if let Some(endings) = unusual_line_endings(&file.text) {
+            output["line_endings"] = Value::from(endings);
+        }
+        Ok(Excerpt {
+            output,
+            first: range.first,
+            next: (lines.next <= total).then_some(lines.next),
+        })
+    }
+}
+
+struct ExcerptLines<'a> {
+    content: &'a str,
+    last: usize,
+    /// The first line after the excerpt that a call can read.
+    next: usize,
+    note: Option<String>,
+}
+
+/// Returns the lines from `first` to `last` that fit into `max_bytes`.
+fn lines_within(text: &str, first: usize, last: usize, max_bytes: usize) -> ExcerptLines<'_> {
+    let lines = || text.split_inclusive('\n');
+    let start: usize = lines().take(first - 1).map(str::len).sum();
+    let mut end = start;
+    for (number, line) in (first..=last).zip(lines().skip(first - 1)) {
+        if end + line.len() - start > max_bytes {
+            return cut(text, start..end, number, last, max_bytes);
+        }
+        end += line.len();
+    }
+    ExcerptLines {
+        content: &text[start..end],
+        last,
+        next: last + 1,
+        note: None,
+    }
+}
+
+/// Ends the excerpt before line `number`, which does not fit, or within it if it is the first line.
+fn cut(
+    text: &str,
+    fitting: std::ops::Range<usize>,
+    number: usize,
+    last: usize,
+    max_bytes: usize,
+) -> ExcerptLines<'_> {
+    if !fitting.is_empty() {
+        return ExcerptLines {
+            content: &text[fitting],
+            last: number - 1,
+            next: number,
+            note: Some(format!(
+                "cut after line {} of the {last} asked for; read on with start_line {number}",
+                number - 1
+            )),
+        };
+    }
+    ExcerptLines {
+        content: &text[fitting.start..text.floor_char_boundary(fitting.start + max_bytes)],
+        last: number,
+        // The rest of a line longer than `MAX_READ_BYTES` cannot be read at all, so it does not count as unseen.
+        next: if max_bytes < MAX_READ_BYTES {
+            number
+        } else {
+            number + 1
+        },
+        note: Some(format!(
+            "line {number} is cut after {max_bytes} bytes, its rest cannot be read; what follows can with start_line {}",
+            number + 1
+        )),
+    }
+}
+
+fn unusual_line_endings(text: &str) -> Option<&'static str> {
+    let all = text.matches('\n').count();
+    match text.matches("\r\n").count() {
+        0 => None,
+        crlf if crlf == all => Some("CRLF"),
+        _ => Some("mixed"),
+    }
+}

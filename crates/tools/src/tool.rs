@@ -1,0 +1,43 @@
+//! The interface between tools and the runtime that calls them.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::tool::{Access, SeenFiles, ToolResult, ToolSpec};
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio_util::sync::CancellationToken;
+
+use crate::content_store::ContentStore;
+
+/// A function that agents can call.
+pub trait Tool: Send + Sync + 'static {
+    /// The tool's description, for models and for the state machines.
+    fn spec(&self) -> ToolSpec;
+
+    /// Executes one call. `parameters` are already valid against the schema in [`Tool::spec`]. The runtime cancels a call
+    /// through the context's token, then by dropping the future: neither may leave a process, a thread or a half-written
+    /// file behind.
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
+}
+
+/// The surroundings of one call.
+#[derive(Clone, Debug)]
+pub struct ToolContext {
+    /// The folder that the call must stay in: an absolute path to an existing folder.
+    pub workspace: PathBuf,
+    /// The calling agent's access to the workspace.
+    pub access: Access,
+    /// The run that the call belongs to.
+    pub run: RunId,
+    /// The call's id in the journal.
+    pub effect: EffectId,
+    /// The versions of files that the calling agent has seen. A tool leaves a file alone if it has changed since, and
+    /// returns its current content (PAOR-5). `None` for the calls of a plan, which no agent has read files for.
+    pub seen: Option<Arc<SeenFiles>>,
+    /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
+    pub content_store: Option<Arc<dyn ContentStore>>,
+    /// Cancelled when the result is no longer needed.
+    pub cancel: CancellationToken,
+}

@@ -1,0 +1,247 @@
+//! Parameters, previews, clashes and access.
+
+use dirigent_core::tool::{Access, Repeat};
+use dirigent_tools::{Tool, ToolContext, rename_symbol};
+use serde_json::json;
+
+use crate::folder::context;
+use crate::{content, error, output, places, run, workspace};
+
+#[test]
+fn an_interrupted_call_is_not_repeated() {
+    assert_eq!(rename_symbol().spec().repeat, Repeat::Unsafe);
+}
+
+#[tokio::test]
+async fn a_preview_changes_nothing_and_is_the_default() {
+    let workspace = workspace(&[
+        ("a.rs", "fn old() {}\n"),
+        ("b.py", "old()\n"),
+        ("notes.md", "old\n"),
+    ]);
+    let result = run(&workspace, json!({"from": "old"})).await;
+
+    assert!(result.succeeded());
+    assert_eq!(result.changes, []);
+    assert_eq!(
+        output(&result),
+        &json!({
+            "from": "old", "to": null, "renamed": false, "occurrences": 2,
+            "files": [
+                {"path": "a.rs", "total": 1, "occurrences": [
+                    {"line": 1, "column": 4, "text": "fn old() {}", "definition": true}]},
+                {"path": "b.py", "total": 1, "occurrences": [{"line": 1, "column": 1, "text": "old()"}]}
+            ],
+            "mentions": [], "clashes": [], "modules": [], "foreign": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
+            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "members": 0, "syntax_errors": 0, "skipped": 0}
+        })
+    );
+    assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");
+}
+
+#[tokio::test]
+async fn paths_limit_the_rename_but_not_the_search_for_clashes() {
+    let workspace = workspace(&[
+        ("src/a.rs", "fn old() {}\n"),
+        ("src/deep/b.rs", "fn f() { old() }\n"),
+        ("tests/c.rs", "fn f() { old() }\n"),
+        ("tests/d.rs", "fn taken() {}\n"),
+    ]);
+    let paths = json!(["src"]);
+    let result = run(
+        &workspace,
+        json!({"from": "old", "to": "taken", "paths": paths, "preview": false}),
+    )
+    .await;
+    assert_eq!(output(&result)["clashes"][0]["path"], "tests/d.rs");
+    assert!(!result.succeeded());
+
+    let result = run(
+        &workspace,
+        json!({"from": "old", "to": "fresh", "paths": paths, "preview": false}),
+    )
+    .await;
+    assert!(result.succeeded());
+    assert_eq!(output(&result)["occurrences"], 2);
+    assert_eq!(content(&workspace, "src/deep/b.rs"), "fn f() { fresh() }\n");
+    assert_eq!(content(&workspace, "tests/c.rs"), "fn f() { old() }\n");
+}
+
+#[tokio::test]
+async fn a_clash_is_refused_and_no_byte_changes() {
+    let files = [
+        ("a.rs", "fn old() {}\n"),
+        ("b.go", "package b\n\nvar taken = 1\n"),
+    ];
+    let workspace = workspace(&files);
+    let parameters = json!({"from": "old", "to": "taken", "preview": false});
+    let result = run(&workspace, parameters).await;
+
+    assert_eq!(
+        error(&result),
+        "`taken` exists already (1 found, first in `b.go` line 3); nothing was changed: choose another name, or set \
+         `allow_clash: true` to rename all the same"
+    );
+    assert_eq!(
+        output(&result)["clashes"],
+        json!([{"path": "b.go", "line": 3, "column": 5, "text": "var taken = 1"}])
+    );
+    assert_eq!(output(&result)["renamed"], false);
+    assert_eq!(result.changes, []);
+    for (path, before) in files {
+        assert_eq!(content(&workspace, path), before);
+    }
+}
+
+#[tokio::test]
+async fn a_clash_is_shown_in_a_preview_and_accepted_with_allow_clash() {
+    let workspace = workspace(&[("a.rs", "fn old() { taken() }\n")]);
+    let preview = run(&workspace, json!({"from": "old", "to": "taken"})).await;
+    assert!(preview.succeeded());
+    assert_eq!(output(&preview)["totals"]["clashes"], 1);
+
+    let meant = json!({"from": "old", "to": "taken", "preview": false, "allow_clash": true});
+    assert!(run(&workspace, meant).await.succeeded());
+    assert_eq!(content(&workspace, "a.rs"), "fn taken() { taken() }\n");
+}
+
+#[tokio::test]
+async fn an_unknown_name_is_a_success_with_similar_names() {
+    let workspace = workspace(&[
+        (
+            "a.rs",
+            "fn parse_line() {}\nfn parse_lines() {}\nfn unlike() {}\n",
+        ),
+        ("b.js", "parseLine(); // parse_lane is not parse_lune\n"),
+    ]);
+    for parameters in [
+        json!({"from": "parse_lane"}),
+        json!({"from": "parse_lane", "to": "x", "preview": false}),
+    ] {
+        let result = run(&workspace, parameters).await;
+        assert!(result.succeeded());
+        assert_eq!(output(&result)["occurrences"], 0);
+        assert_eq!(output(&result)["renamed"], false);
+        assert_eq!(
+            output(&result)["similar"],
+            json!(["parseLine", "parse_line", "parse_lines"])
+        );
+        assert_eq!(places(&output(&result)["mentions"]), ["1:17"]);
+    }
+}
+
+#[tokio::test]
+async fn an_invalid_name_is_refused_with_the_reason() {
+    let files = [
+        ("a.rs", "fn old() {}\n"),
+        ("b.py", "def thing(): pass\n"),
+        ("c.js", "function item() {}\n"),
+        ("d.go", "package d\n\nfunc act() {}\n"),
+    ];
+    let workspace = workspace(&files);
+    for (from, to, expected) in [
+        (
+            "old",
+            "match",
+            "`match` is a keyword of Rust; nothing was changed: choose another name",
+        ),
+        (
+            "old",
+            "r#self",
+            "`r#self` is not a raw identifier of Rust; nothing was changed: choose another name",
+        ),
+        (
+            "old",
+            "a$b",
+            "`a$b` is not an identifier of Rust; nothing was changed: choose another name",
+        ),
+        (
+            "thing",
+            "lambda",
+            "`lambda` is a keyword of Python; nothing was changed: choose another name",
+        ),
+        (
+            "thing",
+            "r#x",
+            "`r#x` is not an identifier of Python; nothing was changed: choose another name",
+        ),
+        (
+            "item",
+            "class",
+            "`class` is a keyword of JavaScript; nothing was changed: choose another name",
+        ),
+        (
+            "act",
+            "func",
+            "`func` is a keyword of Go; nothing was changed: choose another name",
+        ),
+        (
+            "old",
+            "a b",
+            "`to` is `a b`, which is not an identifier: give the name alone",
+        ),
+        (
+            "old",
+            "1st",
+            "`to` is `1st`, which is not an identifier: give the name alone",
+        ),
+        (
+            "old",
+            "",
+            "`to` is ``, which is not an identifier: give the name alone",
+        ),
+        ("old", "old", "`from` and `to` are both `old`"),
+        (
+            "m::old()",
+            "x",
+            "`from` is `m::old()`, which is not an identifier: give the name alone, such as `parse_line`",
+        ),
+    ] {
+        let result = run(&workspace, json!({"from": from, "to": to, "preview": false})).await;
+        assert_eq!(error(&result), expected);
+    }
+    for (path, before) in files {
+        assert_eq!(content(&workspace, path), before);
+    }
+}
+
+#[tokio::test]
+async fn without_read_write_access_there_is_a_preview_alone() {
+    let workspace = workspace(&[("a.rs", "fn old() {}\n")]);
+    for access in [Access::ReadOnly, Access::Execute] {
+        let context = ToolContext {
+            access,
+            ..context(workspace.path())
+        };
+        let rename = json!({"from": "old", "to": "fresh", "preview": false});
+        let result = rename_symbol().call(context.clone(), rename).await;
+        assert_eq!(
+            error(&result),
+            "this agent may not change files: `preview: false` is refused, nothing was changed"
+        );
+        assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");
+        let preview = json!({"from": "old", "to": "fresh"});
+        assert!(rename_symbol().call(context, preview).await.succeeded());
+    }
+}
+
+#[tokio::test]
+async fn a_rename_without_a_new_name_is_refused() {
+    let workspace = workspace(&[("a.rs", "fn old() {}\n")]);
+    let result = run(&workspace, json!({"from": "old", "preview": false})).await;
+    assert_eq!(
+        error(&result),
+        "`to` is missing: give the new name, or ask for a preview"
+    );
+}
+
+#[tokio::test]
+async fn host_8_a_cancelled_rename_changes_nothing() {
+    let workspace = workspace(&[("a.rs", "fn old() {}\n")]);
+    let context = context(workspace.path());
+    context.cancel.cancel();
+    let rename = json!({"from": "old", "to": "fresh", "preview": false});
+    let result = rename_symbol().call(context, rename).await;
+    assert_eq!(error(&result), "cancelled before anything was changed");
+    assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");
+}
