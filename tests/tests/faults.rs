@@ -529,7 +529,7 @@ async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
         .no_reply(&[AGAIN]),
         breaks("ends early", Flaw::EndsEarly, &["no JSON", AGAIN]),
         breaks("an error object", Flaw::ErrorObject, &["had an error", AGAIN]),
-        breaks("no choices", Flaw::EmptyChoices, &["holds no reply", AGAIN]),
+        breaks("no choices", Flaw::EmptyChoices, &["contains no reply", AGAIN]),
     ])
     .await;
 }

@@ -49,7 +49,7 @@ impl FailureClassifier {
             .and_then(|to| to.to_str().ok());
         let message = match redirect_target {
             Some(to) if (300..400).contains(&status) => {
-                format!("it answered {status}, and points to {}", self.excerpt(to))
+                format!("it answered {status}, a redirect to {}", self.excerpt(to))
             }
             Some(_) | None => format!("it answered {status}: {}", self.excerpt(&error.message)),
         };
@@ -82,7 +82,7 @@ impl FailureClassifier {
         let excerpt: String = words.by_ref().take(MAX_EXCERPT_CHARS).collect();
         let excerpt = excerpt.trim_end();
         match (excerpt.is_empty(), words.next()) {
-            (true, _) => "(nothing)".to_owned(),
+            (true, _) => "(empty)".to_owned(),
             (false, Some(_)) => format!("{excerpt}…"),
             (false, None) => excerpt.to_owned(),
         }

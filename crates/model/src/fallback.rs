@@ -14,7 +14,8 @@ use crate::{ChatModel, ChatRequest};
 pub struct Alternative {
     /// The model.
     pub model: Arc<dyn ChatModel>,
-    /// Provider's name of the model, as the name in the request belongs to the first model's provider. `None` for the default model.
+    /// Name of the model at its provider; `None` for the default model. It replaces the request's name, which belongs to the first model's
+    /// provider.
     pub name: Option<String>,
 }
 

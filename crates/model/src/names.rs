@@ -1,7 +1,7 @@
-//! Names on the wire: those of tools as providers accept them, and those of models as servers report them.
+//! Names on the wire: valid tool names, and plausible model names.
 //!
-//! OpenAI's API accepts tool names of 1 to 64 letters, digits, `_` and `-`. Any other name is replaced by a similar one that is always the
-//! same: refused characters become `_`, and a checksum of the whole name is appended. Names in replies are translated back, so the
+//! OpenAI's API accepts tool names of 1 to 64 letters, digits, `_` and `-`. Any other name is replaced by a similar name that is always the
+//! same: invalid characters become `_`, and a checksum of the whole name is appended. Names in replies are translated back, so the
 //! rest of Dirigent never sees the replacements.
 
 use std::borrow::Cow;

@@ -1,4 +1,4 @@
-//! The providers of hosted models: one table for all that depends on a provider.
+//! The table of model providers: everything that depends on a provider is in its row.
 //!
 //! Any other server that speaks one of these protocols is reached by its own address, under the provider whose protocol it speaks.
 
@@ -17,7 +17,7 @@ pub struct Provider {
     pub base_url: &'static str,
     /// Environment variables that may hold the API key, the preferred one first.
     pub key_variables: &'static [&'static str],
-    /// Environment variable that overrides `base_url`, if the provider's own tools have one.
+    /// Environment variable that overrides `base_url`; `None` if the provider has no such convention.
     pub base_url_variable: Option<&'static str>,
     /// Model to suggest to a user who has a key but has not chosen a model.
     pub suggested_model: &'static str,

@@ -116,7 +116,7 @@ impl Client {
             }
             if Instant::now() >= until {
                 let span = Millis::from(until.saturating_duration_since(since));
-                return StreamOutcome::Interrupted(format!("it was not done after {span}"));
+                return StreamOutcome::Interrupted(format!("timed out after {span}"));
             }
         }
     }
@@ -141,9 +141,7 @@ impl Client {
             }
             StreamOutcome::Done(end) if end.captured_stop_reason.is_some() => Some(end),
             StreamOutcome::Done(_) | StreamOutcome::Closed if reply.is_empty() => {
-                return Err(self
-                    .failures
-                    .unavailable("its stream ended without a reply in it"));
+                return Err(self.failures.unavailable("its stream ended without a reply"));
             }
             StreamOutcome::Interrupted(why) if reply.is_empty() => {
                 return Err(self.failures.unavailable(&format!("no reply came: {why}")));

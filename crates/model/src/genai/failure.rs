@@ -29,11 +29,11 @@ impl GenaiFailureClassifier {
                     let message = format!("it refuses to answer this conversation ({reason})");
                     self.0.failure(ModelFailureKind::Rejected, &message)
                 }
-                (Value::Null, None) => self.unavailable("an event holds no part of a reply"),
+                (Value::Null, None) => self.unavailable("an event contains no part of a reply"),
                 (error, _) => refine(self.0.error_object(error), &error.to_string()),
             },
             Error::StreamParse { serde_error, .. } => {
-                self.unavailable(&format!("an event is no JSON: {serde_error}"))
+                self.unavailable(&format!("an event is not valid JSON: {serde_error}"))
             }
             Error::JsonValueExt(error) => {
                 let excerpt = self.0.excerpt(&error.to_string());

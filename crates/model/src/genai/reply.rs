@@ -208,7 +208,7 @@ fn unparsed_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
     matches!(word, "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL").then(|| MalformedCall {
         name: String::new(),
         arguments: message,
-        problem: format!("the provider could not read it ({word})"),
+        problem: format!("the provider could not parse it ({word})"),
     })
 }
 

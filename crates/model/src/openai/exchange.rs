@@ -46,7 +46,7 @@ enum ResponseKind {
 }
 
 impl Client {
-    /// Sends a request and reads its reply. The inner error is a response with an error status.
+    /// Sends a request and reads its reply. The inner `Err` is a response with an error status, the outer a failed exchange.
     pub(super) async fn exchange(
         &self,
         body: Vec<u8>,
@@ -72,7 +72,7 @@ impl Client {
             ResponseKind::Json => self.read_whole(response, resolved, total).await,
             ResponseKind::Html => Err(self.failures.failure(
                 ModelFailureKind::Configuration,
-                "a web page came instead of a model's reply. Check base_url: it usually ends in /v1",
+                "it answered with a web page instead of a model's reply. Check base_url: it usually ends in /v1",
             )),
         }
         .map(Ok)
@@ -112,14 +112,14 @@ impl Client {
         let excerpt = || self.failures.excerpt(&String::from_utf8_lossy(&body));
         let chunk = Chunk::read(&body).map_err(|_| {
             self.failures
-                .unavailable(&format!("its answer is no JSON: {}", excerpt()))
+                .unavailable(&format!("its answer is not valid JSON: {}", excerpt()))
         })?;
         if !chunk.error.is_null() {
             return Err(self.failures.error_object(&chunk.error));
         }
         collector.add_whole(chunk, resolved.request.deltas.as_ref());
         if collector.is_empty() {
-            let message = format!("its answer holds no reply: {}", excerpt());
+            let message = format!("its answer contains no reply: {}", excerpt());
             return Err(self.failures.unavailable(&message));
         }
         Ok(collector.finish(ReplyEnd::Complete, resolved))
@@ -206,7 +206,7 @@ impl Client {
             }
             Ok(chunk) => Some(StreamOutcome::Failed(self.failures.error_object(&chunk.error))),
             Err(_) => Some(StreamOutcome::Interrupted(format!(
-                "an event is no JSON: {}",
+                "an event is not valid JSON: {}",
                 self.failures.excerpt(event)
             ))),
         }
@@ -223,18 +223,14 @@ impl Client {
             StreamOutcome::Oversized => self.warn_oversized(),
             StreamOutcome::Done if !collector.is_empty() => ReplyEnd::Complete,
             StreamOutcome::Done => {
-                return Err(self
-                    .failures
-                    .unavailable("its stream ended without a reply in it"));
+                return Err(self.failures.unavailable("its stream ended without a reply"));
             }
             // After the finish reason, nothing of the reply is missing.
             StreamOutcome::Closed | StreamOutcome::Interrupted(_) if collector.has_finish_reason() => {
                 ReplyEnd::Complete
             }
             StreamOutcome::Closed if collector.is_empty() => {
-                return Err(self
-                    .failures
-                    .unavailable("its stream ended without a reply in it"));
+                return Err(self.failures.unavailable("its stream ended without a reply"));
             }
             StreamOutcome::Interrupted(why) if collector.is_empty() => {
                 return Err(self.failures.unavailable(&format!("no reply came: {why}")));
@@ -264,5 +260,5 @@ impl Client {
 
 fn timeout_message(since: Instant, until: Instant) -> String {
     let span = Millis::from(until.saturating_duration_since(since));
-    format!("it was not done after {span}")
+    format!("timed out after {span}")
 }

@@ -83,7 +83,7 @@ impl OpenAiModel {
     /// Lists the models that the server offers, in its order: `data` or `models` of the answer to `GET /models`, or the answer itself
     /// if it is a list.
     ///
-    /// Entries whose `id` can be no name are left out: those that are empty, longer than 200 characters, or have invisible characters.
+    /// Entries are left out if their `id` is empty, longer than 200 characters, or has invisible characters.
     ///
     /// # Errors
     /// As for a chat request; [`ModelFailureKind::Configuration`] if the answer is not a list of models.
@@ -110,7 +110,7 @@ impl OpenAiModel {
     }
 }
 
-/// Parses a list of models; `None` if the text is no such list.
+/// Parses a list of models; `None` if the text is not such a list.
 fn offered_models(json: &str) -> Option<Vec<OfferedModel>> {
     let list = match serde_json::from_str(json).ok()? {
         Value::Array(list) => list,

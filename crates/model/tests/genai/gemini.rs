@@ -186,7 +186,7 @@ async fn loop_3_a_call_that_gemini_itself_cant_read_is_malformed() {
     assert_eq!(calls(&reply), ["!  Malformed function call: print(look(path="]);
     assert_eq!(
         reply.malformed_calls[0].problem,
-        "the provider could not read it (MALFORMED_FUNCTION_CALL)"
+        "the provider could not parse it (MALFORMED_FUNCTION_CALL)"
     );
     assert_eq!(reply.finish, FinishReason::ToolCalls);
 }
@@ -249,9 +249,13 @@ async fn a_stream_without_a_reply_is_a_failure() {
     });
     let overloaded = json!({"error": {"code": 503, "message": "Overloaded.", "status": "UNAVAILABLE"}});
     for (events, kind, said) in [
-        (vec![], unavailable, "its stream ended without a reply in it"),
+        (vec![], unavailable, "its stream ended without a reply"),
         (vec![overloaded], unavailable, "Overloaded."),
-        (vec![json!({})], unavailable, "an event holds no part of a reply"),
+        (
+            vec![json!({})],
+            unavailable,
+            "an event contains no part of a reply",
+        ),
         (
             vec![blocked],
             ModelFailureKind::Rejected,
@@ -266,7 +270,10 @@ async fn a_stream_without_a_reply_is_a_failure() {
         .await
         .unwrap_err();
     assert_eq!(not_json.kind, unavailable);
-    assert!(not_json.message.contains("an event is no JSON"), "{not_json}");
+    assert!(
+        not_json.message.contains("an event is not valid JSON"),
+        "{not_json}"
+    );
 }
 
 #[tokio::test]

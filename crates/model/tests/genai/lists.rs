@@ -67,7 +67,7 @@ async fn a_list_that_cant_be_had_says_why() {
         (
             Answer::new("429 Slow", &[], ""),
             ModelFailureKind::Unavailable { retry_after: None },
-            "it answered 429: (nothing)",
+            "it answered 429: (empty)",
         ),
     ] {
         let server = Server::start([answer]).await;

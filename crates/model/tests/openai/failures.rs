@@ -46,7 +46,7 @@ async fn a_refusal_is_typed_by_what_can_be_done_and_says_what_the_server_said() 
                 "503 Service Unavailable",
                 "",
                 UNAVAILABLE,
-                "answered 503: (nothing)",
+                "answered 503: (empty)",
             ),
         ] {
             let failure = ask(delivery, Answer::json(status, body)).await.unwrap_err();
@@ -82,7 +82,9 @@ async fn a_redirect_is_not_followed() {
     let failure = ask(Delivery::Whole, answer).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Configuration);
     assert!(
-        failure.message.contains("points to https://elsewhere.example/v1"),
+        failure
+            .message
+            .contains("a redirect to https://elsewhere.example/v1"),
         "{failure}"
     );
 }

@@ -109,8 +109,8 @@ async fn ends_in(client: &HttpClient, fault: &Fault, hangs: Hangs, delivery: Del
 }
 
 const NO_HEADERS: &str = "no headers in time";
-const ONLY_COMMENTS: &str = "nothing but comments (in one piece: white space), for ever";
-const COMMENTS_WITHIN: &str = "nothing but comments after the reply began, for ever";
+const ONLY_COMMENTS: &str = "endless comments (in one piece: white space)";
+const COMMENTS_WITHIN: &str = "endless comments after the reply began";
 const SILENCE_WITHIN: &str = "silence after the reply began";
 const STAYS_OPEN: &str = "the reply is complete, and the connection stays open";
 
@@ -189,7 +189,7 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
     let answers: Vec<Named> = vec![
         ("300 to 399; no redirect is followed", |_| Answer::new("307 Moved", &["location: https://elsewhere.example/v1"], "")),
         ("400", |_| refusal("400 Bad Request", "temperature is odd")),
-        ("400, the conversation is too long (whatever the words)", |_| refusal("400 Bad Request", "maximum context length is 10")),
+        ("400, the conversation is too long (in any wording)", |_| refusal("400 Bad Request", "maximum context length is 10")),
         ("400, code `model_not_found`", |_| Answer::json("400 Bad Request", r#"{"error": {"code": "model_not_found"}}"#)),
         ("401", |_| refusal("401 Unauthorized", "bad key")),
         ("402", |_| refusal("402 Payment Required", "pay")),
@@ -201,22 +201,22 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
         ("422", |_| refusal("422 Unprocessable Entity", "odd")),
         ("429", |_| refusal("429 Too Many Requests", "slow down")),
         ("429, `Retry-After` in seconds", |_| limited("7")),
-        ("429, `Retry-After` as a date (here one that has passed)", |_| limited("Thu, 01 Jan 1970 00:00:00 GMT")),
-        ("429, `Retry-After` is nonsense", |_| limited("soon")),
+        ("429, `Retry-After` is a date (here in the past)", |_| limited("Thu, 01 Jan 1970 00:00:00 GMT")),
+        ("429, `Retry-After` is invalid", |_| limited("soon")),
         ("429, `Retry-After` is longer than a day", |_| limited("99999999999")),
         ("429, the account is empty (`insufficient_quota`)", |_| Answer::json("429 Too Many Requests", r#"{"error": {"code": "insufficient_quota"}}"#)),
-        ("429, the request alone is beyond a minute's tokens", |_| refusal("429 Too Many Requests", "Request too large for m")),
+        ("429, the request alone exceeds the limit of tokens per minute", |_| refusal("429 Too Many Requests", "Request too large for m")),
         ("500", |_| refusal("500 Internal Server Error", "oops")),
         ("500, the conversation is too long", |_| refusal("500 Internal Server Error", "the prompt is too long")),
         ("502", |_| Answer::new("502 Bad Gateway", &["content-type: text/html"], "<html>")),
         ("503, `Retry-After` in seconds", |_| Answer::new("503 Service Unavailable", &["retry-after: 2"], "")),
         ("504", |_| Answer::new("504 Gateway Timeout", &[], "")),
         ("529", |_| refusal("529 Overloaded", "overloaded")),
-        ("the connection is reset before an answer", |_| Answer::silence().then(Then::Reset)),
-        ("the connection closes before an answer", |_| Answer::silence().then(Then::Close)),
+        ("the connection is reset before a response", |_| Answer::silence().then(Then::Reset)),
+        ("the connection closes before a response", |_| Answer::silence().then(Then::Close)),
         (NO_HEADERS, |_| Answer::silence()),
         ("a web page (`text/html`)", |_| Answer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>")),
-        ("another content type than the reply has", |delivery| match delivery {
+        ("an unexpected content type", |delivery| match delivery {
             Delivery::Streamed => Answer::new("200 OK", &["content-type: text/plain"], format!("data: {HELLO}\n\ndata: {THE_END}\n\n")),
             Delivery::Whole => Answer::new("200 OK", &["content-type: text/plain"], r#"{"choices": [{"message": {"content": "Hellö"}}]}"#),
         }),
@@ -259,17 +259,17 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
         ("two finish reasons, one of them `length`", |delivery| choices(delivery, &said("Hey!"), &[json!("length"), json!("stop")])),
         ("finish reason `length`", |delivery| choices(delivery, &said("Hey!"), &[json!("length")])),
         ("finish reason `content_filter`", |delivery| choices(delivery, &said("Hey!"), &[json!("content_filter")])),
-        ("calls, and the finish reason `stop`", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a")]}), &[json!("stop")])),
+        ("calls with the finish reason `stop`", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a")]}), &[json!("stop")])),
         ("calls out of order", |delivery| choices(delivery, &json!({"tool_calls": [call(1, "b"), call(0, "a")]}), &[json!("tool_calls")])),
         ("calls without ids", |delivery| choices(delivery, &json!({"tool_calls": [call(0, ""), call(1, "")]}), &[json!("tool_calls")])),
-        ("calls with one id for all", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a"), call(1, "a")]}), &[json!("tool_calls")])),
-        ("an answer without a reply in it", |delivery| match delivery {
+        ("calls with equal ids", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a"), call(1, "a")]}), &[json!("tool_calls")])),
+        ("a response without a reply in it", |delivery| match delivery {
             Delivery::Streamed => Answer::events(&[r#"{"choices": []}"#, "[DONE]"]),
             Delivery::Whole => Answer::json("200 OK", r#"{"choices": []}"#),
         }),
-        ("an error object in a 200, overloaded", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"type": "overloaded_error"}}"#)),
-        ("an error object in a 200, its code 401", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "401", "message": "bad key"}}"#)),
-        ("an error object in a 200, too long", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "context_length_exceeded"}}"#)),
+        ("an error object with status 200: overloaded", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"type": "overloaded_error"}}"#)),
+        ("an error object with status 200: code 401", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "401", "message": "bad key"}}"#)),
+        ("an error object with status 200: too long", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "context_length_exceeded"}}"#)),
         ("an error object after the reply began", |delivery| error_in_the_reply(delivery, true, r#"{"error": {"message": "overloaded"}}"#)),
     ];
     let hangs = |name: &str| match name {
@@ -307,12 +307,12 @@ async fn addresses(closed: SocketAddr) -> Vec<(&'static str, Fault)> {
             Fault::Address("http://nowhere.invalid/v1".to_owned()),
         ),
         (
-            "whoever answers speaks no TLS",
+            "the server does not speak TLS",
             answering("https", b"HTTP/1.1 400 Bad Request\r\n\r\n").await,
         ),
         ("the TLS handshake fails", answering("https", alert).await),
         (
-            "whoever answers speaks no HTTP",
+            "the server does not speak HTTP",
             answering("http", b"SSH-2.0-x\r\n\r\n").await,
         ),
     ]
