@@ -1,6 +1,6 @@
 //! All limits of runs and agents, with their defaults. The machines enforce them; the [budget](crate::budget) enforces tokens, cost and model calls.
 //!
-//! A limit is declared once, in [`limits!`]: the configuration, agent files and the command line read it by its name and kind.
+//! A limit is declared once, in `limits!`: the configuration, agent files and the command line read it by its name and kind.
 
 use serde::{Deserialize, Serialize};
 

@@ -43,7 +43,7 @@ pub enum ReflectionVerdict {
 /// Maximum number of changed files that a reflection must list. If there are more, it may omit the list.
 const MAX_NAMED_FILES: usize = 50;
 
-/// The JSON Schema of the parameters of [`SUBMIT_REFLECTION`].
+/// The JSON Schema of the parameters of [`SUBMIT_REFLECTION`](crate::call::SUBMIT_REFLECTION).
 pub fn reflection_schema() -> Value {
     json!({
         "type": "object",

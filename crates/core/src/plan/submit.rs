@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::{Plan, PlannedCall, SubTask, Work};
 use crate::id::SubTaskId;
 
-/// The JSON Schema (2020-12) of the parameters of [`super::SUBMIT_PLAN`].
+/// The JSON Schema (2020-12) of the parameters of [`SUBMIT_PLAN`](crate::call::SUBMIT_PLAN).
 ///
 /// Each sub-task has either an agent or calls. The schema says so in words only, and [`Plan::from_parameters`] checks it: small models and
 /// constrained decoders handle `oneOf` badly.

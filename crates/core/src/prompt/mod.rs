@@ -3,7 +3,7 @@
 //! A system prompt depends on the agent's spec alone and is journaled with the run. So all requests of an agent share their prefix, and a
 //! replay uses the same prompts.
 //!
-//! The values in templates come from users, tools, models and files. They cannot open or close a section ([`crate::tags`]), and values below
+//! The values in templates come from users, tools, models and files. They cannot open or close a section (`crate::tags`), and values below
 //! a heading cannot start another heading.
 
 mod handle;

@@ -139,8 +139,8 @@ impl fmt::Display for Part {
 }
 
 /// The request as text to compare.
-pub(super) fn request_text(asked: Option<&RecordedRequest>) -> String {
-    match asked {
+pub(super) fn request_text(recorded: Option<&RecordedRequest>) -> String {
+    match recorded {
         None => "nothing was asked".to_owned(),
         Some(RecordedRequest::Request(asked)) => request(asked),
         Some(RecordedRequest::Call(call)) => json(call),
@@ -162,8 +162,11 @@ fn request(request: &Request) -> String {
         request.model.as_deref().unwrap_or("the default"),
         request.tools.join(", ")
     );
-    if request.kept > 0 {
-        text.push_str(&format!("[{} messages of the request before]\n", request.kept));
+    if request.shared > 0 {
+        text.push_str(&format!(
+            "[{} messages as in the previous request]\n",
+            request.shared
+        ));
     }
     for message in &request.messages {
         let (speaker, calls) = match message {

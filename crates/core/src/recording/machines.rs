@@ -199,19 +199,19 @@ impl Machines {
         let spec = agent.spec()?;
         let messages = agent.request();
         let earlier = self.requests.entry(id).or_default();
-        let kept = earlier
+        let shared = earlier
             .iter()
             .zip(messages.iter())
             .take_while(|(a, b)| a == b)
             .count();
-        let new = messages[kept..].to_vec();
-        earlier.truncate(kept);
+        let new = messages[shared..].to_vec();
+        earlier.truncate(shared);
         earlier.extend_from_slice(&new);
         Some(Request {
             model: spec.model.clone(),
             calls: spec.profile.calls,
             tools: agent.offered().iter().map(|tool| tool.name.clone()).collect(),
-            kept,
+            shared,
             messages: new,
         })
     }

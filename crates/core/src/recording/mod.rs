@@ -36,7 +36,7 @@ use machines::Machines;
 /// {"dirigent_recording": 1, "goal": "…", "started_at": 1795310060902}
 /// {"seq": 1, "at": …, "scope": "run", "input": {"run": {"started": {"spec": {…}}}}}
 /// {"seq": 2, "at": …, "scope": "a1", "input": {"agent": {"started": {"brief": {…}}}}}
-/// {"seq": 3, "at": …, "scope": "a1", "input": {"agent": {"model_replied": {…}}}, "asked": {"request": {…}}}
+/// {"seq": 3, "at": …, "scope": "a1", "input": {"agent": {"model_replied": {…}}}, "answers": {"request": {…}}}
 /// …
 /// {"end": {"reason": "goal_achieved"}, "entries": 42}
 /// ```
@@ -61,7 +61,7 @@ pub struct RecordedEntry {
     pub input: Input,
     /// The request that the input answers; `None` if it answers none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub asked: Option<RecordedRequest>,
+    pub answers: Option<RecordedRequest>,
 }
 
 /// A request of a machine, answered by an input.
@@ -92,7 +92,7 @@ pub struct Request {
     pub tools: Vec<String>,
     /// The number of leading messages that are the same as in the agent's previous request.
     #[serde(default, skip_serializing_if = "is_zero")]
-    pub kept: usize,
+    pub shared: usize,
     /// The messages after these.
     pub messages: Vec<Message>,
 }
@@ -142,14 +142,14 @@ impl Recorder {
     /// # Errors
     /// [`Refusal`] if the machines refuse the entry: the journal is not of a run, or out of order.
     pub fn add(&mut self, entry: Entry) -> Result<(), Refusal> {
-        let asked = self.machines.answered_request(entry.scope, &entry.input);
+        let answers = self.machines.answered_request(entry.scope, &entry.input);
         self.machines.apply(entry.clone())?;
         self.lines.push(RecordedEntry {
             seq: self.lines.len() as u64 + 1,
             at: entry.at,
             scope: entry.scope,
             input: entry.input,
-            asked,
+            answers,
         });
         Ok(())
     }

@@ -48,7 +48,7 @@ struct Replay {
 impl Replay {
     fn step(&mut self, line: &RecordedEntry) -> Result<Entry, Box<Difference>> {
         let input = self.present_input(line)?;
-        let asked = self.machines.answered_request(line.scope, &input);
+        let answers = self.machines.answered_request(line.scope, &input);
         let entry = Entry {
             run: self.run,
             seq: line.seq,
@@ -59,12 +59,12 @@ impl Replay {
         // The location before the input is applied.
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
-            let recorded = format!("{}\n{}", json(&line.input), request_text(line.asked.as_ref()));
+            let recorded = format!("{}\n{}", json(&line.input), request_text(line.answers.as_ref()));
             // Refused inputs change nothing, so this is what the machine waits for.
             let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
             return Err(difference(location, Part::Input, &recorded, &present));
         }
-        compare_requests(location, line.asked.as_ref(), asked.as_ref())?;
+        compare_requests(location, line.answers.as_ref(), answers.as_ref())?;
         Ok(entry)
     }
 

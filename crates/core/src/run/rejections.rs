@@ -21,12 +21,12 @@ pub(super) fn guided(iterations: &[Iteration]) -> Vec<String> {
 }
 
 fn guided_calls(observation: &Observation) -> Vec<String> {
-    let said = |tool: &str, words: &str| format!("{tool}, for {}: {words}", observation.title);
+    let line = |tool: &str, guidance: &str| format!("{tool}, for {}: {guidance}", observation.title);
     match &observation.finding {
         SubTaskResult::Calls { calls } => calls
             .iter()
             .filter_map(|call| {
-                Some(said(
+                Some(line(
                     &call.call.tool,
                     guidance_from_error(failure(&call.result)?)?,
                 ))
@@ -35,7 +35,7 @@ fn guided_calls(observation: &Observation) -> Vec<String> {
         SubTaskResult::Agent { work, .. } => work
             .calls
             .iter()
-            .filter_map(|call| Some(said(&call.tool, guidance_from_error(call.error.as_deref()?)?)))
+            .filter_map(|call| Some(line(&call.tool, guidance_from_error(call.error.as_deref()?)?)))
             .collect(),
         SubTaskResult::Skipped { .. } => Vec::new(),
     }

@@ -130,9 +130,9 @@ impl Agent {
         }
         let own = [terminating.to_owned()];
         let checked = self.context.submissions().check(call, &own, spec.access);
-        let faulty = |faults: String| ToolResult::failure(faults).with_code(code::BAD_PARAMETERS);
+        let refused = |errors: String| ToolResult::failure(errors).with_code(code::BAD_PARAMETERS);
         Some(match checked {
-            Ok(parameters) => read(self, &parameters).map_err(faulty),
+            Ok(parameters) => read(self, &parameters).map_err(refused),
             Err(fault) => Err(fault.result()),
         })
     }

@@ -69,7 +69,7 @@ impl ResultDisplay {
         }
     }
 
-    /// The handle that the model is told.
+    /// The handle to show to the model, if the agent can use one.
     fn handle(self, effect: Option<EffectId>) -> Option<EffectId> {
         match self.rest {
             OmittedOutput::Readable => effect,

@@ -12,25 +12,25 @@ const MAX_FINDINGS: usize = 4_000;
 impl Agent {
     /// The summary of turns that were left out, if any, and the text of all later replies.
     pub(super) fn findings_so_far(&self) -> String {
-        let words = self
+        let replies = self
             .conversation
             .messages()
             .iter()
             .filter_map(|message| match message {
-                Message::Assistant { content, .. } => has_words(content).then_some(content.trim()),
+                Message::Assistant { content, .. } => has_text(content).then_some(content.trim()),
                 Message::System { .. } | Message::User { .. } | Message::Tool { .. } => None,
             });
         let all: Vec<&str> = [self.summary.trim()]
             .into_iter()
             .filter(|summary| !summary.is_empty())
-            .chain(words)
+            .chain(replies)
             .collect();
         shorten(&all.join("\n\n"), MAX_FINDINGS, None).into_owned()
     }
 }
 
 /// Returns true if a reply is more than the JSON of its calls.
-fn has_words(content: &str) -> bool {
+fn has_text(content: &str) -> bool {
     let content = content.trim();
     !content.is_empty() && serde_json::from_str::<Value>(content).is_err()
 }

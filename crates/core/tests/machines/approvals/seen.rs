@@ -145,7 +145,7 @@ fn host_9_a_recording_has_what_was_decided_about_and_replays() {
     let recording = recorder.finish().unwrap();
     let asked: Vec<&str> = recording.entries()[10..]
         .iter()
-        .map(|line| match &line.asked {
+        .map(|line| match &line.answers {
             Some(RecordedRequest::Approval(approval)) => approval.tool.as_str(),
             Some(RecordedRequest::Request(_) | RecordedRequest::Call(_) | RecordedRequest::Question(_))
             | None => "",
