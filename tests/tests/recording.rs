@@ -192,7 +192,7 @@ async fn host_9_what_was_asked_stands_beside_each_answer_once() {
         .entries()
         .iter()
         .filter_map(|entry| {
-            Some(json!({"seq": entry.seq, "scope": entry.scope, "asked": entry.asked.as_ref()?}))
+            Some(json!({"seq": entry.seq, "scope": entry.scope, "answers": entry.answers.as_ref()?}))
         })
         .collect();
 
@@ -200,12 +200,12 @@ async fn host_9_what_was_asked_stands_beside_each_answer_once() {
     let [first, call, second] = scouts.as_slice() else {
         panic!("{scouts:?}")
     };
-    let request = &first["asked"]["request"];
+    let request = &first["answers"]["request"];
     assert_eq!(request["tools"], json!(["note"]));
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
-    assert_eq!(call["asked"]["call"]["parameters"], json!({"text": "milk"}));
-    let request = &second["asked"]["request"];
-    assert_eq!(request["kept"], 2);
+    assert_eq!(call["answers"]["call"]["parameters"], json!({"text": "milk"}));
+    let request = &second["answers"]["request"];
+    assert_eq!(request["shared"], 2);
     let roles: Vec<&Value> = request["messages"]
         .as_array()
         .unwrap()
