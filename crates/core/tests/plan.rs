@@ -300,7 +300,7 @@ fn paor_4_a_sub_task_has_either_an_agent_or_calls() {
     });
     insta::assert_snapshot!(Plan::from_parameters(&bad).unwrap_err().replace("; ", ";\n"), @"
 `subtasks[0]` has both `agent` or `task` and `calls`: keep `agent` and `task`, or keep `calls`;
-`subtasks[1]` says nothing to do: give it `agent` and `task`, or give it `calls`;
+`subtasks[1]` has no work: give it `agent` and `task`, or give it `calls`;
 `subtasks[2]` has an `agent` and no `task`: say what the agent is to do;
 `subtasks[3]` has a `task` and no `agent`: name the agent that does it
 ");

@@ -125,7 +125,7 @@ impl SubmittedSubTask {
             (Some(_), None, None) => return Err("has an `agent` and no `task`: say what the agent is to do"),
             (None, Some(_), None) => return Err("has a `task` and no `agent`: name the agent that does it"),
             (None, None, None) => {
-                return Err("says nothing to do: give it `agent` and `task`, or give it `calls`");
+                return Err("has no work: give it `agent` and `task`, or give it `calls`");
             }
             (Some(_), _, Some(_)) | (None, Some(_), Some(_)) => {
                 return Err(
