@@ -303,7 +303,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
         greedy_one.notes,
         [
             "it may be read-only at most, not read-write, as a project's agent ([agents] project)",
-            "left out, as no read-only agent of yours or Dirigent's has it: delegate, execute_command",
+            "left out, as no read-only agent of yours or of Dirigent has it: delegate, execute_command",
         ]
     );
     assert_eq!(greedy_one.description, "As the project describes it: Wants all.");
@@ -364,7 +364,7 @@ fn paor_5_a_project_gets_no_more_than_the_users_agents_have() {
     assert_eq!(wide.limits.max_turns, 10);
     assert_eq!(
         wide.notes.last().unwrap(),
-        "limits lowered to what agents of yours or Dirigent's have: max_turns to 10"
+        "limits lowered to those of your and Dirigent's agents: max_turns to 10"
     );
 }
 

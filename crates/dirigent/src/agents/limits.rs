@@ -1,5 +1,5 @@
-//! Whose setting of an agent's limit counts. The first of these that sets it: the goal, for the agent or for every agent; the configuration, for the
-//! agent; the agent's own definition; the configuration, for all sub-agents; what ships.
+//! The precedence of agents' limits. A limit comes from the first of these sources that sets it: the goal, for the agent; the goal, for every agent;
+//! the configuration, for the agent; the agent's own definition; the configuration, for all sub-agents; the shipped defaults.
 
 use std::collections::BTreeMap;
 

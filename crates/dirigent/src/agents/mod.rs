@@ -1,5 +1,7 @@
-//! Who there is: the planner, the reflector and the sub-agents, defined by what they are told and allowed; and where a sub-agent's
-//! definition comes from: a file that ships, the program, the user's files, or the project's, which can't widen what the others allow.
+//! The planner, the reflector and the sub-agents, each defined by its role, tools, access, model and limits.
+//!
+//! A sub-agent's definition ships with Dirigent or comes from the program, the user's files or the project's files. A project's files cannot
+//! widen what the other definitions allow.
 
 mod bounds;
 mod file;
@@ -60,16 +62,16 @@ pub struct AgentDefinition {
     tools: Vec<String>,
     access: Access,
     model: Option<String>,
-    /// What its author sets.
+    /// The limits that the author sets.
     limits: AgentLimitSettings,
-    /// What holds where nobody sets a limit.
+    /// The limits that apply where nobody sets a limit.
     default_limits: AgentLimits,
     answer: AnswerForm,
 }
 
 impl AgentDefinition {
-    /// A sub-agent that may use no tools. `description` tells the planner what it is good for, `role` tells the agent what it
-    /// is; tools, the calling convention and when to finish are added to its prompt.
+    /// Creates a sub-agent without tools and with read access. `description` tells the planner what the agent is good for. `role` is the beginning
+    /// of the agent's system prompt; tools, the calling convention and when to finish are added to it.
     pub fn new(name: impl Into<String>, description: impl Into<String>, role: impl Into<String>) -> Self {
         AgentDefinition {
             name: name.into(),
@@ -84,30 +86,29 @@ impl AgentDefinition {
         }
     }
 
-    /// The tools it may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE) among them it may have the run's other
-    /// sub-agents, and others of its own kind, do parts of its task, as long as their access is no wider than its own (PAOR-5). Its own
-    /// time stands still while they work.
+    /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE) it may delegate parts of its task to the
+    /// run's sub-agents, including further agents of its own definition, whose access is no wider than its own (PAOR-5). The time in which they
+    /// work does not count towards its time limit.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = tools.into_iter().map(Into::into).collect();
         self
     }
 
-    /// What those tools may do: [`Access::ReadOnly`] if not said.
+    /// Sets what the tools may do; the default is [`Access::ReadOnly`].
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
         self
     }
 
-    /// Which model it asks, if not the default. With a configuration one that it has, by its name there, or `provider/name`; the
-    /// configuration's `[roles]` may say otherwise for an agent of this name.
+    /// Sets the model that the agent asks instead of the default model. With a configuration, this is a reference to one of its models or
+    /// `provider/name`, and `[roles]` takes precedence for an agent of this name.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// Its limits: all of them ([`AgentLimits`]), or some ([`AgentLimitSettings`]). A limit that is not set is that of the configuration's
-    /// `[limits.agents]`, or the default one. `[limits.NAME]` of the configuration and [`Goal::agent_limits`](crate::Goal::agent_limits) win
-    /// over these.
+    /// Sets all limits ([`AgentLimits`]) or some of them ([`AgentLimitSettings`]). `[limits.agents]` of the configuration and then the defaults
+    /// apply to the others. [`Goal::agent_limits`](crate::Goal::agent_limits) and `[limits.NAME]` take precedence over these.
     pub fn limits(self, limits: impl Into<AgentLimitSettings>) -> Self {
         AgentDefinition {
             limits: limits.into(),
@@ -122,32 +123,32 @@ impl AgentDefinition {
         }
     }
 
-    /// Its name.
+    /// The name, by which plans choose the agent.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What it is told that it is.
+    /// The role, the beginning of the agent's system prompt.
     pub fn role(&self) -> &str {
         &self.role
     }
 
-    /// Which model its author gave it.
+    /// The model that the author sets.
     pub(crate) fn own_model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// What it ends with.
+    /// The form of the agent's final answer.
     pub(crate) fn answer(&self) -> AnswerForm {
         self.answer
     }
 
-    /// The first of its tools that needs more than it is allowed, with what that is.
+    /// The first tool that needs more access than the agent has, with the access that it needs.
     pub(crate) fn first_tool_beyond_access(&self, known: &KnownTools) -> Option<(&str, Access)> {
         tools_beyond_access(self.access, &self.tools, known).next()
     }
 
-    /// The same without the tools that need more than it is allowed, as it could never call them, and what is to be said of that.
+    /// Removes the tools that need more access than the agent has, as it could never call them. Returns a note about them for people.
     fn without_inaccessible_tools(mut self, known: &KnownTools) -> (Self, Vec<String>) {
         let left_out: Vec<String> = tools_beyond_access(self.access, &self.tools, known)
             .map(|(tool, _)| tool.to_owned())
@@ -164,7 +165,7 @@ impl AgentDefinition {
         (self, vec![note])
     }
 
-    /// What other agents, which may delegate to it, are told of it.
+    /// The part of the agent's spec that other agents need in order to delegate to it.
     fn stub(&self) -> AgentSpec {
         AgentSpec {
             name: self.name.clone(),
@@ -181,8 +182,7 @@ impl AgentDefinition {
         }
     }
 
-    /// What a run has of it, asking that model, of which that is known, within those limits. `agents` are those that it may delegate to, if it
-    /// may.
+    /// Builds the agent's spec for a run. `agents` are the agents of the run, to which the agent may delegate.
     fn spec(
         &self,
         tools: &[ToolSpec],
@@ -240,7 +240,7 @@ const PLANNER_TOOLS: [&str; 7] = [
     "search",
 ];
 
-/// The limits of the planner and the reflector where nobody sets them.
+/// The default limits of the planner and the reflector.
 fn planner_limits() -> AgentLimits {
     AgentLimits {
         max_turns: 60,
@@ -269,7 +269,7 @@ pub(crate) fn reflector() -> AgentDefinition {
     }
 }
 
-/// The files that ship, by the names of their agents.
+/// The shipped agent files.
 const SHIPPED: [(&str, &str); 4] = [
     ("explore.md", include_str!("../../../../config/agents/explore.md")),
     (
