@@ -91,7 +91,7 @@ fn host_3_an_empty_goal_is_refused() {
     let ended = refused(&place, &["run", "  \n", "--workspace", "work"], 2);
     assert_eq!(
         ended.stderr,
-        "error: the goal is empty: say what is to be reached, such as \"rename parse_amount to parse_money\"\n"
+        "error: the goal is empty: describe what to achieve, such as \"rename parse_amount to parse_money\"\n"
     );
     assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
 }
@@ -206,7 +206,7 @@ fn host_3_a_workspace_that_is_no_folder_is_refused() {
     );
     assert_eq!(
         file.stderr,
-        "error: the workspace work/Cargo.toml cannot be used: it is not a folder; name the folder of the project\n"
+        "error: the workspace work/Cargo.toml cannot be used: it is not a folder: name the folder of the project\n"
     );
     assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
 }

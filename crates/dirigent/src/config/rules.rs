@@ -95,7 +95,7 @@ fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
 fn schema(specs: &[ToolSpec], tool: &str) -> Option<Schema> {
     let Some(spec) = specs.iter().find(|spec| spec.name == tool) else {
         let runtime = runtime_tools().into_iter().find(|(name, _)| *name == tool);
-        return own.and_then(|(_, parameters)| parameters.as_object().cloned());
+        return runtime.and_then(|(_, parameters)| parameters.as_object().cloned());
     };
     let schema = &spec.parameters;
     if schema.get("additionalProperties") != Some(&serde_json::Value::Bool(false)) {
