@@ -19,10 +19,9 @@ use dirigent_runtime::{
 use dirigent_store::{Journal, JournalOptions, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
-use crate::agents::{
-    AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, known_tools, shipped_agents,
-};
+use crate::agents::{AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
+use crate::known_tools::known_tools;
 use crate::undo::{RunDiff, Undo};
 use crate::{DirigentError, Goal, default_journal};
 

@@ -30,6 +30,7 @@ mod builder;
 pub mod config;
 mod error;
 mod goal;
+mod known_tools;
 mod limit_text;
 mod paths;
 mod recording;

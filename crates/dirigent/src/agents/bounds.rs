@@ -6,10 +6,9 @@ use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
-use super::AgentDefinition;
+use super::definition::AgentDefinition;
 use super::file::ParsedAgentFile;
 use super::limits::{GoalAgentLimits, resolve_limits};
-use super::registry::{RegisteredAgent, with_model};
 use super::tool_selection::ToolSelection;
 use crate::config::Config;
 
@@ -23,8 +22,10 @@ pub(super) struct ProjectAgentBounds {
 }
 
 /// Returns the tools of all agents that have at most this access.
-pub(super) fn tools_within_access(entries: &[RegisteredAgent], access: Access) -> BTreeSet<String> {
-    let agents = entries.iter().map(|entry| &entry.definition);
+pub(super) fn tools_within_access<'a>(
+    agents: impl Iterator<Item = &'a AgentDefinition>,
+    access: Access,
+) -> BTreeSet<String> {
     let tools = agents
         .filter(|agent| agent.access <= access)
         .flat_map(|agent| &agent.tools);
@@ -33,17 +34,18 @@ pub(super) fn tools_within_access(entries: &[RegisteredAgent], access: Access) -
 
 impl ProjectAgentBounds {
     /// Collects what the other agents have, with the access limited to `most`.
-    pub(super) fn new(others: &[RegisteredAgent], most: Access, config: &Config) -> Self {
-        let agents = || others.iter().map(|entry| &entry.definition);
-        let access = agents()
-            .map(|agent| agent.access)
-            .max()
-            .unwrap_or(Access::ReadOnly);
-        let limits = agents().map(|agent| configured_limits(agent, config));
+    pub(super) fn new<'a>(
+        others: impl Iterator<Item = &'a AgentDefinition> + Clone,
+        most: Access,
+        config: &Config,
+    ) -> Self {
+        let access = others.clone().map(|agent| agent.access).max();
+        let access = access.unwrap_or(Access::ReadOnly);
+        let limits = others.clone().map(|agent| configured_limits(agent, config));
         ProjectAgentBounds {
             access: access.min(most),
             tools: [Access::ReadOnly, Access::Execute, Access::ReadWrite]
-                .map(|access| (access, tools_within_access(others, access))),
+                .map(|access| (access, tools_within_access(others.clone(), access))),
             limits: limits
                 .map(AgentLimitSettings::from)
                 .reduce(AgentLimitSettings::highest)
@@ -113,7 +115,7 @@ impl ProjectAgentBounds {
                 lowered.join(", ")
             ));
         }
-        (with_model(definition.limits(limits), model), notes)
+        (definition.limits(limits).with_model(model), notes)
     }
 }
 

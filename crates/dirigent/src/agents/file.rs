@@ -8,7 +8,7 @@ use dirigent_core::tool::Access;
 
 use super::front_matter::{self, AgentFileError, Document, Field, Value};
 use super::tool_selection::{self, ClaudeToolSelection, ToolSelection};
-use super::{KnownTools, tools_beyond_access};
+use crate::known_tools::{KnownTools, tools_beyond_access};
 use crate::limit_text::set_limit;
 use crate::suggest;
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::spec::AnswerForm;
 
-use super::AgentDefinition;
+use super::definition::AgentDefinition;
 use crate::DirigentError;
 use crate::config::{ALL_AGENTS, Config};
 use crate::suggest;

@@ -12,11 +12,12 @@ use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use super::bounds::{self, ProjectAgentBounds};
+use super::definition::AgentDefinition;
 use super::file::{self, Dialect, ParsedAgentFile};
 use super::folder;
 use super::tool_selection::ToolSelection;
-use super::{AgentDefinition, KnownTools};
 use crate::config::{Config, ProjectAgents};
+use crate::known_tools::KnownTools;
 
 /// Agents that one project may define.
 const MAX_PROJECT: usize = 50;
@@ -173,6 +174,10 @@ impl AgentRegistry {
         entries.chain(self.reserved_names.iter().map(String::as_str))
     }
 
+    fn definitions(&self) -> impl Iterator<Item = &AgentDefinition> + Clone {
+        self.entries.iter().map(|entry| &entry.definition)
+    }
+
     /// Adds the agents of the user's files. Each replaces a shipped agent of the same name. Reads the disk.
     pub(crate) fn with_user_agents(mut self, config: &Config, known: &KnownTools) -> Self {
         let Some(folder) = config.agents_folder() else {
@@ -244,7 +249,7 @@ impl AgentRegistry {
             Some(_) | None => None,
         };
         let tools = match parsed.tools {
-            ToolSelection::All => bounds::tools_within_access(&self.entries, parsed.access)
+            ToolSelection::All => bounds::tools_within_access(self.definitions(), parsed.access)
                 .into_iter()
                 .filter(|tool| tool != DELEGATE)
                 .collect(),
@@ -255,7 +260,7 @@ impl AgentRegistry {
             .access(parsed.access)
             .limits(parsed.limits)
             .default_limits(parsed.default_limits);
-        Ok((with_model(definition, model), parsed.notes))
+        Ok((definition.with_model(model), parsed.notes))
     }
 
     fn source_if_not_shipped(&self, name: &str) -> Option<&AgentSource> {
@@ -278,7 +283,7 @@ impl AgentRegistry {
             ProjectAgents::ReadOnly => Access::ReadOnly,
             ProjectAgents::ReadWrite => Access::ReadWrite,
         };
-        let bounds = ProjectAgentBounds::new(&self.entries, most, config);
+        let bounds = ProjectAgentBounds::new(self.definitions(), most, config);
         let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         let (mut admitted, mut bytes) = (0, 0);
         for (folder, dialect) in [(".dirigent", Dialect::Dirigent), (".claude", Dialect::ClaudeCode)] {
@@ -342,8 +347,4 @@ impl AgentRegistry {
     fn refuse(&mut self, source: AgentSource, line: Option<usize>, reason: String) {
         self.refused.push(RefusedAgent { source, line, reason });
     }
-}
-
-pub(super) fn with_model(definition: AgentDefinition, model: Option<String>) -> AgentDefinition {
-    AgentDefinition { model, ..definition }
 }

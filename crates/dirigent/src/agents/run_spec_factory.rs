@@ -7,11 +7,12 @@ use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile, RunSpec};
 use dirigent_core::tool::ToolSpec;
 
+use super::definition::{AgentDefinition, planner, reflector};
 use super::limits::{GoalAgentLimits, resolve_limits};
-use super::registry::RegisteredAgent;
-use super::{AgentDefinition, AgentRegistry, Agents, ListedAgent, known_tools, planner, reflector};
+use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent};
 use crate::DirigentError;
 use crate::config::Config;
+use crate::known_tools::known_tools;
 
 /// Decides which model each agent asks.
 #[derive(Clone)]

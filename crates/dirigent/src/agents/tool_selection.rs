@@ -6,7 +6,7 @@ use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
-use super::KnownTools;
+use crate::known_tools::KnownTools;
 
 /// The tools that a file selects.
 #[derive(Debug, PartialEq, Eq)]

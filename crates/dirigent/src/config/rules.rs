@@ -8,7 +8,7 @@ use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::ToolSpec;
 
 use super::{Config, ConfigError};
-use crate::agents::KnownTools;
+use crate::known_tools::KnownTools;
 use crate::suggest::hint;
 
 impl Config {
