@@ -10,8 +10,8 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
     let command = match error.downcast_ref::<DirigentError>()? {
         DirigentError::Runtime(error) => after_runtime_error(error)?,
         DirigentError::RunActive { run, .. } => format!("dirigent cancel {}", run.short()),
-        DirigentError::Config(ConfigError::Value { key, .. })
-            if key.starts_with("model") && key.ends_with(".name") =>
+        DirigentError::Config(ConfigError::Value { key, problem, .. })
+            if key.starts_with("model") && key.ends_with(".name") && problem.starts_with("is not set") =>
         {
             "dirigent models --model PROVIDER/any lists the models of a provider".to_owned()
         }

@@ -166,7 +166,7 @@ fn read<S: LimitSettings>(limit: &Limit<S>, text: &str) -> Result<S, String> {
 fn read_for_agent(limit: &Limit<AgentLimitSettings>, text: &str) -> Result<AgentLimit, String> {
     let (agent, value) = match text.split_once('=') {
         Some((agent, _)) if agent.trim().is_empty() => {
-            return Err("an agent's name is missing before `=`".to_owned());
+            return Err("the name of the agent is missing before `=`".to_owned());
         }
         Some((agent, value)) => (Some(agent.trim().to_owned()), value.trim()),
         None => (None, text),
