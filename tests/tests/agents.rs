@@ -225,7 +225,7 @@ fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
         [
             "user/agents/implement.md:3: `access` must be one of read-only, execute, read-write",
             "project/.dirigent/agents/implement.md: the name `implement` is taken (a refused file of yours), and a project's file can't \
-             replace anybody: give it another",
+             replace another agent: give it another name",
         ]
     );
 }
@@ -303,7 +303,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
         greedy_one.notes,
         [
             "it may be read-only at most, not read-write, as a project's agent ([agents] project)",
-            "left out, as no read-only agent of yours or Dirigent's has it: delegate, execute_command",
+            "left out, as no read-only agent of yours or of Dirigent has it: delegate, execute_command",
         ]
     );
     assert_eq!(greedy_one.description, "As the project describes it: Wants all.");
@@ -364,7 +364,7 @@ fn paor_5_a_project_gets_no_more_than_the_users_agents_have() {
     assert_eq!(wide.limits.max_turns, 10);
     assert_eq!(
         wide.notes.last().unwrap(),
-        "limits lowered to what agents of yours or Dirigent's have: max_turns to 10"
+        "limits lowered to those of your and Dirigent's agents: max_turns to 10"
     );
 }
 
@@ -475,7 +475,7 @@ fn paor_5_a_project_has_a_bounded_number_of_agents_with_bounded_descriptions() {
     }
     let agents = files.agents();
     assert_eq!((agents.agents.len(), agents.refused.len()), (4 + 50, 10));
-    assert_eq!(agents.refused[0].reason, "a project can have 50 agents");
+    assert_eq!(agents.refused[0].reason, "a project can have at most 50 agents");
     assert!(named(&agents, "a000").description.chars().count() < 1_100);
 }
 
@@ -488,8 +488,8 @@ fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
     for number in 1..=17 {
         files = files.with(&format!("project/.claude/agents/{number:02}.md"), of(64 * 1024));
     }
-    let too_long = "what is below its front matter is longer than 64 KiB: say less, or have the agent read the rest from a file";
-    let together = "a project's agents can have 1024 KiB together";
+    let too_long = "the text below its front matter is longer than 64 KiB: shorten it, or have the agent read the rest from a file";
+    let together = "a project's agent files can have at most 1024 KiB together";
     assert_eq!(
         files.refused(),
         [

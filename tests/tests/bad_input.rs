@@ -91,7 +91,7 @@ fn host_3_an_empty_goal_is_refused() {
     let ended = refused(&place, &["run", "  \n", "--workspace", "work"], 2);
     assert_eq!(
         ended.stderr,
-        "error: the goal is empty: say what is to be reached, such as \"rename parse_amount to parse_money\"\n"
+        "error: the goal is empty: describe what to achieve, such as \"rename parse_amount to parse_money\"\n"
     );
     assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
 }
@@ -206,7 +206,7 @@ fn host_3_a_workspace_that_is_no_folder_is_refused() {
     );
     assert_eq!(
         file.stderr,
-        "error: the workspace work/Cargo.toml cannot be used: it is not a folder; name the folder of the project\n"
+        "error: the workspace work/Cargo.toml cannot be used: it is not a folder: name the folder of the project\n"
     );
     assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
 }
@@ -462,19 +462,19 @@ fn host_3_bad_arguments_are_named() {
     };
     assert_eq!(
         said_of(&["run", "count the files", "--max-iterations", "0"]),
-        "error: invalid value '0' for '--max-iterations <N>': 0 is not in 1..=4294967295"
+        "error: invalid value '0' for '--max-iterations <N>': must be a whole number, from 1"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--timeout", "soon"]),
-        "error: invalid value 'soon' for '--timeout <TIME>': not a duration; write one such as 90s, 10m or 2h"
+        "error: invalid value 'soon' for '--timeout <TIME>': must be a time, such as \"90s\", \"10m\" or \"2h\""
     );
     assert_eq!(
         said_of(&["run", "count the files", "--timeout", "0s"]),
-        "error: invalid value '0s' for '--timeout <TIME>': must be greater than zero, such as 90s, 10m or 2h"
+        "error: invalid value '0s' for '--timeout <TIME>': must be a time, such as \"90s\", \"10m\" or \"2h\", and longer than zero"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--max-turns", "planner=0"]),
-        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': must be a whole number from 1, such as 80, or planner=80 for one agent"
+        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': must be a whole number, from 1"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--agent-timeout", "=10m"]),

@@ -314,7 +314,7 @@ fn config_check_notes_what_protects_or_runs_hardly_anything() {
     let json: Value = serde_json::from_str(&checked.stdout).unwrap();
     let wide = |path| {
         format!(
-            "commands can change all that you can in {path}: name only what they need under `write` of [sandbox]"
+            "commands can change everything that you can change in {path}: name only the folders that they need under `write` of [sandbox]"
         )
     };
     let little = "with 1 KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about 8 MiB";

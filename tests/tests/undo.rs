@@ -176,7 +176,7 @@ fn the_diff_of_a_run_is_taken_back_by_git() {
     // What is in the workspace is not what the run left any more: the diff is what the tools told.
     let told = place.dirigent(["diff", "last"]).with_code(0).stdout;
     assert!(
-        told.starts_with("# cart.js: its content after the run is not known any more"),
+        told.starts_with("# cart.js: its content after the run is unknown"),
         "{told}"
     );
     assert!(told.contains("\n+export const sum = readPrice('1');"), "{told}");

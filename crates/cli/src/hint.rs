@@ -1,6 +1,6 @@
 //! The command that helps after an error. The libraries' errors name no command.
 
-use dirigent::{DecisionError, DirigentError, RuntimeError, StoreError};
+use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError};
 
 use crate::pending_requests::PendingRequests;
 use crate::summary::next_command;
@@ -10,6 +10,11 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
     let command = match error.downcast_ref::<DirigentError>()? {
         DirigentError::Runtime(error) => after_runtime_error(error)?,
         DirigentError::RunActive { run, .. } => format!("dirigent cancel {}", run.short()),
+        DirigentError::Config(ConfigError::Value { key, problem, .. })
+            if key.starts_with("model") && key.ends_with(".name") && problem.starts_with("is not set") =>
+        {
+            "dirigent models --model PROVIDER/any lists the models of a provider".to_owned()
+        }
         DirigentError::EmptyGoal
         | DirigentError::Workspace { .. }
         | DirigentError::NoDataFolder

@@ -1,4 +1,4 @@
-//! Building an orchestrator, and what can be done with it.
+//! The orchestrator and its builder.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -19,10 +19,9 @@ use dirigent_runtime::{
 use dirigent_store::{Journal, JournalOptions, MessageId, MessageState, RunRecord};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
 
-use crate::agents::{
-    AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, known_tools, shipped_agents,
-};
+use crate::agents::{AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
+use crate::known_tools::known_tools;
 use crate::undo::{RunDiff, Undo};
 use crate::{DirigentError, Goal, default_journal};
 
@@ -33,91 +32,89 @@ pub struct Builder {
     config: Option<Config>,
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
-    /// The program's own.
+    /// The tools of the program.
     tools: ToolRegistry,
     tool_settings: Option<ToolSettings>,
-    /// The program's own.
+    /// The sub-agents of the program.
     agents: Vec<AgentDefinition>,
     policy: Policy,
 }
 
 impl Builder {
-    /// The journal's file; it is created if it is not there. [`default_journal`] if not said.
+    /// Sets the journal's file, which is created if it does not exist. The default is [`default_journal`].
     pub fn journal(mut self, path: impl Into<PathBuf>) -> Self {
         self.journal = Some(path.into());
         self
     }
 
-    /// Refuses a journal that is not there, so that a mistyped path is an error and no empty journal.
+    /// Requires the journal to exist, so that a mistyped path is an error instead of an empty journal.
     pub fn existing_journal(mut self) -> Self {
         self.journal_options = self.journal_options.existing();
         self
     }
 
-    /// The models, who asks which, what bounds runs whose goal doesn't say, and what the built-in tools may reach.
+    /// Sets the configuration: models, limits, rules and what the built-in tools may access.
     pub fn config(mut self, config: &Config) -> Self {
         self.config = Some(config.clone());
         self
     }
 
-    /// The model that every agent asks; those of the configuration if not said, or else [`OfflineModel`]. With a configuration its
-    /// requests still bear the configuration's names, and agents are prompted as suits the models of these names: give one that
-    /// stands in for them, such as [`Config::models`] with something around it.
+    /// Sets one model for all agents. The default are the models of the configuration or, without a configuration, the [`OfflineModel`]. With a
+    /// configuration, requests to this model still name the configured models, and prompts suit those: use a wrapper of [`Config::models`], for
+    /// example.
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Arc::new(model));
         self
     }
 
-    /// What is known of your own model: how it calls tools, how much it can read, what it costs. A configuration's models have
-    /// theirs.
+    /// Sets the profile of the model set with [`Builder::model`]: how it calls tools, its context window and its price. The models of a configuration
+    /// have their own profiles.
     pub fn profile(mut self, profile: ModelProfile) -> Self {
         self.profile = profile;
         self
     }
 
-    /// One more tool; it replaces a built-in one of its name. Plans may call it; an agent may if it names it
-    /// and is allowed what it needs.
+    /// Adds a tool, which replaces a built-in tool of the same name. Plans may call it, and so may agents that list it and have the access that it
+    /// needs.
     pub fn tool(mut self, tool: impl Tool) -> Self {
         self.tools.insert(tool);
         self
     }
 
-    /// What the built-in tools may reach: what confines commands, which databases there are, which hosts beside the public network; what the
-    /// configuration says if not said, or else [`ToolSettings::default`]. What must be asked before a call is another matter:
-    /// [`Builder::policy`].
+    /// Sets what the built-in tools may access: the sandbox of commands, the databases, and the hosts outside the public network. The default are
+    /// the settings of the configuration or, without a configuration, [`ToolSettings::default`]. [`Builder::policy`] sets which calls need approval.
     pub fn tool_settings(mut self, settings: ToolSettings) -> Self {
         self.tool_settings = Some(settings);
         self
     }
 
-    /// One more sub-agent; it replaces the one of its name.
+    /// Adds a sub-agent, which replaces a sub-agent of the same name.
     pub fn agent(mut self, agent: AgentDefinition) -> Self {
         self.agents.retain(|other| other.name() != agent.name());
         self.agents.push(agent);
         self
     }
 
-    /// What may be called without asking, what a person must approve, and what is never done (APPROVE-1), beside the rules of the
-    /// configuration.
+    /// Adds rules to those of the configuration: which calls run without approval, which need approval, and which are refused (APPROVE-1).
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Looks whether the agents, the rules and the models of the configuration fit together. Opens and starts nothing. Reads the disk.
+    /// Checks that the agents, the rules and the models of the configuration fit together, without opening the journal. Reads the disk.
     ///
     /// # Errors
-    /// A role of an agent that there is not, a rule about a tool that there is not, a model that is not configured. A key that is not set
-    /// is found when building.
+    /// A role of an unknown agent, a rule about an unknown tool, or a model that is not configured. A missing key is found only by
+    /// [`Builder::build`].
     pub fn check(&self) -> Result<(), DirigentError> {
         self.checked_registry(&self.tools_without_connections().specs())
             .map(drop)
     }
 
-    /// Opens the journal and starts the orchestrator in the present tokio runtime.
+    /// Opens the journal and starts the orchestrator in the current tokio runtime.
     ///
     /// # Errors
-    /// What is wrong with the journal, an agent's definition or the configuration.
+    /// An error in the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
         let tools = self.all_tools(&self.settings()?);
         let registry = self.checked_registry(&tools.specs())?;
@@ -146,8 +143,8 @@ impl Builder {
         })
     }
 
-    /// The sub-agents that runs have, with where each comes from, and the files that are refused; those of the project in `workspace`
-    /// included, if one is given. Reads the disk.
+    /// Lists the agents of runs with their sources, and the refused agent files, including those of the project in `workspace` if it is given.
+    /// Reads the disk.
     ///
     /// # Errors
     /// As [`Builder::check`].
@@ -168,7 +165,7 @@ impl Builder {
             config: self.config.clone(),
             profile: match self.model {
                 Some(_) => self.profile,
-                // It reads JSON, not what is left of it.
+                // The offline model parses results as JSON, so they must not be cut.
                 None => ModelProfile {
                     max_result: None,
                     ..self.profile
@@ -185,37 +182,38 @@ impl Builder {
         }
     }
 
-    /// The built-in tools with those settings, and the program's.
+    /// The built-in tools with these settings and the program's tools.
     fn all_tools(&self, settings: &ToolSettings) -> ToolRegistry {
         let mut tools = dirigent_tools::built_in(settings);
         tools.extend(self.tools.clone());
         tools
     }
 
-    /// The same before all is set that the configuration names: enough to tell of them, not to call them.
+    /// All tools without the addresses of databases, which need not be set: enough to describe the tools, not to call them.
     fn tools_without_connections(&self) -> ToolRegistry {
         let of_config = self.config.as_ref().map(Config::tool_settings_without_secrets);
         let settings = self.tool_settings.clone().or(of_config);
         self.all_tools(&settings.unwrap_or_default())
     }
 
-    /// The sub-agents of every run, where agents and configuration fit together. Reads the disk.
+    /// The sub-agents of every run, checked against the configuration. Reads the disk.
     fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
         let known = &known_tools(tools);
         for agent in &self.agents {
             if ["planner", "reflector"].contains(&agent.name()) {
                 return Err(DirigentError::Agent {
                     name: agent.name().to_owned(),
-                    reason: "this is the name of one that every run has: give the sub-agent another"
-                        .to_owned(),
+                    reason:
+                        "this is the name of an agent that every run has: give the sub-agent another name"
+                            .to_owned(),
                 });
             }
             if let Some((tool, needs)) = agent.first_tool_beyond_access(known) {
                 return Err(DirigentError::Agent {
                     name: agent.name().to_owned(),
                     reason: format!(
-                        "its tool `{tool}` needs {needs} access, which it does not have: give the agent that access, or the tool less, such \
-                         as `.access(Access::ReadOnly)` if it changes nothing"
+                        "its tool `{tool}` needs {needs} access, but the agent does not have it: give the agent this access, or declare the \
+                         tool with `.access(Access::ReadOnly)` if it changes nothing"
                     ),
                 });
             }
@@ -230,7 +228,7 @@ impl Builder {
         Ok(registry)
     }
 
-    /// The configuration's rules and the program's.
+    /// The rules of the configuration and of the program.
     fn all_rules(&self) -> Policy {
         let configured = self.config.as_ref().map(Config::policy).unwrap_or_default();
         Policy {
@@ -243,19 +241,18 @@ impl Builder {
     }
 }
 
-/// An orchestrator. Clones are the same one; when the last is dropped, its runs stop where they are, to be resumed
-/// another time.
+/// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
 #[derive(Clone)]
 pub struct Dirigent {
     orchestrator: Orchestrator,
     journal: Journal,
     run_spec_factory: Arc<RunSpecFactory>,
-    /// The models of the configuration, where they are what is asked.
+    /// The models of the configuration; `None` if the program sets its own model.
     configured: Option<ConfiguredModels>,
 }
 
 impl Dirigent {
-    /// The default: the offline model, the built-in tools and agents.
+    /// Returns a builder with the offline model, the built-in tools and the shipped agents.
     pub fn builder() -> Builder {
         Builder {
             journal: None,
@@ -273,7 +270,7 @@ impl Dirigent {
     /// Starts a run.
     ///
     /// # Errors
-    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], or what is wrong with the journal. Nothing has happened
+    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], an error in the configuration, or an error of the journal. No run was started
     /// then.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
         let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
@@ -284,18 +281,17 @@ impl Dirigent {
         Ok(self.orchestrator.start(spec, goal.user).await?)
     }
 
-    /// A recording of any run of the journal, as far as it has got (HOST-9); [`crate::write_recording`] keeps it in a file.
-    /// Reads the disk.
+    /// Returns a recording of a run in the journal up to its latest entry (HOST-9); [`crate::write_recording`] writes it to a file. Reads the disk.
     ///
     /// # Errors
-    /// No such run, or one that never began.
+    /// An unknown run, or a run that never began.
     pub fn recording(&self, run: RunId) -> Result<Recording, DirigentError> {
         Ok(record_run(&self.journal, run)?)
     }
 
-    /// Replays a recording with the agents, prompts and tools of this orchestrator, and journals it as a new run, which has come
-    /// to where the recording ends when this returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run is a
-    /// test:
+    /// Replays a recording with the agents, prompts and tools of this orchestrator and journals it as a new run, which has reached the end of the
+    /// recording when this function returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run can serve
+    /// as a test:
     ///
     /// ```
     /// use dirigent::{Dirigent, Goal};
@@ -318,10 +314,9 @@ impl Dirigent {
     /// ```
     ///
     /// # Errors
-    /// [`dirigent_runtime::RuntimeError::ReplayMismatch`] with the first difference; nothing is journaled then. What is wrong with
-    /// the journal.
+    /// [`dirigent_runtime::RuntimeError::ReplayMismatch`] with the first difference, in which case nothing is journaled, or an error of the journal.
     pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
-        // It is compared, not opened.
+        // The workspace is compared, not opened.
         let workspace = goal.workspace.to_string_lossy().into_owned();
         let (run_spec_factory, text, recorded) = (
             self.run_spec_factory.clone(),
@@ -334,25 +329,25 @@ impl Dirigent {
         Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
-    /// Goes on with a run where its journal ends (HOST-2). Its agents ask the models that it was started with, by their names in the
-    /// configuration. A run that stopped with a question goes on with the answer; one that failed at a limit, or because no model could
-    /// be reached, plans again under the limits that are given (PAOR-1).
+    /// Resumes a run at the end of its journal (HOST-2). Its agents ask the models that it was started with, by their references in the
+    /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model could be
+    /// reached, plans again with the given limits (PAOR-1).
     ///
     /// # Errors
-    /// A run that is over, held by another process, or that asked nothing where there is an answer; one that would be at a limit at once;
-    /// a model of its that is no longer configured. Nothing has happened then.
+    /// The run has ended, another process owns it, it asked no question for the answer, it would reach a limit at once, or one of its models is no
+    /// longer configured. The run is unchanged then.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
         self.prepare_run_models(run).await?;
         Ok(self.orchestrator.resume(run, resume).await?)
     }
 
-    /// The sub-agents that runs have, with where each comes from, and the files that are refused; those of the project in `workspace`
-    /// included, if one is given. Reads the disk.
+    /// Lists the agents of runs with their sources, and the refused agent files, including those of the project in `workspace` if it is given.
+    /// Reads the disk.
     pub fn agents(&self, workspace: Option<&Path>) -> Agents {
         self.run_spec_factory.list_agents(workspace)
     }
 
-    /// Sets up the models that a run was started with. What else is wrong with it is told when it is resumed.
+    /// Sets up the models that a run was started with. Any other error of the run is reported when it is resumed.
     async fn prepare_run_models(&self, run: RunId) -> Result<(), DirigentError> {
         let Some(configured) = self.configured.clone() else {
             return Ok(());
@@ -375,18 +370,18 @@ impl Dirigent {
         Ok(())
     }
 
-    /// Starts a new run that shares the first `at` entries of another's journal, and goes on from there with the guidance, if there is any
-    /// (HOST-9). Where `at` is not said it shares all up to the run's end or, where that ended as an agent failed, up to what the agent
-    /// ended with: after an outage the fork asks again. The run itself stays as it is.
+    /// Starts a new run that shares the first `at` journal entries of another run and continues from there, with the guidance if it is given
+    /// (HOST-9). Without `at`, it shares all entries before the run's end. If the run ended because an agent failed, it shares the entries before
+    /// that failure, so after an outage the fork asks the model again. The original run is unchanged.
     ///
-    /// Guidance for a run that stands at a question takes the place of the answer. What people decided about the run's calls does not
-    /// count for the fork's that wait or have not ended: they are asked about anew (APPROVE-3).
+    /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to calls of
+    /// the fork that wait or have not ended: they need approval again (APPROVE-3).
     ///
-    /// Only what the journal has is shared: the files of the workspace are not wound back, and both runs work in the same folder.
+    /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder.
     ///
     /// # Errors
-    /// [`dirigent_runtime::RuntimeError::CannotFork`] where there is no such entry or the run is over after it; a model of its that is no
-    /// longer configured. Nothing has happened then.
+    /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run has ended after it, or one of its models is no longer
+    /// configured. No run was started then.
     pub async fn fork(
         &self,
         run: RunId,
@@ -398,104 +393,103 @@ impl Dirigent {
         Ok(self.orchestrator.fork(run, at, guidance, user).await?)
     }
 
-    /// Says something to any run of the journal: guidance, a decision about a call, an answer, or that it is to end. Where this process
-    /// carries the run out it goes to the run, else by the journal to the process that does; what is said to a run that nobody carries
-    /// out waits until it goes on, even if this process ends ([`Self::pending_messages`]); but its end, which comes at once. It is taken exactly
-    /// once.
+    /// Sends guidance, a decision about a call, an answer or a cancellation to any run of the journal. A run of this process receives the message
+    /// directly, a run of another process through the journal. A message for a run without an owner waits in the journal until the run is resumed
+    /// ([`Self::pending_messages`]), but a cancellation takes effect at once. Each message is applied exactly once.
     ///
     /// # Errors
-    /// Why it does not count, as [`RunHandle::steer`] says it; where another process carries the run out, in
-    /// [`dirigent_runtime::RuntimeError::MessageRejected`]. Where nobody does, what would not count after all that waits is refused, too.
+    /// The reason why the run does not accept the message, as for [`RunHandle::steer`]; from another process as
+    /// [`dirigent_runtime::RuntimeError::MessageRejected`]. A message for a run without an owner is also rejected if the run would not accept it
+    /// after the messages that already wait.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, DirigentError> {
         Ok(self.orchestrator.steer(run, steering).await?)
     }
 
-    /// What was said to a run and waits, in that order: of a run that nobody carries out, until it goes on. Reads the disk.
+    /// Returns the messages that wait in the journal until the run is resumed, in the order in which they were sent. Reads the disk.
     ///
     /// # Errors
-    /// What is wrong with the journal.
+    /// An error of the journal.
     pub fn pending_messages(&self, run: RunId) -> Result<Vec<PendingMessage>, DirigentError> {
         Ok(pending_messages(&self.journal, run)?)
     }
 
-    /// What has become of something that was kept. Reads the disk.
+    /// Returns the state of a message that was sent through the journal. Reads the disk.
     ///
     /// # Errors
-    /// What is wrong with the journal.
+    /// An error of the journal.
     pub fn message(&self, message: MessageId) -> Result<MessageState, DirigentError> {
         Ok(self.journal.message(message)?)
     }
 
-    /// A run that is under way here.
+    /// Returns a run that this process owns.
     pub fn run(&self, run: RunId) -> Option<RunHandle> {
         self.orchestrator.run(run)
     }
 
-    /// The events of any run of the journal, from its beginning; of one that another process owns those that there are now.
+    /// Returns the events of a run in the journal from its beginning. For a run that another process owns, these are the events so far.
     pub fn events(&self, run: RunId) -> Events {
         self.orchestrator.events(run)
     }
 
-    /// The events of a run, from its beginning, as they come, whichever process carries it out: they end with the run, or when nobody
-    /// carries it out any more.
+    /// Returns the events of a run from its beginning and as they occur, whichever process owns it. They end with the run, or when no process owns
+    /// it any more.
     pub fn follow(&self, run: RunId) -> Events {
         self.orchestrator.follow(run)
     }
 
-    /// All runs of the journal, newest first. Reads the disk.
+    /// Returns all runs of the journal, newest first. Reads the disk.
     ///
     /// # Errors
-    /// What is wrong with the journal.
+    /// An error of the journal.
     pub fn runs(&self) -> Result<Vec<RunRecord>, DirigentError> {
         Ok(self.journal.runs()?)
     }
 
-    /// The run that a text means: a whole id, four digits or more of its beginning or end, or `last`. Reads the disk.
+    /// Finds a run by its full id, by at least four digits at the beginning or end of its id, or by `last`. Reads the disk.
     ///
     /// # Errors
-    /// None or several such runs.
+    /// No run or several runs match.
     pub fn find(&self, text: &str) -> Result<RunId, DirigentError> {
         Ok(self.journal.find(text)?)
     }
 
-    /// What the journal knows of a run without reading its entries. Reads the disk.
+    /// Returns the journal's record of a run, without reading its entries. Reads the disk.
     ///
     /// # Errors
-    /// No such run.
+    /// An unknown run.
     pub fn record(&self, run: RunId) -> Result<RunRecord, DirigentError> {
         Ok(self.journal.run(run)?)
     }
 
-    /// What undoing a run would do: all that it changed in files, or what it changed after its entry `to`, as `show --steps` numbers them. Of
-    /// a fork without `to`, what it changed itself, after the past that it shares. Nothing is changed before [`Undo::apply`]. Reads
-    /// the disk.
+    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `to`. For a fork without `to`, these are its own
+    /// changes, not the shared ones. Nothing is changed before [`Undo::apply`]. Reads the disk.
     ///
     /// # Errors
-    /// [`DirigentError::RunActive`] while a process carries the run out; [`DirigentError::Workspace`] where its folder is gone; no such run or
-    /// entry.
+    /// [`DirigentError::RunActive`] while a process owns the run, [`DirigentError::Workspace`] if its workspace no longer exists, or an unknown run
+    /// or entry.
     pub fn undo(&self, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
         Undo::load(&self.journal, run, to)
     }
 
-    /// What a run changed in files, or what it changed after its entry `to`: before the first change against after the last, in
-    /// a form that `git apply` takes. Reads the disk.
+    /// Returns the changes of a run in files, or its changes after its journal entry `to`, in a format that `git apply` accepts. It compares the
+    /// content before the first change with the content after the last. Reads the disk.
     ///
     /// # Errors
-    /// No such run or entry.
+    /// An unknown run or entry.
     pub fn diff(&self, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
         RunDiff::load(&self.journal, run, to)
     }
 
-    /// A run as its journal has it now, with its events. Reads the disk.
+    /// Returns the current state of a run in the journal, with its events. Reads the disk.
     ///
     /// # Errors
-    /// What is wrong with the journal.
+    /// An error of the journal.
     pub fn read(&self, run: RunId) -> Result<(RunView, Vec<Event>), DirigentError> {
         Ok(read_run(&self.journal, run)?)
     }
 }
 
-/// Sets up the models that these agents ask, so that nothing of the configuration is in the way of a run.
+/// Sets up the models of these agents before a run starts.
 fn prepare<'a>(
     configured: Option<&ConfiguredModels>,
     agents: impl IntoIterator<Item = &'a AgentSpec>,
@@ -509,7 +503,7 @@ fn prepare<'a>(
     Ok(())
 }
 
-/// Reads the disk out of the way of the actors.
+/// Runs blocking work on a thread of its own, so that it does not delay the actors.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,

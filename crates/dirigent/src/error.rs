@@ -1,4 +1,4 @@
-//! What a caller can do something about.
+//! The errors of this crate.
 
 use std::path::PathBuf;
 
@@ -9,52 +9,52 @@ use dirigent_store::StoreError;
 use crate::RecordingError;
 use crate::config::ConfigError;
 
-/// Why Dirigent could not be built or a run not be started.
+/// Why an operation of [`Dirigent`](crate::Dirigent) or its [`Builder`](crate::Builder) failed.
 #[derive(Debug, thiserror::Error)]
 pub enum DirigentError {
-    /// There is nothing to do.
-    #[error("the goal is empty: say what is to be reached, such as \"rename parse_amount to parse_money\"")]
+    /// The goal is empty.
+    #[error("the goal is empty: describe what to achieve, such as \"rename parse_amount to parse_money\"")]
     EmptyGoal,
-    /// The folder cannot be worked in.
+    /// The workspace cannot be used.
     #[error("the workspace {} cannot be used: {reason}", path.display())]
     Workspace {
-        /// Which folder.
+        /// The folder.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         reason: String,
     },
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
-    #[error("no place for the journal: set HOME or XDG_DATA_HOME, or name a file")]
+    #[error("the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a file")]
     NoDataFolder,
-    /// An agent that uses a tool that there is not.
+    /// An agent's definition is invalid.
     #[error("agent `{name}`: {reason}")]
     Agent {
-        /// Which agent.
+        /// The agent.
         name: String,
-        /// What is wrong with it.
+        /// What is wrong with its definition.
         reason: String,
     },
-    /// A run that a process carries out cannot be undone meanwhile.
-    #[error("run {run} is owned by process {pid}: cancel it first with `dirigent cancel {}`", run.short())]
+    /// A run that a process owns cannot be undone.
+    #[error("run {run} is owned by process {pid}: cancel it first")]
     RunActive {
         /// The run.
         run: RunId,
-        /// The process.
+        /// The process id of the owner.
         pid: u32,
     },
-    /// Part of what is to be undone cannot be, so that nothing was.
-    #[error("nothing was undone, as {refused} {} cannot be", if *refused == 1 { "file" } else { "files" })]
+    /// Some paths cannot be undone, so nothing was undone.
+    #[error("nothing was undone: {refused} {} cannot be undone", if *refused == 1 { "file" } else { "files" })]
     UndoRefused {
-        /// How many [`Undo::refused`](crate::Undo::refused) has.
+        /// The number of paths in [`Undo::refused`](crate::Undo::refused).
         refused: usize,
     },
-    /// The configuration, or a model that a run was started with and that is no longer in it.
+    /// The configuration is invalid, or no longer has a model with which a run was started.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A recording cannot be read or written.
     #[error(transparent)]
     Recording(#[from] RecordingError),
-    /// The journal, or the actors.
+    /// The journal or the runtime failed.
     #[error(transparent)]
     Runtime(#[from] RuntimeError),
 }

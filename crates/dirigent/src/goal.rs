@@ -1,4 +1,4 @@
-//! What a run is asked for.
+//! The goal of a run.
 
 use std::path::{Path, PathBuf};
 
@@ -9,20 +9,20 @@ use dirigent_runtime::UserPresence;
 use crate::DirigentError;
 use crate::agents::GoalAgentLimits;
 
-/// A goal with where and how it is to be pursued.
+/// A goal with its workspace and its limits.
 #[derive(Clone, Debug)]
 pub struct Goal {
     pub(crate) text: String,
     pub(crate) workspace: PathBuf,
-    /// `None` for those of the configuration.
+    /// `None` for the limits of the configuration.
     pub(crate) limits: Option<RunLimits>,
     pub(crate) agent_limits: GoalAgentLimits,
     pub(crate) user: UserPresence,
 }
 
 impl Goal {
-    /// A goal in the user's words, pursued in the current folder, within the limits of the configuration (or the default ones), with
-    /// nobody there to answer questions.
+    /// Creates a goal in the user's words, with the current folder as its workspace, the limits of the configuration (or the default limits), and
+    /// no user to answer questions.
     pub fn new(text: impl Into<String>) -> Self {
         Goal {
             text: text.into(),
@@ -33,7 +33,7 @@ impl Goal {
         }
     }
 
-    /// The goal that a recorded run pursued, with its workspace and its limits: what [`crate::Dirigent::replay`] takes.
+    /// Creates the goal of a recorded run, with its workspace and its limits, for [`crate::Dirigent::replay`].
     pub fn from_recording(recording: &Recording) -> Self {
         let spec = recording.spec();
         Goal::new(spec.goal.clone())
@@ -41,26 +41,26 @@ impl Goal {
             .limits(spec.limits.clone())
     }
 
-    /// The same in other words.
+    /// Replaces the text.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
         self
     }
 
-    /// The folder that agents and tools work in. File tools stay beneath it; commands start in it.
+    /// Sets the folder in which agents and tools work. File tools stay inside it; commands start in it.
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workspace = folder.into();
         self
     }
 
-    /// What bounds the run.
+    /// Sets the limits of the run.
     pub fn limits(mut self, limits: RunLimits) -> Self {
         self.limits = Some(limits);
         self
     }
 
-    /// Sets limits of one agent in this run: of the planner (`planner`), the reflector (`reflector`) or a sub-agent, by its name. They win over the
-    /// agent's own and the configuration's; a limit that is not set stays as it is.
+    /// Sets limits of one agent in this run: of the planner (`planner`), the reflector (`reflector`) or a sub-agent, by its name. They take precedence
+    /// over the agent's definition and the configuration; a limit that is `None` is not changed.
     ///
     /// ```
     /// use dirigent::{AgentLimitSettings, Goal};
@@ -73,13 +73,13 @@ impl Goal {
         self
     }
 
-    /// Sets limits of every agent in this run, planner and reflector included, but for those that [`Goal::agent_limits`] sets.
+    /// Sets limits of every agent in this run, including planner and reflector, unless [`Goal::agent_limits`] sets them for an agent.
     pub fn all_agent_limits(mut self, limits: impl Into<AgentLimitSettings>) -> Self {
         self.agent_limits.set_all(limits.into());
         self
     }
 
-    /// Whether somebody answers the run's questions with [`dirigent_runtime::RunHandle::answer`].
+    /// Sets whether a user answers the run's questions with [`dirigent_runtime::RunHandle::answer`].
     pub fn user(mut self, user: UserPresence) -> Self {
         self.user = user;
         self
@@ -96,24 +96,24 @@ impl Goal {
 
     /// The workspace's absolute path.
     pub(crate) fn checked_workspace(&self) -> Result<String, DirigentError> {
-        let wrong = |reason: String| DirigentError::Workspace {
+        let workspace_error = |reason: String| DirigentError::Workspace {
             path: self.workspace.clone(),
             reason,
         };
         let folder = self
             .workspace
             .canonicalize()
-            .map_err(|error| wrong(reason(&self.workspace, &error)))?;
+            .map_err(|error| workspace_error(reason(&self.workspace, &error)))?;
         if !folder.is_dir() {
-            return Err(wrong(
-                "it is not a folder; name the folder of the project".to_owned(),
+            return Err(workspace_error(
+                "it is not a folder: name the folder of the project".to_owned(),
             ));
         }
-        std::fs::read_dir(&folder).map_err(|error| wrong(reason(&folder, &error)))?;
+        std::fs::read_dir(&folder).map_err(|error| workspace_error(reason(&folder, &error)))?;
         match folder.into_os_string().into_string() {
             Ok(text) => Ok(text),
-            Err(_) => Err(wrong(
-                "its path is not valid UTF-8; move or link it to one that is".to_owned(),
+            Err(_) => Err(workspace_error(
+                "its path is not valid UTF-8: rename it, or link it from a path that is".to_owned(),
             )),
         }
     }
@@ -122,7 +122,7 @@ impl Goal {
 fn reason(folder: &Path, error: &std::io::Error) -> String {
     match error.kind() {
         std::io::ErrorKind::NotFound => "there is no such folder".to_owned(),
-        std::io::ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+        std::io::ErrorKind::PermissionDenied => "no permission to read it: check its permissions".to_owned(),
         _ => format!("{error} ({})", folder.display()),
     }
 }

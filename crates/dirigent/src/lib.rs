@@ -1,5 +1,5 @@
-//! Dirigent takes a goal, has a language model plan it as a graph of sub-tasks, carries them out with sub-agents and tools,
-//! reflects on what was observed, and plans again until the goal is reached, a limit is hit, or only you can decide.
+//! A multi-agent orchestrator. Dirigent takes a goal, has a language model plan it as a graph of sub-tasks, executes them with sub-agents and
+//! tools, reflects on the results, and plans again until the goal is reached, a limit is reached, or only the user can decide.
 //!
 //! ```
 //! use dirigent::{Dirigent, Goal};
@@ -30,6 +30,7 @@ mod builder;
 pub mod config;
 mod error;
 mod goal;
+mod known_tools;
 mod limit_text;
 mod paths;
 mod recording;

@@ -33,7 +33,7 @@ pub(crate) fn parse_duration(text: &str) -> Result<Millis, String> {
     let span: jiff::SignedDuration = text.parse().map_err(|_| expected.to_owned())?;
     match std::time::Duration::try_from(span) {
         Ok(duration) if !duration.is_zero() => Ok(duration.into()),
-        Ok(_) | Err(_) => Err(format!("{expected}, and more than nothing")),
+        Ok(_) | Err(_) => Err(format!("{expected}, and longer than zero")),
     }
 }
 

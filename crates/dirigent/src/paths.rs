@@ -1,4 +1,4 @@
-//! Where things are kept.
+//! Default paths.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use etcetera::BaseStrategy;
 
 use crate::DirigentError;
 
-/// The journal's default file: `dirigent/journal.db` in the user's data folder (`XDG_DATA_HOME`, or `~/.local/share`).
+/// Returns the default path of the journal: `dirigent/journal.db` in the user's data folder (`XDG_DATA_HOME`, or `~/.local/share`).
 ///
 /// # Errors
 /// [`DirigentError::NoDataFolder`].

@@ -1,4 +1,4 @@
-//! Recordings in files.
+//! Reads and writes recordings.
 
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, Read, Write};
@@ -7,40 +7,40 @@ use std::path::{Path, PathBuf};
 use dirigent_core::recording::{FormatError, Recording};
 use tempfile::NamedTempFile;
 
-/// Bytes of a file that tell whether it is a recording.
+/// Bytes at the beginning of a file that are checked for a recording's header.
 const HEADER_BYTES: u64 = 1 << 20;
 
-/// What is wrong with a recording's file.
+/// Why a recording cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 pub enum RecordingError {
-    /// It cannot be read.
+    /// The file cannot be read.
     #[error("the recording {} cannot be read: {error}", path.display())]
     Read {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// It is no recording, or one that is damaged or of another version.
+    /// The file is not a recording, is damaged, or is from another version.
     #[error("{}: {fault}", path.display())]
     Format {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The error in its content.
         fault: FormatError,
     },
-    /// It cannot be written.
+    /// The file cannot be written.
     #[error("the recording {} cannot be written: {error}", path.display())]
     Write {
-        /// Which file.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         error: io::Error,
     },
-    /// There is something else that would be lost.
-    #[error("{} is there already and is no recording: name another file, or remove it", path.display())]
+    /// The path has a file that is not a recording and would be lost.
+    #[error("{} already exists and is not a recording: name another file, or remove it", path.display())]
     NotARecording {
-        /// Which file.
+        /// The file.
         path: PathBuf,
     },
 }
@@ -55,7 +55,7 @@ pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingErro
         path: path.to_owned(),
         error,
     };
-    // Nothing that has no end, or that waits for somebody.
+    // A pipe could block, and a device could be endless.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err(failed(io::Error::new(
             ErrorKind::InvalidInput,
@@ -69,8 +69,7 @@ pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingErro
     })
 }
 
-/// Writes a recording, whole or not at all; an earlier recording of that name is replaced. The file is for its user's eyes alone, as the
-/// journal is. Writes the disk.
+/// Writes a recording atomically, replacing an earlier recording. Only the user can read the file, as with the journal. Writes the disk.
 ///
 /// # Errors
 /// [`RecordingError::NotARecording`], [`RecordingError::Write`].
@@ -84,7 +83,7 @@ pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<
     })
 }
 
-/// Says before a run starts whether [`write_recording`] can write there. Leaves nothing behind. Writes the disk.
+/// Checks, before a run starts, that [`write_recording`] can write to a path. Leaves no file behind. Writes the disk.
 ///
 /// # Errors
 /// Those of [`write_recording`].
@@ -92,7 +91,7 @@ pub fn check_recording_file(path: impl AsRef<Path>) -> Result<(), RecordingError
     AtomicFile::new(path.as_ref()).map(drop)
 }
 
-/// A file that takes the place of another one once it is whole, and is removed if it does not.
+/// A temporary file that replaces the target once it is complete, and is removed otherwise.
 struct AtomicFile {
     path: PathBuf,
     file: NamedTempFile,
@@ -104,7 +103,7 @@ impl AtomicFile {
             path: path.to_owned(),
             error,
         };
-        // What a link leads to is replaced, not the link.
+        // The target of a link is replaced, not the link.
         let target = match path.canonicalize() {
             Ok(there) if may_be_replaced(&there).map_err(failed)? => there,
             Ok(_) => {
@@ -118,7 +117,7 @@ impl AtomicFile {
         if target.file_name().is_none() {
             return Err(failed(io::Error::new(
                 ErrorKind::InvalidInput,
-                "it names no file",
+                "the path has no file name",
             )));
         }
         let folder = match target.parent() {
@@ -130,7 +129,7 @@ impl AtomicFile {
     }
 }
 
-/// Nothing is lost with an empty file or an earlier recording.
+/// Returns true for an empty file and for an earlier recording, whose loss does no harm.
 fn may_be_replaced(path: &Path) -> io::Result<bool> {
     if !fs::metadata(path)?.is_file() {
         return Ok(false);

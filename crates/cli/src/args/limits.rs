@@ -95,7 +95,7 @@ impl Args for AgentLimitOptions {
             .iter()
             .fold(command, |command, limit| {
                 let help = format!(
-                    "{} For every agent, or for one by its name: planner=…; can be given several times [default: as the configuration and the agent's file say]",
+                    "{}; for one agent, write its name and `=` before the value; can be repeated [default: set by the configuration and agent files]",
                     help(limit)
                 );
                 let value_name = format!("[AGENT=]{}", value_name(limit));
@@ -150,9 +150,9 @@ fn value_name<S>(limit: &Limit<S>) -> &'static str {
 fn help<S>(limit: &Limit<S>) -> String {
     let help = limit.help.trim();
     match limit.setting {
-        LimitSetting::Count(_) | LimitSetting::Tokens(_) => help.to_owned(),
-        LimitSetting::Time(_) => format!("{help} Such as 90s, 10m or 2h."),
-        LimitSetting::Money(_) => format!("{help} Such as 0.50."),
+        LimitSetting::Count(_) | LimitSetting::Tokens(_) => help.trim_end_matches('.').to_owned(),
+        LimitSetting::Time(_) => format!("{help} Examples: 90s, 10m, 2h"),
+        LimitSetting::Money(_) => format!("{help} Example: 0.50"),
     }
 }
 
@@ -166,7 +166,7 @@ fn read<S: LimitSettings>(limit: &Limit<S>, text: &str) -> Result<S, String> {
 fn read_for_agent(limit: &Limit<AgentLimitSettings>, text: &str) -> Result<AgentLimit, String> {
     let (agent, value) = match text.split_once('=') {
         Some((agent, _)) if agent.trim().is_empty() => {
-            return Err("an agent's name is missing before `=`".to_owned());
+            return Err("the name of the agent is missing before `=`".to_owned());
         }
         Some((agent, value)) => (Some(agent.trim().to_owned()), value.trim()),
         None => (None, text),

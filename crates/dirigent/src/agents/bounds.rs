@@ -1,4 +1,4 @@
-//! The most that a project's agents may have, whatever their files say: a project may come from anybody.
+//! Upper bounds for a project's agents, regardless of their files: anybody may have written the project.
 
 use std::collections::BTreeSet;
 
@@ -6,25 +6,26 @@ use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
-use super::AgentDefinition;
+use super::definition::AgentDefinition;
 use super::file::ParsedAgentFile;
 use super::limits::{GoalAgentLimits, resolve_limits};
-use super::registry::{RegisteredAgent, with_model};
 use super::tool_selection::ToolSelection;
 use crate::config::Config;
 
-/// The most that a project's agents may have.
+/// The highest access and limits, and the tools, that a project's agents may have.
 pub(super) struct ProjectAgentBounds {
     access: Access,
-    /// The tools of those others that have no more access than that, for each access.
+    /// For each access, the tools of the other agents that have at most this access.
     tools: [(Access, BTreeSet<String>); 3],
-    /// The highest limits of any other agent.
+    /// The highest limits of the other agents.
     limits: AgentLimitSettings,
 }
 
-/// The tools of all agents that may do no more than that.
-pub(super) fn tools_within_access(entries: &[RegisteredAgent], access: Access) -> BTreeSet<String> {
-    let agents = entries.iter().map(|entry| &entry.definition);
+/// Returns the tools of all agents that have at most this access.
+pub(super) fn tools_within_access<'a>(
+    agents: impl Iterator<Item = &'a AgentDefinition>,
+    access: Access,
+) -> BTreeSet<String> {
     let tools = agents
         .filter(|agent| agent.access <= access)
         .flat_map(|agent| &agent.tools);
@@ -32,18 +33,19 @@ pub(super) fn tools_within_access(entries: &[RegisteredAgent], access: Access) -
 }
 
 impl ProjectAgentBounds {
-    /// What the others have together, and no more access than `most`.
-    pub(super) fn new(others: &[RegisteredAgent], most: Access, config: &Config) -> Self {
-        let agents = || others.iter().map(|entry| &entry.definition);
-        let access = agents()
-            .map(|agent| agent.access)
-            .max()
-            .unwrap_or(Access::ReadOnly);
-        let limits = agents().map(|agent| configured_limits(agent, config));
+    /// Collects what the other agents have, with the access limited to `most`.
+    pub(super) fn new<'a>(
+        others: impl Iterator<Item = &'a AgentDefinition> + Clone,
+        most: Access,
+        config: &Config,
+    ) -> Self {
+        let access = others.clone().map(|agent| agent.access).max();
+        let access = access.unwrap_or(Access::ReadOnly);
+        let limits = others.clone().map(|agent| configured_limits(agent, config));
         ProjectAgentBounds {
             access: access.min(most),
             tools: [Access::ReadOnly, Access::Execute, Access::ReadWrite]
-                .map(|access| (access, tools_within_access(others, access))),
+                .map(|access| (access, tools_within_access(others.clone(), access))),
             limits: limits
                 .map(AgentLimitSettings::from)
                 .reduce(AgentLimitSettings::highest)
@@ -51,7 +53,7 @@ impl ProjectAgentBounds {
         }
     }
 
-    /// The agent of that file as it may be, and what was taken from it.
+    /// Reduces a parsed agent to the bounds. Returns notes about what was reduced.
     pub(super) fn apply(&self, parsed: ParsedAgentFile, config: &Config) -> (AgentDefinition, Vec<String>) {
         let mut notes = parsed.notes;
         let access = parsed.access.min(self.access);
@@ -75,7 +77,7 @@ impl ProjectAgentBounds {
                     .partition(|tool| allowed.contains(tool));
                 if !refused.is_empty() {
                     notes.push(format!(
-                        "left out, as no {access} agent of yours or Dirigent's has it: {}",
+                        "left out, as no {access} agent of yours or of Dirigent has it: {}",
                         Vec::from_iter(refused).join(", ")
                     ));
                 }
@@ -91,7 +93,7 @@ impl ProjectAgentBounds {
                     None
                 }
             });
-        // The planner reads it before it has looked at anything, and is to know whose words these are.
+        // The planner reads this before anything else and must know that the text is the project's.
         let description = format!("As the project describes it: {}", parsed.description);
         let definition = AgentDefinition::new(parsed.name, description, parsed.role)
             .tools(tools)
@@ -109,11 +111,11 @@ impl ProjectAgentBounds {
             .collect();
         if !lowered.is_empty() {
             notes.push(format!(
-                "limits lowered to what agents of yours or Dirigent's have: {}",
+                "limits lowered to those of your and Dirigent's agents: {}",
                 lowered.join(", ")
             ));
         }
-        (with_model(definition.limits(limits), model), notes)
+        (definition.limits(limits).with_model(model), notes)
     }
 }
 
@@ -121,7 +123,7 @@ fn configured_limits(agent: &AgentDefinition, config: &Config) -> AgentLimits {
     resolve_limits(agent, Some(config), &GoalAgentLimits::default())
 }
 
-/// The model that a project's file may choose: one that the user has named, as what it may cost and where it is asked is the user's.
+/// Returns the model that a project's file chooses, if the user has configured it: the user decides about its cost and its server.
 fn model_of(model: &str, config: &Config) -> Result<Option<String>, String> {
     if !config.uses_file_models() {
         return Ok(None);

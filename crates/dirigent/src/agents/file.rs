@@ -1,4 +1,4 @@
-//! One agent's file: what it says, before anybody asks whether it may.
+//! Parses an agent file. What the agent may actually have is decided elsewhere ([`super::registry`]).
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -8,22 +8,22 @@ use dirigent_core::tool::Access;
 
 use super::front_matter::{self, AgentFileError, Document, Field, Value};
 use super::tool_selection::{self, ClaudeToolSelection, ToolSelection};
-use super::{KnownTools, tools_beyond_access};
+use crate::known_tools::{KnownTools, tools_beyond_access};
 use crate::limit_text::set_limit;
 use crate::suggest;
 
-/// Characters of a description: every planner reads all of them.
+/// Characters of a description, which is part of every planner's prompt.
 const MAX_DESCRIPTION: usize = 1_000;
-/// Bytes of a role: every request of the agent begins with all of them.
+/// Bytes of a role, which is part of every request of the agent.
 const MAX_ROLE: usize = 64 * 1024;
-/// Letters of a name.
+/// Characters of a name.
 const MAX_NAME: usize = 64;
-/// Names of tools that are told one by one.
+/// Names of tools that a note lists.
 const MAX_LISTED: usize = 10;
-/// Turns of an agent whose file was written for Claude Code and does not say: there it has as many as it wants.
+/// Default turns of an agent whose file was written for Claude Code, where turns are not limited by default.
 const CLAUDE_TURNS: u32 = 50;
 
-/// The fields of a file beside the limits.
+/// The fields of a file apart from the limits.
 const OWN: [&str; 5] = ["name", "description", "tools", "model", "access"];
 
 fn known_fields() -> impl Iterator<Item = &'static str> + Clone {
@@ -31,7 +31,7 @@ fn known_fields() -> impl Iterator<Item = &'static str> + Clone {
         .chain(AgentLimitSettings::ALL.iter().map(|limit| limit.name))
 }
 
-/// What Claude Code knows.
+/// The fields of Claude Code's agent files.
 const CLAUDE: [&str; 17] = [
     "name",
     "description",
@@ -52,35 +52,34 @@ const CLAUDE: [&str; 17] = [
     "version",
 ];
 
-/// For whom a file was written.
+/// The format of an agent file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Dirigent,
-    /// Read as it is: what means nothing here is passed over, or told where it matters.
+    /// Read leniently: fields without a meaning here are skipped, with a note if it matters.
     ClaudeCode,
 }
 
-/// What a file says.
+/// The content of an agent file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ParsedAgentFile {
     pub(super) name: String,
     pub(super) description: String,
     pub(super) role: String,
     pub(super) tools: ToolSelection,
-    /// Tools that it is not to have.
+    /// Tools that the agent must not have.
     pub(super) excluded: BTreeSet<String>,
     pub(super) access: Access,
-    /// With its line.
+    /// The model and the line that names it.
     pub(super) model: Option<(String, usize)>,
-    /// The limits that it sets.
     pub(super) limits: AgentLimitSettings,
-    /// What holds where nobody sets a limit.
+    /// The limits that apply where nobody sets a limit.
     pub(super) default_limits: AgentLimits,
-    /// What of it means something else here, or nothing.
+    /// Notes for people about fields that mean something else here, or nothing.
     pub(super) notes: Vec<String>,
 }
 
-/// Reads a file's text. `path` gives an agent without a name its own; `known` are the tools that there are.
+/// Parses the text of an agent file. An agent without a name gets the name of the file at `path`. `known` are all tools.
 pub(super) fn read(
     text: &str,
     path: &Path,
@@ -167,14 +166,14 @@ fn parse_claude(
         Some((text, line)) => {
             let plain = hyphenated(&text);
             if plain != text {
-                notes.push(format!("it is called `{}` here", truncated(&plain)));
+                notes.push(format!("its name here is `{}`", truncated(&plain)));
             }
             name(Some((plain, line)), path)?
         }
         None => name(None, path)?,
     };
     let names = |key| fields.get(key).map(Field::names).transpose();
-    // Without a value it says nothing.
+    // An empty list counts as not set.
     let allowed = names("tools")?.filter(|names| !names.is_empty());
     let selection = ClaudeToolSelection::new(
         allowed.as_deref(),
@@ -225,7 +224,7 @@ impl<'a> Fields<'a> {
         self.0.iter().find(|field| field.key == key)
     }
 
-    /// A text that is not empty, with its line.
+    /// The text of a field, with its line; `None` if it is empty or missing.
     fn text(&self, key: &str) -> Result<Option<(String, usize)>, AgentFileError> {
         let Some(field) = self.get(key) else {
             return Ok(None);
@@ -255,7 +254,7 @@ impl<'a> Fields<'a> {
 }
 
 impl Field {
-    /// Several names, as a list or with commas between.
+    /// The names in a list or in a text separated by commas.
     fn names(&self) -> Result<Vec<String>, AgentFileError> {
         match &self.value {
             Value::Text(text) => Ok(tool_selection::names(text)),
@@ -291,7 +290,7 @@ fn unknown_tool(tool: &str, known: &KnownTools) -> String {
     format!("there is no tool `{}`; {hint}", truncated(tool))
 }
 
-/// Some names of many.
+/// Joins the first of these names.
 fn join_names(names: &[String]) -> String {
     let told = names.iter().take(MAX_LISTED);
     let told: Vec<String> = told.map(|name| format!("`{}`", truncated(name))).collect();
@@ -301,7 +300,7 @@ fn join_names(names: &[String]) -> String {
     }
 }
 
-/// The beginning of a word that may be of any length.
+/// Truncates a long word.
 fn truncated(word: &str) -> String {
     match word.char_indices().nth(MAX_NAME) {
         None => word.to_owned(),
@@ -309,7 +308,7 @@ fn truncated(word: &str) -> String {
     }
 }
 
-/// The name that a file gives its agent, or its own.
+/// Checks the name of an agent: the one in the file or, if there is none, the file's own.
 fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFileError> {
     let (name, line) = match value {
         Some((name, line)) => (name, Some(line)),
@@ -322,24 +321,24 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
     match name.as_str() {
         "planner" | "reflector" => Err(AgentFileError::new(
             line,
-            format!("`{name}` is the name of one that every run has: give the agent another"),
+            format!("`{name}` is the name of an agent that every run has: give the agent another name"),
         )),
         "agents" => Err(AgentFileError::new(
             line,
-            "`agents` stands for all of them in [roles]: give the agent another name",
+            "`agents` means all sub-agents in [roles]: give the agent another name",
         )),
         _ if well => Ok(name),
         _ => Err(AgentFileError::new(
             line,
             format!(
-                "`{}` is no name: it must be of the letters a to z, digits, `-` and `_`, {MAX_NAME} at most, such as `api-expert`",
+                "`{}` is not a valid name: use up to {MAX_NAME} letters a to z, digits, `-` and `_`, such as `api-expert`",
                 truncated(&name)
             ),
         )),
     }
 }
 
-/// The names that a file with a fault may have been meant to give its agent: as far as it can be read, and by its lines alone.
+/// Returns the names that a faulty file may have been meant to give its agent: from its fields, if they can be read, and from its lines.
 pub(super) fn claimed_names(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("name:"));
     let fields = front_matter::lenient(text, &OWN).map(|document| document.fields);
@@ -358,7 +357,7 @@ pub(super) fn claimed_names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// The name of a file without its ending: that of its agent, where it gives none.
+/// Returns the name of an agent whose file does not set one: the file's name without its extension.
 pub(super) fn default_name(path: &Path) -> String {
     hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
@@ -372,7 +371,7 @@ fn description(value: Option<(String, usize)>, notes: &mut Vec<String>) -> Resul
     let Some((text, _)) = value else {
         return Err(AgentFileError::new(
             None,
-            "it has no `description`: say what it is good for, so that plans can choose it",
+            "it has no `description`: describe what the agent is good for, so that plans can choose it",
         ));
     };
     match text.char_indices().nth(MAX_DESCRIPTION) {
@@ -386,7 +385,7 @@ fn description(value: Option<(String, usize)>, notes: &mut Vec<String>) -> Resul
     }
 }
 
-/// A description without the dialogues in it, which are for another planner.
+/// Removes the `<example>` dialogues of a description, which are written for Claude Code, and the heading before them.
 fn without_examples(text: &str) -> String {
     let mut kept = String::new();
     let mut rest = text;
@@ -404,7 +403,6 @@ fn without_examples(text: &str) -> String {
                 .map(|before| text.len() - last.len() + before.len())
         })
     };
-    // What announced them.
     let kept = heading(kept).map_or(kept, |end| kept[..end].trim_end());
     kept.to_owned()
 }
@@ -412,12 +410,13 @@ fn without_examples(text: &str) -> String {
 fn role(body: &str) -> Result<String, AgentFileError> {
     let body = body.trim();
     if body.is_empty() {
-        let problem = "there is nothing below its front matter: say there what the agent is and how it works";
+        let problem =
+            "there is nothing below its front matter: describe there what the agent is and how it works";
         return Err(AgentFileError::new(None, problem));
     }
     if body.len() > MAX_ROLE {
         let problem = format!(
-            "what is below its front matter is longer than {} KiB: say less, or have the agent read the rest from a file",
+            "the text below its front matter is longer than {} KiB: shorten it, or have the agent read the rest from a file",
             MAX_ROLE / 1024
         );
         return Err(AgentFileError::new(None, problem));

@@ -1,26 +1,26 @@
-//! Agent files in a folder. It never waits for anything, never reads without end, and never follows a link out of a project.
+//! Finds and reads agent files in a folder. Reading never blocks on a pipe, is bounded in size, and never follows a link out of a project.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Bytes of an agent's file.
+/// Bytes of an agent file.
 const MAX_FILE: u64 = 256 * 1024;
 /// Files of a folder.
 const MAX_FILES: usize = 200;
-/// Entries that are looked at for them.
+/// Directory entries that are visited.
 const MAX_ENTRIES: usize = 10_000;
-/// Folders within one another.
+/// Levels of nested folders.
 const MAX_DEPTH: usize = 4;
 
-/// A file that may define an agent, or a place that is not read and why.
+/// A file that may define an agent, or a path that is not read and the reason.
 pub(super) struct AgentFile {
     pub(super) path: PathBuf,
     error: Option<String>,
 }
 
 impl AgentFile {
-    /// Its text, or the reason why it is not read: nothing is that is not beneath `within`. Reads the disk.
+    /// Reads the text of the file. Fails with a reason for people, also for a file outside `within`. Reads the disk.
     pub(super) fn read(&self, within: Option<&Path>) -> Result<String, String> {
         match &self.error {
             None => read(&self.path, within),
@@ -29,8 +29,8 @@ impl AgentFile {
     }
 }
 
-/// The `*.md` files of a folder and of those in it, in the order of their paths; none where there is no such folder. A `README.md` is for
-/// people. No folder that is not beneath `within` is looked into. Reads the disk.
+/// Lists the `*.md` files of a folder and its subfolders, except `README.md`, sorted by path; empty if the folder does not exist. Folders
+/// outside `within` are not searched. Reads the disk.
 pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<AgentFile> {
     let mut search = FolderScan::default();
     search.walk(folder, within, 0);
@@ -46,7 +46,7 @@ pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<AgentFile> {
         found.push(AgentFile {
             path: folder.to_owned(),
             error: Some(format!(
-                "there are more files than the {MAX_FILES} that are read: those after the first are left out"
+                "there are more than {MAX_FILES} files: only the first {MAX_FILES} are read"
             )),
         });
     }
@@ -82,7 +82,7 @@ impl FolderScan {
             }
             let path = entry.path();
             let name = entry.file_name().to_string_lossy().to_lowercase();
-            // A link to a folder is not followed: it may lead round in a circle.
+            // Links to folders are not followed: they may form a cycle.
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                 if depth + 1 < MAX_DEPTH {
                     self.walk(&path, within, depth + 1);
@@ -99,7 +99,7 @@ fn is_missing(path: &Path) -> bool {
         .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
-/// Whether a path leads to something beneath that folder, whose own path has no link in it.
+/// Checks that a path resolves to something inside the folder `within`, whose own path has no link in it.
 fn confined(path: &Path, within: Option<&Path>) -> Result<(), String> {
     let Some(within) = within else { return Ok(()) };
     let real = path.canonicalize().map_err(|error| reason(&error))?;
@@ -113,7 +113,7 @@ fn confined(path: &Path, within: Option<&Path>) -> Result<(), String> {
 fn read(path: &Path, within: Option<&Path>) -> Result<String, String> {
     confined(path, within)?;
     let failed = |error: std::io::Error| reason(&error);
-    // Nothing that has no end, or that waits for somebody.
+    // A pipe could block, and a device could be endless.
     if !fs::metadata(path).map_err(failed)?.is_file() {
         return Err("it is not a file".to_owned());
     }
@@ -128,8 +128,8 @@ fn read(path: &Path, within: Option<&Path>) -> Result<String, String> {
 
 fn reason(error: &std::io::Error) -> String {
     match error.kind() {
-        ErrorKind::NotFound => "it leads nowhere".to_owned(),
-        ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+        ErrorKind::NotFound => "it is a link to a file that does not exist".to_owned(),
+        ErrorKind::PermissionDenied => "no permission to read it: check its permissions".to_owned(),
         _ => error.to_string(),
     }
 }

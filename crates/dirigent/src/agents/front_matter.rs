@@ -1,15 +1,15 @@
-//! The front matter of a Markdown file: fields between two lines `---`, and the body below them.
+//! Parses the front matter of a Markdown file: fields between two lines `---`, and the body below them.
 //!
-//! It is YAML of one level: texts and lists of texts. What is deeper is noticed, not read: no alias is followed, and nothing here
-//! nests, so that no file can make it big or deep.
+//! The front matter is YAML of one level: texts and lists of texts, as written. Deeper values are skipped and aliases are not followed, so that no
+//! file can exhaust memory or the stack.
 
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::{Marker, ScanError};
 
-/// Fields of a front matter. Each is compared with those before it.
+/// Fields of a front matter.
 const MAX_FIELDS: usize = 100;
 
-/// A file taken apart.
+/// The front matter and the body of a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Document {
     pub(super) fields: Vec<Field>,
@@ -21,7 +21,7 @@ pub(super) struct Document {
 pub(super) struct Field {
     pub(super) key: String,
     pub(super) value: Value,
-    /// Where it stands in the file, from 1.
+    /// The line in the file, from 1.
     pub(super) line: usize,
 }
 
@@ -29,11 +29,11 @@ pub(super) struct Field {
 pub(super) enum Value {
     Text(String),
     List(Vec<String>),
-    /// Something deeper.
+    /// Any deeper value.
     Nested,
 }
 
-/// What is wrong with a file, and where.
+/// An error in a file, with its line if it has one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AgentFileError {
     pub(super) line: Option<usize>,
@@ -49,7 +49,7 @@ impl AgentFileError {
     }
 }
 
-/// Takes a file apart whose front matter is YAML.
+/// Parses a file whose front matter must be YAML.
 pub(super) fn strict(text: &str) -> Result<Document, AgentFileError> {
     let (front, body) = split(text)?;
     Ok(Document {
@@ -58,9 +58,8 @@ pub(super) fn strict(text: &str) -> Result<Document, AgentFileError> {
     })
 }
 
-/// Takes a file apart whose front matter should be YAML, but may have been written by something that puts colons, quotes and whole
-/// examples into a line without quoting them. Where it is not YAML, each line that begins with one of the `known` keys and a colon is
-/// a field, and goes on to the next such line.
+/// Parses a file whose front matter may be invalid YAML: Claude Code's files often have colons, quotes and whole examples in a text without quotes.
+/// If it is invalid, each line that begins with one of the `known` keys and a colon begins a field, which ends before the next such line.
 pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, AgentFileError> {
     let (front, body) = split(text)?;
     Ok(Document {
@@ -69,7 +68,7 @@ pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, AgentFileE
     })
 }
 
-/// The text between the two lines `---`, and what comes after them; all lines end with `\n` then.
+/// Splits a file into front matter and body, with `\n` as the end of all lines.
 fn split(text: &str) -> Result<(String, String), AgentFileError> {
     let text = text
         .strip_prefix('\u{feff}')
@@ -104,7 +103,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
         match events.next()? {
             (Event::MappingStart(..), _) => break,
             (Event::Nothing | Event::StreamStart | Event::DocumentStart, _) => {}
-            // No field at all.
+            // Empty front matter.
             (Event::StreamEnd | Event::DocumentEnd, _) => return Ok(Vec::new()),
             (Event::Scalar(text, ..), _) if text.is_empty() || text == "~" => return Ok(Vec::new()),
             (
@@ -117,7 +116,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
             ) => {
                 return Err(AgentFileError::new(
                     line_of(&mark),
-                    "this is no field: write `key: value`",
+                    "this is not a field: write `key: value`",
                 ));
             }
         }
@@ -127,7 +126,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
         if fields.iter().any(|field| field.key == key) {
             return Err(AgentFileError::new(
                 line,
-                format!("`{key}` is there twice: leave one out"),
+                format!("`{key}` is set twice: remove one"),
             ));
         }
         if fields.len() == MAX_FIELDS {
@@ -142,7 +141,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
     Ok(fields)
 }
 
-/// In the file, where the front matter begins in the second line.
+/// The line in the file; the front matter begins in the second line.
 fn line_of(mark: &Marker) -> usize {
     mark.line() + 1
 }
@@ -164,14 +163,14 @@ impl Events<'_> {
         })
     }
 
-    /// The next field's key; none where the fields end.
+    /// The next field's key and line; `None` at the end of the fields.
     fn key(&mut self) -> Result<Option<(String, usize)>, AgentFileError> {
         match self.next()? {
             (Event::MappingEnd, _) => Ok(None),
             (Event::Scalar(key, ..), mark) => Ok(Some((key, line_of(&mark)))),
             (_, mark) => Err(AgentFileError::new(
                 line_of(&mark),
-                "this is no field: write `key: value`",
+                "this is not a field: write `key: value`",
             )),
         }
     }
@@ -197,7 +196,7 @@ impl Events<'_> {
         }
     }
 
-    /// Leaves what is that deep behind.
+    /// Skips to the end of a value of which `depth` levels are open.
     fn nested(&mut self, mut depth: usize) -> Result<Value, AgentFileError> {
         while depth > 0 {
             match self.next()?.0 {
@@ -210,7 +209,7 @@ impl Events<'_> {
     }
 }
 
-/// Fields by their lines alone; of a key that is there twice the first counts.
+/// Splits front matter into fields by its lines. The first of two fields with the same key counts.
 fn lines(front: &str, known: &[&str]) -> Vec<Field> {
     let mut fields: Vec<(&str, usize, String)> = Vec::new();
     for (number, line) in front.lines().enumerate() {
@@ -307,10 +306,10 @@ mod tests {
             ("no fence\n", 1, "it has no front matter"),
             ("", 1, "it has no front matter"),
             ("---\nname: a\n", 1, "its front matter does not end"),
-            ("---\nname: a\nname: b\n---\n", 3, "`name` is there twice"),
+            ("---\nname: a\nname: b\n---\n", 3, "`name` is set twice"),
             ("---\nname: a\ndescription: b: c\n---\n", 3, "this is not YAML"),
-            ("---\n- a\n---\n", 2, "this is no field"),
-            ("---\n? [a]\n: b\n---\n", 2, "this is no field"),
+            ("---\n- a\n---\n", 2, "this is not a field"),
+            ("---\n? [a]\n: b\n---\n", 2, "this is not a field"),
         ] {
             let fault = strict(file).unwrap_err();
             assert_eq!(fault.line, Some(line), "{file}: {fault:?}");

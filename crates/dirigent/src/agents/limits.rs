@@ -1,12 +1,12 @@
-//! Whose setting of an agent's limit counts. The first of these that sets it: the goal, for the agent or for every agent; the configuration, for the
-//! agent; the agent's own definition; the configuration, for all sub-agents; what ships.
+//! The precedence of agents' limits. A limit comes from the first of these sources that sets it: the goal, for the agent; the goal, for every agent;
+//! the configuration, for the agent; the agent's own definition; the configuration, for all sub-agents; the shipped defaults.
 
 use std::collections::BTreeMap;
 
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::spec::AnswerForm;
 
-use super::AgentDefinition;
+use super::definition::AgentDefinition;
 use crate::DirigentError;
 use crate::config::{ALL_AGENTS, Config};
 use crate::suggest;

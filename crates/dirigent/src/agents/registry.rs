@@ -1,7 +1,7 @@
-//! Who can be given sub-tasks, source by source, and which files are refused.
+//! The sub-agents of all sources, and the agent files that are refused.
 //!
-//! What a project's files define can't widen what the user allows: no name that there is, no tool, access or limit beyond those that
-//! the shipped, the program's and the user's agents have together, no model but one that the configuration names.
+//! A project's files cannot widen what the user allows: they cannot replace an agent; their tools, access and limits stay within those of the
+//! shipped, the program's and the user's agents; and they can choose only models that the configuration names.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -12,32 +12,33 @@ use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use super::bounds::{self, ProjectAgentBounds};
+use super::definition::AgentDefinition;
 use super::file::{self, Dialect, ParsedAgentFile};
 use super::folder;
 use super::tool_selection::ToolSelection;
-use super::{AgentDefinition, KnownTools};
 use crate::config::{Config, ProjectAgents};
+use crate::known_tools::KnownTools;
 
-/// Agents of one project.
+/// Agents that one project may define.
 const MAX_PROJECT: usize = 50;
-/// Bytes of all its agents' files.
+/// Bytes of all agent files of a project.
 const MAX_PROJECT_BYTES: usize = 1024 * 1024;
 
-/// Where an agent's definition comes from.
+/// The source of an agent's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentSource {
-    /// It ships with Dirigent.
+    /// Dirigent ships it.
     Shipped,
-    /// The program that embeds Dirigent defines it.
+    /// The program that embeds Dirigent.
     Program,
-    /// A file of the user's configuration folder.
+    /// A file in the user's configuration folder.
     User(PathBuf),
-    /// A file of the project.
+    /// A file in the project.
     Project(PathBuf),
 }
 
 impl AgentSource {
-    /// The file, where it is one of the user's or the project's.
+    /// The path of the user's or the project's file; `None` for other sources.
     pub fn file(&self) -> Option<&Path> {
         match self {
             AgentSource::Shipped | AgentSource::Program => None,
@@ -58,48 +59,48 @@ impl fmt::Display for AgentSource {
     }
 }
 
-/// The sub-agents of a run, and the files that define none.
+/// The agents of a run, and the agent files that are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agents {
     /// The limits of the planner.
     pub planner: AgentLimits,
     /// The limits of the reflector.
     pub reflector: AgentLimits,
-    /// Who can be given sub-tasks.
+    /// The sub-agents.
     pub agents: Vec<ListedAgent>,
-    /// Which files are refused.
+    /// The refused files.
     pub refused: Vec<RefusedAgent>,
 }
 
 /// A sub-agent, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedAgent {
-    /// Its name in plans.
+    /// The name in plans.
     pub name: String,
-    /// Where its definition comes from.
+    /// The source of its definition.
     pub source: AgentSource,
-    /// What it is good for, for the planner.
+    /// What the agent is good for, as the planner reads it.
     pub description: String,
-    /// The tools it may call.
+    /// The tools that the agent may call.
     pub tools: Vec<String>,
-    /// What those tools may do.
+    /// What the tools may do.
     pub access: Access,
-    /// The model it asks, by its name in the configuration; `None` for the only one that there is.
+    /// The reference of its model in the configuration; `None` without a configuration.
     pub model: Option<String>,
-    /// Its limits, where a goal sets no others.
+    /// The limits, unless a goal sets others.
     pub limits: AgentLimits,
-    /// What its file says that means something else here, or that it can't have.
+    /// Notes about parts of its file that mean something else here or are not granted.
     pub notes: Vec<String>,
 }
 
-/// A file that defines no agent.
+/// An agent file that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedAgent {
-    /// Which file.
+    /// The file.
     pub source: AgentSource,
-    /// Where in it, from 1, if the fault has a place.
+    /// The line of the error, from 1; `None` if the error concerns the whole file.
     pub line: Option<usize>,
-    /// Why, and what to do.
+    /// The reason, and what to do.
     pub reason: String,
 }
 
@@ -117,7 +118,7 @@ impl fmt::Display for RefusedAgent {
     }
 }
 
-/// An agent with where it comes from.
+/// An agent's definition with its source.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisteredAgent {
     pub(crate) definition: AgentDefinition,
@@ -130,13 +131,13 @@ pub(crate) struct RegisteredAgent {
 pub(crate) struct AgentRegistry {
     pub(crate) entries: Vec<RegisteredAgent>,
     pub(crate) refused: Vec<RefusedAgent>,
-    /// Names that only a refused file of the user's has: what it was to replace is not what the user wants, so nobody has them.
+    /// Names that no agent gets: a refused file of the user was to replace the shipped agent of this name.
     reserved_names: BTreeSet<String>,
 }
 
 impl AgentRegistry {
-    /// The shipped agents, without the tools that need more than they are allowed, as the program may have replaced a built-in one; and the
-    /// program's, of which each replaces a shipped one of its name.
+    /// Creates a registry of the shipped and the program's agents. An agent of the program replaces a shipped agent of the same name. Shipped agents
+    /// lose tools that need more access than they have, which happens if the program replaced a built-in tool.
     pub(crate) fn new(
         shipped: Vec<AgentDefinition>,
         program: &[AgentDefinition],
@@ -167,13 +168,17 @@ impl AgentRegistry {
         }
     }
 
-    /// The names that agents have or, but for a fault in a user's file, would have.
+    /// The names of all agents, including the names reserved for refused files of the user.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let entries = self.entries.iter().map(|entry| entry.definition.name());
         entries.chain(self.reserved_names.iter().map(String::as_str))
     }
 
-    /// With the user's own files, of which each replaces a shipped agent of its name. Reads the disk.
+    fn definitions(&self) -> impl Iterator<Item = &AgentDefinition> + Clone {
+        self.entries.iter().map(|entry| &entry.definition)
+    }
+
+    /// Adds the agents of the user's files. Each replaces a shipped agent of the same name. Reads the disk.
     pub(crate) fn with_user_agents(mut self, config: &Config, known: &KnownTools) -> Self {
         let Some(folder) = config.agents_folder() else {
             return self;
@@ -212,7 +217,7 @@ impl AgentRegistry {
         self
     }
 
-    /// A refused file of the user's leaves the name of a shipped agent to nobody.
+    /// Removes the shipped agent with this name, if there is one, and reserves the name.
     fn reserve_name(&mut self, name: String) {
         let is_shipped =
             |entry: &RegisteredAgent| entry.source == AgentSource::Shipped && entry.definition.name() == name;
@@ -244,7 +249,7 @@ impl AgentRegistry {
             Some(_) | None => None,
         };
         let tools = match parsed.tools {
-            ToolSelection::All => bounds::tools_within_access(&self.entries, parsed.access)
+            ToolSelection::All => bounds::tools_within_access(self.definitions(), parsed.access)
                 .into_iter()
                 .filter(|tool| tool != DELEGATE)
                 .collect(),
@@ -255,7 +260,7 @@ impl AgentRegistry {
             .access(parsed.access)
             .limits(parsed.limits)
             .default_limits(parsed.default_limits);
-        Ok((with_model(definition, model), parsed.notes))
+        Ok((definition.with_model(model), parsed.notes))
     }
 
     fn source_if_not_shipped(&self, name: &str) -> Option<&AgentSource> {
@@ -266,7 +271,7 @@ impl AgentRegistry {
         (entry.source != AgentSource::Shipped).then_some(&entry.source)
     }
 
-    /// With the files of the project in that folder, as far as the user allows them anything. Reads the disk.
+    /// Adds the agents of the files of the project in `workspace`, within the user's bounds. Reads the disk.
     pub(crate) fn with_project_agents(
         mut self,
         workspace: &Path,
@@ -278,14 +283,18 @@ impl AgentRegistry {
             ProjectAgents::ReadOnly => Access::ReadOnly,
             ProjectAgents::ReadWrite => Access::ReadWrite,
         };
-        let bounds = ProjectAgentBounds::new(&self.entries, most, config);
+        let bounds = ProjectAgentBounds::new(self.definitions(), most, config);
         let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         let (mut admitted, mut bytes) = (0, 0);
         for (folder, dialect) in [(".dirigent", Dialect::Dirigent), (".claude", Dialect::ClaudeCode)] {
             for found in folder::files(&workspace.join(folder).join("agents"), Some(&real)) {
                 let source = AgentSource::Project(found.path.clone());
                 if admitted == MAX_PROJECT {
-                    self.refuse(source, None, format!("a project can have {MAX_PROJECT} agents"));
+                    self.refuse(
+                        source,
+                        None,
+                        format!("a project can have at most {MAX_PROJECT} agents"),
+                    );
                     continue;
                 }
                 if bytes > MAX_PROJECT_BYTES {
@@ -293,7 +302,7 @@ impl AgentRegistry {
                     self.refuse(
                         source,
                         None,
-                        format!("a project's agents can have {most} KiB together"),
+                        format!("a project's agent files can have at most {most} KiB together"),
                     );
                     continue;
                 }
@@ -314,7 +323,7 @@ impl AgentRegistry {
                             entry.source.to_string()
                         });
                         let reason = format!(
-                            "the name `{}` is taken ({of}), and a project's file can't replace anybody: give it another",
+                            "the name `{}` is taken ({of}), and a project's file can't replace another agent: give it another name",
                             parsed.name
                         );
                         self.refuse(source, None, reason);
@@ -338,8 +347,4 @@ impl AgentRegistry {
     fn refuse(&mut self, source: AgentSource, line: Option<usize>, reason: String) {
         self.refused.push(RefusedAgent { source, line, reason });
     }
-}
-
-pub(super) fn with_model(definition: AgentDefinition, model: Option<String>) -> AgentDefinition {
-    AgentDefinition { model, ..definition }
 }

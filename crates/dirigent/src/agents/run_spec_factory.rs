@@ -1,5 +1,4 @@
-//! What every run is started with: the planner, the reflector, the sub-agents with their models and prompts, the tools, the limits and
-//! the policy.
+//! Builds the specs of runs: the planner, the reflector and the sub-agents with their models and prompts, the tools, the limits and the policy.
 
 use std::path::Path;
 
@@ -8,51 +7,52 @@ use dirigent_core::policy::Policy;
 use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile, RunSpec};
 use dirigent_core::tool::ToolSpec;
 
+use super::definition::{AgentDefinition, planner, reflector};
 use super::limits::{GoalAgentLimits, resolve_limits};
-use super::registry::RegisteredAgent;
-use super::{AgentDefinition, AgentRegistry, Agents, ListedAgent, known_tools, planner, reflector};
+use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent};
 use crate::DirigentError;
 use crate::config::Config;
+use crate::known_tools::known_tools;
 
-/// Which model each agent asks.
+/// Decides which model each agent asks.
 #[derive(Clone)]
 pub(crate) struct ModelResolver {
     pub(crate) config: Option<Config>,
-    /// What is known of the only model, where there is no configuration.
+    /// The profile of the only model, if there is no configuration.
     pub(crate) profile: ModelProfile,
 }
 
-/// The model that an agent asks.
+/// The model of an agent.
 #[derive(Default)]
 struct AgentModel {
     name: Option<String>,
-    /// What the name stands for.
+    /// The provider, name and address of the model.
     asks: Option<String>,
     profile: ModelProfile,
 }
 
-/// What decides about an agent beside its definition.
+/// The settings of an agent in addition to its definition.
 type AgentSettings = (AgentModel, AgentLimits);
 
 impl ModelResolver {
-    /// The name of the model that an agent asks.
+    /// The reference of the model that an agent asks.
     pub(crate) fn model_name(&self, agent: &AgentDefinition) -> Option<String> {
         let Some(config) = &self.config else {
             return agent.own_model().map(str::to_owned);
         };
-        let of_all = match agent.answer() {
+        let role_of_all = match agent.answer() {
             AnswerForm::Text => config.role("agents"),
             AnswerForm::Plan | AnswerForm::Reflection => None,
         };
         let model = config
             .role(agent.name())
             .or(agent.own_model())
-            .or(of_all)
+            .or(role_of_all)
             .unwrap_or(config.default_model());
         Some(model.to_owned())
     }
 
-    /// The model that an agent asks, and what is known of it.
+    /// The model that an agent asks, with its profile.
     fn resolve(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
         let name = self.model_name(agent);
         let (Some(config), Some(model)) = (&self.config, &name) else {
@@ -73,7 +73,7 @@ impl ModelResolver {
         resolve_limits(agent, self.config.as_ref(), goal)
     }
 
-    /// Looks whether there are the models that the agents ask.
+    /// Checks that the models of all agents are configured.
     pub(crate) fn check(&self, registry: &AgentRegistry) -> Result<(), DirigentError> {
         registry
             .entries
@@ -81,7 +81,7 @@ impl ModelResolver {
             .try_for_each(|entry| self.resolve(&entry.definition).map(drop))
     }
 
-    /// The sub-agents, for people.
+    /// Lists the agents for people.
     pub(crate) fn list_agents(&self, registry: AgentRegistry) -> Agents {
         let resolve_limits =
             |agent: &AgentDefinition| self.resolve_limits(agent, &GoalAgentLimits::default());
@@ -104,20 +104,20 @@ impl ModelResolver {
     }
 }
 
-/// What every run is started with.
+/// Builds the specs of runs.
 pub(crate) struct RunSpecFactory {
     models: ModelResolver,
-    /// Those of every run; a project may add its own.
+    /// The agents of every run; a project may add its own.
     registry: AgentRegistry,
     tools: Vec<ToolSpec>,
     limits: RunLimits,
     policy: Policy,
-    /// The planner, the reflector and the sub-agents of a run whose goal and project add nothing.
+    /// The planner, the reflector and the sub-agents of a run without a project's agents.
     agents: Vec<AgentSpec>,
 }
 
 impl RunSpecFactory {
-    /// Those sub-agents, the planner and the reflector, each prompted as suits its model.
+    /// Creates a factory for the agents of `registry`, each with a prompt that suits its model.
     pub(crate) fn new(
         models: ModelResolver,
         registry: AgentRegistry,
@@ -144,12 +144,12 @@ impl RunSpecFactory {
         })
     }
 
-    /// The planner, the reflector and the sub-agents.
+    /// The planner, the reflector and the sub-agents, without a project's agents.
     pub(crate) fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
         self.agents.iter()
     }
 
-    /// Those of a run in that folder. Reads the disk.
+    /// The agents of a run in a workspace. Reads the disk.
     fn registry_for(&self, workspace: &Path) -> AgentRegistry {
         let registry = self.registry.clone();
         match &self.models.config {
@@ -158,13 +158,13 @@ impl RunSpecFactory {
         }
     }
 
-    /// The sub-agents of a run in that folder, for people. Reads the disk.
+    /// Lists the agents of a run in a workspace for people. Reads the disk.
     pub(crate) fn list_agents(&self, workspace: Option<&Path>) -> Agents {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
         self.models.list_agents(registry)
     }
 
-    /// What a run in that folder is started with, its project's agents included. Reads the disk.
+    /// Builds the spec of a run in a workspace, including its project's agents. Reads the disk.
     pub(crate) fn spec(
         &self,
         goal: String,
@@ -195,8 +195,8 @@ impl RunSpecFactory {
         })
     }
 
-    /// The same with the models and the agents' limits of a recorded run: what they were is part of the recording, as is how they were prompted to
-    /// call tools. So are its project's agents where the project is no longer there.
+    /// Builds the spec for replaying a recorded run. The models, the agents' limits and their call forms come from the recording, and the
+    /// project's agents as well if the project no longer exists.
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSpec,
@@ -204,13 +204,13 @@ impl RunSpecFactory {
         workspace: String,
         limits: Option<RunLimits>,
     ) -> Result<RunSpec, DirigentError> {
-        let of_then: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
+        let recorded_agents: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
             .into_iter()
             .chain(&recorded.agents)
             .collect();
         let settings_for = |agent: &AgentDefinition| {
-            let of_that_name = of_then.iter().find(|other| other.name == agent.name());
-            Ok(match of_that_name {
+            let same_name = recorded_agents.iter().find(|other| other.name == agent.name());
+            Ok(match same_name {
                 Some(other) => {
                     let model = AgentModel {
                         name: other.model.clone(),
@@ -249,7 +249,7 @@ impl RunSpecFactory {
     }
 }
 
-/// The agents without the tool to delegate, where no agent of the run may (PAOR-5).
+/// Removes `delegate` from the agents if the run does not allow delegation (PAOR-5).
 fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentSpec> {
     for agent in &mut agents {
         if limits.max_depth <= 1
@@ -262,11 +262,11 @@ fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentS
     agents
 }
 
-/// Makes what runs have of agents.
+/// Builds the specs of agents.
 struct SpecBuilder<'a> {
     tools: &'a [ToolSpec],
     entries: &'a [RegisteredAgent],
-    /// What agents that may delegate are told of the others.
+    /// The agents as those that may delegate know them.
     agent_stubs: Vec<AgentSpec>,
     settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
 }

@@ -1,4 +1,4 @@
-//! What an agent's file asks for: tools by our names, or the tools of Claude Code, which stand for tools of ours.
+//! The tools that an agent file selects, by Dirigent's names or by Claude Code's, which are mapped to Dirigent's tools.
 
 use std::collections::BTreeSet;
 
@@ -6,17 +6,17 @@ use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
-use super::KnownTools;
+use crate::known_tools::KnownTools;
 
-/// The tools that a file names.
+/// The tools that a file selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ToolSelection {
-    /// It does not say: all that it may have.
+    /// All tools that the agent may have, as the file names none.
     All,
     Named(BTreeSet<String>),
 }
 
-/// What a tool of Claude Code stands for.
+/// The kind of a tool of Claude Code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToolKind {
     Read,
@@ -56,32 +56,32 @@ impl ToolKind {
     }
 }
 
-/// The tool of ours that a tool of Claude Code stands for.
+/// Returns Dirigent's equivalent of a tool of Claude Code.
 pub(super) fn equivalent_tool(name: &str) -> Option<&'static str> {
     ToolKind::from_claude_name(name).map(ToolKind::tool)
 }
 
-/// What an agent must be allowed at the least to call all of these.
+/// Returns the lowest access with which an agent can call all of these tools.
 pub(super) fn required_access<'a>(tools: impl IntoIterator<Item = &'a String>, known: &KnownTools) -> Access {
     let needed = tools.into_iter().filter_map(|tool| known.get(tool));
     needed.copied().max().unwrap_or(Access::ReadOnly)
 }
 
-/// What a file written for Claude Code asks for.
+/// The selection of a file written for Claude Code.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClaudeToolSelection {
     pub(super) tools: ToolSelection,
-    /// Of these, not even if it asks for all.
+    /// Tools that the agent must not have, even if it selects all.
     pub(super) excluded: BTreeSet<String>,
     pub(super) access: Access,
-    /// Names that stand for nothing here.
+    /// Names without an equivalent.
     pub(super) unknown: Vec<String>,
-    /// Tools that it allows for some calls alone, which can't be said of one agent here.
+    /// Tools that the file allows for certain calls only, which Dirigent cannot express for a single agent.
     pub(super) per_call_only: Vec<String>,
 }
 
 impl ClaudeToolSelection {
-    /// From the names that it allows, if it says, and those that it does not. `known` are our own tools, which it may name too.
+    /// Maps the allowed names, if the file lists any, and the disallowed names. Both may contain names of Dirigent's tools.
     pub(super) fn new(allowed: Option<&[String]>, disallowed: &[String], known: &KnownTools) -> Self {
         let (mut unknown, mut per_call_only) = (Vec::new(), Vec::new());
         let forbidden: Vec<ToolKind> = disallowed
@@ -122,7 +122,7 @@ impl ClaudeToolSelection {
         }
         access = access.max(required_access(&tools, known));
         if !tools.is_empty() {
-            // Long outputs are shortened, and this reads the rest.
+            // Long outputs are shortened; this tool reads the rest.
             tools.insert(READ_OUTPUT.to_owned());
         }
         ClaudeToolSelection {
@@ -135,7 +135,7 @@ impl ClaudeToolSelection {
     }
 }
 
-/// A tool that is forbidden for some calls alone is forbidden, as nothing here would tell them apart.
+/// Removes the arguments of `Bash(git diff:*)`. A tool that is forbidden for certain calls is forbidden for all, as the calls cannot be told apart.
 fn strip_arguments(name: &str) -> &str {
     name.split('(').next().unwrap_or_default().trim()
 }
@@ -143,13 +143,13 @@ fn strip_arguments(name: &str) -> &str {
 fn excluded_tools(forbidden: &[ToolKind], disallowed: &[String]) -> BTreeSet<String> {
     let kinds = forbidden.iter().filter_map(|kind| match kind {
         ToolKind::Run | ToolKind::Search | ToolKind::Delegate => Some(kind.tool().to_owned()),
-        // One tool does both: what may not be edited may still be read, by its access.
+        // The same tool reads and edits: the agent's access decides which.
         ToolKind::Read | ToolKind::Edit => None,
     });
     kinds.chain(disallowed.iter().cloned()).collect()
 }
 
-/// The names of a text such as `Read, Bash(git diff:*, git log:*), Grep`.
+/// Splits a list such as `Read, Bash(git diff:*, git log:*), Grep` into its names.
 pub(super) fn names(text: &str) -> Vec<String> {
     let mut names = vec![String::new()];
     let mut depth = 0_usize;

@@ -1,14 +1,13 @@
-//! What is wrong with a configuration. Every message names the file or variable, the key, what is wrong and what to do; none
-//! shows a key to a provider.
+//! Errors in a configuration. Every message names the file or variable, the key, the problem and what to do. No message shows an API key.
 
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
-/// Where a setting comes from.
+/// The origin of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// Dirigent's own defaults.
+    /// The shipped defaults.
     BuiltIn,
     /// A file.
     File {
@@ -17,9 +16,9 @@ pub enum Origin {
         /// The line, from 1.
         line: usize,
     },
-    /// An environment variable, by its name.
+    /// The name of an environment variable.
     Variable(String),
-    /// What the program was started with, such as `--model`.
+    /// A command line option, such as `--model`.
     Flag(&'static str),
 }
 
@@ -38,79 +37,79 @@ impl fmt::Display for Origin {
 /// Why a configuration can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// A file is not there or can't be read.
+    /// A file does not exist or can't be read.
     #[error("{}: the configuration can't be read: {problem}", path.display())]
     Unreadable {
-        /// Which file.
+        /// The file.
         path: Arc<Path>,
-        /// Why.
+        /// The reason.
         problem: String,
     },
     /// A file is not TOML.
     #[error("{origin}: {problem}")]
     Syntax {
-        /// Where in the file.
+        /// The place of the error.
         origin: Origin,
-        /// What is wrong there.
+        /// The parser's message.
         problem: String,
     },
-    /// There is no such setting.
+    /// A setting does not exist.
     #[error("{origin}: there is no setting `{key}`; {hint}")]
     UnknownKey {
-        /// Where it stands.
+        /// The place of the key.
         origin: Origin,
-        /// Its whole key.
+        /// The full key.
         key: String,
-        /// The nearest key that there is, or all.
+        /// The most similar key, or all keys.
         hint: String,
     },
-    /// A setting has a value that it can't have.
+    /// A setting has an invalid value.
     #[error("{origin}: `{key}` {problem}")]
     Value {
-        /// Where it stands.
+        /// The place of the key.
         origin: Origin,
-        /// Its whole key.
+        /// The full key.
         key: String,
-        /// What is wrong with the value, and which it could have.
+        /// What is wrong with the value, and what it could be.
         problem: String,
     },
-    /// Something that is needed is not set.
+    /// A required key or variable is not set.
     #[error("{problem}")]
     Missing {
-        /// What, where and how to set it.
+        /// What is missing, and how to set it.
         problem: String,
     },
-    /// A model that is asked for is not configured.
+    /// A reference names no configured model.
     #[error(
         "{origin}: there is no model `{name}`; there are {known}. Add a [models.NAME], or write provider/name, such as openai/gpt-4.1-mini"
     )]
     UnknownModel {
-        /// Who asks for it.
+        /// The place of the reference.
         origin: Origin,
-        /// Its name.
+        /// The reference.
         name: String,
-        /// The models that there are.
+        /// The configured models, separated by commas.
         known: String,
     },
-    /// A run would go on with another model than it was started with.
+    /// A run would resume with another model than it was started with.
     #[error(
-        "the run was started with {recorded} as the model `{model}`, which is {current} now: go on with the configuration of then \
-         (--config FILE, DIRIGENT_MODEL, OPENAI_BASE_URL)"
+        "the run was started with {recorded} as the model `{model}`, which is {current} now: restore the configuration that the run was \
+         started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
     )]
     ModelChanged {
-        /// Its name in the configuration.
+        /// The reference.
         model: String,
-        /// What it stood for.
+        /// The provider, name and address that it stood for.
         recorded: String,
-        /// What it stands for.
+        /// The provider, name and address that it stands for now.
         current: String,
     },
     /// A model can't be set up.
-    #[error("the model `{model}`: {problem}")]
+    #[error("the model `{model}` can't be set up: {problem}")]
     Setup {
-        /// Its name in the configuration.
+        /// The reference.
         model: String,
-        /// Why.
+        /// The reason.
         problem: String,
     },
 }

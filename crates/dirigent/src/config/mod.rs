@@ -1,5 +1,5 @@
-//! Configuration: which models there are, who asks which, what bounds runs, and what tools may reach; read in layers, each setting
-//! with where it comes from.
+//! Configuration: the models, which agent asks which model, the limits of runs, and what tools may access. It is read in layers, and each
+//! setting keeps its origin.
 //!
 //! ```
 //! use dirigent::config::{Config, Sources};
@@ -10,7 +10,7 @@
 //! # Ok::<(), dirigent::config::ConfigError>(())
 //! ```
 //!
-//! It never reads a file that the user has not put into the configuration folder or named, and never shows a key.
+//! This module never reads a file unless it is in the user's configuration folder or the user names it, and never shows a key.
 
 mod error;
 mod layer;
@@ -48,14 +48,14 @@ pub use tools::ConnectionSettings;
 
 use crate::suggest;
 
-/// The name that stands for all sub-agents in `[roles]` and `[limits.NAME]`.
+/// The name for all sub-agents in `[roles]` and `[limits.NAME]`.
 pub(crate) const ALL_AGENTS: &str = "agents";
 
-/// What ships: the defaults that users copy.
+/// The shipped defaults, which users can copy.
 const DEFAULTS: &str = include_str!("../../../../config/dirigent.toml");
 const PRICES: &str = include_str!("../../../../config/prices.toml");
 
-/// A configuration that has been read. Clones share it.
+/// A configuration that has been read and checked. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Config {
     shared: Arc<Shared>,
@@ -66,39 +66,39 @@ struct Shared {
     settings: Settings,
     origins: Origins,
     sources: Sources,
-    /// The reference of the model that agents ask where nothing else is said, and who chose it.
-    chosen: (String, Origin),
+    /// The reference and the origin of the default model.
+    default_model: (String, Origin),
     files: Vec<PathBuf>,
 }
 
-/// A setting that somebody made, for people.
+/// A setting that differs from the shipped defaults, for people.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
-    /// Its key: `model.name`.
+    /// The key: `model.name`.
     pub key: String,
-    /// Its value; a key to a provider is not shown.
+    /// The value as it stands in the file; a secret is not shown.
     pub value: String,
-    /// Where it comes from.
+    /// The file and line.
     pub origin: Origin,
 }
 
-/// What agents that a project's files define may do. Where a project comes from somebody else, so do they.
+/// The access of agents that a project's files define. They are as trustworthy as the project's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectAgents {
-    /// There are none: the files are not read.
+    /// The project's agent files are not read.
     Off,
-    /// They look and change nothing.
+    /// Such agents have read access only.
     ReadOnly,
-    /// They have what their files ask for, as far as another agent has it.
+    /// Such agents have the access that their files ask for, up to the access of the other agents.
     ReadWrite,
 }
 
 impl Config {
-    /// Reads the sources, lays them over the built-in defaults, and checks that all that is named is there. Keys may be missing
-    /// until their model is asked. Reads the disk.
+    /// Reads the sources over the built-in defaults and checks that every name refers to something. A missing key is no error until its
+    /// model is asked. Reads the disk.
     ///
     /// # Errors
-    /// The first thing that is wrong.
+    /// The first error found.
     pub fn load(sources: &Sources) -> Result<Config, ConfigError> {
         let mut layers = Layer::read(PRICES, Some("prices"), |_| Origin::BuiltIn)?;
         layers.merge(Layer::read(DEFAULTS, None, |_| Origin::BuiltIn)?);
@@ -121,7 +121,7 @@ impl Config {
             files.push(path);
         }
         let (settings, origins) = layers.finish()?;
-        let chosen = sources
+        let default_model = sources
             .named_model()
             .unwrap_or_else(|| ("default".to_owned(), origins.table(&["model"]).origin("provider")));
         let config = Config {
@@ -129,7 +129,7 @@ impl Config {
                 settings,
                 origins,
                 sources: sources.clone(),
-                chosen,
+                default_model,
                 files,
             }),
         };
@@ -142,8 +142,7 @@ impl Config {
             let is_taken = ["default", "offline"].contains(&name);
             if is_taken || name.contains('/') {
                 let table = self.shared.origins.table(&["models", name]);
-                let problem =
-                    "stands for something else already, or has a slash in it: give the model another name";
+                let problem = "is a reserved name or has a slash in it: give the model another name";
                 return Err(ConfigError::Value {
                     origin: table.table_origin(),
                     key: format!("models.{name}"),
@@ -154,9 +153,12 @@ impl Config {
         }
         self.check_model("default", &["model"])?;
         let _ = self.connections()?;
-        let (chosen, origin) = &self.shared.chosen;
+        let (default_model, origin) = &self.shared.default_model;
         let roles = self.configured_roles().map(|(_, model, origin)| (model, origin));
-        for (reference, origin) in [(chosen.as_str(), origin.clone())].into_iter().chain(roles) {
+        for (reference, origin) in [(default_model.as_str(), origin.clone())]
+            .into_iter()
+            .chain(roles)
+        {
             let _ = self.find(reference, &origin)?;
         }
         Ok(())
@@ -180,24 +182,24 @@ impl Config {
         Ok(())
     }
 
-    /// The model that agents ask where nothing else is said: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
+    /// The reference of the default model: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
     pub fn default_model(&self) -> &str {
-        &self.shared.chosen.0
+        &self.shared.default_model.0
     }
 
-    /// Who chose the default model.
+    /// The origin of the choice of the default model.
     pub fn default_model_origin(&self) -> &Origin {
-        &self.shared.chosen.1
+        &self.shared.default_model.1
     }
 
-    /// The model that a planner, a reflector or an agent of that name asks, if the configuration says so for it alone; none where the
-    /// model was chosen outside of files, as [`Config::roles`] tells.
+    /// The model of the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`) or one sub-agent, if `[roles]` sets it;
+    /// `None` if the default model was chosen outside of files, as for [`Config::roles`].
     pub fn role(&self, name: &str) -> Option<&str> {
         self.roles()
             .find_map(|(role, model, _)| (role == name).then_some(model))
     }
 
-    /// Looks whether all names of `[roles]` and `[limits.NAME]` are of agents that there are.
+    /// Checks that all names of `[roles]` and `[limits.NAME]` are names of agents.
     pub(crate) fn check_agents<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
         let known: Vec<&str> = ["planner", "reflector", ALL_AGENTS]
             .into_iter()
@@ -239,8 +241,8 @@ impl Config {
         self.shared.settings.models.keys().map(String::as_str).collect()
     }
 
-    /// The models that runs may ask: the default and those of roles, each followed by those that stand in for it. Others are asked
-    /// only by name.
+    /// The models that runs may ask: the default model and the models of roles, each followed by its fallbacks. Any other model is asked only
+    /// by name.
     pub fn used_models(&self) -> Vec<String> {
         let mut used: Vec<String> = Vec::new();
         for (reference, _) in self.references() {
@@ -255,17 +257,17 @@ impl Config {
     }
 
     fn references(&self) -> Vec<(String, Origin)> {
-        let mut references = vec![self.shared.chosen.clone()];
+        let mut references = vec![self.shared.default_model.clone()];
         references.extend(self.roles().map(|(_, model, origin)| (model.to_owned(), origin)));
         references
     }
 
-    /// A model.
+    /// Returns the settings of a model.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownModel`], or what is wrong with its settings. A key that is not set is no error here.
+    /// [`ConfigError::UnknownModel`], or an error in its settings. A missing key is no error here.
     pub fn model(&self, reference: &str) -> Result<ModelSettings, ConfigError> {
-        self.find(reference, &self.shared.chosen.1)
+        self.find(reference, &self.shared.default_model.1)
     }
 
     fn find(&self, reference: &str, asked_by: &Origin) -> Result<ModelSettings, ConfigError> {
@@ -281,8 +283,7 @@ impl Config {
         })
     }
 
-    /// What a run knows of a model: of one with others that stand in for it, the smallest context window, the least that replies may have,
-    /// and the dearest price.
+    /// The profile of a model and its fallbacks: the smallest context window, the shortest reply limit and the highest prices of all of them.
     ///
     /// # Errors
     /// As [`Config::model`].
@@ -294,16 +295,16 @@ impl Config {
             max_output_tokens: model.max_output_tokens,
             price: model.price,
             max_result: match model.provider {
-                // It reads JSON, not what is left of it.
+                // The offline model parses results as JSON, so they must not be cut.
                 None => None,
                 Some(_) => ModelProfile::default().max_result,
             },
         };
         for next in &model.fallback {
             let next = self.model(next)?;
-            profile.context_window = least(profile.context_window, next.context_window);
-            profile.max_output_tokens = least(profile.max_output_tokens, next.max_output_tokens);
-            profile.price = dearest(profile.price, next.price);
+            profile.context_window = lowest(profile.context_window, next.context_window);
+            profile.max_output_tokens = lowest(profile.max_output_tokens, next.max_output_tokens);
+            profile.price = highest_price(profile.price, next.price);
         }
         Ok(profile)
     }
@@ -321,18 +322,18 @@ impl Config {
         agents.get(agent).cloned().unwrap_or_default()
     }
 
-    /// Where the user's own agents are defined, a Markdown file each: `agents` in the user's configuration folder.
+    /// The folder of the user's agent files: `agents` in the user's configuration folder.
     pub fn agents_folder(&self) -> Option<PathBuf> {
         Some(self.shared.sources.folder.as_ref()?.join("agents"))
     }
 
-    /// Whether runs have the agents that their project's files define, and what these may do.
+    /// Whether runs use the agents that their project's files define, and the access of these agents.
     pub fn project_agents(&self) -> ProjectAgents {
         let mode = self.shared.settings.agents.project.as_ref();
         mode.map_or(ProjectAgents::ReadOnly, |mode| mode.0)
     }
 
-    /// Whether agents ask the models that files give them: not where a model was chosen outside of files, as all agents ask that one then.
+    /// Whether the models of configuration and agent files apply. A model that was chosen outside of files is asked by all agents instead.
     pub(crate) fn uses_file_models(&self) -> bool {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => true,
@@ -340,7 +341,7 @@ impl Config {
         }
     }
 
-    /// Whether nothing of the configuration is in the way of asking a model, or what is.
+    /// Checks that a model and its fallbacks are configured and have their keys.
     pub(crate) fn can_ask(&self, reference: &str) -> Result<(), String> {
         let model = self.model(reference).map_err(|error| match error {
             ConfigError::UnknownModel { known, .. } => {
@@ -358,8 +359,7 @@ impl Config {
         Ok(())
     }
 
-    /// What all who ask a model are kept to (HOST-7): where several tables have the same one at the same address, the tightest of
-    /// theirs.
+    /// The limits that all requests to a model share (HOST-7): the lowest of all tables that have the same model at the same address.
     pub fn model_limits(&self, model: &ModelSettings) -> ModelLimits {
         let all = ["default"].into_iter().chain(self.names());
         let same = all
@@ -378,11 +378,10 @@ impl Config {
         }
     }
 
-    /// The models, ready to be asked by their references (HOST-7): those of roles and the default at once, others when they are
-    /// asked for.
+    /// Sets up the models (HOST-7): the default model and the models of roles now, any other model with its first request.
     ///
     /// # Errors
-    /// A key that is not set, or another reason why one of them can't be set up.
+    /// A missing key, or another reason why a model can't be set up.
     pub fn models(&self) -> Result<ConfiguredModels, ConfigError> {
         let models = ConfiguredModels::new(self.clone());
         for (reference, _) in self.references() {
@@ -391,7 +390,7 @@ impl Config {
         Ok(models)
     }
 
-    /// What somebody has set, in the order of keys; each rule of `[approvals]` by itself.
+    /// The settings that differ from the shipped defaults, in the order of keys; each rule of `[approvals]` separately.
     pub fn settings(&self) -> Vec<Setting> {
         let set = self.shared.origins.iter();
         set.filter(|setting| setting.origin != Origin::BuiltIn)
@@ -403,18 +402,18 @@ impl Config {
             .collect()
     }
 
-    /// The files that were read, each laid over those before.
+    /// The files that were read; a later file takes precedence.
     pub fn files(&self) -> &[PathBuf] {
         &self.shared.files
     }
 
-    /// Where the user's own file is or would be.
+    /// The path of the user's own file, whether it exists or not.
     pub fn user_file(&self) -> Option<PathBuf> {
         let folder = self.shared.sources.folder.as_ref()?;
         Some(folder.join("dirigent.toml"))
     }
 
-    /// A `dirigent.toml` in that folder, which was not read, as it may be somebody else's.
+    /// The path of a `dirigent.toml` in `folder` that was not read, as someone else may have written it.
     pub fn unread_file(&self, folder: &Path) -> Option<PathBuf> {
         let path = folder.join("dirigent.toml");
         let found = path.canonicalize().ok()?;
@@ -423,14 +422,14 @@ impl Config {
     }
 }
 
-fn least(one: Option<u64>, other: Option<u64>) -> Option<u64> {
+fn lowest(one: Option<u64>, other: Option<u64>) -> Option<u64> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.min(other)),
         (one, other) => one.or(other),
     }
 }
 
-fn dearest(one: Option<Price>, other: Option<Price>) -> Option<Price> {
+fn highest_price(one: Option<Price>, other: Option<Price>) -> Option<Price> {
     match (one, other) {
         (Some(one), Some(other)) => Some(one.highest(other)),
         (one, other) => one.or(other),

@@ -1,4 +1,4 @@
-//! One model as the configuration has it: what its settings, its provider and the environment say together.
+//! The settings of one model, from its table, its provider and the environment.
 
 use std::fmt;
 use std::num::NonZero;
@@ -19,45 +19,45 @@ use super::settings::{ModelTable, Settings};
 use super::sources::Sources;
 use super::value::{self, ModelProvider, OFFLINE, PricedProvider};
 
-/// A key to a provider. `Debug` does not show it.
+/// The API key of a model. `Debug` does not show it.
 #[derive(Clone, Debug)]
 pub enum ApiKey {
-    /// None is sent.
+    /// No key is sent.
     None,
-    /// It is needed, but not set.
+    /// A key is required but not set.
     NotSet {
-        /// How to set it.
+        /// How to set the key.
         how: String,
     },
-    /// It is set.
+    /// The key is set.
     Set {
-        /// It.
+        /// The key.
         key: SecretString,
-        /// Where it comes from.
+        /// The origin of the key.
         origin: Origin,
     },
 }
 
-/// A model of the configuration.
+/// The settings of a model.
 #[derive(Clone, Debug)]
 pub struct ModelSettings {
-    /// Its name in the configuration, and in journals: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
+    /// The reference in the configuration and in journals: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
     pub reference: String,
-    /// Its provider; `None` for the offline model.
+    /// The provider; `None` for the offline model.
     pub provider: Option<&'static Provider>,
-    /// The provider's name for it; empty for the offline model.
+    /// The provider's name of the model; empty for the offline model.
     pub name: String,
-    /// Where the API begins; empty for the offline model.
+    /// The address at which the API begins; empty for the offline model.
     pub base_url: String,
-    /// The key.
+    /// The API key.
     pub api_key: ApiKey,
-    /// How it calls tools (CALL-4).
+    /// The form in which the model calls tools (CALL-4).
     pub calls: CallForm,
-    /// Tokens that it can read and write in one request.
+    /// Tokens that the model can read and write in one request.
     pub context_window: Option<u64>,
     /// Tokens that a reply may have.
     pub max_output_tokens: Option<u64>,
-    /// How replies come.
+    /// Whether replies are streamed.
     pub delivery: Delivery,
     /// How long one reply may take.
     pub timeout: Option<Millis>,
@@ -65,17 +65,17 @@ pub struct ModelSettings {
     pub concurrent: Option<u32>,
     /// Tokens a minute (HOST-7).
     pub tokens_per_minute: Option<u64>,
-    /// How often it is asked when it is unavailable, the first time included (HOST-7).
+    /// How often an unavailable model is asked, including the first time (HOST-7).
     pub attempts: Option<u32>,
-    /// What it costs, where that is known.
+    /// The price, if known.
     pub price: Option<Price>,
-    /// Further fields of its requests.
+    /// Further fields of each request.
     pub extra: Map<String, Json>,
-    /// The models to ask when it can't answer, in order.
+    /// References of the models to ask when this model can't answer, in order.
     pub fallback: Vec<String>,
 }
 
-/// Who is asked, for people: `openai gpt-4.1-mini at https://api.openai.com/v1`, or `the offline model`.
+/// The provider, the name and the address, for people: `openai gpt-4.1-mini at https://api.openai.com/v1`, or `the offline model`.
 impl fmt::Display for ModelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.provider {
@@ -86,7 +86,7 @@ impl fmt::Display for ModelSettings {
 }
 
 impl ModelSettings {
-    /// The offline model.
+    /// The settings of the offline model.
     fn offline() -> Self {
         ModelSettings {
             reference: OFFLINE.to_owned(),
@@ -108,7 +108,7 @@ impl ModelSettings {
         }
     }
 
-    /// How it is asked again when it is unavailable (HOST-7).
+    /// How requests are retried when the model is unavailable (HOST-7).
     pub fn retries(&self) -> RetryPolicy {
         let default = RetryPolicy::default();
         RetryPolicy {
@@ -128,13 +128,13 @@ impl ModelSettings {
             .is_some_and(|provider| is_official_url(provider, &self.base_url))
     }
 
-    /// The address, as far as it may be shown.
+    /// The address without its query, which may hold a key.
     pub fn display_url(&self) -> &str {
         value::without_query(&self.base_url)
     }
 }
 
-/// Returns the model that a reference names, if it names one.
+/// Returns the settings of the model that a reference names; `None` if it names no model.
 pub(super) fn find(
     reference: &str,
     settings: &Settings,
@@ -261,8 +261,8 @@ impl Reader<'_> {
         })
     }
 
-    /// The table's address, or the variable's, or the provider's own. A variable never moves a model that has an address or a key of its
-    /// own: the key would go to that address.
+    /// Returns the address of the table, of the variable or of the provider. The variable never applies to a model with an address or a key of
+    /// its own: that key would be sent to the variable's address.
     fn base_url(&self, provider: &Provider) -> Result<String, ConfigError> {
         if let Some(address) = &self.table.base_url {
             return Ok(address.0.clone());
@@ -279,8 +279,8 @@ impl Reader<'_> {
         }
     }
 
-    /// A key goes only where it belongs: the provider's variable counts where the address is the provider's or came from the
-    /// environment, as the key did.
+    /// Returns the key. The provider's variable applies only to an address that is the provider's own or comes from the environment, as the key
+    /// does. So no key goes to a foreign server.
     fn api_key(&self, provider: &Provider, is_official: bool) -> Result<ApiKey, ConfigError> {
         let from = |name: &str| {
             self.sources.variable(name).map(|key| ApiKey::Set {
@@ -331,7 +331,7 @@ fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     host == own || host.ends_with(&format!(".{own}"))
 }
 
-/// The price of the longest listed name of which a model's name is a version.
+/// Returns the price of the longest listed name of which `name` is a version: `gpt-4.1` for `gpt-4.1-2025-04-14`.
 fn listed_price(provider: &'static Provider, name: &str, settings: &Settings) -> Option<Price> {
     let stands_for = |listed: &str| {
         name.strip_prefix(listed).is_some_and(|version| {

@@ -15,9 +15,9 @@ use super::model::ModelSettings;
 use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 
-/// The models of a configuration as one: a request's `model` is a reference (`default`, a name of `[models.NAME]`, `offline` or
-/// `provider/name`), and none is the default. Each is asked with its retries, within limits that are shared by all who ask the same
-/// model at the same address (HOST-7), and others stand in for it where the configuration says so.
+/// All models of a configuration as one [`ChatModel`]. A request's `model` is a reference (`default`, a name of `[models.NAME]`, `offline` or
+/// `provider/name`); without it the default model is asked. Each model has its retries and fallbacks, and limits that it shares with
+/// other references to the same model at the same address (HOST-7).
 #[derive(Clone)]
 pub struct ConfiguredModels {
     config: Config,
@@ -28,12 +28,12 @@ pub struct ConfiguredModels {
 struct State {
     /// By reference.
     prepared: BTreeMap<String, PreparedModel>,
-    /// By address and the provider's name for the model.
+    /// By address and the provider's name of the model.
     limits: BTreeMap<(String, String), Limited<()>>,
     client: Option<HttpClient>,
 }
 
-/// A model to ask, and the name by which its provider knows it.
+/// A model and its name at its provider.
 #[derive(Clone)]
 struct PreparedModel {
     model: Arc<dyn ChatModel>,
@@ -48,19 +48,19 @@ impl ConfiguredModels {
         }
     }
 
-    /// Sets a model up, so that nothing of the configuration is in its way when it is asked.
+    /// Sets up a model before its first request.
     ///
     /// # Errors
-    /// No such model, a key that is not set, or another reason why it can't be set up.
+    /// An unknown model, a missing key, or another reason why it can't be set up.
     pub fn prepare(&self, reference: &str) -> Result<(), ConfigError> {
         self.prepared(reference).map(drop)
     }
 
-    /// Looks whether a name still stands for what it stood for when a run was started. A table of the user's own, `[models.NAME]`, may
-    /// have been moved to another server by its user; what `default` or `provider/name` are depends on what was said in passing.
+    /// Checks that a reference still means the model that a run was started with. A `[models.NAME]` may mean another model meanwhile, as the
+    /// user changes it on purpose; what `default` or `provider/name` mean depends on options and variables.
     ///
     /// # Errors
-    /// [`ConfigError::ModelChanged`], or no such model.
+    /// [`ConfigError::ModelChanged`], or an unknown model.
     pub(crate) fn check_unchanged(&self, reference: &str, recorded: Option<&str>) -> Result<(), ConfigError> {
         let current = self.config.model(reference)?.to_string();
         match recorded {
@@ -102,7 +102,7 @@ impl ConfiguredModels {
         Ok(prepared)
     }
 
-    /// A model without those that stand in for it.
+    /// Sets up a model without its fallbacks.
     fn prepare_single(
         &self,
         settings: &ModelSettings,
@@ -120,7 +120,7 @@ impl ConfiguredModels {
             .limits
             .entry(place)
             .or_insert_with(|| Limited::new((), self.config.model_limits(settings)));
-        // What has no price costs nothing.
+        // A model without a price counts as free.
         let limited = shared.share_limits(Priced::new(server, settings.price.unwrap_or_default()));
         Ok(PreparedModel {
             model: Arc::new(Retrying::new(limited, settings.retries())),
@@ -152,7 +152,7 @@ impl std::fmt::Debug for ConfiguredModels {
 
 fn timeouts(settings: &ModelSettings) -> Timeouts {
     match settings.timeout.map(Duration::from) {
-        // A slow server may read a long prompt for as long as all may take.
+        // A slow server may need all this time to read a long prompt.
         Some(total) => Timeouts {
             total,
             first: total,

@@ -1,4 +1,4 @@
-//! What may be a mistake in a configuration though nothing is wrong with it.
+//! Notes about valid settings that may be mistakes.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -10,11 +10,11 @@ use super::error::Origin;
 use super::model::ModelSettings;
 use super::value;
 
-/// Less memory than interpreters begin with, in bytes.
+/// Bytes below which most interpreters do not start.
 const LOW_MEMORY_LIMIT: u64 = 8 << 20;
 
 impl Config {
-    /// What may be a mistake though nothing is wrong with it, for people.
+    /// Notes about valid settings that may be mistakes, for people.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.no_model_chosen());
@@ -26,7 +26,7 @@ impl Config {
         notes
     }
 
-    /// A key that is set while nobody has chosen a model, for people: it alone never switches away from the offline model.
+    /// A note about an API key that is set while no model is chosen: a key alone never switches away from the offline model.
     pub fn no_model_chosen(&self) -> Option<String> {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => {}
@@ -49,7 +49,7 @@ impl Config {
         })
     }
 
-    /// Folders for commands to write in that have the user's whole home in them.
+    /// Writable folders that contain the user's whole home.
     fn writable_home(&self) -> Vec<String> {
         let sandbox = self.sandbox();
         let home = self.shared.sources.variable("HOME").map(PathBuf::from);
@@ -63,14 +63,14 @@ impl Config {
         let wide = sandbox.write.iter().filter(has_home_in_it);
         wide.map(|path| {
             format!(
-                "commands can change all that you can in {}: name only what they need under `write` of [sandbox]",
+                "commands can change everything that you can change in {}: name only the folders that they need under `write` of [sandbox]",
                 path.display()
             )
         })
         .collect()
     }
 
-    /// A limit under which hardly a command runs.
+    /// A memory limit so low that most commands fail.
     fn low_memory_limit(&self) -> Option<String> {
         let max_memory = self
             .sandbox()
@@ -83,19 +83,19 @@ impl Config {
         ))
     }
 
-    /// Roles that files have, where all agents ask the model that was chosen outside of them.
+    /// Roles that do not apply, as the default model was chosen outside of files.
     fn unused_roles(&self) -> Option<String> {
         let (_, _, said) = self.configured_roles().next()?;
         if self.roles().next().is_some() {
             return None;
         }
-        let (model, origin) = &self.shared.chosen;
+        let (model, origin) = &self.shared.default_model;
         Some(format!(
             "[roles] ({said}) does not count: {origin} has all agents ask `{model}`"
         ))
     }
 
-    /// Addresses in the environment that no model goes by.
+    /// Addresses in the environment that no model uses.
     fn unused_addresses(&self) -> impl Iterator<Item = String> {
         let models: Vec<ModelSettings> = self
             .used_models()
@@ -113,7 +113,7 @@ impl Config {
         })
     }
 
-    /// Files that hold a key or a database's address, and that others than their owner can read.
+    /// Files that hold a secret and that other users can read.
     fn exposed_secrets(&self) -> Vec<String> {
         let secrets = self
             .shared

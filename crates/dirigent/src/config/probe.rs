@@ -1,4 +1,4 @@
-//! Whether a model answers, and what else its server offers.
+//! Tests whether a model answers, and lists the models of its server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,51 +11,51 @@ use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 use crate::suggest;
 
-/// How long a server may take to say what it offers, or a word.
+/// How long a server may take to list its models or to reply.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Tokens for a word. Some models think before they say it.
+/// Tokens of the reply to a probe. Some models think before they answer.
 const PROBE_MAX_TOKENS: u64 = 16;
 
-/// What came of asking a model's server for it.
+/// How a model passed its probe.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
-    /// There is nothing to connect to: the offline model.
+    /// The offline model needs no connection.
     BuiltIn,
-    /// Its provider offers it.
+    /// The provider lists the model.
     Listed,
-    /// It has said a word.
+    /// The model replied.
     Responded,
 }
 
-/// Why a model's server could not be asked, or what it said.
+/// Why a model failed its probe.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProbeError {
-    /// Something is missing before it can be asked.
+    /// The model is not fully configured.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// It did not answer as it should; the message says what to do.
+    /// The request failed; the message says what to do.
     #[error(transparent)]
     Model(#[from] ModelFailure),
-    /// It refuses, and does not list the model.
+    /// The server rejects the request and does not list the model.
     #[error(
         "{failure}; the server does not list the model `{name}`{}",
         suggestion(name, models)
     )]
     NotListed {
-        /// What it said when it was asked.
+        /// The server's error.
         failure: ModelFailure,
-        /// The name that the configuration has.
+        /// The model's name in the configuration.
         name: String,
-        /// What it offers.
+        /// The models that the server lists.
         models: Vec<String>,
     },
 }
 
 impl Config {
-    /// The names of the models that a model's server offers, in its order; none for the offline model.
+    /// Lists the models of a model's server, in the server's order; empty for the offline model.
     ///
     /// # Errors
-    /// As [`Config::model`], a key that is not set, or what the server said.
+    /// As [`Config::model`], a missing key, or the server's error.
     pub async fn list_models(&self, reference: &str) -> Result<Vec<String>, ProbeError> {
         let settings = self.model(reference)?;
         match settings.provider {
@@ -64,8 +64,7 @@ impl Config {
         }
     }
 
-    /// Tests whether a model can be asked: by its provider's list of models, or where that does not say enough, by having it say a
-    /// word.
+    /// Tests whether a model can be asked: by its provider's list of models or, if the list is not conclusive, by a short request.
     ///
     /// # Errors
     /// As [`Config::list_models`], or [`ProbeError::NotListed`].
@@ -80,10 +79,10 @@ impl Config {
             Err(failure) if settings.is_official_endpoint() && !is_request_error(failure.kind) => {
                 return Err(failure.into());
             }
-            // A server may have no list, or a broken one.
+            // Other servers may have no list, or a broken one.
             Err(_) => Vec::new(),
         };
-        // Elsewhere a list may be for everyone, so that it says nothing of the key.
+        // Other servers may show their list without a key, so it does not prove that the key is valid.
         if models.contains(&settings.name) && settings.is_official_endpoint() {
             return Ok(ProbeOutcome::Listed);
         }
@@ -114,7 +113,7 @@ fn server(provider: &Provider, settings: &ModelSettings) -> Result<RemoteModel, 
     RemoteModel::connect(provider, settings, timeouts, &mut None)
 }
 
-/// Whether the server answers, and finds fault with the request.
+/// Whether the server answered and rejected the request itself.
 fn is_request_error(kind: ModelFailureKind) -> bool {
     match kind {
         ModelFailureKind::Configuration | ModelFailureKind::Rejected => true,

@@ -1,4 +1,4 @@
-//! A model at its server, by its provider's API.
+//! A model at a server, asked by its provider's API.
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_model::{
@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use super::ConfigError;
 use super::model::{ApiKey, ModelSettings};
 
-/// A model at its server.
+/// A model at a server.
 #[derive(Clone, Debug)]
 pub(super) enum RemoteModel {
     OpenAi(OpenAiModel),
@@ -57,7 +57,7 @@ impl RemoteModel {
         }
     }
 
-    /// The names of the models that the server offers, in its order.
+    /// Lists the models of the server, in its order.
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
         match self {
             RemoteModel::OpenAi(model) => {
@@ -77,7 +77,7 @@ impl ChatModel for RemoteModel {
     }
 }
 
-/// The key to be sent, if any.
+/// The API key to send, if any.
 fn key(settings: &ModelSettings) -> Result<Option<SecretString>, ConfigError> {
     match &settings.api_key {
         ApiKey::None => Ok(None),

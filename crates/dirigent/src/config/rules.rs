@@ -8,11 +8,11 @@ use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::ToolSpec;
 
 use super::{Config, ConfigError};
-use crate::agents::KnownTools;
+use crate::known_tools::KnownTools;
 use crate::suggest::hint;
 
 impl Config {
-    /// The rules about calls, of all files together.
+    /// The rules of all files.
     pub fn policy(&self) -> Policy {
         let rule = |(ruling, _, _, calls): (Ruling, _, _, &CallPattern)| Rule {
             ruling,
@@ -37,44 +37,44 @@ impl Config {
         })
     }
 
-    /// Looks whether there are the tools and the parameters that the rules name: a rule that never fits protects nobody. `known` are the
-    /// names of all tools, `specs` what is known of those of the registry.
+    /// Checks that the tools and the parameters exist that the rules name: a rule that never fits protects nobody. `known` has the names of all
+    /// tools, `specs` the descriptions of the registry's tools.
     pub(crate) fn check_rules(&self, known: &KnownTools, specs: &[ToolSpec]) -> Result<(), ConfigError> {
         for (ruling, list, index, calls) in self.rules() {
-            let wrong = |problem: String| ConfigError::Value {
+            let error = |problem: String| ConfigError::Value {
                 origin: self.shared.origins.entry(&["approvals", list], index),
                 key: format!("approvals.{list}"),
                 problem,
             };
-            let own = runtime_tools().map(|(name, _)| name);
+            let runtime = runtime_tools().map(|(name, _)| name);
             let fitting: BTreeSet<&str> = known
                 .keys()
                 .map(String::as_str)
-                .chain(own)
+                .chain(runtime)
                 .filter(|tool| fits_tool(&calls.tool, tool))
                 .collect();
             if fitting.is_empty() {
                 let names = known.keys().map(String::as_str);
                 let what = match calls.tool.contains('*') {
-                    true => format!("names tools by `{}`, which fits none that there is", calls.tool),
-                    false => format!("names the tool `{}`, which there is not", calls.tool),
+                    true => format!("has the pattern `{}`, which fits no tool", calls.tool),
+                    false => format!("names the tool `{}`, which does not exist", calls.tool),
                 };
-                return Err(wrong(format!("{what}; {}", hint(&calls.tool, names))));
+                return Err(error(format!("{what}; {}", hint(&calls.tool, names))));
             }
             let schemas: Option<Vec<Schema>> = fitting.iter().map(|tool| schema(specs, tool)).collect();
-            // A tool that takes anything may take these parameters.
+            // A tool without a closed schema may take these parameters.
             let Some(schemas) = schemas else { continue };
-            check_parameters(ruling, calls, &schemas).map_err(wrong)?;
+            check_parameters(ruling, calls, &schemas).map_err(error)?;
         }
         Ok(())
     }
 }
 
-/// The parameters of a tool, each with its schema.
+/// The schemas of a tool's parameters, by name.
 type Schema = serde_json::Map<String, serde_json::Value>;
 
-/// What the tools take that runs have besides those of the registry, or may have: there is none for databases without a connection, and
-/// rules about it can wait for one.
+/// The tools that runs have or may have besides the registry's, with their parameters. `execute_sql` exists only with a connection, but rules may
+/// name it before.
 fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     [
         (
@@ -91,11 +91,11 @@ fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     ]
 }
 
-/// The parameters of a tool that takes no others.
+/// The parameters of a tool with a closed schema; `None` if the tool may take others.
 fn schema(specs: &[ToolSpec], tool: &str) -> Option<Schema> {
     let Some(spec) = specs.iter().find(|spec| spec.name == tool) else {
-        let own = runtime_tools().into_iter().find(|(name, _)| *name == tool);
-        return own.and_then(|(_, parameters)| parameters.as_object().cloned());
+        let runtime = runtime_tools().into_iter().find(|(name, _)| *name == tool);
+        return runtime.and_then(|(_, parameters)| parameters.as_object().cloned());
     };
     let schema = &spec.parameters;
     if schema.get("additionalProperties") != Some(&serde_json::Value::Bool(false)) {
@@ -115,11 +115,11 @@ fn fits_tool(pattern: &str, tool: &str) -> bool {
     rule.matches(tool, &serde_json::Value::Null, "")
 }
 
-/// Looks whether one of the tools has all the parameters, with values that the patterns can fit.
+/// Checks that one of the tools has all the parameters, with values that fit the patterns.
 fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Result<(), String> {
-    let whose = match calls.tool.contains('*') {
-        true => format!("no tool that `{}` fits has", calls.tool),
-        false => format!("`{}` has not", calls.tool),
+    let missing_from = match calls.tool.contains('*') {
+        true => format!("no tool that fits `{}` has", calls.tool),
+        false => format!("`{}` does not have", calls.tool),
     };
     let named = |tool: &&Schema| calls.parameters.keys().all(|name| tool.contains_key(name));
     let tools_with_all: Vec<&Schema> = tools.iter().filter(named).collect();
@@ -128,7 +128,7 @@ fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Re
         let Some(name) = calls.parameters.keys().find(nowhere) else {
             let names: Vec<&str> = calls.parameters.keys().map(String::as_str).collect();
             return Err(format!(
-                "names {}, which no one tool has together",
+                "names {}, but no single tool has all of them",
                 names.join(", ")
             ));
         };
@@ -137,13 +137,13 @@ fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Re
             .flat_map(|tool| tool.keys())
             .map(String::as_str)
             .collect();
-        let what = format!("names `{name}`, which {whose} as a parameter");
+        let what = format!("names `{name}`, which {missing_from} as a parameter");
         return Err(format!("{what}; {}", hint(name, properties)));
     }
     for (name, pattern) in &calls.parameters {
         let values: Option<Vec<&[serde_json::Value]>> =
             tools_with_all.iter().map(|tool| choices(&tool[name])).collect();
-        // One of them takes more than a few values.
+        // One of these tools does not list the parameter's values.
         let Some(values) = values else { continue };
         let values: BTreeSet<&str> = values
             .into_iter()
@@ -154,14 +154,14 @@ fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Re
             .iter()
             .any(|value| fits_value(ruling, name, pattern, value))
         {
-            let what = format!("asks for {name} `{pattern}`, which fits no value that it can have");
+            let what = format!("has the pattern `{pattern}` for `{name}`, which fits none of its values");
             return Err(format!("{what}; {}", hint(pattern, values)));
         }
     }
     Ok(())
 }
 
-/// The texts among which a parameter's value is, where its schema lists them.
+/// The values that a parameter's schema lists, if it lists texts.
 fn choices(parameter: &serde_json::Value) -> Option<&[serde_json::Value]> {
     let values = parameter.get("enum")?.as_array()?;
     values.iter().all(serde_json::Value::is_string).then_some(values)

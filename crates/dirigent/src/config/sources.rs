@@ -1,4 +1,4 @@
-//! Where a configuration is read from.
+//! The sources of a configuration.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,8 +8,7 @@ use etcetera::BaseStrategy;
 
 use super::error::Origin;
 
-/// Where a configuration is read from. A file in the folder that is worked in is never among it unless it is named: whoever
-/// wrote it could have keys sent elsewhere.
+/// The sources of a configuration. A file in the workspace is read only if the user names it: its author could have keys sent elsewhere.
 #[derive(Clone, Default)]
 pub struct Sources {
     pub(super) folder: Option<PathBuf>,
@@ -23,17 +22,17 @@ enum Variables {
     #[default]
     None,
     Process,
-    Given(BTreeMap<String, String>),
+    Fixed(BTreeMap<String, String>),
 }
 
 impl Sources {
-    /// Nothing but the built-in defaults.
+    /// No sources: only the shipped defaults apply.
     pub fn none() -> Self {
         Sources::default()
     }
 
-    /// What a command of the user's reads: `dirigent/dirigent.toml` and `dirigent/prices.toml` in the user's configuration folder
-    /// (`XDG_CONFIG_HOME`, or `~/.config`), and this process's environment.
+    /// The user's sources: `dirigent/dirigent.toml` and `dirigent/prices.toml` in the user's configuration folder (`XDG_CONFIG_HOME`, or
+    /// `~/.config`), and the environment of this process.
     pub fn from_environment() -> Self {
         let folder = etcetera::choose_base_strategy().ok();
         Sources {
@@ -43,67 +42,67 @@ impl Sources {
         }
     }
 
-    /// With this folder's `dirigent.toml` and `prices.toml`, where they are there.
+    /// Adds the `dirigent.toml` and the `prices.toml` of a folder, if they exist.
     pub fn folder(mut self, folder: impl Into<PathBuf>) -> Self {
         self.folder = Some(folder.into());
         self
     }
 
-    /// With this file, which must be there, laid over the folder's. It counts as said by `--config`.
+    /// Adds a file, which must exist and takes precedence over the folder's. Errors name it as the value of `--config`.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
     }
 
-    /// With this as the default model. It counts as said by `--model`.
+    /// Sets the default model. Errors name `--model` as its origin.
     pub fn model(mut self, model: impl Into<String>) -> Self {
         self.model = Some(model.into());
         self
     }
 
-    /// With the values of these environment variables, and no others: `DIRIGENT_CONFIG`, `DIRIGENT_MODEL`, and those of providers.
+    /// Sets the environment variables; those of the process are not read. `DIRIGENT_CONFIG`, `DIRIGENT_MODEL` and the variables of providers
+    /// have a meaning.
     pub fn variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
-        self.variables = Variables::Given(variables.into_iter().collect());
+        self.variables = Variables::Fixed(variables.into_iter().collect());
         self
     }
 
-    /// The file to be laid over the folder's, with who named it.
+    /// The file that takes precedence over the folder's, with the origin of its name.
     pub(super) fn named_file(&self) -> Option<(PathBuf, Origin)> {
-        let said = |path: &PathBuf| (path.clone(), Origin::Flag("--config"));
-        let set = || self.variable_with_origin("DIRIGENT_CONFIG");
+        let from_option = |path: &PathBuf| (path.clone(), Origin::Flag("--config"));
+        let from_variable = || self.variable_with_origin("DIRIGENT_CONFIG");
         self.file
             .as_ref()
-            .map(said)
-            .or_else(|| set().map(|(path, origin)| (path.into(), origin)))
+            .map(from_option)
+            .or_else(|| from_variable().map(|(path, origin)| (path.into(), origin)))
     }
 
-    /// The model that is asked for outside of files, with who asks for it.
+    /// The default model chosen outside of files, with the origin of the choice.
     pub(super) fn named_model(&self) -> Option<(String, Origin)> {
-        let said = |model: &String| (model.trim().to_owned(), Origin::Flag("--model"));
+        let from_option = |model: &String| (model.trim().to_owned(), Origin::Flag("--model"));
         self.model
             .as_ref()
-            .map(said)
+            .map(from_option)
             .or_else(|| self.variable_with_origin("DIRIGENT_MODEL"))
     }
 
-    /// A variable's value, trimmed; an empty one counts as not set.
+    /// A variable's trimmed value; `None` if it is empty or not set.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let value = match &self.variables {
             Variables::None => None,
             Variables::Process => std::env::var_os(name).map(|value| value.to_string_lossy().into_owned()),
-            Variables::Given(variables) => variables.get(name).cloned(),
+            Variables::Fixed(variables) => variables.get(name).cloned(),
         };
         let value = value?.trim().to_owned();
         (!value.is_empty()).then_some(value)
     }
 
-    /// The same, with where it comes from.
     fn variable_with_origin(&self, name: &str) -> Option<(String, Origin)> {
         Some((self.variable(name)?, Origin::Variable(name.to_owned())))
     }
 }
 
-/// Values of variables may be keys, so they are not shown.
+/// Leaves out the variables: their values may be keys.
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources")

@@ -1,4 +1,4 @@
-//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may reach. What must be asked is another matter: `[approvals]`.
+//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may access. What needs approval is set in `[approvals]`.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -14,33 +14,33 @@ use super::settings::ConnectionTable;
 use super::value::DatabaseKind;
 use super::{Config, ConfigError, Origin};
 
-/// Rows that one call returns where nothing is said.
+/// Rows that one call returns by default.
 const MAX_ROWS: usize = 200;
-/// How long a statement may take where nothing is said.
+/// How long a statement may take by default.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A database of the configuration, whether it can be used now or not.
+/// A configured database, which may lack its address.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
-    /// Its name in the configuration, by which agents know it.
+    /// The name in the configuration, which agents use.
     pub name: String,
-    /// Which kind it is: `sqlite`, `postgres`, `mysql`.
+    /// The kind: `sqlite`, `postgres` or `mysql`.
     pub database: String,
-    /// What may be done with it.
+    /// The access of agents.
     pub access: Access,
-    /// Where its address or its file is said: the file's path, or where the address comes from, which is not shown.
+    /// The path of an SQLite file, or the origin of a server's address; the address itself is never shown.
     pub address: String,
-    /// It, or what has to be set before it can be used.
+    /// The connection, or the variable that must be set before it can be used.
     pub connection: Result<Connection, ConfigError>,
-    /// It without its address: enough to tell of it.
+    /// The connection without its address, for describing the tools.
     placeholder: Connection,
 }
 
 impl Config {
-    /// What the built-in tools may reach.
+    /// The settings of the built-in tools.
     ///
     /// # Errors
-    /// A variable that a connection names and that is not set, or has no address of such a database in it.
+    /// A connection's variable that is not set or does not hold the address of such a database.
     pub fn tool_settings(&self) -> Result<ToolSettings, ConfigError> {
         let connections = self.connections()?.into_iter();
         let all: Result<Connections, ConfigError> = connections
@@ -49,7 +49,7 @@ impl Config {
         Ok(self.with_connections(all?))
     }
 
-    /// The same without the addresses of databases, which need not be set: enough to tell of the tools, not to call them.
+    /// The settings of the built-in tools without the addresses of databases: enough to describe the tools, not to call them.
     pub(crate) fn tool_settings_without_secrets(&self) -> ToolSettings {
         let connections = self.connections().unwrap_or_default().into_iter();
         let placeholders = connections.map(|settings| (settings.name, settings.placeholder));
@@ -64,7 +64,7 @@ impl Config {
         }
     }
 
-    /// What commands may reach.
+    /// What commands may access.
     pub fn sandbox(&self) -> Sandbox {
         let table = &self.shared.settings.sandbox;
         Sandbox {
@@ -86,7 +86,7 @@ impl Config {
         }
     }
 
-    /// What `http_request` may reach.
+    /// What `http_request` may access.
     pub fn http(&self) -> HttpRules {
         let table = &self.shared.settings.http;
         let default = HttpRules::default();
@@ -103,7 +103,7 @@ impl Config {
         }
     }
 
-    /// The databases, in the order of their names.
+    /// The databases, sorted by name.
     ///
     /// # Errors
     /// Wrong settings of a database. A variable that is not set is an error of its [`ConnectionSettings::connection`] only.
@@ -119,7 +119,7 @@ impl Config {
             return Err(ConfigError::Value {
                 origin: origins.table_origin(),
                 key: format!("connections.{name:?}"),
-                problem: "is no name for a connection: use letters, digits, - and _".to_owned(),
+                problem: "is not a valid name for a connection: use letters, digits, - and _".to_owned(),
             });
         }
         let Some(kind) = table.database.as_ref().map(|database| database.0) else {
@@ -139,7 +139,7 @@ impl Config {
             timeout: table.timeout.as_ref().map_or(TIMEOUT, |timeout| timeout.0.into()),
         };
         Ok(ConnectionSettings {
-            placeholder: connection(at(kind, SecretString::default())),
+            placeholder: connection(database_at(kind, SecretString::default())),
             name: name.to_owned(),
             database: kind.name().to_owned(),
             access,
@@ -148,7 +148,7 @@ impl Config {
         })
     }
 
-    /// A database at an address, and the origin of the address.
+    /// The origin of a server's address, and the database at that address.
     fn server(
         &self,
         kind: DatabaseKind,
@@ -169,7 +169,10 @@ impl Config {
             (Some(url), None) => {
                 check_address(kind, &url.0).map_err(|problem| origins.invalid("url", problem))?;
                 let origin = origins.origin("url");
-                Ok((format!("set, from {origin}"), Ok(at(kind, url.0.clone()))))
+                Ok((
+                    format!("set, from {origin}"),
+                    Ok(database_at(kind, url.0.clone())),
+                ))
             }
             (None, Some(variable)) => match self.shared.sources.variable(&variable.0) {
                 Some(url) => {
@@ -179,7 +182,7 @@ impl Config {
                         key: variable.0.clone(),
                         problem,
                     })?;
-                    Ok((format!("set, from {}", variable.0), Ok(at(kind, url))))
+                    Ok((format!("set, from {}", variable.0), Ok(database_at(kind, url))))
                 }
                 None => {
                     let problem = format!("names {}, which is not set: set it", variable.0);
@@ -195,7 +198,7 @@ impl Config {
     }
 }
 
-fn at(kind: DatabaseKind, url: SecretString) -> Database {
+fn database_at(kind: DatabaseKind, url: SecretString) -> Database {
     match kind {
         DatabaseKind::Sqlite => Database::Sqlite { path: PathBuf::new() },
         DatabaseKind::Postgres => Database::Postgres { url },
@@ -225,9 +228,9 @@ fn sqlite(
     Ok((path.0.clone(), Ok(database)))
 }
 
-/// Whether it is the address of such a database; what is wrong with it, without any of it.
+/// Checks the address of a database. The error repeats no part of it.
 fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
-    let (schemes, wanted) = match kind {
+    let (schemes, expected) = match kind {
         DatabaseKind::Mysql => (
             ["mysql", "mariadb"],
             "must look like mysql://user:password@host:3306/database",
@@ -237,16 +240,16 @@ fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
             "must look like postgres://user:password@host:5432/database",
         ),
     };
-    let url = Url::parse(url.expose_secret()).map_err(|_| format!("is not an address: it {wanted}"))?;
+    let url = Url::parse(url.expose_secret()).map_err(|_| format!("is not an address: it {expected}"))?;
     if !schemes.contains(&url.scheme()) {
-        return Err(format!("is the address of something else: it {wanted}"));
+        return Err(format!("is not the address of such a database: it {expected}"));
     }
-    // A socket's path may stand in the query instead.
-    let names_place = url
+    // The query may name a socket instead of a host.
+    let has_socket = url
         .query_pairs()
         .any(|(name, _)| name == "host" || name == "socket");
-    if url.host_str().is_none_or(str::is_empty) && !names_place {
-        return Err(format!("names no host: it {wanted}"));
+    if url.host_str().is_none_or(str::is_empty) && !has_socket {
+        return Err(format!("names no host: it {expected}"));
     }
     Ok(())
 }

@@ -20,18 +20,36 @@ use crate::limit_text::parse_duration;
 /// The provider and the reference of the offline model.
 pub(super) const OFFLINE: &str = "offline";
 
-/// Declares types of values that are written as text, each with what it is read into and how.
+/// A text, or a number that lacks its unit.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "must be a text in quotes")]
+enum Quantity {
+    Text(String),
+    Number(f64),
+}
+
+impl From<Quantity> for String {
+    fn from(quantity: Quantity) -> Self {
+        match quantity {
+            Quantity::Text(text) => text,
+            Quantity::Number(number) => number.to_string(),
+        }
+    }
+}
+
+/// Declares types of values that are parsed from text, each with the type and the function of the parsed value.
 macro_rules! text_values {
-    ($($(#[$about:meta])+ $name:ident($inner:ty) = $parse:expr;)+) => {$(
+    ($source:ident $source_name:literal: $($(#[$about:meta])+ $name:ident($inner:ty) = $parse:expr;)+) => {$(
         $(#[$about])+
         #[derive(Clone, Debug, Deserialize)]
-        #[serde(try_from = "String")]
+        #[serde(try_from = $source_name)]
         pub(super) struct $name(pub(super) $inner);
 
-        impl TryFrom<String> for $name {
+        impl TryFrom<$source> for $name {
             type Error = String;
 
-            fn try_from(text: String) -> Result<Self, String> {
+            fn try_from(text: $source) -> Result<Self, String> {
+                let text = String::from(text);
                 let parse: fn(&str) -> Result<$inner, String> = $parse;
                 match text.trim() {
                     "" => Err("is empty: leave it out, or write something".to_owned()),
@@ -42,7 +60,14 @@ macro_rules! text_values {
     )+};
 }
 
-text_values! {
+text_values! { Quantity "Quantity":
+    /// A number of bytes.
+    Bytes(u64) = parse_bytes;
+    /// A span of time, more than nothing.
+    Duration(Millis) = parse_duration;
+}
+
+text_values! { String "String":
     /// Any text.
     Text(String) = |text| Ok(text.to_owned());
     /// A text that is never shown.
@@ -59,10 +84,6 @@ text_values! {
     WorkspaceFile(String) = parse_workspace_file;
     /// A host, with a port or without.
     Host(String) = parse_host;
-    /// A number of bytes.
-    Bytes(u64) = parse_bytes;
-    /// A span of time, more than nothing.
-    Duration(Millis) = parse_duration;
     /// A pattern of calls.
     CallRule(CallPattern) = |text| text.parse().map_err(|error| format!("can't be read: {error}"));
     /// Who serves a model; `None` for the offline model.

@@ -1,4 +1,4 @@
-//! What a run changed, as one diff.
+//! The changes of a run as one diff.
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::RunId;
@@ -11,32 +11,32 @@ use dirigent_tools::workspace::Workspace;
 use super::{RecordedChanges, UnfinishedCall};
 use crate::DirigentError;
 
-/// What a run changed in files; [`crate::Dirigent::diff`] makes it.
+/// The changes of a run in files, from [`crate::Dirigent::diff`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunDiff {
-    /// Each path that is not what it was; of a folder that was moved the folder alone.
+    /// The changed paths. A moved folder has one entry for the whole folder.
     pub files: Vec<FileDiff>,
-    /// Calls of the run that may have changed something and could not say what.
+    /// The calls that may have changed something without reporting it.
     pub unfinished: Vec<UnfinishedCall>,
 }
 
-/// What a run changed at one path.
+/// The change of a run at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
-    /// Which.
+    /// The path.
     pub path: String,
-    /// A diff in git's form: bytes, as files are. Lines before it that begin with `#` say what there is to know and no diff tells.
+    /// A diff in git's format, as bytes like the files. Lines that begin with `#` come before it and tell what a diff cannot show.
     pub diff: Vec<u8>,
 }
 
 impl RunDiff {
     pub(crate) fn load(journal: &Journal, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
         let changes = RecordedChanges::load(journal, run, to)?;
-        // It may be gone.
+        // The workspace may no longer exist.
         let workspace = Workspace::open(&changes.workspace).ok();
         let reader = ContentReader { journal, workspace };
         let mut files = Vec::new();
-        for step in &changes.undoing.steps {
+        for step in &changes.plan.steps {
             files.extend(match step {
                 RestoreStep::Restore(restoration) => Some(reader.net_diff(restoration)?),
                 RestoreStep::Move(MoveBack { from, to, .. }) => Some(FileDiff {
@@ -54,7 +54,7 @@ impl RunDiff {
                     .diff_since(original.path.as_str(), &original.version)?
                     .map(|diff| {
                         let head = format!(
-                            "# {} may have been changed by the call {}, which was cut off:\n",
+                            "# {} may have been changed by the call {}, which was interrupted:\n",
                             display_path(&original.path),
                             original.effect
                         );
@@ -65,7 +65,7 @@ impl RunDiff {
                     }),
             );
         }
-        // Of an empty folder no diff tells.
+        // A diff does not show empty folders.
         files.retain(|file| !file.diff.is_empty());
         files.sort_by(|one, other| one.path.cmp(&other.path));
         Ok(RunDiff {
@@ -74,7 +74,7 @@ impl RunDiff {
         })
     }
 
-    /// All of it: `git apply -R` takes it.
+    /// All diffs, in a format that `git apply` accepts.
     pub fn bytes(&self) -> Vec<u8> {
         self.files
             .iter()
@@ -83,14 +83,14 @@ impl RunDiff {
     }
 }
 
-/// Finds contents where they are.
+/// Reads contents from the journal or the workspace.
 struct ContentReader<'a> {
     journal: &'a Journal,
     workspace: Option<Workspace>,
 }
 
 impl ContentReader<'_> {
-    /// Before the first change against after the last, where both are there; else the changes one by one.
+    /// Compares the content before the first change with the content after the last; if one of them is unknown, lists each change.
     fn net_diff(&self, restoration: &RestorePath) -> Result<FileDiff, DirigentError> {
         let RestorePath {
             path,
@@ -109,7 +109,7 @@ impl ContentReader<'_> {
         })
     }
 
-    /// What has become of a file since that version.
+    /// Compares a version of a file with the workspace; `None` if they are equal or unknown.
     fn diff_since(&self, path: &str, version: &FileVersion) -> Result<Option<Vec<u8>>, DirigentError> {
         let Some(workspace) = &self.workspace else {
             return Ok(None);
@@ -144,13 +144,13 @@ impl ContentReader<'_> {
     }
 }
 
-/// What was at a path.
+/// The content of a path.
 enum Content {
-    /// That is not known any more.
+    /// Neither the journal nor the workspace has it.
     Unknown,
     /// No file.
     Absent,
-    /// That, with its mode.
+    /// The bytes and the mode of a file.
     File(Vec<u8>, u32),
 }
 
@@ -164,10 +164,10 @@ impl Content {
     }
 }
 
-/// The diffs as the tools told them.
+/// The diffs that the tools reported.
 fn reported_diffs(path: &str, diffs: &[Option<String>]) -> Vec<u8> {
     let mut text = format!(
-        "# {}: its content after the run is not known any more; its changes one by one:\n",
+        "# {}: its content after the run is unknown; its changes one by one:\n",
         display_path(path)
     );
     for diff in diffs {

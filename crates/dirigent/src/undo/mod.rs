@@ -1,7 +1,7 @@
-//! Undoing a run: what its journal says that it changed, compared with what there is, and put back.
+//! Undoes a run: compares the changes that its journal has with the workspace, and reverts them.
 //!
-//! What to do is computed by [`dirigent_core::undo`]; here it is compared with the workspace and carried out through the jail. Everything
-//! is looked at first: where anything is not what the run left, nothing is done unless that is left out.
+//! [`dirigent_core::undo`] computes the plan; this module compares it with the workspace and executes it inside the workspace jail. All paths are
+//! compared first: if any path differs from what the run left, nothing is changed unless the caller skips these paths.
 
 mod diff;
 
@@ -26,25 +26,25 @@ use crate::DirigentError;
 
 pub use diff::{FileDiff, RunDiff};
 
-/// What undoing a run would do; [`crate::Dirigent::undo`] makes it.
+/// The plan for undoing a run, from [`crate::Dirigent::undo`].
 #[derive(Debug)]
 pub struct Undo {
     journal: Journal,
     run: RunId,
     to: u64,
     workspace: PathBuf,
-    undoing: UndoPlan,
+    plan: UndoPlan,
     refused: Vec<RefusedPath>,
     unfinished: Vec<UnfinishedCall>,
 }
 
-/// A call that may have changed something and could not say what: it was interrupted, broke down or was given up. As JSON
+/// A call that may have changed something without reporting it, as it was interrupted, crashed or was abandoned. As JSON
 /// `{"call": "a1.3", "tool": "execute_command"}`; as text for people `a1.3 (execute_command)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnfinishedCall {
-    /// The call.
+    /// The call's effect.
     pub call: EffectId,
-    /// The tool that it called.
+    /// The tool.
     pub tool: String,
 }
 
@@ -54,105 +54,105 @@ impl fmt::Display for UnfinishedCall {
     }
 }
 
-/// One thing that undoing does. As JSON `{"action": "restore", "path": "src/a.rs"}`.
+/// One step of undoing. As JSON `{"action": "restore", "path": "src/a.rs"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum UndoStep {
-    /// A file gets the content and the permissions that it had.
+    /// Restores the content and the permissions of a file.
     Restore {
-        /// Which.
+        /// The file.
         path: String,
-        /// Whether somebody else, such as a command of the run, changed it between two changes of the run: that goes, too.
+        /// Whether something else, such as a command of the run, changed the file between two changes of the run: undoing reverts that change, too.
         changed_by_others: bool,
     },
-    /// A file or an empty folder that is gone is there again.
+    /// Recreates a deleted file or an empty folder.
     Recreate {
-        /// Which.
+        /// The file or folder.
         path: String,
     },
-    /// A file that was not there goes.
+    /// Deletes a file that the run created.
     Delete {
-        /// Which.
+        /// The file.
         path: String,
     },
-    /// Something that was moved gets its name back.
+    /// Moves a file or folder back.
     Move {
-        /// Where it is.
+        /// The current path.
         from: String,
-        /// Where it was.
+        /// The path before the run.
         to: String,
     },
 }
 
-/// A path that is left as it is.
+/// A path that cannot be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedPath {
-    /// Which.
+    /// The path.
     pub path: String,
-    /// Why.
+    /// The reason.
     #[serde(flatten)]
     pub reason: RefusalReason,
 }
 
-/// Why a path cannot be put back. As JSON `{"reason": "changed"}`; as text for people, after the path.
+/// Why a path cannot be undone. As JSON `{"reason": "changed"}`; as text for people, after the path.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum RefusalReason {
-    /// Its content is not what the run left.
+    /// The content differs from what the run left.
     #[error("has changed since the run")]
     Changed,
-    /// Its permissions are not.
+    /// The permissions differ from what the run left.
     #[error("has other permissions than the run left it with")]
     Mode,
-    /// It is no more there.
-    #[error("is gone since the run")]
+    /// The file or folder no longer exists.
+    #[error("was deleted since the run")]
     Gone,
-    /// Something is where the run left nothing.
-    #[error("is there again since the run")]
+    /// A file or folder exists where the run left none.
+    #[error("was created again since the run")]
     Exists,
-    /// No version was journaled.
+    /// The journal has no version of the file.
     #[error(
-        "was changed by a command, or was too big or no regular file, or its run is of an older Dirigent: what was in it is not known"
+        "was changed by a command, was too big, or was not a regular file: its content before the run is unknown"
     )]
     Unknown,
-    /// What was in it is not in this journal.
-    #[error("cannot be put back: what was in it is not in this journal")]
+    /// The journal does not have the content of the file.
+    #[error("cannot be restored: its content before the run is not in this journal")]
     NoSnapshot,
-    /// A call that was interrupted, or failed, may have changed it and did not report it; what was in it before the call is kept.
-    #[error("is other than before the call {call}, which was cut off")]
+    /// An interrupted or failed call may have changed the file without reporting it. The journal has the content from before the call.
+    #[error("differs from before the call {call}, which was interrupted")]
     Interrupted {
         /// The call.
         call: EffectId,
     },
-    /// It can only be put back with something that could not be: the other name of a moved file, or a folder around it.
-    #[error("hangs together with {with}, which could not be put back")]
+    /// Undoing the path depends on another path that could not be undone: the other name of a moved file, or a parent folder.
+    #[error("depends on {with}, which could not be undone")]
     DependsOn {
-        /// With what.
+        /// The other path.
         with: String,
     },
-    /// The file system said no.
-    #[error("cannot be used: {error}")]
+    /// The file system returned an error.
+    #[error("cannot be accessed: {error}")]
     Failed {
-        /// What it said.
+        /// The error.
         error: String,
     },
 }
 
-/// What was undone.
+/// The result of undoing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Undone {
-    /// What was done.
+    /// The completed steps.
     pub done: Vec<UndoStep>,
-    /// What was not done after all, as it changed meanwhile or could not be written.
+    /// The paths that could not be undone after all, as they changed meanwhile or could not be written.
     pub failed: Vec<RefusedPath>,
 }
 
-/// A run's past, as far as undoing it goes.
+/// The changes of a run, from its journal.
 struct RecordedChanges {
     to: u64,
     workspace: PathBuf,
-    undoing: UndoPlan,
-    /// What calls kept that never told what became of it.
+    plan: UndoPlan,
+    /// The original versions of files whose calls did not report a result.
     interrupted: Vec<Original>,
     unfinished: Vec<UnfinishedCall>,
 }
@@ -168,18 +168,17 @@ impl RecordedChanges {
             return Err(StoreError::NoSuchEntry { run, at: to, last }.into());
         }
         let entries = journal.entries(run, 0, usize::MAX)?;
-        let undoing = UndoPlan::from_entries(&entries, to);
+        let plan = UndoPlan::from_entries(&entries, to);
         let mut interrupted = journal.originals(run)?;
-        interrupted
-            .retain(|original| undoing.is_unreported(original.effect, &original.path, &original.version));
-        let unfinished = match undoing.unfinished.is_empty() {
+        interrupted.retain(|original| plan.is_unreported(original.effect, &original.path, &original.version));
+        let unfinished = match plan.unfinished.is_empty() {
             true => Vec::new(),
-            false => unfinished(journal, run, &undoing.unfinished)?,
+            false => unfinished(journal, run, &plan.unfinished)?,
         };
         Ok(RecordedChanges {
             to,
             workspace: PathBuf::from(record.workspace),
-            undoing,
+            plan,
             interrupted,
             unfinished,
         })
@@ -198,7 +197,7 @@ impl Undo {
             run,
             to: changes.to,
             workspace: changes.workspace,
-            undoing: changes.undoing,
+            plan: changes.plan,
             refused: Vec::new(),
             unfinished: changes.unfinished,
         };
@@ -209,61 +208,60 @@ impl Undo {
         Ok(undo)
     }
 
-    /// Which run.
+    /// The run.
     pub fn run(&self) -> RunId {
         self.run
     }
 
-    /// The last entry whose changes stay.
+    /// The last journal entry whose changes are kept; 0 to undo all changes.
     pub fn to(&self) -> u64 {
         self.to
     }
 
-    /// The folder in which the run worked.
+    /// The workspace of the run.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    /// What would be done, in that order; with [`Undo::refused`] nothing unless these are left out.
+    /// The steps in order. None of them is done as long as [`Undo::refused`] is not empty.
     pub fn steps(&self) -> Vec<UndoStep> {
-        self.undoing.steps.iter().map(UndoStep::from_step).collect()
+        self.plan.steps.iter().map(UndoStep::from_step).collect()
     }
 
-    /// What cannot be undone, and why.
+    /// The paths that cannot be undone.
     pub fn refused(&self) -> &[RefusedPath] {
         &self.refused
     }
 
-    /// What the run changed elsewhere than in files, which is not undone: with commands, in databases, by requests.
+    /// The changes that are not undone as they are not in files: by commands, in databases and by requests.
     pub fn other_changes(&self) -> &[StateChange] {
-        &self.undoing.other_changes
+        &self.plan.other_changes
     }
 
-    /// Calls of the run that may have changed something and could not say what.
+    /// The calls that may have changed something without reporting it.
     pub fn unfinished(&self) -> &[UnfinishedCall] {
         &self.unfinished
     }
 
-    /// The same without what cannot be undone, and what hangs together with it.
+    /// Removes the refused paths and the steps that depend on them.
     #[must_use]
     pub fn skip_refused(mut self) -> Undo {
         let refused: BTreeSet<String> = self.refused.drain(..).map(|refused| refused.path).collect();
-        self.undoing = self.undoing.without(&refused);
+        self.plan = self.plan.without(&refused);
         self
     }
 
-    /// Does it. What is replaced or deleted is kept in the journal first. A path that changed meanwhile, or cannot be written, is left as it
-    /// is and named, and so is what hangs together with it; the others are done. Blocks on the disk.
+    /// Executes the steps. The journal records what is replaced or deleted first. A path that changed meanwhile or cannot be written is skipped
+    /// together with the steps that depend on it, and reported in [`Undone::failed`]. Blocks on the disk.
     ///
     /// # Errors
-    /// [`DirigentError::UndoRefused`] where something is refused; [`DirigentError::RunActive`] where the run goes on by now. Nothing was
-    /// done then.
+    /// [`DirigentError::UndoRefused`] if a path is refused, [`DirigentError::RunActive`] if a process owns the run. Nothing was changed then.
     pub fn apply(&self) -> Result<Undone, DirigentError> {
         if !self.refused.is_empty() {
             let refused = self.refused.len();
             return Err(DirigentError::UndoRefused { refused });
         }
-        // Nobody may go on with the run meanwhile.
+        // No process may resume the run meanwhile.
         let _claim = self.journal.claim(self.run).map_err(|error| match error {
             StoreError::AlreadyClaimed { run, pid } => DirigentError::RunActive { run, pid },
             error => error.into(),
@@ -275,7 +273,7 @@ impl Undo {
             failed: Vec::new(),
         };
         self.save_moved_contents(&workspace)?;
-        let mut rest = self.undoing.clone();
+        let mut rest = self.plan.clone();
         rest.steps.reverse();
         while let Some(step) = rest.steps.pop() {
             let result = match &step {
@@ -294,23 +292,23 @@ impl Undo {
             };
             let left = rest.clone().without(&touched);
             let with = &path;
-            let hang_together = rest.steps.iter().rev().filter(|step| !left.steps.contains(step));
-            let hang_together: Vec<_> = hang_together
+            let dependent = rest.steps.iter().rev().filter(|step| !left.steps.contains(step));
+            let dependent: Vec<_> = dependent
                 .map(|step| RefusedPath {
                     path: step_path(step).to_owned(),
                     reason: RefusalReason::DependsOn { with: with.clone() },
                 })
                 .collect();
             undone.failed.push(RefusedPath { path, reason });
-            undone.failed.extend(hang_together);
+            undone.failed.extend(dependent);
             rest = left;
         }
         Ok(undone)
     }
 
-    /// What is to be put back under another name may be in the workspace alone as yet.
+    /// Records contents that only the workspace has and that a later step restores under another name.
     fn save_moved_contents(&self, workspace: &Workspace) -> Result<(), DirigentError> {
-        let steps = &self.undoing.steps;
+        let steps = &self.plan.steps;
         let needed: BTreeSet<&str> = steps
             .iter()
             .filter_map(|step| match step {
@@ -325,7 +323,7 @@ impl Undo {
             if !needed.contains(digest) || self.journal.has_content(digest)? {
                 continue;
             }
-            // A link is its target. Whatever is read counts only as what it must be.
+            // The content of a symbolic link is its target. The digest below rejects anything else.
             let bytes = match std::fs::read_link(self.workspace.join(path)) {
                 Ok(target) => Some(target.into_os_string().into_encoded_bytes()),
                 Err(_) => workspace.read(path).ok(),
@@ -363,23 +361,25 @@ impl Undo {
         Ok(workspace.restore(path, expected, past)?)
     }
 
-    /// Leaves out what is as it was already, and refuses what is not what the run left.
+    /// Removes the steps whose path is already restored, and refuses the paths that differ from what the run left.
     fn compare(&mut self, workspace: &Workspace) -> Result<(), DirigentError> {
         let freed = self.restored_paths();
-        let steps = std::mem::take(&mut self.undoing.steps);
+        let steps = std::mem::take(&mut self.plan.steps);
         let mut moved = false;
         let moves_on: BTreeSet<String> = contents_before_moves(&steps)
             .map(|(_, digest)| digest.to_owned())
             .collect();
         for step in steps {
             let refused = match &step {
-                // What is not at its place yet is compared when it is.
+                // After a move the file is not at its path yet: it is compared when it is restored.
                 RestoreStep::Restore(restoration) if moved => self.content_refusal(restoration, &moves_on)?,
                 RestoreStep::Restore(restoration) => {
-                    let there = path_state(workspace, &restoration.path, &restoration.expected);
-                    match there {
-                        Ok(there) if there == restoration.original && there != PathState::Unknown => continue,
-                        Ok(there) => match state_mismatch(&there, &restoration.expected) {
+                    let actual = path_state(workspace, &restoration.path, &restoration.expected);
+                    match actual {
+                        Ok(actual) if actual == restoration.original && actual != PathState::Unknown => {
+                            continue;
+                        }
+                        Ok(actual) => match state_mismatch(&actual, &restoration.expected) {
                             Some(reason) => Some(reason),
                             None => self.content_refusal(restoration, &moves_on)?,
                         },
@@ -395,12 +395,12 @@ impl Undo {
                 let path = step_path(&step).to_owned();
                 self.refused.push(RefusedPath { path, reason });
             }
-            self.undoing.steps.push(step);
+            self.plan.steps.push(step);
         }
         Ok(())
     }
 
-    /// Why there is nothing to put back, if there is not. `moves_on`: the contents that are in the workspace under some name.
+    /// Returns a reason if the content to restore is unknown. `moves_on` are the digests of contents that the workspace has.
     fn content_refusal(
         &self,
         restoration: &RestorePath,
@@ -418,7 +418,7 @@ impl Undo {
     }
 
     fn restored_paths(&self) -> BTreeSet<String> {
-        let steps = self.undoing.steps.iter();
+        let steps = self.plan.steps.iter();
         steps
             .filter_map(|step| match step {
                 RestoreStep::Restore(restoration) => Some(restoration.path.clone()),
@@ -427,10 +427,10 @@ impl Undo {
             .collect()
     }
 
-    /// A call kept that and did not report it what became of it.
+    /// Refuses a file that differs from its version before an interrupted call.
     fn check_interrupted(&mut self, workspace: &Workspace, original: &Original) {
-        let there = workspace.path_state(&original.path);
-        let same = there.is_ok_and(|there| there == PathState::File(original.version.clone()));
+        let actual = workspace.path_state(&original.path);
+        let same = actual.is_ok_and(|actual| actual == PathState::File(original.version.clone()));
         let refused = RefusedPath {
             path: original.path.clone(),
             reason: RefusalReason::Interrupted {
@@ -481,14 +481,14 @@ impl From<FileError> for RefusalReason {
     }
 }
 
-/// Keeps what undoing replaces.
+/// Records the contents that undoing replaces.
 #[derive(Debug)]
 struct UndoSnapshots(Journal);
 
 impl ContentStore for UndoSnapshots {
     fn record(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
-        let kept = self.0.record_content(&version.digest, bytes);
-        kept.map_err(|error| error.to_string())
+        let recorded = self.0.record_content(&version.digest, bytes);
+        recorded.map_err(|error| error.to_string())
     }
 
     fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
@@ -503,28 +503,26 @@ impl ContentStore for UndoSnapshots {
 fn open(path: &Path) -> Result<Workspace, DirigentError> {
     Workspace::open(path).map_err(|_| DirigentError::Workspace {
         path: path.to_owned(),
-        reason:
-            "it is not there any more, or cannot be read: put it back where it was when the run worked in it"
-                .to_owned(),
+        reason: "it no longer exists or cannot be read: restore it at this path".to_owned(),
     })
 }
 
-/// What there is, for who expects that: a folder with nothing in it counts for nothing where nothing is expected.
+/// Returns the state of a path. An empty folder counts as nothing if nothing is expected.
 fn path_state(workspace: &Workspace, path: &str, expected: &PathState) -> Result<PathState, FileError> {
-    let there = workspace.path_state(path)?;
-    if there == PathState::Folder && *expected == PathState::Nothing && workspace.is_free(path)? {
+    let actual = workspace.path_state(path)?;
+    if actual == PathState::Folder && *expected == PathState::Nothing && workspace.is_free(path)? {
         return Ok(PathState::Nothing);
     }
-    Ok(there)
+    Ok(actual)
 }
 
-fn state_mismatch(there: &PathState, expected: &PathState) -> Option<RefusalReason> {
-    match (expected, there) {
-        (expected, there) if expected == there => None,
+fn state_mismatch(actual: &PathState, expected: &PathState) -> Option<RefusalReason> {
+    match (expected, actual) {
+        (expected, actual) if expected == actual => None,
         (PathState::Unknown, _) => Some(RefusalReason::Unknown),
         (PathState::Nothing, _) => Some(RefusalReason::Exists),
         (_, PathState::Nothing) => Some(RefusalReason::Gone),
-        (PathState::File(expected), PathState::File(there)) if expected.digest == there.digest => {
+        (PathState::File(expected), PathState::File(actual)) if expected.digest == actual.digest => {
             Some(RefusalReason::Mode)
         }
         (PathState::File(_) | PathState::Folder, _) => Some(RefusalReason::Changed),
@@ -545,7 +543,7 @@ fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>
         .iter()
         .any(|path| path == target || path.starts_with(&below))
     {
-        // Whether all of it goes is seen when it has.
+        // Whether the steps before this one free the target is checked after them.
         return None;
     }
     match workspace.is_free(target) {
@@ -555,7 +553,7 @@ fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>
     }
 }
 
-/// Which of these calls may have changed something, with their tools' names.
+/// Returns those of these calls that may have changed something.
 fn unfinished(
     journal: &Journal,
     run: RunId,
@@ -563,7 +561,7 @@ fn unfinished(
 ) -> Result<Vec<UnfinishedCall>, DirigentError> {
     let (view, events) = read_run(journal, run)?;
     let tools = view.run().context().map(|context| context.tools());
-    let looks_only = |tool: &str, parameters: &Value| {
+    let is_read_only = |tool: &str, parameters: &Value| {
         let tool = tools.and_then(|tools| tools.get(tool));
         tool.is_some_and(|tool| tool.access == Access::ReadOnly && tool.repeat.is_safe(parameters))
     };
@@ -575,7 +573,7 @@ fn unfinished(
             parameters,
         } = event.kind
             && calls.contains(&effect)
-            && !looks_only(&tool, &parameters)
+            && !is_read_only(&tool, &parameters)
         {
             found.insert(effect, tool);
         }
@@ -584,7 +582,7 @@ fn unfinished(
     Ok(found.map(|(call, tool)| UnfinishedCall { call, tool }).collect())
 }
 
-/// The files that are there before anything is moved, with the digests of their contents: these can be put back under other names.
+/// The files that exist before the first move, with the digests of their contents, which can be restored under other names.
 fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &str)> {
     steps
         .iter()
@@ -598,7 +596,7 @@ fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &
         })
 }
 
-/// What a step is named by.
+/// The path that names a step.
 fn step_path(step: &RestoreStep) -> &str {
     match step {
         RestoreStep::Restore(restoration) => &restoration.path,

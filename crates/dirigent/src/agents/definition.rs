@@ -1,0 +1,232 @@
+//! The definition of an agent, and how it becomes part of a run.
+
+use dirigent_core::delegation::delegate_tool;
+use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
+use dirigent_core::prompt::{self, READ_OUTPUT, roles};
+use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{Access, ToolSpec};
+
+use crate::DirigentError;
+use crate::known_tools::{KnownTools, tools_beyond_access};
+
+/// An agent as its author defines it.
+#[derive(Clone, Debug)]
+pub struct AgentDefinition {
+    pub(super) name: String,
+    pub(super) description: String,
+    pub(super) role: String,
+    pub(super) tools: Vec<String>,
+    pub(super) access: Access,
+    pub(super) model: Option<String>,
+    /// The limits that the author sets.
+    pub(super) limits: AgentLimitSettings,
+    /// The limits that apply where nobody sets a limit.
+    pub(super) default_limits: AgentLimits,
+    pub(super) answer: AnswerForm,
+}
+
+impl AgentDefinition {
+    /// Creates a sub-agent without tools and with read access. `description` tells the planner what the agent is good for. `role` is the beginning
+    /// of the agent's system prompt; tools, the calling convention and when to finish are added to it.
+    pub fn new(name: impl Into<String>, description: impl Into<String>, role: impl Into<String>) -> Self {
+        AgentDefinition {
+            name: name.into(),
+            description: description.into(),
+            role: role.into(),
+            tools: Vec::new(),
+            access: Access::ReadOnly,
+            model: None,
+            limits: AgentLimitSettings::default(),
+            default_limits: AgentLimits::default(),
+            answer: AnswerForm::Text,
+        }
+    }
+
+    /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE) it may delegate parts of its task to the
+    /// run's sub-agents, including further agents of its own definition, whose access is no wider than its own (PAOR-5). The time in which they
+    /// work does not count towards its time limit.
+    pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
+        self.tools = tools.into_iter().map(Into::into).collect();
+        self
+    }
+
+    /// Sets what the tools may do; the default is [`Access::ReadOnly`].
+    pub fn access(mut self, access: Access) -> Self {
+        self.access = access;
+        self
+    }
+
+    /// Sets the model that the agent asks instead of the default model. With a configuration, this is a reference to one of its models or
+    /// `provider/name`, and `[roles]` takes precedence for an agent of this name.
+    pub fn model(mut self, model: impl Into<String>) -> Self {
+        self.model = Some(model.into());
+        self
+    }
+
+    /// Sets all limits ([`AgentLimits`]) or some of them ([`AgentLimitSettings`]). `[limits.agents]` of the configuration and then the defaults
+    /// apply to the others. [`Goal::agent_limits`](crate::Goal::agent_limits) and `[limits.NAME]` take precedence over these.
+    pub fn limits(self, limits: impl Into<AgentLimitSettings>) -> Self {
+        AgentDefinition {
+            limits: limits.into(),
+            ..self
+        }
+    }
+
+    /// Replaces the model.
+    pub(super) fn with_model(self, model: Option<String>) -> Self {
+        AgentDefinition { model, ..self }
+    }
+
+    pub(super) fn default_limits(self, default_limits: AgentLimits) -> Self {
+        AgentDefinition {
+            default_limits,
+            ..self
+        }
+    }
+
+    /// The name, by which plans choose the agent.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The role, the beginning of the agent's system prompt.
+    pub fn role(&self) -> &str {
+        &self.role
+    }
+
+    /// The model that the author sets.
+    pub(crate) fn own_model(&self) -> Option<&str> {
+        self.model.as_deref()
+    }
+
+    /// The form of the agent's final answer.
+    pub(crate) fn answer(&self) -> AnswerForm {
+        self.answer
+    }
+
+    /// The first tool that needs more access than the agent has, with the access that it needs.
+    pub(crate) fn first_tool_beyond_access(&self, known: &KnownTools) -> Option<(&str, Access)> {
+        tools_beyond_access(self.access, &self.tools, known).next()
+    }
+
+    /// Removes the tools that need more access than the agent has, as it could never call them. Returns a note about them for people.
+    pub(super) fn without_inaccessible_tools(mut self, known: &KnownTools) -> (Self, Vec<String>) {
+        let left_out: Vec<String> = tools_beyond_access(self.access, &self.tools, known)
+            .map(|(tool, _)| tool.to_owned())
+            .collect();
+        if left_out.is_empty() {
+            return (self, Vec::new());
+        }
+        self.tools.retain(|tool| !left_out.contains(tool));
+        let note = format!(
+            "left out, as they need more than {} access: {}",
+            self.access,
+            left_out.join(", ")
+        );
+        (self, vec![note])
+    }
+
+    /// The part of the agent's spec that other agents need in order to delegate to it.
+    pub(super) fn stub(&self) -> AgentSpec {
+        AgentSpec {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            system_prompt: String::new(),
+            deepest_prompt: None,
+            tools: self.tools.clone(),
+            access: self.access,
+            model: None,
+            asks: None,
+            profile: ModelProfile::default(),
+            limits: AgentLimits::default(),
+            answer: self.answer,
+        }
+    }
+
+    /// Builds the agent's spec for a run. `agents` are the agents of the run, to which the agent may delegate.
+    pub(super) fn spec(
+        &self,
+        tools: &[ToolSpec],
+        agents: &[AgentSpec],
+        model: Option<String>,
+        profile: ModelProfile,
+        limits: AgentLimits,
+    ) -> Result<AgentSpec, DirigentError> {
+        // A sub-agent alone may delegate; a tool of that name is the user's own.
+        let delegate = match self.answer {
+            AnswerForm::Text => delegate_tool(self.access, agents),
+            AnswerForm::Plan | AnswerForm::Reflection => None,
+        };
+        let mut offered = Vec::new();
+        for name in &self.tools {
+            match tools.iter().chain(&delegate).find(|tool| tool.name == *name) {
+                Some(tool) => offered.push(tool),
+                None => {
+                    let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
+                    let reason = format!("there is no tool `{name}`; there are {}", known.join(", "));
+                    return Err(DirigentError::Agent {
+                        name: self.name.clone(),
+                        reason,
+                    });
+                }
+            }
+        }
+        let prompted = |tools: &[&ToolSpec]| {
+            prompt::system_prompt(&self.role, tools, self.answer, profile.calls, &limits)
+        };
+        let delegates = |tool: &&ToolSpec| {
+            delegate
+                .as_ref()
+                .is_some_and(|delegate| std::ptr::eq(*tool, delegate))
+        };
+        let others: Vec<&ToolSpec> = offered.iter().copied().filter(|tool| !delegates(tool)).collect();
+        Ok(AgentSpec {
+            system_prompt: prompted(&offered),
+            deepest_prompt: (others.len() < offered.len()).then(|| prompted(&others)),
+            model,
+            profile,
+            limits,
+            ..self.stub()
+        })
+    }
+}
+
+const PLANNER_TOOLS: [&str; 7] = [
+    "file_operations",
+    "find_definition",
+    "git",
+    "list_symbols",
+    READ_OUTPUT,
+    "rename_symbol",
+    "search",
+];
+
+/// The default limits of the planner and the reflector.
+fn planner_limits() -> AgentLimits {
+    AgentLimits {
+        max_turns: 60,
+        timeout: Millis::from_secs(30 * 60),
+        ..AgentLimits::default()
+    }
+}
+
+pub(crate) fn planner() -> AgentDefinition {
+    let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER)
+        .tools(PLANNER_TOOLS)
+        .default_limits(planner_limits());
+    AgentDefinition {
+        answer: AnswerForm::Plan,
+        ..definition
+    }
+}
+
+pub(crate) fn reflector() -> AgentDefinition {
+    let definition = AgentDefinition::new("reflector", "Judges the iteration.", roles::REFLECTOR)
+        .tools([READ_OUTPUT])
+        .default_limits(planner_limits());
+    AgentDefinition {
+        answer: AnswerForm::Reflection,
+        ..definition
+    }
+}

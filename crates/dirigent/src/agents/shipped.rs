@@ -1,0 +1,41 @@
+//! The sub-agents that ship with Dirigent.
+
+use std::path::Path;
+
+use super::definition::AgentDefinition;
+use super::file::{self, Dialect};
+use super::tool_selection::ToolSelection;
+use crate::known_tools::known_tools;
+
+/// The shipped agent files.
+const SHIPPED: [(&str, &str); 4] = [
+    ("explore.md", include_str!("../../../../config/agents/explore.md")),
+    (
+        "implement.md",
+        include_str!("../../../../config/agents/implement.md"),
+    ),
+    ("review.md", include_str!("../../../../config/agents/review.md")),
+    ("verify.md", include_str!("../../../../config/agents/verify.md")),
+];
+
+/// The sub-agents that come with Dirigent, as `config/agents` defines them.
+pub fn shipped_agents() -> Vec<AgentDefinition> {
+    let known = known_tools(&dirigent_tools::built_in(&dirigent_tools::ToolSettings::default()).specs());
+    let read = |(name, text): (&str, &str)| {
+        #[expect(
+            clippy::expect_used,
+            reason = "constants, read whenever a `Dirigent` is built"
+        )]
+        let parsed =
+            file::read(text, Path::new(name), Dialect::Dirigent, &known).expect("a file without fault");
+        let tools = match parsed.tools {
+            ToolSelection::All => Vec::new(),
+            ToolSelection::Named(tools) => tools.into_iter().collect(),
+        };
+        AgentDefinition::new(parsed.name, parsed.description, parsed.role)
+            .tools(tools)
+            .access(parsed.access)
+            .default_limits(parsed.limits.unwrap_or(parsed.default_limits))
+    };
+    SHIPPED.map(read).into()
+}

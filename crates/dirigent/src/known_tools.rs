@@ -1,0 +1,29 @@
+//! The tools that agents and rules may name.
+
+use std::collections::BTreeMap;
+
+use dirigent_core::prompt::READ_OUTPUT;
+use dirigent_core::spec::DELEGATE;
+use dirigent_core::tool::{Access, ToolSpec};
+
+/// All tools that an agent may list, each with the access that it needs.
+pub(crate) type KnownTools = BTreeMap<String, Access>;
+
+/// Returns the tools of the registry, and those that every run has besides.
+pub(crate) fn known_tools(registry: &[ToolSpec]) -> KnownTools {
+    let always = [DELEGATE, READ_OUTPUT].map(|name| (name.to_owned(), Access::ReadOnly));
+    let own = registry.iter().map(|tool| (tool.name.clone(), tool.access));
+    always.into_iter().chain(own).collect()
+}
+
+/// Returns those of these tools that need more than `access`, each with the access that it needs.
+pub(crate) fn tools_beyond_access<'a>(
+    access: Access,
+    tools: impl IntoIterator<Item = &'a String>,
+    known: &KnownTools,
+) -> impl Iterator<Item = (&'a str, Access)> {
+    tools
+        .into_iter()
+        .filter_map(move |tool| Some((tool.as_str(), *known.get(tool)?)))
+        .filter(move |(_, needs)| *needs > access)
+}
