@@ -117,8 +117,8 @@ fn asked() -> Place {
     );
     assert!(
         ended.stdout.contains(
-            "Shall it get another name (write which), be renamed anyway, or stay as it is?\n  - use another name\n  \
-             - rename anyway\n  - stop\n"
+            "Shall it get another name (write which), be renamed anyway, or stay as it is?\n  1  use another name\n  \
+             2  rename anyway\n  3  stop\n"
         ),
         "{ended}"
     );

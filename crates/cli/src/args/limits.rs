@@ -1,16 +1,16 @@
-//! The options that set limits: `--max-iterations 30` for the run, `--max-turns 80` for every agent, `--max-turns planner=80` for one. There is
-//! an option for each declared limit.
+//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns planner=80` for one. Each declared
+//! limit has an option.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use dirigent::{
     AgentLimitSettings, Goal, Limit, LimitSetting, LimitSettings, RunLimitSettings, RunLimits, set_limit,
 };
 
-/// The limits of the run that the command line sets.
+/// The limits of the run given on the command line.
 #[derive(Clone)]
 pub(crate) struct RunLimitOptions(RunLimitSettings);
 
-/// The limits of agents that the command line sets, each for every agent or for one by its name.
+/// The limits of agents given on the command line, each for all agents or for one.
 #[derive(Clone)]
 pub(crate) struct AgentLimitOptions(Vec<AgentLimit>);
 
@@ -21,19 +21,19 @@ struct AgentLimit {
 }
 
 impl RunLimitOptions {
-    /// Whether the command line sets any limit.
+    /// Returns true if any limit is given.
     pub(crate) fn any_set(&self) -> bool {
         self.0 != RunLimitSettings::default()
     }
 
-    /// The limits of the command line, and where it sets none, those of the configuration.
+    /// The given limits; `configured` for all others.
     pub(crate) fn with_defaults(&self, configured: RunLimits) -> RunLimits {
         self.0.clone().unwrap_or(configured)
     }
 }
 
 impl AgentLimitOptions {
-    /// The goal with these limits of its agents. Of two for the same agent the later counts.
+    /// Sets these limits for the goal. Of two limits for the same agent, the later wins.
     pub(crate) fn apply(&self, goal: Goal) -> Goal {
         self.0.iter().cloned().fold(goal, |goal, set| match set.agent {
             Some(agent) => goal.agent_limits(agent, set.limits),
@@ -95,7 +95,7 @@ impl Args for AgentLimitOptions {
             .iter()
             .fold(command, |command, limit| {
                 let help = format!(
-                    "{}; for one agent, write its name and `=` before the value; can be repeated [default: set by the configuration and agent files]",
+                    "{} Applies to all agents, or to one, as in planner=…; can be repeated [default: set by the configuration and the agent's file]",
                     help(limit)
                 );
                 let value_name = format!("[AGENT=]{}", value_name(limit));
@@ -124,7 +124,7 @@ impl FromArgMatches for AgentLimitOptions {
     }
 }
 
-/// The id of an agent's limit among the options. The run has a `timeout`, too.
+/// The option's id of an agent's limit. The run has a `timeout`, too.
 fn agent_id(limit: &Limit<AgentLimitSettings>) -> String {
     match limit.name {
         "timeout" => "agent_timeout".to_owned(),
@@ -135,6 +135,7 @@ fn agent_id(limit: &Limit<AgentLimitSettings>) -> String {
 fn option(id: &str, value_name: &str) -> Arg {
     Arg::new(id.to_owned())
         .long(id.replace('_', "-"))
+        .help_heading("Limits")
         .value_name(value_name.to_owned())
 }
 
@@ -146,17 +147,17 @@ fn value_name<S>(limit: &Limit<S>) -> &'static str {
     }
 }
 
-/// A limit's help text with an example of a value that is no number.
+/// A limit's help text, with examples of durations and costs.
 fn help<S>(limit: &Limit<S>) -> String {
     let help = limit.help.trim();
     match limit.setting {
-        LimitSetting::Count(_) | LimitSetting::Tokens(_) => help.trim_end_matches('.').to_owned(),
-        LimitSetting::Time(_) => format!("{help} Examples: 90s, 10m, 2h"),
-        LimitSetting::Money(_) => format!("{help} Example: 0.50"),
+        LimitSetting::Count(_) | LimitSetting::Tokens(_) => help.to_owned(),
+        LimitSetting::Time(_) => format!("{help} Examples: 90s, 10m, 2h."),
+        LimitSetting::Money(_) => format!("{help} Example: 0.50."),
     }
 }
 
-/// Reads the value of an option: the settings in which only this limit is set.
+/// Parses an option's value into settings with only this limit set.
 fn read<S: LimitSettings>(limit: &Limit<S>, text: &str) -> Result<S, String> {
     let mut settings = S::default();
     set_limit(limit, &mut settings, text)?;

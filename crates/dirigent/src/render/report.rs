@@ -41,8 +41,8 @@ pub fn report(report: &Report, detail: Detail) -> String {
     }
     if let Some(question) = &report.question {
         let _ = writeln!(text, "\nQuestion: {}", question.question);
-        for choice in &question.choices {
-            let _ = writeln!(text, "  - {choice}");
+        for (number, choice) in (1..).zip(&question.choices) {
+            let _ = writeln!(text, "  {number}  {choice}");
         }
     }
     if !report.waiting.is_empty() {
