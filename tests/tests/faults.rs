@@ -32,7 +32,7 @@ use tokio::net::TcpSocket;
 /// How often a model is asked at most.
 const ATTEMPTS: u32 = 3;
 /// What is said of a model that was asked so often in vain.
-const AGAIN: &str = "asked 3 times";
+const AGAIN: &str = "after 3 attempts";
 /// Bytes of a reply above which it is not read on.
 const LONGEST: usize = 20_000;
 /// Runs in parallel.
@@ -336,7 +336,7 @@ async fn host_7_a_model_that_cannot_answer_now_is_asked_again_and_then_another()
             Fault::ClosedBeforeHeaders,
             &["can't be reached", AGAIN],
         ),
-        unavailable("garbage", Fault::Garbage, &["no JSON", AGAIN]),
+        unavailable("garbage", Fault::Garbage, &["not valid JSON", AGAIN]),
         unavailable("an empty body", Fault::EmptyBody, &[AGAIN]),
     ])
     .await;
@@ -527,7 +527,7 @@ async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
             NATIVE,
         )
         .no_reply(&[AGAIN]),
-        breaks("ends early", Flaw::EndsEarly, &["no JSON", AGAIN]),
+        breaks("ends early", Flaw::EndsEarly, &["not valid JSON", AGAIN]),
         breaks("an error object", Flaw::ErrorObject, &["had an error", AGAIN]),
         breaks("no choices", Flaw::EmptyChoices, &["contains no reply", AGAIN]),
     ])
