@@ -126,9 +126,9 @@ fn loop_2_each_agent_is_told_its_limits() {
     assert_eq!(
         told,
         [
-            line("2 turns, each of them one reply of yours, and 90 min 0 s"),
-            line("60 turns, each of them one reply of yours, and 10 min 0 s"),
-            line("1 turn, each of them one reply of yours, and 30 min 0 s"),
+            line("2 turns, each of them one reply of yours, and 90 min"),
+            line("60 turns, each of them one reply of yours, and 10 min"),
+            line("1 turn, each of them one reply of yours, and 30 min"),
         ]
     );
 }
@@ -178,8 +178,8 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
     let check = place.dirigent(["config", "check", "--offline"]).with_code(0);
     for line in [
         "\nLimits of its agents\n",
-        "\n  planner     80 turns, 30 min 0 s\n",
-        "\n  explore     60 turns, 60 min 0 s\n",
+        "\n  planner     80 turns, 30 min\n",
+        "\n  explore     60 turns, 60 min\n",
     ] {
         assert!(check.stdout.contains(line), "{check}");
     }

@@ -410,9 +410,9 @@ async fn a_file_that_is_no_recording_is_refused_with_the_line() {
         "x".repeat(10_000_000)
     );
     let cases = [
-        (String::new(), "it is no recording"),
-        ("[]\n".to_owned(), "it is no recording"),
-        ("\u{0}\u{1}SQLite format 3".to_owned(), "it is no recording"),
+        (String::new(), "it is not a recording"),
+        ("[]\n".to_owned(), "it is not a recording"),
+        ("\u{0}\u{1}SQLite format 3".to_owned(), "it is not a recording"),
         (with(1, r#"{"dirigent_recording": 7}"#), "version 7"),
         (
             with(1, r#"{"dirigent_recording": 1}"#),
@@ -577,8 +577,8 @@ fn host_9_a_file_that_cannot_be_written_is_refused_before_the_run() {
     let place = Place::with_sample();
     std::fs::write(place.folder().join("precious.txt"), "mine\n").unwrap();
     for (file, expected) in [
-        ("precious.txt", "is no recording"),
-        ("work", "is no recording"),
+        ("precious.txt", "is not a recording"),
+        ("work", "is not a recording"),
         ("nowhere/run.jsonl", "cannot be written"),
     ] {
         let refused = place

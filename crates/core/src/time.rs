@@ -40,8 +40,17 @@ impl fmt::Display for Millis {
         match self.0 {
             ms @ 0..1_000 => write!(f, "{ms} ms"),
             ms @ 1_000..60_000 => write!(f, "{}.{} s", ms / 1_000, ms % 1_000 / 100),
-            ms => write!(f, "{} min {} s", ms / 60_000, ms % 60_000 / 1_000),
+            ms @ 60_000..3_600_000 => with_rest(f, ms / 60_000, "min", ms % 60_000 / 1_000, "s"),
+            ms => with_rest(f, ms / 3_600_000, "h", ms % 3_600_000 / 60_000, "min"),
         }
+    }
+}
+
+/// Writes an amount in a unit, followed by the rest in the next smaller unit if there is any: `2 min 5 s`, `24 h`.
+fn with_rest(f: &mut fmt::Formatter<'_>, amount: u64, unit: &str, rest: u64, smaller: &str) -> fmt::Result {
+    match rest {
+        0 => write!(f, "{amount} {unit}"),
+        rest => write!(f, "{amount} {unit} {rest} {smaller}"),
     }
 }
 

@@ -40,5 +40,5 @@ pub(crate) fn parse_duration(text: &str) -> Result<Millis, String> {
 fn parse_dollars(text: &str) -> Result<Cost, String> {
     let cost = text.parse().ok().and_then(Cost::from_dollars);
     cost.filter(|cost| !cost.is_zero())
-        .ok_or_else(|| "must be an amount of US dollars above nothing, such as 0.50".to_owned())
+        .ok_or_else(|| "must be an amount of US dollars above 0, such as 0.50".to_owned())
 }

@@ -39,7 +39,7 @@ struct End {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is something else.
-    #[error("it is no recording: its first line does not begin with {{\"dirigent_recording\": …")]
+    #[error("it is not a recording: its first line does not begin with {{\"dirigent_recording\": …")]
     NotARecording,
     /// Of a version that is not known here.
     #[error(

@@ -311,7 +311,7 @@ fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
         assert_eq!(
             agent_outline(&agent.handle(at(300_000), deadline()).unwrap()),
             [
-                "finish, as the agent reached its time limit of 5 min 0 s before it finished; allow more with `timeout`"
+                "finish, as the agent reached its time limit of 5 min before it finished; allow more with `timeout`"
             ]
         );
     }

@@ -194,7 +194,7 @@ fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
     assert_eq!(
         agent_outline(&ended),
         [
-            "finish, as the agent reached its time limit of 5 min 0 s before it finished; allow more with `timeout`"
+            "finish, as the agent reached its time limit of 5 min before it finished; allow more with `timeout`"
         ]
     );
 }

@@ -166,7 +166,7 @@ impl TryFrom<Dollars> for DollarLimit {
 
     fn try_from(Dollars(cost): Dollars) -> Result<Self, Self::Error> {
         match cost.is_zero() {
-            true => Err("must be more than nothing, such as 2.50"),
+            true => Err("must be more than 0, such as 2.50"),
             false => Ok(DollarLimit(cost)),
         }
     }
