@@ -137,6 +137,7 @@ fn option(id: &str, value_name: &str) -> Arg {
         .long(id.replace('_', "-"))
         .help_heading("Limits")
         .value_name(value_name.to_owned())
+        .allow_negative_numbers(true)
 }
 
 fn value_name<S>(limit: &Limit<S>) -> &'static str {
