@@ -182,7 +182,7 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
 #[test]
 fn host_6_a_limit_that_is_no_amount_is_refused() {
     let place = shop();
-    let no_amount = "not a positive amount of US dollars; write one such as 0.50";
+    let no_amount = "must be an amount of US dollars above nothing, such as 0.50";
     for amount in [
         "0",
         "-1",
@@ -203,7 +203,7 @@ fn host_6_a_limit_that_is_no_amount_is_refused() {
         let ended = place
             .dirigent(["run", CLASH[1], "--workspace", "work", flag, "0"])
             .with_code(2);
-        assert!(ended.stderr.contains("0 is not in 1.."), "{ended}");
+        assert!(ended.stderr.contains("must be a whole number, from 1"), "{ended}");
     }
     assert!(!place.db().exists());
 }
