@@ -126,7 +126,7 @@ fn loop_2_each_agent_is_told_its_limits() {
     assert_eq!(
         told,
         [
-            line("2 turns, each of them one reply of yours, and 90 min"),
+            line("2 turns, each of them one reply of yours, and 1 h 30 min"),
             line("60 turns, each of them one reply of yours, and 10 min"),
             line("1 turn, each of them one reply of yours, and 30 min"),
         ]
@@ -179,7 +179,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
     for line in [
         "\nLimits of its agents\n",
         "\n  planner     80 turns, 30 min\n",
-        "\n  explore     60 turns, 60 min\n",
+        "\n  explore     60 turns, 1 h\n",
     ] {
         assert!(check.stdout.contains(line), "{check}");
     }
