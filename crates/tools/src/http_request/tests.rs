@@ -18,9 +18,12 @@ use url::Url;
 use super::address::disallowed_reason;
 use super::error::HttpError;
 use super::exchange::{ExchangeRecord, ReceivedResponse};
+use super::method::Method;
 use super::network::Resolver;
+use super::output::BodyFormat;
 use super::redirect::{Hop, next_hop};
-use super::{BodyFormat, HttpRules, Method, finish, html, with_resolver};
+use super::rules::HttpRules;
+use super::{finish, html, with_resolver};
 use crate::tool::{Tool, ToolContext};
 
 /// Of the public network as far as IANA goes, and nobody's.
