@@ -176,4 +176,22 @@ mod tests {
         outsider.kill().unwrap();
         outsider.wait().unwrap();
     }
+
+    #[test]
+    fn a_confined_thread_reaches_only_its_folder() {
+        let (workspace, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (ours, theirs) = (workspace.path().join("ours"), outside.path().join("theirs"));
+        fs::write(&theirs, "unchanged").unwrap();
+        let (folder, victim) = (workspace.path().to_owned(), theirs.clone());
+        std::thread::spawn(move || {
+            confine_thread(&folder, &[]).unwrap();
+            fs::write(&ours, "written").unwrap();
+            fs::remove_file(&ours).unwrap();
+            assert!(fs::read(&victim).is_err());
+            assert!(fs::remove_file(&victim).is_err());
+        })
+        .join()
+        .unwrap();
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "unchanged");
+    }
 }
