@@ -154,7 +154,7 @@ async fn the_end_by_a_signal_is_a_failure_that_names_it() {
     let workspace = TempDir::new().unwrap();
     let result = shell(&workspace, "kill -9 $$").await;
 
-    assert_eq!(error(&result), "`sh -c 'kill -9 $$'` was ended by signal 9");
+    assert_eq!(error(&result), "`sh -c 'kill -9 $$'` was killed by signal 9");
     assert_eq!(output(&result)["exit_code"], Value::Null);
     assert_eq!(output(&result)["signal"], 9);
 }
@@ -224,7 +224,7 @@ async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
         holders
     });
 
-    assert!(error(&result).ends_with("ran past its 60 s and was ended with all that it had started"));
+    assert!(error(&result).ends_with("did not end within 60 s, so it was killed with all processes that it had started"));
     assert_eq!(output(&result)["timed_out"], true);
     // None where it had not ended in the moment that it is waited for.
     let signal = &output(&result)["signal"];
@@ -274,7 +274,7 @@ async fn host_8_a_cancelled_call_ends_the_whole_group() {
         holders
     });
 
-    assert!(error(&result).ends_with("was ended, as the call was cancelled"));
+    assert!(error(&result).ends_with("was killed because the call was cancelled"));
     assert_eq!(output(&result)["timed_out"], false);
     Lifeline::all_gone(holders).await;
 }
@@ -325,7 +325,7 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
     // Whether the daemon had ended in the moment that it is waited for may be told as well.
     let note = output(&result)["note"].as_str().unwrap();
     assert!(
-        note.starts_with("it left a process behind that held its output open and was ended"),
+        note.starts_with("it left a process behind that kept its output open; the process was killed"),
         "{note}"
     );
     Lifeline::all_gone(holders).await;
@@ -392,7 +392,7 @@ async fn a_command_line_in_one_element_is_told_how_to_split_it() {
     let result = run(&workspace, json!({"command": ["echo hello"]})).await;
     assert!(
         error(&result)
-            .ends_with("each argument must be an element of its own; give one string instead of a list for a shell to split it")
+            .ends_with("each argument must be a separate element, or pass one string instead of a list to have a shell split it")
     );
 }
 
@@ -402,11 +402,11 @@ async fn an_empty_command_and_a_bad_timeout_are_refused() {
     for (parameters, expected) in [
         (
             json!({"command": []}),
-            "`command` is empty; it begins with the program to run",
+            "`command` is empty; it must begin with the program to run",
         ),
         (
             json!({"command": " "}),
-            "`command` is empty; it begins with the program to run",
+            "`command` is empty; it must begin with the program to run",
         ),
         (
             json!({"command": ["true"], "timeout_seconds": 0}),
@@ -492,7 +492,7 @@ async fn with_read_only_access_nothing_is_run() {
 
     assert_eq!(
         error(&result),
-        "commands may change files, and this agent may only look; nothing was run"
+        "this agent has read-only access, and commands may change files; nothing was run"
     );
     assert!(!workspace.path().join("made").exists());
 }
@@ -567,7 +567,7 @@ async fn a_script_whose_interpreter_is_missing_is_not_run() {
     let result = run(&workspace, json!({"command": ["./script"]})).await;
     let said = error(&result);
     let expected =
-        "could not be started: its interpreter, \"/no/such/interpreter\\r\": No such file or directory";
+        "could not be started: its interpreter \"/no/such/interpreter\\r\" cannot be run: No such file or directory";
     assert!(said.contains(expected), "{said}");
 }
 

@@ -426,7 +426,7 @@ async fn an_answer_of_which_a_part_is_not_read_says_so() {
     std::fs::write(folder.path("a.txt"), "word\n".repeat(1024 * 1024)).unwrap();
     let diff = says(&folder, json!({"command": "diff"})).await["diff"].take();
     let diff = diff.as_str().unwrap();
-    assert!(diff.contains("characters left out") && diff.contains("more to say than 4 MiB"));
+    assert!(diff.contains("characters left out") && diff.contains("longer than 4 MiB"));
     run(
         &folder.path("."),
         &["commit", "-q", "-a", "-m", "Many", "-m", "A body."],

@@ -147,7 +147,7 @@ async fn calls_that_do_not_fit_are_refused_before_anything_runs() {
         (
             "SELECT ?",
             json!([18_446_744_073_709_551_615_u64]),
-            "integers end at",
+            "largest integer is",
         ),
         ("SELECT 1\0; DROP TABLE t", json!([]), "NUL"),
     ];
@@ -266,7 +266,7 @@ async fn a_connection_or_an_agent_that_may_only_look_changes_nothing() {
             let result = execute_sql(&connections("app.db")).call(context, call).await;
             let (code, error) = failure(result);
             assert_eq!(code, "access_denied", "{sql}: {error}");
-            assert!(error.starts_with("this agent may only look"), "{error}");
+            assert!(error.starts_with("this agent has read-only access"), "{error}");
         }
     }
     assert_eq!(std::fs::read(folder.path("app.db")).unwrap(), before);
@@ -388,7 +388,7 @@ async fn long_values_are_cut_and_say_so() {
         result["note"]
             .as_str()
             .unwrap()
-            .starts_with("2 of the values are cut"),
+            .starts_with("2 of the values are truncated"),
         "{result}"
     );
 
@@ -546,7 +546,7 @@ async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
     let folder = Folder::with(&[]);
     let (code, error) = failure(call(&folder, "prod", "SELECT 1", json!([])).await);
     assert_eq!(code, "not_found");
-    assert_eq!(error, "there is no connection `prod`; there are: app, look");
+    assert_eq!(error, "there is no connection `prod`; the connections are: app, look");
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! PostgreSQL, whose values are read as the text that the server formats.
 //!
-//! The statement is first parsed by the extended protocol, which accepts a single statement only. It then runs in the simple protocol, which
-//! is the only one to return text. Parameters are passed with `PREPARE` and `EXECUTE`, as literals that PostgreSQL converts to the types of
-//! the placeholders.
+//! The statement is first parsed by the extended protocol, which accepts a single statement only. It then runs in the simple protocol,
+//! which is the only one to return text. Parameters are passed with `PREPARE` and `EXECUTE`, as literals that PostgreSQL converts to the
+//! types of the placeholders.
 
 use futures::TryStreamExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -280,8 +280,8 @@ impl Session {
     }
 }
 
-/// Returns true for the error of several statements. Its code is that of a syntax error and its message is localized, so the server's routine
-/// identifies it.
+/// Returns true for the error of several statements. Its code is that of a syntax error and its message is localized, so the server's
+/// routine identifies it.
 fn is_multiple_statements(error: &sqlx::Error) -> bool {
     let database_error = error
         .as_database_error()

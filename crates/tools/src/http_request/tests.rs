@@ -222,7 +222,8 @@ fn a_redirect_from_https_to_http_is_refused() {
         let headers = HeaderMap::from_iter([(header::LOCATION, HeaderValue::from_static(location))]);
         next_hop(&hop, StatusCode::FOUND, &headers)
     };
-    let refused = "`https://a.example/x` redirects to `http://a.example/y`, from https to http, where others can read and change it";
+    let refused = "`https://a.example/x` redirects to `http://a.example/y`; the redirect was refused: it leads from https to http, where others \
+                   can read and change the data";
     assert_eq!(
         to("http://a.example/y"),
         Err(HttpError::Refused(refused.to_owned()))

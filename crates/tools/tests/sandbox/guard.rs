@@ -70,7 +70,7 @@ async fn gits_hooks_and_settings_are_put_back() {
         let ToolOutcome::Success { output } = &result.outcome else {
             panic!()
         };
-        assert!(output["note"].as_str().unwrap().contains("put back"), "{output}");
+        assert!(output["note"].as_str().unwrap().contains("restored"), "{output}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     }
 }
@@ -221,7 +221,7 @@ async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
     };
     let note = output["note"].as_str().unwrap();
     assert!(
-        note.contains("too much to be guarded as a whole, so leave it as it is: .dirigent"),
+        note.contains("too large to be protected completely, so do not change: .dirigent"),
         "{note}"
     );
 

@@ -1,8 +1,8 @@
 //! Check of a rollback journal, which an interrupted transaction left behind or somebody forged.
 //!
-//! A rollback journal can name another file, the super-journal of a transaction on several databases. SQLite deletes this file after rolling
-//! back, even for a read-only statement, and it can be any file that the thread can reach. A journal placed between this check and SQLite's
-//! own reading goes unnoticed; it can then only affect the database's own folder.
+//! A rollback journal can name another file, the super-journal of a transaction on several databases. SQLite deletes this file after
+//! rolling back, even for a read-only statement, and it can be any file that the thread can reach. A journal placed between this check and
+//! SQLite's own reading goes unnoticed; it can then only affect the database's own folder.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
