@@ -224,7 +224,10 @@ async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
         holders
     });
 
-    assert!(error(&result).ends_with("did not end within 60 s, so it was killed with all processes that it had started"));
+    assert!(
+        error(&result)
+            .ends_with("did not end within 60 s, so it was killed with all processes that it had started")
+    );
     assert_eq!(output(&result)["timed_out"], true);
     // None where it had not ended in the moment that it is waited for.
     let signal = &output(&result)["signal"];
@@ -566,8 +569,7 @@ async fn a_script_whose_interpreter_is_missing_is_not_run() {
     assert!(made.succeeded(), "{made:?}");
     let result = run(&workspace, json!({"command": ["./script"]})).await;
     let said = error(&result);
-    let expected =
-        "could not be started: its interpreter \"/no/such/interpreter\\r\" cannot be run: No such file or directory";
+    let expected = "could not be started: its interpreter \"/no/such/interpreter\\r\" cannot be run: No such file or directory";
     assert!(said.contains(expected), "{said}");
 }
 

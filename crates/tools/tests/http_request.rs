@@ -175,7 +175,10 @@ async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
     let (code, error, output) = failure(&result);
     assert_eq!(
         (code, error),
-        ("http_status", "the server responded with 422 Unprocessable Entity")
+        (
+            "http_status",
+            "the server responded with 422 Unprocessable Entity"
+        )
     );
     assert_eq!(output["body"], "name is missing");
     assert_eq!(output["status"], 422);

@@ -546,7 +546,10 @@ async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
     let folder = Folder::with(&[]);
     let (code, error) = failure(call(&folder, "prod", "SELECT 1", json!([])).await);
     assert_eq!(code, "not_found");
-    assert_eq!(error, "there is no connection `prod`; the connections are: app, look");
+    assert_eq!(
+        error,
+        "there is no connection `prod`; the connections are: app, look"
+    );
 }
 
 #[test]
