@@ -16,9 +16,9 @@ use folder::context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes: only a hang runs into it.
+/// Longer than anything here takes: only a hang reaches it.
 const HANG: Duration = Duration::from_secs(120);
-/// The time of calls that run past it. No program needs as long to begin, and no hang is taken for it.
+/// The timeout of calls that exceed it: longer than any program needs to start, shorter than a hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
@@ -47,7 +47,7 @@ fn error(result: &ToolResult) -> &str {
     }
 }
 
-/// A named pipe that the processes of a test hold open for writing: its end is the end of the last of them.
+/// A named pipe that the processes of a test hold open for writing. It reaches its end when the last of them has ended.
 struct Lifeline {
     path: PathBuf,
 }
@@ -73,7 +73,7 @@ impl Lifeline {
         tokio::time::timeout(HANG, opened).await.expect("ready").unwrap()
     }
 
-    /// Returns when no process holds it any more.
+    /// Returns when no process holds the pipe open.
     async fn all_gone(mut file: File) {
         let gone = tokio::task::spawn_blocking(move || file.read_to_end(&mut Vec::new()).unwrap());
         tokio::time::timeout(HANG, gone)
@@ -83,7 +83,7 @@ impl Lifeline {
     }
 }
 
-/// A process and a child of it that both ignore SIGTERM and hold the lifeline.
+/// A process and its child, which both ignore SIGTERM and hold the lifeline open.
 const STUBBORN: &str = r#"exec 3>lifeline
 trap "" TERM
 (while :; do sleep 1000; done) &
@@ -190,7 +190,7 @@ async fn of_a_flood_the_beginning_and_the_end_are_kept() {
     let stdout = output(&result)["stdout"].as_str().unwrap();
     assert!(stdout.starts_with("first\nxxx"));
     assert!(stdout.ends_with("xxx\nlast\n"));
-    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are kept.
+    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are stored.
     assert!(
         stdout.contains("x\n… [4737868 bytes left out] …\nx"),
         "{}",
@@ -325,7 +325,7 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
 
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(output(&result)["stdout"], "done\n");
-    // Whether the daemon had ended in the moment that it is waited for may be told as well.
+    // The note may also report that the daemon could not be killed in time.
     let note = output(&result)["note"].as_str().unwrap();
     assert!(
         note.starts_with("it left a process behind that kept its output open; the process was killed"),
@@ -513,7 +513,7 @@ async fn with_execute_access_a_command_runs() {
     assert!(workspace.path().join("made").exists());
 }
 
-/// The variables that a command may have, if whoever runs the tests has them.
+/// The variables that a command may inherit.
 const KNOWN: [&str; 39] = [
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
@@ -573,7 +573,7 @@ async fn a_script_whose_interpreter_is_missing_is_not_run() {
     assert!(said.contains(expected), "{said}");
 }
 
-/// Secrets can only be put into the environment of a new process: the test runs itself once more with them.
+/// Only a new process can have secrets in its environment, so the test runs itself again with them.
 #[tokio::test]
 async fn a_secret_of_the_environment_does_not_reach_the_program() {
     const SECRETS: [&str; 3] = ["OPENAI_API_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY"];

@@ -1,4 +1,4 @@
-//! The `http_request` tool against real servers on this machine, polite and rude, called as an agent calls it.
+//! The `http_request` tool against real servers on this machine, well-behaved and malicious, called like an agent calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;
@@ -24,7 +24,7 @@ fn rules(servers: &[&Server]) -> HttpRules {
     }
 }
 
-/// Rules with a time that is up only in [`out_of_time`].
+/// Rules with a timeout that only passes in [`out_of_time`].
 fn impatient(server: &Server) -> HttpRules {
     HttpRules {
         timeout: Duration::from_secs(600),
@@ -36,7 +36,7 @@ async fn call(rules: &HttpRules, parameters: Value) -> ToolResult {
     Folder::with(&[]).call(http_request(rules), parameters).await
 }
 
-/// What becomes of a call whose time is up once it has come as far as that.
+/// Returns the result of a call whose timeout passes after it has reached the given point.
 async fn out_of_time(rules: &HttpRules, parameters: Value, is_far: impl Fn() -> bool) -> ToolResult {
     let passing = async {
         while !is_far() {
@@ -73,13 +73,13 @@ async fn get(rules: &HttpRules, url: &str) -> ToolResult {
     call(rules, json!({"method": "GET", "url": url})).await
 }
 
-/// What a server that answers so is understood to have said.
+/// The result for a server with the given response.
 async fn got(said: impl Fn() -> Answer + Send + Sync + 'static) -> Value {
     let server = Server::start(move |_| said()).await;
     output(get(&rules(&[&server]), &server.url("/")).await)
 }
 
-/// Its code, text and output; it must have failed.
+/// The code, error and output of a result, which must be a failure.
 #[track_caller]
 fn failure(result: &ToolResult) -> (&str, &str, &Value) {
     match &result.outcome {
@@ -574,7 +574,7 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable_and_nothing_was_sent() {
-    // It is kept, so that nobody else listens there, and does not listen itself.
+    // The socket stays bound, so that nobody else listens on the port, but does not listen itself.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = socket.local_addr().unwrap().port();

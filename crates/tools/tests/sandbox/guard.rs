@@ -1,4 +1,4 @@
-//! What commands cannot leave behind: settings and hooks that git or Dirigent would act by later.
+//! Commands cannot leave settings and hooks behind that git or Dirigent would use later.
 
 use std::fs;
 use std::path::Path;
@@ -111,7 +111,7 @@ async fn a_dropped_call_puts_back_and_leaves_nothing() {
     };
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    // Meanwhile the file is removed and made anew.
+    // Meanwhile the file is removed and created again.
     let config = workspace.path().join(".git/config");
     let is_over =
         || !Path::new(folder.trim()).exists() && fs::read_to_string(&config).ok().as_deref() == Some("mine");
