@@ -16,9 +16,9 @@ use folder::context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes: only a hang runs into it.
+/// Longer than anything here takes: only a hang reaches it.
 const HANG: Duration = Duration::from_secs(120);
-/// The time of calls that run past it. No program needs as long to begin, and no hang is taken for it.
+/// The timeout of calls that exceed it: longer than any program needs to start, shorter than a hang.
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
@@ -47,7 +47,7 @@ fn error(result: &ToolResult) -> &str {
     }
 }
 
-/// A named pipe that the processes of a test hold open for writing: its end is the end of the last of them.
+/// A named pipe that the processes of a test hold open for writing. It reaches its end when the last of them has ended.
 struct Lifeline {
     path: PathBuf,
 }
@@ -73,7 +73,7 @@ impl Lifeline {
         tokio::time::timeout(HANG, opened).await.expect("ready").unwrap()
     }
 
-    /// Returns when no process holds it any more.
+    /// Returns when no process holds the pipe open.
     async fn all_gone(mut file: File) {
         let gone = tokio::task::spawn_blocking(move || file.read_to_end(&mut Vec::new()).unwrap());
         tokio::time::timeout(HANG, gone)
@@ -83,7 +83,7 @@ impl Lifeline {
     }
 }
 
-/// A process and a child of it that both ignore SIGTERM and hold the lifeline.
+/// A process and its child, which both ignore SIGTERM and hold the lifeline open.
 const STUBBORN: &str = r#"exec 3>lifeline
 trap "" TERM
 (while :; do sleep 1000; done) &
@@ -154,7 +154,7 @@ async fn the_end_by_a_signal_is_a_failure_that_names_it() {
     let workspace = TempDir::new().unwrap();
     let result = shell(&workspace, "kill -9 $$").await;
 
-    assert_eq!(error(&result), "`sh -c 'kill -9 $$'` was ended by signal 9");
+    assert_eq!(error(&result), "`sh -c 'kill -9 $$'` was killed by signal 9");
     assert_eq!(output(&result)["exit_code"], Value::Null);
     assert_eq!(output(&result)["signal"], 9);
 }
@@ -190,7 +190,7 @@ async fn of_a_flood_the_beginning_and_the_end_are_kept() {
     let stdout = output(&result)["stdout"].as_str().unwrap();
     assert!(stdout.starts_with("first\nxxx"));
     assert!(stdout.ends_with("xxx\nlast\n"));
-    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are kept.
+    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are stored.
     assert!(
         stdout.contains("x\n… [4737868 bytes left out] …\nx"),
         "{}",
@@ -224,7 +224,10 @@ async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
         holders
     });
 
-    assert!(error(&result).ends_with("ran past its 60 s and was ended with all that it had started"));
+    assert!(
+        error(&result)
+            .ends_with("did not end within 60 s, so it was killed with all processes that it had started")
+    );
     assert_eq!(output(&result)["timed_out"], true);
     // None where it had not ended in the moment that it is waited for.
     let signal = &output(&result)["signal"];
@@ -274,7 +277,7 @@ async fn host_8_a_cancelled_call_ends_the_whole_group() {
         holders
     });
 
-    assert!(error(&result).ends_with("was ended, as the call was cancelled"));
+    assert!(error(&result).ends_with("was killed because the call was cancelled"));
     assert_eq!(output(&result)["timed_out"], false);
     Lifeline::all_gone(holders).await;
 }
@@ -322,10 +325,10 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
 
     assert!(result.succeeded(), "{result:?}");
     assert_eq!(output(&result)["stdout"], "done\n");
-    // Whether the daemon had ended in the moment that it is waited for may be told as well.
+    // The note may also report that the daemon could not be killed in time.
     let note = output(&result)["note"].as_str().unwrap();
     assert!(
-        note.starts_with("it left a process behind that held its output open and was ended"),
+        note.starts_with("it left a process behind that kept its output open; the process was killed"),
         "{note}"
     );
     Lifeline::all_gone(holders).await;
@@ -392,7 +395,7 @@ async fn a_command_line_in_one_element_is_told_how_to_split_it() {
     let result = run(&workspace, json!({"command": ["echo hello"]})).await;
     assert!(
         error(&result)
-            .ends_with("each argument must be an element of its own; give one string instead of a list for a shell to split it")
+            .ends_with("each argument must be a separate element, or pass one string instead of a list to have a shell split it")
     );
 }
 
@@ -402,11 +405,11 @@ async fn an_empty_command_and_a_bad_timeout_are_refused() {
     for (parameters, expected) in [
         (
             json!({"command": []}),
-            "`command` is empty; it begins with the program to run",
+            "`command` is empty; it must begin with the program to run",
         ),
         (
             json!({"command": " "}),
-            "`command` is empty; it begins with the program to run",
+            "`command` is empty; it must begin with the program to run",
         ),
         (
             json!({"command": ["true"], "timeout_seconds": 0}),
@@ -492,7 +495,7 @@ async fn with_read_only_access_nothing_is_run() {
 
     assert_eq!(
         error(&result),
-        "commands may change files, and this agent may only look; nothing was run"
+        "this agent has read-only access, and commands may change files; nothing was run"
     );
     assert!(!workspace.path().join("made").exists());
 }
@@ -510,7 +513,7 @@ async fn with_execute_access_a_command_runs() {
     assert!(workspace.path().join("made").exists());
 }
 
-/// The variables that a command may have, if whoever runs the tests has them.
+/// The variables that a command may inherit.
 const KNOWN: [&str; 39] = [
     "CARGO_HOME",
     "CARGO_TARGET_DIR",
@@ -566,12 +569,11 @@ async fn a_script_whose_interpreter_is_missing_is_not_run() {
     assert!(made.succeeded(), "{made:?}");
     let result = run(&workspace, json!({"command": ["./script"]})).await;
     let said = error(&result);
-    let expected =
-        "could not be started: its interpreter, \"/no/such/interpreter\\r\": No such file or directory";
+    let expected = "could not be started: its interpreter \"/no/such/interpreter\\r\" cannot be run: No such file or directory";
     assert!(said.contains(expected), "{said}");
 }
 
-/// Secrets can only be put into the environment of a new process: the test runs itself once more with them.
+/// Only a new process can have secrets in its environment, so the test runs itself again with them.
 #[tokio::test]
 async fn a_secret_of_the_environment_does_not_reach_the_program() {
     const SECRETS: [&str; 3] = ["OPENAI_API_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY"];

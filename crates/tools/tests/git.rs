@@ -1,4 +1,4 @@
-//! `git` on real repositories, also on those that would have git run something.
+//! `git` on real repositories, including repositories whose settings name programs to run.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -12,7 +12,7 @@ use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git};
 use folder::{Folder, output};
 use serde_json::{Value, json};
 
-/// Git as a user has it, without the settings and variables of whoever runs the tests.
+/// Runs git like a user's own, without the settings and variables of the user who runs the tests.
 fn users_git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder)
@@ -40,7 +40,7 @@ fn run(folder: &Path, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {done:?}");
 }
 
-/// A repository with two commits, in which `a.txt` has changed since.
+/// A repository with two commits and a later change of `a.txt`.
 fn repository() -> Folder {
     let folder = Folder::with(&[("a.txt", b"one\ntwo\n"), ("src/b.txt", b"b\n")]);
     let root = folder.path(".");
@@ -212,7 +212,7 @@ async fn what_git_could_take_for_something_else_is_refused() {
 #[tokio::test]
 async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
     let none = Folder::with(&[("a", b"")]);
-    // The folder for temporary files may be in one.
+    // The temporary folder may be inside a repository.
     let is_in_one = none.path("").ancestors().any(|above| above.join(".git").exists());
     let expected = if is_in_one {
         "outside_workspace"
@@ -247,7 +247,7 @@ async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
     );
 }
 
-/// A repository of which every setting that names a program names one that leaves a trace.
+/// A repository in which every setting that can name a program names one that leaves a trace.
 fn hostile(outside: &Folder) -> Folder {
     let folder = repository();
     let canary = outside.path("canary");
@@ -312,12 +312,12 @@ fn hostile(outside: &Folder) -> Folder {
         std::fs::copy(&script, folder.path(&format!("hooks/{hook}"))).unwrap();
         std::fs::copy(&script, folder.path(&format!(".git/hooks/{hook}"))).unwrap();
     }
-    // Times are new, so that git compares contents, by which filters would run.
+    // With new modification times git compares contents, for which it would run filters.
     std::fs::write(folder.path("src/b.txt"), "c\n").unwrap();
     folder
 }
 
-/// In the sandbox, and by what git is told alone.
+/// Once in the sandbox, once unconfined, where only git's arguments and settings protect.
 #[tokio::test]
 async fn nothing_that_a_hostile_repository_names_is_run() {
     for confinement in [Confinement::Required, Confinement::Off] {
@@ -357,7 +357,7 @@ async fn check_hostile(confinement: Confinement) {
             [outside.path("canary"), folder.path("canary")].map(|path| std::fs::read_to_string(path).ok());
         assert_eq!(traces, [None, None], "{parameters}");
     }
-    // An object that is not there would be fetched from the remote, which is a command.
+    // Git would fetch a missing object from the remote, which is a program.
     let missing = ask(
         &folder,
         json!({"command": "show", "revision": "1234567890123456789012345678901234567890"}),
@@ -372,7 +372,7 @@ async fn check_hostile(confinement: Confinement) {
     );
 }
 
-/// Git knows filters by any bytes, also by those that end a name elsewhere.
+/// The names of filters can contain any bytes, also those that end a name elsewhere.
 #[tokio::test]
 async fn a_filter_is_not_run_whatever_it_is_called() {
     use std::os::unix::ffi::OsStrExt;
@@ -408,7 +408,7 @@ async fn a_filter_is_not_run_whatever_it_is_called() {
     }
 }
 
-/// Else a filter could be among what is not read.
+/// Otherwise a filter could be in the unread part.
 #[tokio::test]
 async fn settings_past_what_can_be_looked_through_are_refused() {
     let folder = repository();
@@ -426,7 +426,7 @@ async fn an_answer_of_which_a_part_is_not_read_says_so() {
     std::fs::write(folder.path("a.txt"), "word\n".repeat(1024 * 1024)).unwrap();
     let diff = says(&folder, json!({"command": "diff"})).await["diff"].take();
     let diff = diff.as_str().unwrap();
-    assert!(diff.contains("characters left out") && diff.contains("more to say than 4 MiB"));
+    assert!(diff.contains("characters left out") && diff.contains("longer than 4 MiB"));
     run(
         &folder.path("."),
         &["commit", "-q", "-a", "-m", "Many", "-m", "A body."],

@@ -1,4 +1,4 @@
-//! The `http_request` tool against real servers on this machine, polite and rude, called as an agent calls it.
+//! The `http_request` tool against real servers on this machine, well-behaved and malicious, called like an agent calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;
@@ -24,7 +24,7 @@ fn rules(servers: &[&Server]) -> HttpRules {
     }
 }
 
-/// Rules with a time that is up only in [`out_of_time`].
+/// Rules with a timeout that only passes in [`out_of_time`].
 fn impatient(server: &Server) -> HttpRules {
     HttpRules {
         timeout: Duration::from_secs(600),
@@ -36,7 +36,7 @@ async fn call(rules: &HttpRules, parameters: Value) -> ToolResult {
     Folder::with(&[]).call(http_request(rules), parameters).await
 }
 
-/// What becomes of a call whose time is up once it has come as far as that.
+/// Returns the result of a call whose timeout passes after it has reached the given point.
 async fn out_of_time(rules: &HttpRules, parameters: Value, is_far: impl Fn() -> bool) -> ToolResult {
     let passing = async {
         while !is_far() {
@@ -73,13 +73,13 @@ async fn get(rules: &HttpRules, url: &str) -> ToolResult {
     call(rules, json!({"method": "GET", "url": url})).await
 }
 
-/// What a server that answers so is understood to have said.
+/// The result for a server with the given response.
 async fn got(said: impl Fn() -> Answer + Send + Sync + 'static) -> Value {
     let server = Server::start(move |_| said()).await;
     output(get(&rules(&[&server]), &server.url("/")).await)
 }
 
-/// Its code, text and output; it must have failed.
+/// The code, error and output of a result, which must be a failure.
 #[track_caller]
 fn failure(result: &ToolResult) -> (&str, &str, &Value) {
     match &result.outcome {
@@ -175,7 +175,10 @@ async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
     let (code, error, output) = failure(&result);
     assert_eq!(
         (code, error),
-        ("http_status", "the server answered 422 Unprocessable Entity")
+        (
+            "http_status",
+            "the server responded with 422 Unprocessable Entity"
+        )
     );
     assert_eq!(output["body"], "name is missing");
     assert_eq!(output["status"], 422);
@@ -263,8 +266,8 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
     }
     assert_eq!(server.lines(), [""; 0]);
     let result = get(&rules, "http://localhost:8080/").await;
-    let expected = "`localhost` is not the public network (this machine): only the user can allow it, by naming this host in \
-                    `[http] allow`; do without it or say so";
+    let expected = "`localhost` is not on the public network (this machine): only the user can allow this host, with an entry in \
+                    `[http] allow`; do without the request, or report that you need it";
     assert_eq!(failure(&result).1, expected);
 }
 
@@ -347,8 +350,8 @@ async fn requests_that_may_not_be_made_are_refused_before_they_are() {
         assert_eq!(failure(&result).0, code, "{parameters}");
     }
     let result = call(&rules, to("https://user:pw@a.example/")).await;
-    let expected = "that is a URL which has a user or a password in it; leave them out, and send an `Authorization` header if one is \
-                    needed";
+    let expected = "the URL was refused: it contains a user or a password; leave them out, and send an `Authorization` header if you \
+                    need one";
     assert_eq!(failure(&result).1, expected);
 }
 
@@ -514,7 +517,7 @@ async fn a_body_that_goes_on_is_ended_by_the_total_time() {
     // More than there is room for between the two: some of it has been read.
     let result = out_of_time(&rules, parameters, || server.sent() > 16 * 1024 * 1024).await;
     let (code, error, output) = failure(&result);
-    assert_eq!((code, error), ("timed_out", "no complete answer within 600s"));
+    assert_eq!((code, error), ("timed_out", "no complete response within 600s"));
     assert!(output["body"].as_str().unwrap().starts_with('x'));
     assert_eq!(output["status"], 200);
 }
@@ -525,10 +528,10 @@ async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
     let rules = impatient(&server);
     let look = json!({"method": "GET", "url": server.url("/")});
     let looked = out_of_time(&rules, look, || server.asked().len() == 1).await;
-    assert_eq!(error(looked), "no complete answer within 600s");
+    assert_eq!(error(looked), "no complete response within 600s");
     let post = json!({"method": "POST", "url": server.url("/"), "body": "x"});
     let result = out_of_time(&rules, post, || server.asked().len() == 2).await;
-    let expected = "no complete answer within 600s; the POST may have arrived all the same: find out before you send it again";
+    let expected = "no complete response within 600s; the POST may have arrived all the same: find out before you send it again";
     assert_eq!(failure(&result), ("timed_out", expected, &Value::Null));
     assert_eq!(result.changes, []);
 }
@@ -555,7 +558,7 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
     let (code, error, output) = failure(&result);
     assert_eq!(code, "unreachable");
     assert!(
-        error.starts_with("the answer broke off after 4 bytes: "),
+        error.starts_with("the response broke off after 4 bytes: "),
         "{error}"
     );
     assert_eq!(
@@ -571,7 +574,7 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable_and_nothing_was_sent() {
-    // It is kept, so that nobody else listens there, and does not listen itself.
+    // The socket stays bound, so that nobody else listens on the port, but does not listen itself.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = socket.local_addr().unwrap().port();
@@ -633,12 +636,12 @@ async fn text_is_read_in_its_charset_and_what_is_not_text_is_not_shown() {
         text("plain all the same")
     );
     let wrong = of("text/plain; charset=utf-8", b"caf\xe9!").await;
-    let said = json!("not all of it is UTF-8; `\u{fffd}` stands for the rest");
+    let said = json!("parts of the body are not valid UTF-8; each is replaced by `\u{fffd}`");
     assert_eq!(wrong, (json!("caf\u{fffd}!"), said, Value::Null));
     for kind in ["image/png", "text/plain"] {
         let (body, _, not_shown) = of(kind, b"\x89PNG\0\xff").await;
         assert_eq!(body, Value::Null);
-        assert_eq!(not_shown, format!("it is not text but `{kind}`"));
+        assert_eq!(not_shown, format!("the body is not text but `{kind}`"));
     }
 }
 

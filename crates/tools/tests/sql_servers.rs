@@ -1,4 +1,4 @@
-//! `execute_sql` on real servers; `tests/databases/run` starts them and says where they are.
+//! `execute_sql` on real servers; `tests/databases/run` starts them and passes their addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;
@@ -10,7 +10,7 @@ use dirigent_tools::{Connection, Connections, Database, Tool, TypedTool, execute
 use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
-/// What must be in no result.
+/// Secrets that no result may contain.
 const SECRETS: [&str; 4] = ["conductor", "canary", "S3cret", "127.0.0.1"];
 
 #[derive(Clone, Copy)]
@@ -62,14 +62,14 @@ impl Server {
         result
     }
 
-    /// A call that must succeed.
+    /// Returns the output of a call, which must succeed.
     async fn run(self, sql: &str) -> ToolResult {
         let result = self.call("app", sql, json!([])).await;
         assert!(result.succeeded(), "{sql}: {:?}", result.outcome);
         result
     }
 
-    /// The only value of a query.
+    /// Returns the only value of a query.
     async fn value(self, sql: &str, parameters: Value) -> Value {
         output(self.call("look", sql, parameters).await)["rows"][0][0].clone()
     }
@@ -257,7 +257,7 @@ async fn nothing_leads_out_of_a_read_only_transaction_of_postgres() {
             "{sql}: {code}: {error}"
         );
     }
-    // Nothing that one call sets or ends holds for the next.
+    // No setting and no transaction of one call affects the next.
     for sql in [
         "COMMIT",
         "ROLLBACK",
@@ -445,7 +445,7 @@ async fn nothing_leads_out_of_a_read_only_transaction_of_mysql() {
     );
     let (code, _) = failure(Mysql.call("look", cases[0], json!([])).await);
     assert_eq!(code, "access_denied");
-    // No file of ours is sent to a server that asks for it.
+    // The client does not send local files to a server that asks for them.
     let load = "LOAD DATA LOCAL INFILE '/etc/passwd' INTO TABLE kept";
     assert_eq!(failure(Mysql.call("app", load, json!([])).await).0, "database");
     assert_eq!(
@@ -500,7 +500,7 @@ async fn several_statements_are_refused_before_anything_runs() {
     }
 }
 
-/// How many statements sleep on the server.
+/// Counts the statements that sleep on the server.
 async fn asleep(server: Server) -> Value {
     match server {
         Postgres => {
@@ -582,7 +582,7 @@ async fn a_server_that_cannot_be_reached_or_lets_nobody_in_tells_no_secret() {
             assert!(SECRETS.iter().all(|secret| !error.contains(secret)), "{error}");
         }
     }
-    // Nor does what a server says of a statement.
+    // Nor does a server's error for a statement.
     let (_, error) = failure(
         Postgres
             .call("look", "SELECT * FROM conductor.none", json!([]))

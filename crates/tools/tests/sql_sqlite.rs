@@ -13,7 +13,7 @@ use folder::{Folder, error, output};
 use rusqlite::Connection as Sqlite;
 use serde_json::{Value, json};
 
-/// `app`, which can be changed, and `look`, the same file, which cannot.
+/// The writable connection `app`, and the read-only connection `look` to the same file.
 fn connections(path: &str) -> Connections {
     let connection = |access| Connection {
         database: Database::Sqlite { path: path.into() },
@@ -27,7 +27,7 @@ fn connections(path: &str) -> Connections {
     ])
 }
 
-/// A workspace with `app.db`, in which the script was run.
+/// A workspace with a database `app.db` created by the script.
 fn with_database(script: &str) -> Folder {
     let folder = Folder::with(&[]);
     Sqlite::open(folder.path("app.db"))
@@ -42,7 +42,7 @@ async fn call(folder: &Folder, connection: &str, sql: &str, parameters: Value) -
     folder.call(execute_sql(&connections("app.db")), call).await
 }
 
-/// The code and the error of a call, which must have failed and changed nothing.
+/// The code and the error of a call, which must fail and change nothing.
 #[track_caller]
 fn failure(result: ToolResult) -> (String, String) {
     let code = match &result.outcome {
@@ -85,7 +85,7 @@ async fn every_value_has_one_form() {
         ("-9e999", json!("-Infinity")),
         ("'naïve'", json!("naïve")),
         ("x'00ff'", json!({"hex": "00ff", "bytes": 2})),
-        // What is called text need not be any.
+        // A value of type text can hold bytes that are not text.
         ("CAST(x'ff' AS TEXT)", json!({"hex": "ff", "bytes": 1})),
         ("''", json!("")),
     ];
@@ -147,7 +147,7 @@ async fn calls_that_do_not_fit_are_refused_before_anything_runs() {
         (
             "SELECT ?",
             json!([18_446_744_073_709_551_615_u64]),
-            "integers end at",
+            "largest integer is",
         ),
         ("SELECT 1\0; DROP TABLE t", json!([]), "NUL"),
     ];
@@ -210,7 +210,7 @@ async fn what_reaches_beyond_the_database_is_refused() {
         );
     }
     assert!(!folder.path("copy.db").exists() && !folder.path("other.db").exists());
-    // The schema's own table is no table to write to.
+    // The schema table itself is not writable.
     let sql = "UPDATE sqlite_schema SET sql = 'x'";
     assert_eq!(failure(call(&folder, "app", sql, json!([])).await).0, "database");
 }
@@ -266,11 +266,11 @@ async fn a_connection_or_an_agent_that_may_only_look_changes_nothing() {
             let result = execute_sql(&connections("app.db")).call(context, call).await;
             let (code, error) = failure(result);
             assert_eq!(code, "access_denied", "{sql}: {error}");
-            assert!(error.starts_with("this agent may only look"), "{error}");
+            assert!(error.starts_with("this agent has read-only access"), "{error}");
         }
     }
     assert_eq!(std::fs::read(folder.path("app.db")).unwrap(), before);
-    // A file that is not there is not made.
+    // A missing file is not created.
     let call = json!({"connection": "look", "sql": "SELECT 1"});
     let result = folder.call(execute_sql(&connections("none.db")), call).await;
     assert_eq!(failure(result).0, "not_found");
@@ -282,7 +282,7 @@ async fn a_database_whose_log_is_beside_it_can_be_looked_at() {
     let folder = with_database("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)");
     let result = call(&folder, "look", "SELECT a FROM t", json!([])).await;
     assert_eq!(output(result)["rows"], json!([[1]]));
-    // Also while somebody else writes.
+    // Also while another connection writes.
     let other = Sqlite::open(folder.path("app.db")).unwrap();
     other
         .execute_batch("BEGIN IMMEDIATE; INSERT INTO t VALUES (2)")
@@ -388,7 +388,7 @@ async fn long_values_are_cut_and_say_so() {
         result["note"]
             .as_str()
             .unwrap()
-            .starts_with("2 of the values are cut"),
+            .starts_with("2 of the values are truncated"),
         "{result}"
     );
 
@@ -440,12 +440,12 @@ async fn a_journal_beside_the_database_reaches_nothing_outside() {
     let outside = Folder::with(&[("victim", b"precious")]);
     let folder = with_database("CREATE TABLE t (a)");
     std::os::unix::fs::symlink(outside.path("victim"), folder.path("app.db-journal")).unwrap();
-    // Whether it opens or not: what the link leads to stays as it is.
+    // Whether or not it opens, the link's target stays unchanged.
     let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
     assert_eq!(std::fs::read(outside.path("victim")).unwrap(), b"precious");
 }
 
-/// What SQLite would roll back, with the name of a file that it would delete then.
+/// A journal that SQLite would roll back, with the name of a file that it would then delete.
 fn hot_journal(names: &std::path::Path) -> Vec<u8> {
     const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     let number = |number: u32| number.to_be_bytes();
@@ -477,7 +477,7 @@ async fn a_journal_that_names_another_file_deletes_nothing() {
         assert_eq!(code, "refused", "{error}");
         assert_eq!(std::fs::read_to_string(&victim).unwrap(), "[core]\n");
     }
-    // The journal is one indeed: SQLite itself falls for it.
+    // The journal is valid: SQLite itself deletes the file.
     Sqlite::open(folder.path("app.db"))
         .unwrap()
         .query_row("SELECT count(*) FROM t", [], |_| Ok(()))
@@ -537,7 +537,7 @@ async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
     let running = tokio::spawn(execute_sql(&connections("app.db")).call(context, call));
     cancel.cancel();
     assert_eq!(failure(running.await.unwrap()).0, "cancelled");
-    // Nothing holds the database any more: a statement that needs it alone gets it.
+    // Nothing locks the database any more: a statement that needs exclusive access runs.
     output(self::call(&folder, "app", "DROP TABLE t", json!([])).await);
 }
 
@@ -546,7 +546,10 @@ async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
     let folder = Folder::with(&[]);
     let (code, error) = failure(call(&folder, "prod", "SELECT 1", json!([])).await);
     assert_eq!(code, "not_found");
-    assert_eq!(error, "there is no connection `prod`; there are: app, look");
+    assert_eq!(
+        error,
+        "there is no connection `prod`; the connections are: app, look"
+    );
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! What `execute_sql` on SQLite takes of memory at the most. It is alone: the memory of the whole process counts, and another statement
-//! at the same time would be ended as well.
+//! The memory limit of `execute_sql` on SQLite. This test has a process of its own, because the memory of the whole process counts and
+//! statements in parallel would be ended, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;

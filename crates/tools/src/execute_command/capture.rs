@@ -1,38 +1,39 @@
-//! What a program wrote, in bounded memory: the beginning and the end, with a visible gap between.
+//! A program's output in bounded memory: its beginning and its end, with a visible gap in between.
 //!
-//! It never stops reading because it has enough: a program whose output is not read would block.
+//! Reading goes on even when no more is stored, because a program whose output is not read would block.
 
 use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How many bytes are kept of the beginning, and as many of the end: far more than a model is shown at once, so that it can read on.
+/// Maximum number of bytes stored of the beginning, and also of the end. This is far more than a model is shown at once, so the model can
+/// read on.
 const MAX_HALF_BYTES: usize = 128 * 1024;
 const CHUNK: usize = 16 * 1024;
 
-/// The beginning and the end of a stream.
+/// The stored beginning and end of a stream.
 #[derive(Default)]
 pub(super) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// How many bytes between the two were let go.
+    /// Number of bytes discarded between the two.
     left_out: usize,
 }
 
 impl Capture {
-    /// Reads until the stream ends. What was read stays here when the future is dropped before that.
+    /// Reads until the stream ends. If the future is dropped before, the bytes read so far stay available.
     pub(super) async fn read_to_end(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; CHUNK];
-        // A pipe that cannot be read any more has ended as far as anybody here can tell.
+        // A read error counts as the end of the stream.
         while let Ok(length @ 1..) = stream.read(&mut chunk).await {
             self.push(chunk.get(..length).unwrap_or_default());
         }
     }
 
     fn push(&mut self, bytes: &[u8]) {
-        let room = MAX_HALF_BYTES - self.head.len();
-        let (head, tail) = bytes.split_at(room.min(bytes.len()));
+        let free = MAX_HALF_BYTES - self.head.len();
+        let (head, tail) = bytes.split_at(free.min(bytes.len()));
         self.head.extend_from_slice(head);
         self.tail.extend(tail);
         let excess = self.tail.len().saturating_sub(MAX_HALF_BYTES);
@@ -40,7 +41,7 @@ impl Capture {
         self.left_out += excess;
     }
 
-    /// All of it as text: what is not UTF-8 becomes `�`, and a gap says how many bytes it stands for.
+    /// Returns the output as text: invalid UTF-8 becomes `�`, and the gap states how many bytes it stands for.
     pub(super) fn into_text(self) -> String {
         let Capture {
             mut head,
@@ -73,7 +74,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// How many bytes at the end begin a character that the gap cut in two.
+/// Counts the bytes at the end that begin a character which the gap cuts in two.
 fn incomplete_end(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Ok(_) => 0,
@@ -101,13 +102,13 @@ mod tests {
     }
 
     #[test]
-    fn what_fits_is_kept_whole_across_the_halves() {
+    fn stores_all_output_that_fits_both_halves() {
         let line = "é".repeat(128 * 1024);
         assert_eq!(text_of(&[line.as_bytes()]), line);
     }
 
     #[test]
-    fn a_gap_never_tears_a_character() {
+    fn a_gap_never_splits_a_character() {
         // Shifted by one byte, each half ends or begins inside a character of two bytes.
         let long = format!("x{}x", "é".repeat(150_000));
         let text = text_of(&[long.as_bytes()]);
@@ -119,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_that_are_no_text_are_shown_as_such() {
+    fn replaces_invalid_utf_8() {
         assert_eq!(text_of(&[b"a\xff", b"b"]), "a\u{fffd}b");
     }
 }

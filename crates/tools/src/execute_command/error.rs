@@ -1,4 +1,4 @@
-//! Why nothing was run, in words that a model can act on.
+//! Errors of commands that were not run, with messages that a model can act on.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,45 +8,37 @@ use dirigent_core::tool::{ToolResult, code};
 use crate::sandbox::{Confinement, SpawnError};
 use crate::workspace::FileError;
 
-/// One variant for each thing that the caller can do about it.
+/// Reason why a command was not run, or why its end is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
-    /// The agent may only look.
-    #[error("commands may change files, and this agent may only look; nothing was run")]
+    #[error("this agent has read-only access, and commands may change files; nothing was run")]
     AccessDenied,
-    /// A parameter that makes no sense.
     #[error("{0}")]
     BadParameters(String),
-    /// Where to run it.
     #[error("`working_directory`: {0}")]
     WorkingDirectory(FileError),
-    /// No program of that name, or none that can be run.
     #[error("{0}")]
     ProgramNotFound(String),
-    /// There is no place for its temporary files.
-    #[error("no folder could be made for its temporary files: {0}; nothing was run")]
+    #[error("the folder for the command's temporary files could not be created: {0}; nothing was run")]
     NoTemporaryFolder(io::Error),
-    /// What is to stay as it is cannot be kept.
-    #[error("git's hooks and settings, which commands may not change, cannot be kept: {0}; nothing was run")]
-    NoGuard(io::Error),
-    /// Its task ended before it did.
-    #[error("how it ended is unknown: {0}")]
-    TaskFailed(io::Error),
-    /// The system cannot confine it.
+    /// The protected files could not be saved before the command.
     #[error(
-        "this system cannot confine commands, so nothing was run: {0}. It takes Linux 5.13 or newer with Landlock switched on (`lsm=` of \
-         the kernel's command line) and seccomp. The user can let commands run unconfined by `commands = \"unconfined\"` under \
+        "git's hooks and settings, which commands must not change, cannot be protected: {0}; nothing was run"
+    )]
+    NoGuard(io::Error),
+    /// The task that ran the command ended early.
+    #[error("the tool failed internally, and whether the command ended is unknown: {0}")]
+    TaskFailed(io::Error),
+    #[error(
+        "this system cannot confine commands, so nothing was run: {0}. Confining requires Linux 5.13 or newer with seccomp and with Landlock \
+         enabled (`lsm=` on the kernel's command line). The user can allow unconfined commands with `commands = \"unconfined\"` under \
          `[sandbox]` in dirigent.toml"
     )]
     SandboxUnavailable(String),
-    /// The system did not start it.
     #[error("`{path}` could not be started: {error}{}", permission_hint(error, *confinement))]
     SpawnFailed {
-        /// Its file.
         path: PathBuf,
-        /// What the system said.
         error: io::Error,
-        /// Whether it was to be confined.
         confinement: Confinement,
     },
 }
@@ -84,7 +76,7 @@ impl CommandError {
 fn permission_hint(error: &io::Error, confinement: Confinement) -> &'static str {
     match confinement {
         Confinement::Required if error.kind() == io::ErrorKind::PermissionDenied => {
-            "; it is not executable or not in the workspace, the system's folders or what `read` under `[sandbox]` in dirigent.toml names"
+            "; the file is not executable, or it is not in the workspace, a system folder or a path of `read` under `[sandbox]` in dirigent.toml"
         }
         Confinement::Required | Confinement::Off => "",
     }

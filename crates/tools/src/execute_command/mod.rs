@@ -1,16 +1,16 @@
-//! The `execute_command` tool: one command, run in the workspace and in the sandbox, with an end that is certain.
+//! The `execute_command` tool: runs one command in the workspace and in the sandbox.
 //!
-//! It never hands a secret of its own environment to the program, never holds more than a bounded part of the output, and never leaves a
-//! process of the command or a file of its temporary folder behind.
+//! It never passes secrets of Dirigent's environment to the command, stores only a bounded part of the output, and leaves no process of the
+//! command and no file of its temporary folder behind.
 
 mod capture;
-pub(crate) mod environment;
+mod environment;
 mod error;
 mod guard;
 mod kept;
 mod outcome;
 mod process_tree;
-pub(crate) mod program;
+mod program;
 mod removal;
 mod temporary_folder;
 mod workspace_snapshot;
@@ -32,7 +32,7 @@ use self::process_tree::{CommandEnd, ProcessTree};
 use self::program::CommandLine;
 use self::temporary_folder::TemporaryFolder;
 use self::workspace_snapshot::WorkspaceSnapshot;
-use crate::sandbox::{AccessRules, Program, Sandbox, SandboxSupervisor};
+use crate::sandbox::{AccessRules, Program, Sandbox, SandboxSupervisor, locate_program, search_path};
 use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 use crate::workspace::{EntryKind, FileError, Workspace};
@@ -40,25 +40,25 @@ use crate::workspace::{EntryKind, FileError, Workspace};
 const DEFAULT_TIMEOUT_SECONDS: u64 = 120;
 const MAX_TIMEOUT_SECONDS: u64 = 3600;
 
-/// How long a cancelled call may look for the files that were changed.
+/// Time limit for scanning for changed files after a cancelled call.
 const CANCELLED_SCAN_TIME: Duration = Duration::from_millis(100);
 
 const DESCRIPTION: &str = "Runs a command in the workspace and returns its exit code and output. \
-    `command` is the list of a program and each of its arguments, or one string for a shell (`sh -c`) where pipes, `&&`, globs or \
-    variables are needed. Unless the user allowed more, it can write in the workspace and in $TMPDIR alone and has no network. Its \
-    input is empty; of long output the middle is left out. It fails where the exit code is not 0. All processes that it started are \
-    ended with it.";
+    `command` is a list of the program and its arguments, or one string for a shell (`sh -c`) if you need pipes, `&&`, globs or \
+    variables. Unless the user allowed more, the command can write only to the workspace and $TMPDIR and has no network. Its input is \
+    empty. The middle of long output is left out. The call fails if the exit code is not 0. All processes that the command started \
+    are killed when it ends.";
 
 /// The parameters of `execute_command`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// What to run: a list of the program and its arguments, or one string for a shell.
+    /// The command to run: a list of the program and its arguments, or one string for a shell.
     command: CommandLine,
-    /// The folder to run it in, relative to the workspace; the workspace itself by default.
+    /// The folder to run the command in, relative to the workspace; default: the workspace itself.
     #[serde(default)]
     working_directory: Option<String>,
-    /// After how many seconds it is ended.
+    /// The number of seconds after which the command is killed.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS))]
     timeout_seconds: u64,
@@ -68,33 +68,35 @@ fn default_timeout() -> u64 {
     DEFAULT_TIMEOUT_SECONDS
 }
 
-/// The tool `execute_command`: runs a program, or a line by `sh -c`, in the [`Sandbox`], with a clean environment.
+/// Creates the tool `execute_command`, which runs a program or a shell line in the [`Sandbox`] with a clean environment.
 ///
-/// Its output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`,
-/// and `"note"` where there is something to know of what the command left behind. Any end but exit code 0 is a failure with the same
-/// output. For operators there are `confined` and `network`. Unix only; the sandbox is Linux's.
+/// The output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`, with a `"note"` if
+/// the command left something behind. Any end but exit code 0 is a failure with the same output. Metadata for operators: `confined` and
+/// `network`. Unix only; commands can be confined on Linux only.
 ///
-/// Its changes are the files that were created, edited or deleted meanwhile and are not ignored, as far as their names, sizes and times
-/// tell (by anybody: what else works in the workspace counts, too), and then its end. Of more than 20,000 files, or of more than a
-/// cancelled call has time for, nothing is told (`files` is `"too many"` for operators), of more than 200 changes the first (`changes_left_out`).
+/// The changes are the files that were created, edited or deleted during the command, followed by its exit. They are detected by name,
+/// size and time, so changes by others count, too; ignored files do not. The changed files are unknown (metadata `files: "too many"`) if
+/// the workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 changes are listed (metadata
+/// `changes_left_out`).
 ///
-/// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are as before when a command is over, whatever it or another
-/// command at the same time did to them; the note names what was put back, and what is too much to be guarded as a whole. Of
-/// repositories deeper in the workspace that holds for hooks and settings; one that a command makes has neither.
+/// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are restored after a command if it, or another command at the same
+/// time, changed them. The note lists the restored paths and those too large to be protected completely. In repositories deeper in the
+/// workspace, hooks and settings are restored; a repository that a command creates gets neither.
 ///
-/// | code | what was wrong |
+/// | code | meaning |
 /// | --- | --- |
-/// | `exited` | it ended with another exit code than 0, by a signal, or in a way that the system does not tell |
-/// | `timed_out` | it ran past its time and was ended |
-/// | `cancelled` | nobody waits for it, so it was ended |
-/// | `no_guard` | git's hooks and settings cannot be kept, as they are too much or cannot be read; nothing was run |
-/// | `no_sandbox` | the system cannot confine commands, and they are not to run without; nothing was run |
-/// | `access_denied` | the agent may only look; nothing was run |
-/// | `bad_parameters` | an empty command or an impossible time; nothing was run |
+/// | `exited` | the exit code is not 0, a signal killed the command, or its exit status is unknown |
+/// | `timed_out` | the command was killed after its timeout |
+/// | `cancelled` | the call was cancelled, and the command killed |
+/// | `no_guard` | git's hooks and settings cannot be protected: they are too large or unreadable; nothing was run |
+/// | `no_sandbox` | the system cannot confine commands, as the settings require; nothing was run |
+/// | `access_denied` | the agent has read-only access; nothing was run |
+/// | `bad_parameters` | an empty command or an invalid timeout; nothing was run |
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |
 /// | `not_found` | no such program or working directory; nothing was run |
-/// | another of [`FileError::code`](crate::workspace::FileError::code) | what is wrong with the working directory; nothing was run |
-/// | `denied` | the system does not start it: permissions, a script's missing interpreter, or a program that the sandbox does not let it read; nothing was run |
+/// | another of [`FileError::code`](crate::workspace::FileError::code) | the working directory cannot be used; nothing was run |
+/// | `denied` | the system did not start the program: missing permissions, a script's missing interpreter, or a file that the sandbox does not let it read; nothing was run |
+/// | `broke_down` | the tool failed internally |
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
     let sandbox = sandbox.clone();
     let call = move |context, parameters| execute(context, parameters, sandbox.clone());
@@ -103,7 +105,8 @@ pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
 
-/// Runs in a task of its own: should nobody wait any more, that goes on until all is ended and put back, and nobody else is held up.
+/// Runs the command in a new task. If this future is dropped, the command is cancelled and the task goes on until all processes have ended
+/// and all protected files are restored.
 async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
     let cancel = context.cancel.child_token();
     let _cancelled_when_dropped = cancel.clone().drop_guard();
@@ -130,7 +133,7 @@ async fn run(
 ) -> Result<Outcome, CommandError> {
     check(context, parameters)?;
     let root = context.workspace.clone();
-    // Should nobody wait for the end, this is dropped after the processes, which it must not race with.
+    // Declared before the process tree, so that the guard is dropped, and restores files, only after the processes have ended.
     let snapshot = spawn_blocking(move || Ok((Guard::take(&root)?, WorkspaceSnapshot::take(&root))));
     let (guard, files) = snapshot
         .await
@@ -169,7 +172,7 @@ async fn run(
     })
 }
 
-/// Runs what blocks on a thread for it, from now on, whether its end is waited for or not.
+/// Starts blocking work at once, even if the returned future is never polled.
 fn spawn_blocking<T: Send + 'static>(
     work: impl FnOnce() -> T + Send + 'static,
 ) -> impl Future<Output = io::Result<T>> {
@@ -199,14 +202,14 @@ async fn start(
 ) -> Result<ProcessTree, CommandError> {
     let Some((program, arguments)) = parameters.command.program_and_arguments() else {
         return Err(CommandError::BadParameters(
-            "`command` is empty; it begins with the program to run".to_owned(),
+            "`command` is empty; it must begin with the program to run".to_owned(),
         ));
     };
     let workspace = Workspace::open(&context.workspace).map_err(CommandError::WorkingDirectory)?;
     let folder = working_directory(&workspace, parameters.working_directory.as_deref())
         .map_err(CommandError::WorkingDirectory)?;
-    let search = environment::search_path();
-    let path = program::locate(program, &folder, &search).map_err(CommandError::ProgramNotFound)?;
+    let search = search_path();
+    let path = locate_program(program, &folder, &search).map_err(CommandError::ProgramNotFound)?;
     let temporary = TemporaryFolder::new().map_err(CommandError::NoTemporaryFolder)?;
     let rules = AccessRules::new(sandbox, workspace.root(), temporary.path(), &search, |name| {
         std::env::var_os(name)
@@ -229,17 +232,17 @@ async fn start(
     }
 }
 
-/// The folder to run in, with all links followed. A model that names a folder outside is mistaken about where it is.
-fn working_directory(workspace: &Workspace, wanted: Option<&str>) -> Result<PathBuf, FileError> {
-    let wanted = wanted.unwrap_or(".");
-    match workspace.kind(wanted)? {
+/// Returns the folder to run in, with all links resolved.
+fn working_directory(workspace: &Workspace, path: Option<&str>) -> Result<PathBuf, FileError> {
+    let path = path.unwrap_or(".");
+    match workspace.kind(path)? {
         EntryKind::Folder => {
-            let folder = workspace.root().join(workspace.canonical(wanted)?);
-            // The components leave out the `.` of the workspace itself.
+            let folder = workspace.root().join(workspace.canonical(path)?);
+            // Collecting the components removes the `.` of the workspace itself.
             Ok(folder.components().collect::<PathBuf>())
         }
         EntryKind::File | EntryKind::Other => Err(FileError::NotAFolder {
-            path: wanted.to_owned(),
+            path: path.to_owned(),
         }),
     }
 }

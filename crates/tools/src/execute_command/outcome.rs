@@ -1,4 +1,4 @@
-//! What a command that was started says to model and operator.
+//! The result of a command that was started, for the model and the operator.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -12,11 +12,11 @@ use super::process_tree::CommandEnd;
 use super::workspace_snapshot::WorkspaceChanges;
 use crate::sandbox::{Confinement, Sandbox};
 
-/// What came of a program that was started.
+/// Outcome of a started command.
 pub(super) struct Outcome {
     pub(super) command: String,
     pub(super) ended: CommandEnd,
-    /// How many of its processes could not be ended.
+    /// Number of its processes that could not be killed in time.
     pub(super) remaining: usize,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -61,7 +61,9 @@ impl Outcome {
         let output = self.into_json(code);
         let result = match error {
             None => ToolResult::success(output),
-            Some((word, error)) => ToolResult::failure(error).with_code(word).with_output(output),
+            Some((error_code, message)) => ToolResult::failure(message)
+                .with_code(error_code)
+                .with_output(output),
         };
         let result = result
             .with_metadata("confined", confined)
@@ -72,7 +74,7 @@ impl Outcome {
             .fold(result, |result, (name, value)| result.with_metadata(name, value))
     }
 
-    /// What is wrong with how it ended, with its code; nothing for exit code 0.
+    /// Returns the error's code and message. `None` for exit code 0.
     fn error(&self) -> Option<(&'static str, String)> {
         let command = &self.command;
         match &self.ended {
@@ -82,17 +84,17 @@ impl Outcome {
             CommandEnd::TimedOut(_) => Some((
                 code::TIMED_OUT,
                 format!(
-                    "`{command}` ran past its {} s and was ended with all that it had started",
+                    "`{command}` did not end within {} s, so it was killed with all processes that it had started",
                     self.timeout_seconds
                 ),
             )),
             CommandEnd::Cancelled(_) => Some((
                 code::CANCELLED,
-                format!("`{command}` was ended, as the call was cancelled"),
+                format!("`{command}` was killed because the call was cancelled"),
             )),
             CommandEnd::Unknown(error) => Some((
                 "exited",
-                format!("`{command}` was started, but how it ended is unknown: {error}"),
+                format!("`{command}` was started, but its exit status is unknown: {error}"),
             )),
         }
     }
@@ -104,28 +106,32 @@ impl Outcome {
             ..
         } = self.ended
         {
-            notes.push("it left a process behind that held its output open and was ended".to_owned());
+            notes.push(
+                "it left a process behind that kept its output open; the process was killed".to_owned(),
+            );
         }
         if self.remaining > 0 {
             notes.push(format!(
-                "{} of its processes could not be ended in time",
+                "{} of its processes could not be killed in time",
                 self.remaining
             ));
         }
         if !self.put_back.paths.is_empty() {
             let paths = self.put_back.paths.join(", ");
-            notes.push(format!("put back, as commands may not change it: {paths}"));
+            notes.push(format!(
+                "restored, because commands must not change these files: {paths}"
+            ));
         }
         if !self.put_back.failed.is_empty() {
             let paths = self.put_back.failed.join(", ");
             notes.push(format!(
-                "changed, though commands may not, and could not be put back: {paths}"
+                "changed, although commands must not change these files, and could not be restored: {paths}"
             ));
         }
         if !self.put_back.partial.is_empty() {
-            let places = self.put_back.partial.join(", ");
+            let paths = self.put_back.partial.join(", ");
             notes.push(format!(
-                "too much to be guarded as a whole, so leave it as it is: {places}"
+                "too large to be protected completely, so do not change: {paths}"
             ));
         }
         let mut output = json!({
@@ -147,7 +153,7 @@ fn exit_error(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("exited with {code}")),
-        (None, Some(signal)) => Some(format!("was ended by signal {signal}")),
+        (None, Some(signal)) => Some(format!("was killed by signal {signal}")),
         (None, None) => Some(format!("ended with {status}")),
     }
 }

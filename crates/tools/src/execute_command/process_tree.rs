@@ -1,7 +1,6 @@
-//! A running program with all the processes that descend from it: waiting for its end, or bringing it about.
+//! A running program with all its descendants: waiting for their end, or killing them.
 //!
-//! It never waits without a bound for anything but the program itself, and never outlives its owner: dropped before the
-//! end, it kills them.
+//! Only waiting for the program itself can take long. Dropping the process tree kills its processes.
 
 use std::future::Future;
 use std::io;
@@ -19,38 +18,38 @@ use super::capture::Capture;
 use super::temporary_folder::TemporaryFolder;
 use crate::sandbox::SandboxSupervisor;
 
-/// How long the output may stay open after the program's own end, for what it left to finish writing.
+/// Time for the program's remaining processes to finish writing after the program itself has ended.
 const SETTLE: Duration = Duration::from_millis(250);
-/// How long a group has between SIGTERM and SIGKILL. With twice `REAP`, what the supervisor needs, and putting back it stays below what the
-/// runtime waits for a cancelled call, which is under a second (HOST-8).
+/// Time between SIGTERM and SIGKILL. Together with twice `REAP`, the supervisor's time and restoring files, it must stay below the time
+/// that the runtime waits for a cancelled call, which is less than a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(150);
-/// How long to wait for the end of what was sent SIGKILL, and then for the end of its output.
+/// Time to wait for the program's end after SIGKILL, and then again for the end of its output.
 const REAP: Duration = Duration::from_millis(100);
 
-/// A program and its processes. When it is dropped, what is left of them is ended before their temporary files are removed.
+/// A program and its processes. On drop, the remaining processes are killed before their temporary files are removed.
 pub(super) struct ProcessTree {
     child: Box<dyn ChildWrapper>,
-    /// Set when nothing of it is left to kill: its id may then belong to a stranger.
+    /// Set when no process is left to kill, because the process id may then belong to an unrelated process.
     finished: bool,
     supervisor: SandboxSupervisor,
-    /// How many processes could not be ended.
+    /// Number of processes that could not be killed in time.
     remaining: usize,
     _temporary: TemporaryFolder,
 }
 
-/// How it ended.
+/// The way a command ended.
 pub(super) enum CommandEnd {
-    /// By itself.
+    /// The program ended by itself.
     Exited {
         status: ExitStatus,
-        /// Whether something that it left behind still held its output open.
+        /// Whether a remaining process still had its output open.
         output_still_open: bool,
     },
-    /// By us, past its time. No status where even SIGKILL did not end it in time.
+    /// The command was killed after its timeout. `None` if even SIGKILL did not end it in time.
     TimedOut(Option<ExitStatus>),
-    /// By us, as nobody waits for it.
+    /// The command was killed because the call was cancelled. `None` as above.
     Cancelled(Option<ExitStatus>),
-    /// The operating system does not say.
+    /// The operating system did not return its status.
     Unknown(io::Error),
 }
 
@@ -79,12 +78,12 @@ impl ProcessTree {
         }
     }
 
-    /// How many of its processes could not be ended, once it has run.
+    /// Returns the number of processes that could not be killed in time. Final after [`ProcessTree::run`].
     pub(super) fn remaining(&self) -> usize {
         self.remaining
     }
 
-    /// Reads its output until it ends: by itself, past its limit or by the token. Afterwards nothing of it is left.
+    /// Reads the output until the program ends, `limit` is over or the token is cancelled. Afterwards all processes are killed.
     pub(super) async fn run(
         &mut self,
         limit: Duration,
@@ -112,10 +111,10 @@ impl ProcessTree {
         ended
     }
 
-    /// Asks its processes to end, then makes them. An open output is a sign that one of them still runs.
+    /// Sends SIGTERM, then SIGKILL to the processes. An open output shows that one of them is still running.
     async fn end<F: Future>(&mut self, mut reading: Pin<&mut MaybeDone<F>>) -> Option<ExitStatus> {
         if !self.supervisor.signal(Signal::TERM) {
-            // Where there is nobody left to signal, the waiting below returns at once.
+            // If no process is left to signal, the wait below returns at once.
             let _ = self.child.signal(Signal::TERM.as_raw());
         }
         let all_finished = join(self.child.wait(), reading.as_mut());
@@ -124,20 +123,20 @@ impl ProcessTree {
         }
         self.kill();
         let status = timeout(REAP, exit(self.child.as_mut(), reading.as_mut())).await;
-        // What the last of them wrote is still in the pipe.
+        // The pipe may still hold output of the killed processes.
         let _ = timeout(REAP, reading).await;
         status.ok().and_then(Result::ok)
     }
 
     fn kill(&mut self) {
-        // The only failure is that no process of the group is left, which is what was wanted.
+        // Fails only if no process of the group is left.
         let _ = self.child.start_kill();
-        // It knows those, too, that have left the group.
+        // Also reaches processes that have left the group.
         let _ = self.supervisor.signal(Signal::KILL);
     }
 }
 
-/// Waits for the program's own end and keeps reading meanwhile.
+/// Waits for the program's own end while reading its output.
 async fn exit<F: Future>(
     child: &mut dyn ChildWrapper,
     mut reading: Pin<&mut MaybeDone<F>>,

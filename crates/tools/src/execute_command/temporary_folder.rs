@@ -1,4 +1,4 @@
-//! A folder for the temporary files of one command, gone when the command is.
+//! The temporary folder of one command.
 
 use std::fs;
 use std::io;
@@ -11,11 +11,11 @@ use cap_std::fs::Dir;
 
 use super::removal::remove;
 
-/// How often to try: a process that was killed this moment may still write a file.
+/// Number of attempts: a process that was just killed may still write a file.
 const REMOVE_ATTEMPTS: u32 = 5;
 const REMOVE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// The folder. It blocks when it is dropped.
+/// A temporary folder, removed on drop, which blocks.
 #[derive(Debug)]
 pub(super) struct TemporaryFolder {
     folder: PathBuf,

@@ -1,7 +1,7 @@
-//! Which files of the workspace a command changed, as their names, sizes and times before and after tell.
+//! Detection of the files that a command changed, by their names, sizes and times before and after it.
 //!
-//! What is ignored there, and what git and Dirigent keep for themselves, does not count, nor what only builds make: folders that a
-//! `CACHEDIR.TAG` marks as such, `node_modules` and `__pycache__`. What somebody else changes meanwhile does.
+//! Ignored files, the files of git and Dirigent, and build output do not count. Build output is each folder with a `CACHEDIR.TAG`,
+//! `node_modules` and `__pycache__`. Changes that others make meanwhile do count.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -12,19 +12,19 @@ use dirigent_core::tool::StateChange;
 
 use crate::workspace::{Hidden, Workspace};
 
-/// In a larger workspace looking would take longer than most commands.
+/// Maximum number of files to scan. Scanning more would take longer than most commands.
 const MAX_FILES: usize = 20_000;
-/// How many changes are told one by one.
+/// Maximum number of changes that are listed.
 const MAX_CHANGES: usize = 200;
 
-/// The files of a workspace at a moment.
+/// The files of a workspace at one moment.
 #[derive(Debug)]
 pub(super) struct WorkspaceSnapshot {
-    /// None where there are too many, or too many for the time.
+    /// `None` if there are too many files, or the workspace cannot be read.
     files: Option<BTreeMap<String, Stamp>>,
 }
 
-/// Changes with a file's content, as far as can be told without reading it.
+/// Metadata that shows whether a file's content has changed, without reading it.
 #[derive(Debug, PartialEq, Eq)]
 struct Stamp {
     inode: u64,
@@ -33,24 +33,24 @@ struct Stamp {
     nanoseconds: i64,
 }
 
-/// What came of it.
+/// The changes between two moments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkspaceChanges {
-    /// By path. Content and versions are not known.
+    /// Sorted by path; without content and versions, which are unknown.
     pub(super) changes: Vec<StateChange>,
-    /// How many more there were; none where nothing can be told.
+    /// Number of further changes. `None` if the changes are unknown.
     pub(super) omitted: Option<usize>,
 }
 
 impl WorkspaceSnapshot {
-    /// Looks at the workspace. It blocks.
+    /// Scans the workspace. Blocks.
     pub(super) fn take(root: &Path) -> Self {
         WorkspaceSnapshot {
             files: scan(root, MAX_FILES, None),
         }
     }
 
-    /// What is different now, if that can be found out until then. It blocks.
+    /// Compares the workspace with the snapshot. The changes are unknown if scanning takes until `deadline`. Blocks.
     pub(super) fn compare(self, root: &Path, deadline: Option<Instant>) -> WorkspaceChanges {
         match (self.files, scan(root, MAX_FILES, deadline)) {
             (Some(before), Some(after)) => compare(&before, &after, root),
@@ -76,20 +76,20 @@ fn scan(root: &Path, max_files: usize, deadline: Option<Instant>) -> Option<BTre
             files.insert(path, stamp);
         }
     }
-    without_caches(&mut files);
+    remove_build_output(&mut files);
     Some(files)
 }
 
-/// Takes away what only builds make.
-fn without_caches(files: &mut BTreeMap<String, Stamp>) {
+/// Removes build output.
+fn remove_build_output(files: &mut BTreeMap<String, Stamp>) {
     let tags = files.keys().filter_map(|path| path.strip_suffix("CACHEDIR.TAG"));
     let caches: Vec<String> = tags
         .filter(|folder| folder.ends_with('/'))
         .map(str::to_owned)
         .collect();
     files.retain(|path, _| {
-        let made = |folder: &str| matches!(folder, "node_modules" | "__pycache__");
-        !caches.iter().any(|folder| path.starts_with(folder)) && !path.split('/').any(made)
+        let is_build_folder = |folder: &str| matches!(folder, "node_modules" | "__pycache__");
+        !caches.iter().any(|folder| path.starts_with(folder)) && !path.split('/').any(is_build_folder)
     });
 }
 
@@ -98,7 +98,7 @@ fn compare(
     after: &BTreeMap<String, Stamp>,
     root: &Path,
 ) -> WorkspaceChanges {
-    // A file that is ignored from now on is still there.
+    // A file that the command made ignored still exists, although it is not in `after`.
     let is_gone = |path: &str| root.join(path).symlink_metadata().is_err();
     let mut changed: Vec<(&String, StateChange)> = Vec::new();
     for (path, stamp) in after {
@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn too_many_files_are_not_looked_at() {
+    fn too_many_files_are_not_scanned() {
         let root = TempDir::new().unwrap();
         for name in ["a", "b", "c"] {
             std::fs::write(root.path().join(name), "").unwrap();
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn of_many_changes_the_first_are_told_and_the_rest_counted() {
+    fn lists_the_first_of_many_changes_and_counts_the_others() {
         let root = TempDir::new().unwrap();
         let before = WorkspaceSnapshot::take(root.path());
         for number in 0..205 {

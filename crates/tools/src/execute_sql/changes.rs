@@ -1,13 +1,13 @@
-//! What a statement changed, from what the database says before and after it.
+//! The changes of a statement, derived from the database's state before and after it.
 
 use std::collections::BTreeSet;
 
 use dirigent_core::tool::StateChange;
 
-/// The names of a database's tables.
+/// Names of a database's tables.
 pub(super) type Tables = BTreeSet<String>;
 
-/// The tables that came and went.
+/// Returns the created and dropped tables.
 pub(super) fn table_changes(connection: &str, before: &Tables, after: &Tables) -> Vec<StateChange> {
     let created = after.difference(before).map(|table| StateChange::TableCreated {
         connection: connection.to_owned(),
@@ -20,7 +20,7 @@ pub(super) fn table_changes(connection: &str, before: &Tables, after: &Tables) -
     created.chain(dropped).collect()
 }
 
-/// The rows of a table that were changed; nothing for no rows.
+/// Returns the change of `rows` rows of a table. `None` for no rows.
 pub(super) fn row_changes(connection: &str, table: Option<String>, rows: u64) -> Option<StateChange> {
     (rows > 0).then(|| StateChange::RowsChanged {
         connection: connection.to_owned(),

@@ -1,4 +1,4 @@
-//! Why a statement was not run or did not succeed, in words that a model can act on and that tell it no secrets.
+//! Errors of the `execute_sql` tool, with messages that a model can act on and that contain no secrets.
 
 use std::time::Duration;
 
@@ -7,21 +7,21 @@ use dirigent_core::tool::{ToolResult, code};
 use super::secrets::Secrets;
 use crate::workspace::FileError;
 
-/// Who may only look.
+/// Reason why a statement must not change anything.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ReadOnlyReason {
-    /// Whoever uses the connection.
+    /// The connection is read-only for all agents.
     Connection,
-    /// The agent, and others may do more.
+    /// The agent has read-only access.
     Agent,
 }
 
-/// Why there is no result: one variant for each thing that the caller can do about it.
+/// Reason why a statement failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SqlError {
     #[error("{0}")]
     Parameters(String),
-    #[error("there is no connection `{name}`; there are: {}", .known.join(", "))]
+    #[error("there is no connection `{name}`; the connections are: {}", .known.join(", "))]
     UnknownConnection { name: String, known: Vec<String> },
     #[error("the database file of `{connection}` does not exist{}", not_created_hint(*.read_only))]
     FileNotFound {
@@ -30,7 +30,7 @@ pub(super) enum SqlError {
     },
     #[error("the database file: {0}")]
     File(FileError),
-    /// With what the database calls it.
+    /// `detail` is the database's own message.
     #[error("{}: {detail}; nothing was changed", read_only_message(*.reason))]
     ReadOnly { reason: ReadOnlyReason, detail: String },
     #[error("{0}; nothing was run")]
@@ -38,38 +38,37 @@ pub(super) enum SqlError {
     #[error("{0}")]
     Database(String),
     #[error(
-        "one row alone is more than can be shown: select fewer columns, or parts of them, as with substr"
+        "a single row is too large to show: select fewer columns, or parts of them, for example with substr"
     )]
     RowTooBig,
     #[error(
-        "it took longer than {} s and was ended: its transaction is rolled back, unless it was already being committed, so look before you repeat \
-         what changes something; narrow what only looks with WHERE and LIMIT",
+        "the statement took longer than {} s and was ended; its transaction is rolled back, unless it was already being committed. Check \
+         before you repeat a statement that changes something; narrow a query with WHERE and LIMIT",
         .limit.as_secs_f64()
     )]
     TimedOut { limit: Duration },
     #[error(
-        "{} other statements were still running on this connection after {} s, so that it never ran; call again later",
-        super::MAX_CONCURRENT_STATEMENTS,
+        "the statement never ran: {running} other statements were still running on this connection after {} s. Call again later",
         .limit.as_secs_f64()
     )]
-    QueueTimedOut { limit: Duration },
+    QueueTimedOut { limit: Duration, running: usize },
     #[error("{0}")]
     ResourceLimit(&'static str),
-    #[error("SQLite could not be confined to the database's folder, so that nothing was run: {0}")]
+    #[error("SQLite could not be confined to the database's folder, so nothing was run: {0}")]
     SandboxUnavailable(String),
-    #[error("no thread could be started for it, so that it never ran: {0}")]
+    #[error("no thread could be started for the statement, so it never ran: {0}")]
     ThreadSpawnFailed(String),
-    #[error("the tool itself broke down: whether the statement was executed is unknown")]
+    #[error("the tool failed internally: whether the statement was executed is unknown")]
     BrokeDown,
     #[error("cancelled: its transaction is rolled back, unless it was already being committed")]
     Cancelled,
-    #[error("{0}; the operator must look into it")]
+    #[error("{0}; the operator must fix this")]
     Unreachable(String),
 }
 
 fn not_created_hint(read_only: Option<ReadOnlyReason>) -> &'static str {
     match read_only {
-        Some(_) => ", and it is not made, as nothing may be changed here",
+        Some(_) => ", and it is not created because access is read-only",
         None => "",
     }
 }
@@ -77,47 +76,46 @@ fn not_created_hint(read_only: Option<ReadOnlyReason>) -> &'static str {
 fn read_only_message(reason: ReadOnlyReason) -> &'static str {
     match reason {
         ReadOnlyReason::Connection => "this connection is read-only",
-        ReadOnlyReason::Agent => "this agent may only look",
+        ReadOnlyReason::Agent => "this agent has read-only access",
     }
 }
 
 impl SqlError {
-    /// No statement, or a comment alone.
+    /// The error for an empty statement or only a comment.
     pub(super) fn no_statement() -> Self {
-        SqlError::Parameters("`sql` has no statement in it".to_owned())
+        SqlError::Parameters("`sql` contains no statement".to_owned())
     }
 
-    /// More than one statement.
+    /// The error for several statements.
     pub(super) fn multiple_statements() -> Self {
         SqlError::Parameters(
-            "`sql` has several statements in it: call once for each; nothing was run".to_owned(),
+            "`sql` contains several statements: call once for each; nothing was run".to_owned(),
         )
     }
 
-    /// Another number of values than of placeholders.
+    /// The error for different numbers of values and placeholders.
     pub(super) fn placeholder_count(placeholders: usize, given: usize) -> Self {
         SqlError::Parameters(format!(
             "the statement has {placeholders} placeholders and `parameters` has {given} values; nothing was run"
         ))
     }
 
-    /// What an error of the driver means that came before there was a connection. A server's own words name users and hosts, so they are
-    /// not told.
+    /// Converts an error of connecting. The server's own message is left out, because it contains users and hosts.
     pub(super) fn from_connect_error(error: &sqlx::Error) -> Self {
-        let why = match error {
+        let reason = match error {
             sqlx::Error::Io(error) => format!(
                 "the server of this connection cannot be reached ({})",
                 error.kind()
             ),
-            sqlx::Error::Tls(_) => "the connection to the server could not be made secure".to_owned(),
-            sqlx::Error::Database(_) => "the server of this connection does not let Dirigent in".to_owned(),
-            sqlx::Error::Configuration(_) => "the URL of this connection cannot be used".to_owned(),
-            _ => "the server of this connection does not answer as a database".to_owned(),
+            sqlx::Error::Tls(_) => "the TLS connection to the server could not be established".to_owned(),
+            sqlx::Error::Database(_) => "the server of this connection rejects Dirigent's login".to_owned(),
+            sqlx::Error::Configuration(_) => "the URL of this connection is invalid".to_owned(),
+            _ => "the server of this connection does not respond like a database".to_owned(),
         };
-        SqlError::Unreachable(why)
+        SqlError::Unreachable(reason)
     }
 
-    /// What an error of the driver means that is none of the database's own.
+    /// Converts an error of the driver that is not an error of the database.
     pub(super) fn from_driver_error(error: &sqlx::Error, secrets: &Secrets) -> Self {
         match error {
             sqlx::Error::Io(error) => SqlError::Unreachable(format!(
@@ -146,7 +144,6 @@ impl SqlError {
         }
     }
 
-    /// What the model is told.
     pub(super) fn into_result(self) -> ToolResult {
         ToolResult::failure(self.to_string()).with_code(self.code())
     }

@@ -1,4 +1,4 @@
-//! MySQL and MariaDB, by the protocol for prepared statements, which takes one statement and sends values as they are.
+//! MySQL and MariaDB, used through the protocol for prepared statements, which accepts a single statement and transfers values unchanged.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -20,22 +20,22 @@ use super::error::SqlError;
 use super::parameter::Parameter;
 use super::rows::{CellEncoder, Rows, integer, real, unsigned};
 use super::secrets::Secrets;
-use super::{Statement, StatementResult};
+use super::statement::{Statement, StatementResult};
 
-/// How long ending a statement on the server may take.
+/// Time limit for killing a statement on the server.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-// The limit is there as the session's own would hold for it, too.
+// Has its own limit because the session's limit would apply otherwise.
 const TABLES: &str = "SELECT IF(table_schema = DATABASE(), table_name, CONCAT(table_schema, '.', table_name)) \
     FROM information_schema.tables WHERE table_type = 'BASE TABLE' \
     AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') LIMIT 18446744073709551615";
 
-/// Refused by a transaction that only looks.
+/// The statement would write in a read-only transaction.
 const READ_ONLY_ERROR: u16 = 1792;
-/// Ended by the server, as it took too long (MariaDB, MySQL, and whoever waits for a lock).
+/// The server ended the statement: a timeout of MariaDB, a timeout of MySQL, or a timeout of waiting for a lock.
 const TIMEOUT_ERRORS: [u16; 3] = [1969, 3024, 1205];
 
-/// Runs it on a connection of its own. When the future is dropped, the server is told to end the statement.
+/// Runs a statement on a new connection. If the future is dropped, the server is told to kill the statement.
 pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
     let options: MySqlConnectOptions = url
         .expose_secret()
@@ -65,8 +65,9 @@ pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Stat
     done.map(|(done, _)| done)
 }
 
-/// Tells the server to end what a connection does, which it does not notice by itself.
+/// Tells the server on drop to kill a connection's statement, because the server does not notice that the client is gone.
 struct KillOnDrop {
+    /// The connection's id on the server. `None` once the statement has finished.
     id: Option<u64>,
     options: MySqlConnectOptions,
 }
@@ -83,7 +84,7 @@ impl Drop for KillOnDrop {
     }
 }
 
-/// Whether all of the result was read.
+/// Whether the whole result was read.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReadState {
     Complete,
@@ -97,7 +98,7 @@ struct Session {
 }
 
 impl Session {
-    /// The connection's number on the server, and whether that is MariaDB.
+    /// Returns the connection's id on the server, and whether the server is MariaDB.
     async fn server_info(&mut self) -> Result<(u64, bool), SqlError> {
         let row = sqlx::query("SELECT CONNECTION_ID(), VERSION()")
             .fetch_one(&mut self.connection)
@@ -108,7 +109,7 @@ impl Session {
         Ok((little_endian(&id), version.contains("MariaDB")))
     }
 
-    /// Whether the server does nothing for it any more.
+    /// Returns true if the server has finished the statement.
     fn is_finished(&self, done: &Result<(StatementResult, ReadState), SqlError>) -> bool {
         match done {
             Ok((_, read)) => *read == ReadState::Complete,
@@ -153,7 +154,7 @@ impl Session {
         ))
     }
 
-    /// Begins the transaction, which only looks where the statement may do no more.
+    /// Begins a transaction, read-only if the statement must not change anything.
     async fn begin(&mut self, is_mariadb: bool) -> Result<(), SqlError> {
         let (limit, rows) = (self.statement.timeout, self.statement.max_rows.saturating_add(1));
         let seconds = limit.as_secs().max(1);
@@ -173,8 +174,8 @@ impl Session {
                     .await?;
                 "START TRANSACTION READ ONLY".to_owned()
             }
-            // One statement of MariaDB can have several in it (BEGIN NOT ATOMIC), which would end any other transaction. This one ends by
-            // its name alone, which nobody knows.
+            // A MariaDB statement can contain several others (BEGIN NOT ATOMIC), which could end an ordinary transaction. An XA transaction
+            // ends only by its name, which is random.
             (Some(_), true) => {
                 self.execute_internal("SET SESSION TRANSACTION READ ONLY".to_owned())
                     .await?;
@@ -185,7 +186,7 @@ impl Session {
         self.execute_internal(begin).await
     }
 
-    /// Has it prepared, which the server does for one statement only.
+    /// Prepares the statement, for which the server accepts a single statement only. Returns empty rows with its columns.
     async fn prepare(&mut self) -> Result<Rows, SqlError> {
         let sql = AssertSqlSafe(self.statement.sql.clone()).into_sql_str();
         let prepared = match (&mut self.connection).prepare(sql).await {
@@ -205,7 +206,7 @@ impl Session {
         Ok(rows)
     }
 
-    /// How many rows the database says that it changed; none where the rest is left.
+    /// Reads the rows. Returns the number of changed rows, or `None` if the rest of the result was not read.
     async fn collect(&mut self, rows: &mut Rows) -> Result<Option<u64>, SqlError> {
         let read_only = self.statement.read_only.is_some();
         let arguments = arguments(&self.statement.parameters)?;
@@ -227,14 +228,14 @@ impl Session {
                     results += 1;
                 }
                 Some(Either::Right(_)) if results > 0 => {
-                    rows.note("further results of the procedure are left out")
+                    rows.note("further results of the procedure were left out")
                 }
                 Some(Either::Right(row)) => {
                     if std::mem::take(&mut first) {
                         set_columns(rows, row.columns());
                     }
                     let full = rows.push(|cells| encode_row(cells, &row))?.is_break();
-                    // What the statement changes is kept only where it runs to its end.
+                    // A statement that may write is read to its end, because its changes are committed only then.
                     if full && read_only {
                         return Ok(None);
                     }
@@ -243,7 +244,7 @@ impl Session {
         }
     }
 
-    /// What was changed, once it is there to stay.
+    /// Commits, and returns the changes.
     async fn commit(&mut self, before: &Tables, affected: u64) -> Result<Vec<StateChange>, SqlError> {
         self.execute_internal("COMMIT".to_owned()).await?;
         let name = self.statement.connection.clone();
@@ -323,7 +324,7 @@ fn encode_row(cells: &mut CellEncoder, row: &MySqlRow) -> Result<Vec<Value>, Sql
         .collect()
 }
 
-/// A value as it was sent; none for NULL.
+/// Returns a value's bytes as sent by the server. `None` for NULL.
 fn raw_bytes(row: &MySqlRow, at: usize) -> Option<Vec<u8>> {
     let value = row.try_get_raw(at).ok()?;
     <Vec<u8> as Decode<MySql>>::decode(value).ok()
@@ -345,7 +346,7 @@ fn encode_cell(cells: &mut CellEncoder, row: &MySqlRow, at: usize, bytes: &[u8])
         "DATE" | "DATETIME" | "TIMESTAMP" => Value::from(date(kind.name(), bytes)?),
         "TIME" => Value::from(time(bytes)?),
         "DECIMAL" | "JSON" | "SET" | "ENUM" => cells.text(std::str::from_utf8(bytes).ok()?),
-        // A text whose letters are compared as bytes is called binary as well.
+        // Text with a binary collation also has a binary type name.
         _ => match std::str::from_utf8(bytes) {
             Ok(text) if <str as Type<MySql>>::compatible(&kind) => cells.text(text),
             Ok(_) | Err(_) => cells.bytes(bytes),
@@ -360,7 +361,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
         .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// With the digits that the float has, not those of the double nearest to it.
+/// Converts a float with its own shortest digits, not those of the nearest double.
 fn shortest(float: f32) -> Value {
     float
         .to_string()
@@ -368,7 +369,7 @@ fn shortest(float: f32) -> Value {
         .map_or_else(|_| real(float.into()), real)
 }
 
-/// `2026-11-22 08:30:00.25`; the first byte says how many follow.
+/// Formats a date or time stamp: `2026-11-22 08:30:00.25`. The first byte is the number of bytes that follow.
 fn date(kind: &str, bytes: &[u8]) -> Option<String> {
     let (&length, bytes) = bytes.split_first()?;
     let mut fields = [0; 11];
@@ -384,7 +385,7 @@ fn date(kind: &str, bytes: &[u8]) -> Option<String> {
     Some(format!("{day} {hour:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-/// `-27:30:00`; the first byte says how many follow.
+/// Formats a time: `-27:30:00`. The first byte is the number of bytes that follow.
 fn time(bytes: &[u8]) -> Option<String> {
     let (&length, bytes) = bytes.split_first()?;
     let mut fields = [0; 12];
@@ -398,7 +399,7 @@ fn time(bytes: &[u8]) -> Option<String> {
     Some(format!("{sign}{hours:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-/// Of a second; nothing for none.
+/// Formats the fraction of a second, with its point. Empty for 0.
 fn fraction(microseconds: u32) -> String {
     if microseconds == 0 {
         return String::new();

@@ -1,8 +1,9 @@
-//! Values for the placeholders of a statement, and hexadecimal, the form in which bytes come and go.
+//! Values for the placeholders of a statement.
 
 use serde_json::Value;
 
 use super::error::SqlError;
+use super::hex::from_hex;
 
 /// A value for a placeholder.
 #[derive(Debug)]
@@ -10,17 +11,17 @@ pub(super) enum Parameter {
     Null,
     Bool(bool),
     Integer(i64),
-    /// Beyond [`i64::MAX`].
+    /// An integer beyond [`i64::MAX`].
     Unsigned(u64),
     Real(f64),
     Text(String),
     Bytes(Vec<u8>),
-    /// A list or an object.
+    /// A list or an object, sent as JSON.
     Json(Value),
 }
 
 impl Parameter {
-    /// The value at that index, counted from 1.
+    /// Converts the value at `index`, counted from 1.
     pub(super) fn from_json(index: usize, value: &Value) -> Result<Self, SqlError> {
         Ok(match value {
             Value::Null => Parameter::Null,
@@ -33,7 +34,7 @@ impl Parameter {
             },
             Value::String(text) if text.contains('\0') => {
                 return Err(SqlError::Parameters(format!(
-                    "parameter {index} has a NUL character in it: send it as {{\"hex\": …}} for a column of bytes"
+                    "parameter {index} contains a NUL character: for a column of bytes, send it as {{\"hex\": …}}"
                 )));
             }
             Value::String(text) => Parameter::Text(text.clone()),
@@ -48,26 +49,4 @@ impl Parameter {
             Value::Array(_) | Value::Object(_) => Parameter::Json(value.clone()),
         })
     }
-}
-
-/// Two digits for each byte.
-pub(super) fn to_hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    let digit = |four: u8| char::from(DIGITS[usize::from(four & 15)]);
-    bytes
-        .iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(*byte)])
-        .collect()
-}
-
-/// The bytes of an even number of hexadecimal digits.
-pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = digits
-        .chars()
-        .map(|digit| u8::try_from(digit.to_digit(16)?).ok())
-        .collect::<Option<_>>()?;
-    let (pairs, []) = digits.as_chunks::<2>() else {
-        return None;
-    };
-    Some(pairs.iter().map(|[high, low]| high << 4 | low).collect())
 }

@@ -1,8 +1,8 @@
-//! PostgreSQL, whose values come as the text that it writes itself.
+//! PostgreSQL, whose values are read as the text that the server formats.
 //!
-//! The statement is first sent alone to be parsed, which the protocol does for one statement only. Then it runs in the simple protocol, as
-//! text comes back by no other; values go by `PREPARE` and `EXECUTE`, where they are literals that PostgreSQL reads by the types of
-//! its placeholders.
+//! The statement is first parsed by the extended protocol, which accepts a single statement only. It then runs in the simple protocol,
+//! which is the only one to return text. Parameters are passed with `PREPARE` and `EXECUTE`, as literals that PostgreSQL converts to the
+//! types of the placeholders.
 
 use futures::TryStreamExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -13,15 +13,15 @@ use sqlx::postgres::{
 use sqlx::{
     AssertSqlSafe, Column, ConnectOptions, Either, Executor, Row, Statement as _, TypeInfo, ValueRef,
 };
-
 use tracing::subscriber::NoSubscriber;
 
 use super::changes::{self, Tables};
 use super::error::SqlError;
-use super::parameter::{Parameter, to_hex};
+use super::hex::to_hex;
+use super::parameter::Parameter;
 use super::rows::{CellEncoder, Rows, integer, real};
 use super::secrets::Secrets;
-use super::{Statement, StatementResult};
+use super::statement::{Statement, StatementResult};
 
 const TABLES: &str = "SELECT CASE n.nspname WHEN 'public' THEN c.relname ELSE n.nspname || '.' || c.relname END \
     FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
@@ -30,18 +30,18 @@ const CHANGED_ROWS: &str = "SELECT CASE schemaname WHEN 'public' THEN relname EL
     (n_tup_ins + n_tup_upd + n_tup_del)::text FROM pg_catalog.pg_stat_xact_user_tables \
     WHERE n_tup_ins + n_tup_upd + n_tup_del > 0 ORDER BY 1";
 
-/// What reading on beyond the rows that are shown would be for.
+/// Treatment of the rows beyond those shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RemainingRows {
-    /// Nothing: the transaction is given up.
+    /// They are not read, and the transaction is rolled back.
     Discard,
-    /// What the statement changes is kept only where it runs to its end.
+    /// They are read, because the statement's changes are committed only after its end.
     Read,
 }
 
-/// Runs it on a connection of its own. The server ends the statement when the future is dropped, as the connection closes.
+/// Runs a statement on a new connection. Dropping the future closes the connection, on which the server ends the statement.
 pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
-    // What it does not know of an address, and of the user's file of passwords, is logged as it stands there.
+    // The parser logs unknown parts of the URL, and of the user's password file, verbatim, so logging is switched off.
     let options: PgConnectOptions =
         tracing::subscriber::with_default(NoSubscriber::default(), || url.expose_secret().parse())
             .map_err(|error| SqlError::from_connect_error(&error))?;
@@ -81,9 +81,9 @@ impl Session {
         let sql = self.executable(&parameters).await?;
         let affected = self.collect(sql, remaining_rows, &mut rows).await?;
         let Some(affected) = affected else {
-            // The rest is still on its way.
+            // The remaining rows are unread, so the connection cannot commit.
             if !read_only {
-                rows.note("its transaction is not kept, as not all was read");
+                rows.note("the transaction was rolled back because not all rows were read");
             }
             return Ok(StatementResult {
                 rows,
@@ -104,24 +104,24 @@ impl Session {
         })
     }
 
-    /// Begins the transaction, which only looks where the statement may do no more.
+    /// Begins a transaction, read-only if the statement must not change anything.
     async fn begin(&mut self) -> Result<(), SqlError> {
         let limit = self.statement.timeout.as_millis();
-        // The server notices that we are gone where it can; where not, it gives up by itself.
+        // A server that supports it checks whether the client is still connected; any other ends the statement after its timeout.
         let settings = format!(
             "SET statement_timeout = {limit}; SET lock_timeout = {limit}; SET bytea_output = hex; \
              SELECT set_config(name, '1s', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'"
         );
         self.execute_internal(settings).await?;
         let begin = match self.statement.read_only {
-            // It cannot become a writing one once it has looked at anything.
+            // After its first query, the transaction can no longer be changed to read-write.
             Some(_) => "SET default_transaction_read_only = on; BEGIN READ ONLY; SELECT 1",
             None => "BEGIN READ WRITE",
         };
         self.execute_internal(begin.to_owned()).await
     }
 
-    /// Whether PostgreSQL takes it for a query that changes nothing by itself: a cursor is for nothing else.
+    /// Returns true if PostgreSQL accepts the statement for a cursor, which must be a query without changes.
     async fn is_query(&mut self) -> Result<bool, SqlError> {
         self.execute_internal("SAVEPOINT dirigent".to_owned()).await?;
         let cursor = format!("DECLARE dirigent CURSOR FOR {}", self.statement.sql);
@@ -138,7 +138,7 @@ impl Session {
         Ok(is_query)
     }
 
-    /// Has it parsed alone; what comes back are its columns and the types of its placeholders.
+    /// Parses the statement, which must be a single one. Returns empty rows with its columns, and the types of its placeholders.
     async fn parse(&mut self) -> Result<(Rows, Vec<PgTypeInfo>), SqlError> {
         let sql = sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.statement.sql.clone()));
         let parsed = match (&mut self.connection).prepare(sql).await {
@@ -164,12 +164,12 @@ impl Session {
         Ok((rows, types))
     }
 
-    /// The statement as it can be sent whole: itself, or the execution of it with its values.
+    /// Returns the text to execute: the statement itself or, if it has parameters, an `EXECUTE` of it.
     async fn executable(&mut self, types: &[PgTypeInfo]) -> Result<String, SqlError> {
         if types.is_empty() {
             return Ok(self.statement.sql.clone());
         }
-        // Nothing can follow in it, as it was parsed alone.
+        // The text contains no second statement, as it was parsed as a single one.
         self.execute_internal(format!("PREPARE dirigent AS {}", self.statement.sql))
             .await?;
         let values = self.statement.parameters.iter().zip(types);
@@ -177,7 +177,7 @@ impl Session {
         Ok(format!("EXECUTE dirigent ({})", values.join(", ")))
     }
 
-    /// How many rows the database says that it was about; none where the rest is left.
+    /// Reads the rows. Returns the number of affected rows, or `None` if the rest of the result was not read.
     async fn collect(
         &mut self,
         sql: String,
@@ -207,7 +207,7 @@ impl Session {
         }
     }
 
-    /// What was changed, once it is there to stay.
+    /// Commits, and returns the changes.
     async fn commit(&mut self, before: &Tables) -> Result<Vec<dirigent_core::tool::StateChange>, SqlError> {
         let name = self.statement.connection.clone();
         let mut all = Vec::new();
@@ -233,7 +233,7 @@ impl Session {
             .collect())
     }
 
-    /// The rows of a query of ours.
+    /// Runs an internal query and returns its rows as text.
     async fn texts(&mut self, sql: &'static str) -> Result<Vec<Vec<Option<String>>>, SqlError> {
         let rows = sqlx::raw_sql(sql).fetch_all(&mut self.connection).await;
         let rows = rows.map_err(|error| self.map_error(&error))?;
@@ -280,7 +280,8 @@ impl Session {
     }
 }
 
-/// The code of a syntax error is that of several statements as well, and the words are in the server's language: so it is known by who said it.
+/// Returns true for the error of several statements. Its code is that of a syntax error and its message is localized, so the server's
+/// routine identifies it.
 fn is_multiple_statements(error: &sqlx::Error) -> bool {
     let database_error = error
         .as_database_error()
@@ -290,7 +291,7 @@ fn is_multiple_statements(error: &sqlx::Error) -> bool {
     })
 }
 
-/// The value as PostgreSQL reads it from text, whatever type its placeholder has.
+/// Formats a value as a literal, which PostgreSQL converts to the type of its placeholder.
 fn literal(value: &Parameter, kind: &PgTypeInfo) -> String {
     let text = match value {
         Parameter::Null => return "NULL".to_owned(),
@@ -303,11 +304,11 @@ fn literal(value: &Parameter, kind: &PgTypeInfo) -> String {
         Parameter::Json(Value::Array(items)) if matches!(kind.kind(), PgTypeKind::Array(_)) => array(items),
         Parameter::Json(value) => value.to_string(),
     };
-    // In this form a backslash means the same whatever the server's settings are.
+    // In an `E''` literal, a backslash means the same under all settings of the server.
     format!("E'{}'", text.replace('\\', "\\\\").replace('\'', "''"))
 }
 
-/// A list as PostgreSQL writes arrays.
+/// Formats a list as a PostgreSQL array.
 fn array(items: &[Value]) -> String {
     let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
     let items: Vec<String> = items

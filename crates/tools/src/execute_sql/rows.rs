@@ -1,19 +1,19 @@
-//! The rows of a result as JSON, of which there is never more than a model can read.
+//! The rows of a result as JSON, limited to what a model can read.
 
 use std::ops::ControlFlow;
 
 use serde_json::{Number, Value, json};
 
 use super::error::SqlError;
-use super::parameter::to_hex;
+use super::hex::to_hex;
 
-/// The most bytes of JSON that the columns and all rows together have.
+/// Maximum size of the columns and all rows together, in bytes of JSON.
 const MAX_BYTES: usize = 256 * 1024;
-/// The most bytes of a text that are shown.
+/// Maximum number of bytes shown of a text.
 const MAX_TEXT: usize = 16 * 1024;
-/// The most bytes of a value of bytes that are shown.
+/// Maximum number of bytes shown of a binary value.
 const MAX_BINARY: usize = 1024;
-/// The greatest integer up to which a double holds each exactly.
+/// Largest integer up to which a double represents every integer exactly.
 const MAX_EXACT: u64 = 1 << 53;
 
 /// The first rows of a result.
@@ -27,7 +27,7 @@ pub(super) struct Rows {
     notes: Vec<&'static str>,
 }
 
-/// What there was no more room for.
+/// The limit that a result exceeds.
 #[derive(Clone, Copy)]
 enum LimitReached {
     Rows,
@@ -35,7 +35,7 @@ enum LimitReached {
 }
 
 impl Rows {
-    /// None yet.
+    /// Creates an empty result.
     pub(super) fn new(max_rows: usize) -> Self {
         Rows {
             columns: Vec::new(),
@@ -48,12 +48,12 @@ impl Rows {
         }
     }
 
-    /// What the columns are called and, where the database says, of what type they are.
+    /// Sets the columns' names and types. A type is `None` if the database does not report it.
     pub(super) fn set_columns<'a>(&mut self, columns: impl Iterator<Item = (&'a str, Option<&'a str>)>) {
         self.columns = columns
             .map(|(name, kind)| json!({"name": name, "type": kind}))
             .collect();
-        // Names can be of any length, as whoever made the database chose them.
+        // The names of columns can have any length.
         self.bytes = self
             .columns
             .iter()
@@ -65,12 +65,12 @@ impl Rows {
         }
     }
 
-    /// Whether there are columns: a statement without them returns no rows.
+    /// Returns true if there are columns; a statement without columns returns no rows.
     pub(super) fn has_columns(&self) -> bool {
         !self.columns.is_empty()
     }
 
-    /// Adds a row where there is room. [`ControlFlow::Break`] where there is none and none will be.
+    /// Adds a row. Returns [`ControlFlow::Break`] if the result is full and takes no more rows.
     pub(super) fn push(
         &mut self,
         cells: impl FnOnce(&mut CellEncoder) -> Result<Vec<Value>, SqlError>,
@@ -92,31 +92,31 @@ impl Rows {
         Ok(ControlFlow::Continue(()))
     }
 
-    /// Something else that the model should know.
+    /// Adds a note for the model.
     pub(super) fn note(&mut self, note: &'static str) {
         if !self.notes.contains(&note) {
             self.notes.push(note);
         }
     }
 
-    /// What the model reads.
+    /// Renders the output for the model.
     pub(super) fn into_output(self, affected: Option<u64>) -> Result<Value, SqlError> {
         let shown = self.rows.len();
         let mut notes: Vec<String> = Vec::new();
         match self.full {
             Some(LimitReached::Bytes) if shown == 0 => return Err(SqlError::RowTooBig),
             Some(LimitReached::Rows) => notes.push(format!(
-                "there are more rows than these {shown}: narrow it with WHERE, or read on with LIMIT and OFFSET"
+                "there are more rows than these {shown}: narrow the query with WHERE, or read on with LIMIT and OFFSET"
             )),
             Some(LimitReached::Bytes) => notes.push(format!(
-                "there are more rows than these {shown}, which are {} KiB already: select fewer columns, or use WHERE and LIMIT",
+                "there are more rows than these {shown}, which already take {} KiB: select fewer columns, or use WHERE and LIMIT",
                 self.bytes / 1024
             )),
             None => {}
         }
         if self.cells.truncated_values > 0 {
             notes.push(format!(
-                "{} of the values are cut: select a part of them, as with substr",
+                "{} of the values are truncated: select a part of them, for example with substr",
                 self.cells.truncated_values
             ));
         }
@@ -136,14 +136,14 @@ impl Rows {
     }
 }
 
-/// Makes JSON of values, and counts those that are cut.
+/// Converts values to JSON and counts the truncated ones.
 #[derive(Default)]
 pub(super) struct CellEncoder {
     truncated_values: usize,
 }
 
 impl CellEncoder {
-    /// A text, or the beginning of a long one.
+    /// Converts a text, truncating a long one.
     pub(super) fn text(&mut self, text: &str) -> Value {
         if text.len() <= MAX_TEXT {
             return Value::from(text);
@@ -153,13 +153,13 @@ impl CellEncoder {
         Value::from(format!("{shown}… [{} of {} bytes]", shown.len(), text.len()))
     }
 
-    /// Bytes, or the first of many.
+    /// Converts bytes, truncating long values.
     pub(super) fn bytes(&mut self, bytes: &[u8]) -> Value {
         let shown = &bytes[..bytes.len().min(MAX_BINARY)];
         self.binary(&to_hex(shown), bytes.len())
     }
 
-    /// That many bytes, of which at least the first that are shown are there as hexadecimal digits.
+    /// Converts bytes given as hexadecimal digits, truncating long values.
     pub(super) fn hex(&mut self, digits: &str) -> Value {
         let shown = digits.get(..2 * MAX_BINARY).unwrap_or(digits);
         self.binary(shown, digits.len() / 2)
@@ -173,7 +173,7 @@ impl CellEncoder {
     }
 }
 
-/// An integer: a string where a double would not hold it exactly.
+/// Converts an integer: to a string if a double cannot represent it exactly.
 pub(super) fn integer(integer: i64) -> Value {
     if integer.unsigned_abs() <= MAX_EXACT {
         Value::from(integer)
@@ -182,7 +182,7 @@ pub(super) fn integer(integer: i64) -> Value {
     }
 }
 
-/// An integer without a sign, likewise.
+/// Converts an unsigned integer like [`integer`].
 pub(super) fn unsigned(integer: u64) -> Value {
     if integer <= MAX_EXACT {
         Value::from(integer)
@@ -191,7 +191,7 @@ pub(super) fn unsigned(integer: u64) -> Value {
     }
 }
 
-/// A real number: a string where JSON has no number for it.
+/// Converts a real number: to a string if JSON cannot represent it.
 pub(super) fn real(real: f64) -> Value {
     match Number::from_f64(real) {
         Some(number) => Value::Number(number),

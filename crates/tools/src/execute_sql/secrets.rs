@@ -1,4 +1,4 @@
-//! What models must not read in a database's words: who Dirigent is there, and where that is.
+//! Removing a server's address and Dirigent's credentials from messages for models.
 
 use std::fmt;
 
@@ -6,20 +6,20 @@ use percent_encoding::percent_decode_str;
 use secrecy::{ExposeSecret, SecretString};
 use url::Url;
 
-/// Stands for what is left out.
+/// Replacement for a secret.
 const REDACTED: &str = "***";
 
 /// The secrets of one server.
 #[derive(Clone)]
 pub(super) struct Secrets {
-    /// Left out wherever they are, the longest first.
+    /// Removed everywhere, longest first.
     anywhere: Vec<String>,
-    /// Left out where they are a word of their own: a table may well be called like a user.
+    /// Removed only as whole words, because a table's name may contain the name of a user or host.
     whole_words: Vec<String>,
 }
 
 impl Secrets {
-    /// The secrets in a URL. One that cannot be read has none beside itself.
+    /// Collects the secrets of a URL. Of an invalid URL, only the URL as a whole is secret.
     pub(super) fn from_url(url: &SecretString) -> Self {
         let whole = url.expose_secret();
         let (mut anywhere, mut whole_words) = (vec![whole.to_owned()], Vec::new());
@@ -38,7 +38,7 @@ impl Secrets {
         }
     }
 
-    /// The text without them.
+    /// Replaces the secrets in a text.
     pub(super) fn redact(&self, text: &str) -> String {
         let text = self
             .anywhere
@@ -50,7 +50,7 @@ impl Secrets {
     }
 }
 
-/// Says nothing.
+/// Hides the secrets.
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Secrets")
@@ -69,7 +69,7 @@ fn redact_word(text: &str, word: &str) -> String {
     result + rest
 }
 
-/// With `%41` read as `A`.
+/// Decodes percent-encoding: `%41` becomes `A`.
 fn decoded(text: &str) -> String {
     percent_decode_str(text).decode_utf8_lossy().into_owned()
 }

@@ -1,10 +1,10 @@
-//! What git is told: by which nothing that a repository says is run.
+//! Git's arguments, settings and environment. With them git runs no program that a repository names.
 
 use std::ffi::{OsStr, OsString};
 
-use super::{Command, GitRequest};
+use super::request::{Command, GitRequest};
 
-/// What a repository's own settings may not decide. Settings that are given in the environment win over those of files.
+/// Settings that override the repository's own: settings from the environment take precedence over files.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -38,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("color.ui", "false"),
 ];
 
-/// Its environment besides `PATH`: no other settings than the repository's, no question to anybody, no other repository.
+/// Git's environment besides `PATH`: no settings but the repository's, no prompts, no other repository.
 pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_SYSTEM", "/dev/null"),
@@ -60,7 +60,7 @@ pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 
-/// What of a filter names programs, and what makes git fail where there is none of them.
+/// Keys of a filter that name programs or make git fail without one, each with the value that switches it off.
 const FILTER: [(&str, &str); 4] = [
     ("clean", ""),
     ("smudge", ""),
@@ -68,7 +68,7 @@ const FILTER: [(&str, &str); 4] = [
     ("required", "false"),
 ];
 
-/// What stands before a command.
+/// Returns the options before the command.
 pub(super) fn global_options(root: &str) -> Vec<String> {
     let mut words = words(&["--no-pager", "--no-optional-locks", "--literal-pathspecs"]);
     words.push(format!("--git-dir={root}/.git"));
@@ -76,17 +76,17 @@ pub(super) fn global_options(root: &str) -> Vec<String> {
     words
 }
 
-/// The variables that have its settings. `filters` are the names of the repository's own, which are switched off one by one, as there is
-/// no setting for all of them. They are no arguments (`-c NAME=VALUE`), as git would take a `=` in a name for the end of it.
+/// Returns the environment variables that carry the settings. `filters` names the repository's own filters: git has no setting for all of
+/// them, so each is switched off by itself. Arguments (`-c NAME=VALUE`) would not do, because a filter's name may contain `=`.
 pub(super) fn settings(filters: &[OsString]) -> Vec<(String, OsString)> {
     let settings = SETTINGS.iter().map(|(key, value)| (OsString::from(key), *value));
     let off = filters
         .iter()
         .flat_map(|name| FILTER.map(|(key, value)| (filter_key(name, key), value)));
     let mut variables = Vec::new();
-    for (at, (key, value)) in settings.chain(off).enumerate() {
-        variables.push((format!("GIT_CONFIG_KEY_{at}"), key));
-        variables.push((format!("GIT_CONFIG_VALUE_{at}"), value.into()));
+    for (index, (key, value)) in settings.chain(off).enumerate() {
+        variables.push((format!("GIT_CONFIG_KEY_{index}"), key));
+        variables.push((format!("GIT_CONFIG_VALUE_{index}"), value.into()));
     }
     let count = variables.len() / 2;
     variables.push(("GIT_CONFIG_COUNT".to_owned(), count.to_string().into()));
@@ -101,12 +101,12 @@ fn filter_key(name: &OsStr, key: &str) -> OsString {
     whole
 }
 
-/// The command that names all settings, the repository's filters among them.
+/// Returns the command that lists the names of all settings, including the repository's filters.
 pub(super) fn list_settings() -> Vec<String> {
     words(&["config", "--null", "--name-only", "--list"])
 }
 
-/// A command and what it is about.
+/// Returns the command with its options, revision and paths.
 pub(super) fn command(request: &GitRequest) -> Vec<String> {
     let (first, last) = request.lines;
     let mut words: Vec<String> = match request.command {
@@ -140,7 +140,7 @@ pub(super) fn command(request: &GitRequest) -> Vec<String> {
         }
         Command::Blame => {
             let mut words = words(&["blame", "--porcelain", "--no-textconv"]);
-            // Git refuses a last line past the end only where the first is.
+            // Git accepts a last line past the end of the file, unless the first line is past it, too.
             words.push(format!("-L{first},{last}"));
             words
         }

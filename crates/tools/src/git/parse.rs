@@ -1,4 +1,4 @@
-//! What git says, as data for models. Nothing is taken on trust: what is not as expected is left out.
+//! Git's output as JSON for models. Output that does not have the expected form is omitted.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -9,16 +9,19 @@ use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 
 use super::process::GitOutput;
-use super::{Command, GitRequest};
+use super::request::{Command, GitRequest};
 
-/// The longest text, in characters, and the most bytes that the rows of a list have together.
+/// Maximum length of a text, in characters.
 const MAX_TEXT: usize = 60 * 1024;
+/// Maximum size of all rows of a list together, in bytes of JSON.
 const MAX_ROWS: usize = 60 * 1024;
-/// The longest line of a blame and the longest message of a list, in characters.
+/// Maximum length of a line of a blame and of a commit's subject, in characters.
 const MAX_LINE: usize = 300;
+/// Maximum length of a commit's body in a log, in characters.
 const MAX_BODY: usize = 1_000;
 
-/// The names of filters among the names of settings (`filter.NAME.clean`), each followed by a NUL. They are any bytes.
+/// Returns the names of the filters among the names of settings (`filter.NAME.clean`), which are separated by NUL. A name can contain any
+/// bytes.
 pub(super) fn filter_names(stdout: &[u8]) -> Vec<OsString> {
     let mut names: Vec<OsString> = stdout
         .split(|byte| *byte == 0)
@@ -53,7 +56,7 @@ pub(super) fn parse(request: &GitRequest, output: &GitOutput) -> Value {
     Value::Object(object)
 }
 
-/// What was read up to the end of a row or a field of it: the last one may be read in part.
+/// Returns truncated output up to the last `end`, because the row or field after it may be incomplete.
 fn complete_rows<'a>(stdout: &'a str, end: char, output: &GitOutput) -> &'a str {
     match stdout.rsplit_once(end) {
         Some((complete_rows, _)) if output.truncated => complete_rows,
@@ -64,24 +67,24 @@ fn complete_rows<'a>(stdout: &'a str, end: char, output: &GitOutput) -> &'a str 
 fn text(stdout: &str, truncated: bool) -> String {
     let mut text = shorten(stdout, MAX_TEXT, None).into_owned();
     if truncated {
-        text.push_str("\n… [git had more to say than 4 MiB, and the rest was not read: ask for less, such as fewer paths]");
+        text.push_str("\n… [git's output is longer than 4 MiB, and the rest was not read: narrow the request, for example to fewer paths]");
     }
     text
 }
 
-/// The rows as long as there is room, with the number of those that there is none for.
+/// Returns the first rows that fit into [`MAX_ROWS`], with the number of omitted rows.
 fn limit_rows(name: &str, rows: Vec<Value>, truncated: bool) -> Map<String, Value> {
-    let (mut kept, mut left_out, mut room) = (Vec::new(), 0_usize, MAX_ROWS);
+    let (mut shown, mut left_out, mut room) = (Vec::new(), 0_usize, MAX_ROWS);
     for row in rows {
         let size = row.to_string().len();
         if left_out == 0 && size <= room {
             room -= size;
-            kept.push(row);
+            shown.push(row);
         } else {
             left_out += 1;
         }
     }
-    let mut object = Map::from_iter([(name.to_owned(), Value::from(kept))]);
+    let mut object = Map::from_iter([(name.to_owned(), Value::from(shown))]);
     if truncated {
         object.insert(
             "left_out".to_owned(),
@@ -93,7 +96,7 @@ fn limit_rows(name: &str, rows: Vec<Value>, truncated: bool) -> Map<String, Valu
     object
 }
 
-/// `git status --porcelain=v2 --branch -z`.
+/// Parses the output of `git status --porcelain=v2 --branch -z`.
 fn status(stdout: &str) -> (Map<String, Value>, Vec<Value>) {
     let mut head = Map::new();
     let mut entries = Vec::new();
@@ -134,7 +137,7 @@ fn read_branch_header(head: &mut Map<String, Value>, line: &str) {
     }
 }
 
-/// An entry whose path comes after so many other fields.
+/// Parses an entry of a changed file, whose path follows `fields` other fields.
 fn changed(rest: &str, fields: usize, from: Option<&str>) -> Option<Value> {
     let mut parts = rest.splitn(fields + 2, ' ');
     let states = parts.next()?;
@@ -164,7 +167,7 @@ fn state(letter: char) -> Option<&'static str> {
     })
 }
 
-/// Six fields a commit, each followed by a NUL, with another NUL between commits.
+/// Parses a log: each commit has six fields, each followed by a NUL, with another NUL between commits.
 fn log(stdout: &str) -> Vec<Value> {
     let fields: Vec<&str> = stdout.split('\0').collect();
     let commits = fields.chunks(7).filter_map(|commit| {
@@ -195,7 +198,7 @@ fn is_hexadecimal(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// `git blame --porcelain`: what is said of a commit is said once.
+/// Parses the output of `git blame --porcelain`, which describes each commit only once.
 fn blame(stdout: &str) -> Vec<Value> {
     let mut commits: HashMap<&str, (&str, &str)> = HashMap::new();
     let mut lines = Vec::new();
@@ -228,7 +231,7 @@ fn blame(stdout: &str) -> Vec<Value> {
     lines.collect()
 }
 
-/// The day of a Unix time in seconds, in UTC: `2026-11-22`.
+/// Formats the day of a Unix time in seconds, in UTC: `2026-11-22`.
 fn day(seconds: &str) -> Option<String> {
     let time = Timestamp::from_second(seconds.parse().ok()?).ok()?;
     Some(time.strftime("%Y-%m-%d").to_string())

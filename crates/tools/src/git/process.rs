@@ -1,26 +1,26 @@
-//! Running git: in the sandbox of commands, with nothing writable and no network, and bounded.
+//! The git process: it runs in the commands' sandbox, can write nothing, has no network, and is limited in time and output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use dirigent_core::tool::code;
 use process_wrap::tokio::ChildWrapper;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
 use super::arguments::{ENVIRONMENT, global_options, settings};
-use crate::execute_command::{environment, program};
-use crate::sandbox::{AccessRules, Confinement, Program, Sandbox, SandboxSupervisor, SpawnError};
+use super::error::GitRunError;
+use crate::sandbox::{
+    AccessRules, Confinement, Program, Sandbox, SandboxSupervisor, SpawnError, locate_program, search_path,
+};
 
-/// What is read of an output at the most, in bytes; git is ended then.
+/// Maximum number of bytes read of the output. Git is killed after them.
 const MAX_STDOUT: usize = 4 * 1024 * 1024;
-/// What is read of its complaints.
+/// Maximum number of bytes read of the error output.
 const MAX_STDERR: usize = 4 * 1024;
-/// How long it may take.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Git, for one workspace.
+/// Runs git in one workspace.
 pub(super) struct Git<'a> {
     root: PathBuf,
     program: PathBuf,
@@ -29,44 +29,11 @@ pub(super) struct Git<'a> {
     cancel: &'a CancellationToken,
 }
 
-/// What git said.
+/// Git's standard output.
 pub(super) struct GitOutput {
     pub(super) bytes: Vec<u8>,
-    /// Whether it had more to say than is read.
+    /// Whether git wrote more than was read.
     pub(super) truncated: bool,
-}
-
-/// Why git did not say what was asked.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum GitRunError {
-    #[error("git is not there: {0}")]
-    GitNotFound(String),
-    #[error("git was not run, as this system cannot confine it: {0}")]
-    SandboxUnavailable(String),
-    #[error("git could not be started: {0}")]
-    SpawnFailed(String),
-    #[error("git failed: {0}")]
-    Exited(String),
-    #[error("git took more than {} seconds and was ended: ask for less, such as fewer paths", TIMEOUT.as_secs())]
-    TimedOut,
-    #[error("cancelled")]
-    Cancelled,
-    #[error("the tool itself broke down: {0}")]
-    BrokeDown(String),
-}
-
-impl GitRunError {
-    pub(super) fn code(&self) -> &'static str {
-        match self {
-            GitRunError::GitNotFound(_) => "not_found",
-            GitRunError::SandboxUnavailable(_) => "no_sandbox",
-            GitRunError::SpawnFailed(_) => "denied",
-            GitRunError::Exited(_) => "exited",
-            GitRunError::TimedOut => code::TIMED_OUT,
-            GitRunError::Cancelled => code::CANCELLED,
-            GitRunError::BrokeDown(_) => code::BROKE_DOWN,
-        }
-    }
 }
 
 impl<'a> Git<'a> {
@@ -75,8 +42,8 @@ impl<'a> Git<'a> {
         confinement: Confinement,
         cancel: &'a CancellationToken,
     ) -> Result<Self, GitRunError> {
-        let search = environment::search_path();
-        let program = program::locate("git", &root, &search).map_err(GitRunError::GitNotFound)?;
+        let search = search_path();
+        let program = locate_program("git", &root, &search).map_err(GitRunError::GitNotFound)?;
         Ok(Git {
             root,
             program,
@@ -89,37 +56,39 @@ impl<'a> Git<'a> {
         })
     }
 
-    /// What it says, with the repository's filters of these names switched off.
+    /// Runs git with these arguments, the named filters of the repository switched off, and returns its output.
     pub(super) async fn run(
         &self,
-        words: Vec<String>,
+        arguments: Vec<String>,
         filters: &[OsString],
     ) -> Result<GitOutput, GitRunError> {
-        let (mut supervisor, mut child) = self.start(words, filters).await?;
+        let (mut supervisor, mut child) = self.start(arguments, filters).await?;
         let output = tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(GitRunError::Cancelled),
-            output = tokio::time::timeout(TIMEOUT, collect_output(child.as_mut())) => output.unwrap_or(Err(GitRunError::TimedOut)),
+            output = tokio::time::timeout(TIMEOUT, collect_output(child.as_mut())) => {
+                output.unwrap_or(Err(GitRunError::TimedOut(TIMEOUT)))
+            },
         };
         let _ = child.start_kill();
         supervisor.end().await;
-        // It is ended: this only takes notice of it.
+        // Reaps the process, which has ended.
         let _ = child.wait().await;
-        // Its thread has ended or is about to: waiting for it is not for this one.
+        // Dropping the supervisor joins its thread, which may block for a moment.
         let _ = tokio::task::spawn_blocking(move || drop(supervisor)).await;
         output
     }
 
     async fn start(
         &self,
-        words: Vec<String>,
+        arguments: Vec<String>,
         filters: &[OsString],
     ) -> Result<(SandboxSupervisor, Box<dyn ChildWrapper>), GitRunError> {
         let root = self
             .root
             .to_str()
             .ok_or_else(|| GitRunError::SpawnFailed("the workspace's path is not Unicode".to_owned()))?;
-        // What commands can read, the workspace among it, and nothing that they can write.
+        // Git reads what commands can read, including the workspace, and can write nothing.
         let mut rules = AccessRules::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
         rules.write.clear();
         rules.read.push(self.root.clone());
@@ -134,7 +103,7 @@ impl<'a> Git<'a> {
             file: self.program.clone(),
             arguments: global_options(root)
                 .into_iter()
-                .chain(words)
+                .chain(arguments)
                 .map(OsString::from)
                 .collect(),
             folder: self.root.clone(),
@@ -153,7 +122,7 @@ async fn collect_output(child: &mut dyn ChildWrapper) -> Result<GitOutput, GitRu
     let (stdout, stderr) = (child.stdout().take(), child.stderr().take());
     let (stdout, stderr) = tokio::join!(read(stdout, MAX_STDOUT), read(stderr, MAX_STDERR));
     if stdout.truncated {
-        // It may wait for somebody to read the rest.
+        // Git may block until the rest is read, so its exit is not awaited.
         return Ok(stdout);
     }
     let status = child
@@ -168,14 +137,14 @@ async fn collect_output(child: &mut dyn ChildWrapper) -> Result<GitOutput, GitRu
     }
 }
 
-/// What it says, up to so many bytes; what comes after is left unread.
-async fn read(stream: Option<impl AsyncRead + Unpin>, most: usize) -> GitOutput {
+/// Reads up to `max_bytes` of a stream and leaves the rest unread.
+async fn read(stream: Option<impl AsyncRead + Unpin>, max_bytes: usize) -> GitOutput {
     let mut bytes = Vec::new();
     if let Some(stream) = stream {
-        // What was read before an error is what there is.
-        let _ = stream.take(most as u64 + 1).read_to_end(&mut bytes).await;
+        // After a read error, the bytes read so far are the output.
+        let _ = stream.take(max_bytes as u64 + 1).read_to_end(&mut bytes).await;
     }
-    let truncated = bytes.len() > most;
-    bytes.truncate(most);
+    let truncated = bytes.len() > max_bytes;
+    bytes.truncate(max_bytes);
     GitOutput { bytes, truncated }
 }

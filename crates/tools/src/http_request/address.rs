@@ -1,27 +1,24 @@
-//! Which addresses are the public network, and which hosts the configuration names all the same.
+//! The addresses of the public network, and the other hosts that the configuration allows.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
 use ipnet::{Ipv4Net, Ipv6Net};
-use url::{Host, Url};
+use url::Host;
 
-use super::HttpRules;
-use super::error::HttpError;
-
-/// What is not the public network, and why. It follows IANA's registries of special-purpose addresses.
+/// IPv4 networks that are not public, each with the reason, after IANA's registry of special-purpose addresses.
 const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([0, 0, 0, 0], 8), "this machine"),
     (v4([10, 0, 0, 0], 8), "a private network"),
-    // Alibaba's metadata (100.100.100.200) is in it.
+    // Contains Alibaba's metadata (100.100.100.200).
     (v4([100, 64, 0, 0], 10), "a provider's own network"),
     (v4([127, 0, 0, 0], 8), "this machine"),
-    // Azure's, to which a virtual machine's secrets are known.
+    // Azure's platform address, which serves the secrets of a virtual machine.
     (v4([168, 63, 129, 16], 32), "cloud metadata"),
-    // Metadata of most clouds: 169.254.169.254, 169.254.170.2.
+    // Contains the metadata of most clouds: 169.254.169.254, 169.254.170.2.
     (v4([169, 254, 0, 0], 16), "link-local or cloud metadata"),
     (v4([172, 16, 0, 0], 12), "a private network"),
-    // Oracle's metadata (192.0.0.192) is in it.
+    // Contains Oracle's metadata (192.0.0.192).
     (v4([192, 0, 0, 0], 24), "reserved for protocols"),
     (v4([192, 0, 2, 0], 24), "for documentation"),
     (v4([192, 88, 99, 0], 24), "a tunnel"),
@@ -34,14 +31,15 @@ const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([240, 0, 0, 0], 4), "reserved"),
 ];
 
-/// The same for IPv6, where what is not in [`GLOBAL_V6`] is none either. IPv4 addresses within these are judged as such before.
+/// IPv6 networks that are not public, each with the reason. Addresses outside [`GLOBAL_V6`] are not public either. Embedded IPv4 addresses
+/// are checked as IPv4 before.
 const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 96), "an IPv4 address in disguise"),
     (v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), "a private network"),
     (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), "discarded"),
-    // Teredo (2001::/32), benchmarks (2001:2::/48) and identifiers that are no addresses (2001:10::/28, 2001:20::/28) among them.
+    // Contains Teredo (2001::/32), benchmarks (2001:2::/48) and ORCHID identifiers, which are no addresses (2001:10::/28, 2001:20::/28).
     (
         v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
         "a tunnel or reserved for protocols",
@@ -49,7 +47,7 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "for documentation"),
     (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), "a tunnel"),
     (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), "for documentation"),
-    // Metadata of AWS (fd00:ec2::254) and Google (fd20:ce::254) is in it.
+    // Contains the metadata of AWS (fd00:ec2::254) and Google (fd20:ce::254).
     (
         v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
         "a private network or cloud metadata",
@@ -60,13 +58,13 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0x5f00, 0, 0, 0, 0, 0, 0, 0], 16), "a provider's own network"),
 ];
 
-/// All that has been given out for the public network.
+/// The global unicast addresses: all addresses assigned to the public network.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// NAT64: what follows is an IPv4 address, which is where the packets go.
+/// The NAT64 prefix. The rest of such an address is the IPv4 address that packets go to.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
-/// Why an address is not the public network; none where it is.
+/// Returns the reason why an address is not public. `None` if it is public.
 pub(super) fn disallowed_reason(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(address) => disallowed_reason_v4(address),
@@ -77,87 +75,96 @@ pub(super) fn disallowed_reason(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// What the configuration says of hosts, read once.
+/// The parsed hosts that the configuration allows.
 #[derive(Debug)]
 pub(super) struct AllowedHosts(Vec<AllowedHost>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct AllowedHost {
     host: Host,
-    /// None for every port.
+    /// `None` for every port.
     port: Option<u16>,
 }
 
-/// Which addresses of its host a request may go to.
+/// The addresses that a request to a host may connect to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AddressPolicy {
-    /// Those of the public network.
+    /// Only public addresses.
     PublicOnly,
-    /// Every one: the configuration names the host.
+    /// All addresses, because the configuration allows the host.
     Any,
 }
 
 impl AllowedHosts {
-    /// An entry that can't be understood allows nothing.
-    pub(super) fn new(rules: &HttpRules) -> Self {
-        let entries = rules.allow.iter().filter_map(|entry| parse(entry));
+    /// Parses the entries. Invalid entries allow nothing.
+    pub(super) fn new(allow: &[String]) -> Self {
+        let entries = allow.iter().filter_map(|entry| parse(entry));
         AllowedHosts(entries.collect())
     }
 
-    /// What a request to that URL may reach, before its host's name is resolved; an error where the URL itself says that it may not be
-    /// reached.
-    pub(super) fn address_policy(&self, url: &Url) -> Result<AddressPolicy, HttpError> {
-        let port = url.port_or_known_default();
-        let host = url.host().map(|host| without_dot(host.to_owned()));
-        let host = host.ok_or_else(|| HttpError::Parameters(format!("`{url}` has no host")))?;
-        let names_it =
+    /// Returns the addresses that a request to the host may connect to, before its name is resolved.
+    ///
+    /// # Errors
+    ///
+    /// The host itself is not public, and no entry allows it.
+    pub(super) fn address_policy(
+        &self,
+        host: Host<&str>,
+        port: Option<u16>,
+    ) -> Result<AddressPolicy, DisallowedAddress> {
+        let host = without_dot(host);
+        let matches =
             |allowed: &AllowedHost| allowed.host == host && (allowed.port.is_none() || allowed.port == port);
-        if self.0.iter().any(names_it) {
+        if self.0.iter().any(matches) {
             return Ok(AddressPolicy::Any);
         }
-        let refused = match &host {
+        let reason = match &host {
             Host::Domain(name) if is_localhost(name) => Some("this machine"),
             Host::Domain(_) => None,
             Host::Ipv4(address) => disallowed_reason(IpAddr::V4(*address)),
             Host::Ipv6(address) => disallowed_reason(IpAddr::V6(*address)),
         };
-        match refused {
-            Some(why) => Err(HttpError::DisallowedAddress(DisallowedAddress {
+        match reason {
+            Some(reason) => Err(DisallowedAddress {
                 host: host.to_string(),
                 address: None,
-                why,
-            })),
+                reason,
+            }),
             None => Ok(AddressPolicy::PublicOnly),
         }
     }
 }
 
-/// A host whose addresses are not the public network.
+/// A host that is not on the public network.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) struct DisallowedAddress {
     pub(super) host: String,
-    /// What its name was resolved to.
+    /// The address that its name resolved to. `None` if the host was refused before.
     pub(super) address: Option<IpAddr>,
-    pub(super) why: &'static str,
+    pub(super) reason: &'static str,
 }
 
 impl fmt::Display for DisallowedAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let DisallowedAddress { host, address, why } = self;
+        let DisallowedAddress {
+            host,
+            address,
+            reason,
+        } = self;
         match address {
             Some(address) => write!(
                 f,
-                "`{host}` is at {address}, which is not the public network ({why})"
+                "`{host}` resolves to {address}, which is not on the public network ({reason})"
             ),
-            None => write!(f, "`{host}` is not the public network ({why})"),
+            None => write!(f, "`{host}` is not on the public network ({reason})"),
         }?;
         f.write_str(
-            ": only the user can allow it, by naming this host in `[http] allow`; do without it or say so",
+            ": only the user can allow this host, with an entry in `[http] allow`; do without the request, or report that you need it",
         )
     }
 }
 
-/// Whether an entry of [`HttpRules::allow`] is a host, with a port or without.
+/// Returns true if an entry of the allow list is a host, with or without a port.
 pub(super) fn is_host_pattern(text: &str) -> bool {
     parse(text).is_some()
 }
@@ -175,7 +182,7 @@ fn parse(entry: &str) -> Option<AllowedHost> {
     Some(AllowedHost { host, port })
 }
 
-/// `example.com.` and `example.com` are one host.
+/// Removes the dot at the end of a name: `example.com.` and `example.com` are the same host.
 fn without_dot<S: AsRef<str>>(host: Host<S>) -> Host {
     match host {
         Host::Domain(name) => {
@@ -187,26 +194,26 @@ fn without_dot<S: AsRef<str>>(host: Host<S>) -> Host {
     }
 }
 
-/// Names that are this machine whatever a name server says (RFC 6761). The URL has made them lower case.
+/// Returns true for the names that always mean this machine (RFC 6761). The name must be in lower case, as the URL parser makes it.
 fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }
 
 fn disallowed_reason_v4(address: Ipv4Addr) -> Option<&'static str> {
     let found = DISALLOWED_V4.iter().find(|(net, _)| net.contains(&address));
-    found.map(|(_, why)| *why)
+    found.map(|(_, reason)| *reason)
 }
 
 fn disallowed_reason_v6(address: Ipv6Addr) -> Option<&'static str> {
     let found = DISALLOWED_V6.iter().find(|(net, _)| net.contains(&address));
     match found {
-        Some((_, why)) => Some(why),
+        Some((_, reason)) => Some(reason),
         None if GLOBAL_V6.contains(&address) => None,
         None => Some("reserved"),
     }
 }
 
-/// The IPv4 address that packets to an IPv6 address really go to.
+/// Returns the IPv4 address that packets to an IPv6 address actually go to.
 fn embedded_ipv4(address: Ipv6Addr) -> Option<Ipv4Addr> {
     if NAT64.contains(&address) {
         let [.., a, b, c, d] = address.octets();

@@ -1,4 +1,4 @@
-//! Why a request came to nothing, in words for models and in a code that stays the same.
+//! Errors of the `http_request` tool, with messages for models and stable codes.
 
 use std::time::Duration;
 
@@ -6,39 +6,34 @@ use dirigent_core::tool::code;
 
 use super::address::DisallowedAddress;
 
-/// Why a request came to nothing.
+/// Reason why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum HttpError {
-    /// What was asked makes no request.
     #[error("{0}")]
     Parameters(String),
-    /// The agent may only look.
     #[error(
-        "{0} may change something elsewhere, and you may only look; use GET, HEAD or OPTIONS, or say what should be sent"
+        "you have read-only access, and a {0} request may change something on the server; use GET, HEAD or OPTIONS, or report what should be sent"
     )]
     AccessDenied(&'static str),
-    /// It is not the public network, and nobody has allowed it.
+    /// The host is not on the public network, and the configuration does not allow it.
     #[error("{0}")]
     DisallowedAddress(#[from] DisallowedAddress),
-    /// It is against the tool's rules.
+    /// The request or the response violates the tool's rules.
     #[error("{0}")]
     Refused(String),
-    /// The server sends round and round.
-    #[error("redirected more than {0} times; the last one was to `{1}`")]
+    #[error("redirected more than {0} times; the last redirect was to `{1}`")]
     TooManyRedirects(usize, String),
-    /// No connection, no answer, or none that is HTTP.
+    /// No connection, no response, or a response that is not HTTP.
     #[error("{0}")]
     Unreachable(String),
-    /// The time was up.
-    #[error("no complete answer within {0:?}")]
+    #[error("no complete response within {0:?}")]
     TimedOut(Duration),
-    /// Nobody waits for it any more.
     #[error("cancelled")]
     Cancelled,
 }
 
 impl HttpError {
-    /// A word that stays the same whatever the text says.
+    /// Returns the stable code of the error.
     pub(super) fn code(&self) -> &'static str {
         match self {
             HttpError::Parameters(_) => code::BAD_PARAMETERS,

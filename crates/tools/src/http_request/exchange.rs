@@ -1,4 +1,4 @@
-//! Sending a request and what it is redirected to, and reading the last answer.
+//! Sending a request, following its redirects, and reading the last response.
 
 use dirigent_core::tool::StateChange;
 use reqwest::header::{self, HeaderMap};
@@ -7,42 +7,42 @@ use serde_json::{Value, json};
 use std::net::SocketAddr;
 use url::Url;
 
-use super::Method;
 use super::error::HttpError;
+use super::method::Method;
 use super::network::{ReadyNetwork, request_error};
 use super::redirect::{Hop, next_hop, redacted_url};
 
-/// How often a call is redirected at most.
+/// Maximum number of redirects of a call.
 const MAX_REDIRECTS: usize = 10;
 
-/// What came of a call so far, however it ends.
+/// The progress of a call, which is also reported if the call fails.
 #[derive(Debug, Default)]
 pub(super) struct ExchangeRecord {
-    /// What was answered and may have changed something.
+    /// Requests that received a response and may have changed something.
     pub(super) changes: Vec<StateChange>,
-    /// `{"status": 301, "url": "…"}` of each answer that redirected.
+    /// `{"status": 301, "url": "…"}` for each response that redirected.
     pub(super) redirects: Vec<Value>,
-    /// The last answer, as far as it was read.
+    /// The last response, as far as it was read.
     pub(super) response: Option<ReceivedResponse>,
-    /// What may have arrived, and was not answered.
+    /// Method of an unsafe request that may have arrived and has no response.
     pub(super) unanswered: Option<Method>,
 }
 
-/// An answer that redirects no further.
+/// A response without a redirect.
 #[derive(Debug)]
 pub(super) struct ReceivedResponse {
     pub(super) status: StatusCode,
     pub(super) url: Url,
     pub(super) headers: HeaderMap,
-    /// Whom the connection was with.
+    /// Address of the server.
     pub(super) address: Option<SocketAddr>,
-    /// The body, unpacked.
+    /// The body, decompressed.
     pub(super) body: Vec<u8>,
-    /// Whether the body goes on.
+    /// Whether the body is incomplete.
     pub(super) truncated: bool,
 }
 
-/// Sends a request and reads the answer to it, or to what it is redirected to.
+/// Sends a request, follows its redirects, and reads the last response.
 pub(super) async fn exchange(
     network: ReadyNetwork<'_>,
     mut hop: Hop,
@@ -51,13 +51,13 @@ pub(super) async fn exchange(
     loop {
         let response = send(network, &hop, record).await?;
         match next_hop(&hop, response.status(), response.headers())? {
-            Some(to) => {
+            Some(next) => {
                 if record.redirects.len() == MAX_REDIRECTS {
-                    return Err(HttpError::TooManyRedirects(MAX_REDIRECTS, to.url.into()));
+                    return Err(HttpError::TooManyRedirects(MAX_REDIRECTS, next.url.into()));
                 }
                 let redirect = json!({"status": response.status().as_u16(), "url": hop.url.as_str()});
                 record.redirects.push(redirect);
-                hop = to;
+                hop = next;
             }
             None => return read(network.rules().max_bytes, &hop, response, record).await,
         }
@@ -93,14 +93,14 @@ async fn send(
     Ok(response)
 }
 
-/// Reads a body until it is as long as may be: one that is packed grows while it is read.
+/// Reads the body up to `max_bytes`, counted after decompression.
 async fn read(
     max_bytes: u64,
     hop: &Hop,
     mut response: Response,
     record: &mut ExchangeRecord,
 ) -> Result<(), HttpError> {
-    let answer = record.response.insert(ReceivedResponse {
+    let received = record.response.insert(ReceivedResponse {
         status: response.status(),
         url: hop.url.clone(),
         headers: response.headers().clone(),
@@ -113,33 +113,33 @@ async fn read(
     }
     let max = usize::try_from(max_bytes).unwrap_or(usize::MAX);
     while let Some(chunk) = response.chunk().await.map_err(|error| {
-        answer.truncated = true;
-        body_error(answer.body.len(), request_error(error))
+        received.truncated = true;
+        body_error(received.body.len(), request_error(error))
     })? {
-        // What the client has unpacked is no longer said to be packed.
-        if let Some(encoding) = answer.headers.get(header::CONTENT_ENCODING) {
+        // The client removes this header from a body that it decompresses.
+        if let Some(encoding) = received.headers.get(header::CONTENT_ENCODING) {
             let encoding = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
-            answer.truncated = true;
+            received.truncated = true;
             return Err(HttpError::Refused(format!(
-                "the answer is packed as `{encoding}`, which was not asked for and is not unpacked"
+                "the response is encoded as `{encoding}`, which was not requested and cannot be decoded"
             )));
         }
-        let room = max - answer.body.len();
-        answer.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+        let room = max - received.body.len();
+        received.body.extend_from_slice(&chunk[..chunk.len().min(room)]);
         if chunk.len() > room {
-            answer.truncated = true;
+            received.truncated = true;
             return Ok(());
         }
     }
     Ok(())
 }
 
-/// An error while the body came.
-fn body_error(read: usize, error: HttpError) -> HttpError {
+/// Adds the number of bytes read to an error while reading the body.
+fn body_error(bytes_read: usize, error: HttpError) -> HttpError {
     match error {
-        HttpError::Unreachable(why) => {
-            HttpError::Unreachable(format!("the answer broke off after {read} bytes: {why}"))
-        }
+        HttpError::Unreachable(reason) => HttpError::Unreachable(format!(
+            "the response broke off after {bytes_read} bytes: {reason}"
+        )),
         HttpError::Parameters(_)
         | HttpError::AccessDenied(_)
         | HttpError::DisallowedAddress(_)

@@ -1,16 +1,16 @@
-//! The readable text of a page.
+//! Conversion of an HTML page to readable text.
 //!
-//! It reads tags one after the other and builds no tree, so that its time and its result grow with the page alone, however a page is
-//! nested to hurt: a hundred thousand open elements are as good as none.
+//! Tags are read one after the other, without building a tree. Time and memory are therefore linear in the page's length, even for a page
+//! with a hundred thousand nested elements.
 
 use std::borrow::Cow;
 
-/// Elements whose content nobody reads.
+/// Elements whose content is left out.
 const SKIPPED_ELEMENTS: [&str; 8] = [
     "script", "style", "template", "noscript", "svg", "iframe", "object", "select",
 ];
 
-/// Elements with a line of their own, and those with an empty line around them.
+/// Elements on a line of their own.
 const LINES: [&str; 21] = [
     "address",
     "article",
@@ -34,6 +34,7 @@ const LINES: [&str; 21] = [
     "summary",
     "tr",
 ];
+/// Elements with an empty line around them.
 const PARAGRAPHS: [&str; 14] = [
     "blockquote",
     "dl",
@@ -59,8 +60,8 @@ const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ord
     Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth \
     ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml";
 
-/// The text of a page: a line for each block, `#` before headings, `-` before items, `|` between cells, links as `[text](address)`.
-/// Scripts, styles and comments are left out. What is no HTML comes out somehow.
+/// Converts a page to text: a line for each block, `#` before headings, `-` before list items, `|` between cells, and links as
+/// `text (address)`. Scripts, styles and comments are left out. Text that is not HTML never fails, but may lose parts.
 pub(super) fn text(page: &str) -> String {
     let mut writer = Writer::default();
     let mut rest = page;
@@ -96,13 +97,13 @@ struct Tag<'a> {
 
 enum TagParse<'a> {
     Tag(Tag<'a>, &'a str),
-    /// A comment or the like.
+    /// A comment, a doctype or a processing instruction.
     Skipped(&'a str),
     NoTag,
 }
 
 impl<'a> Tag<'a> {
-    /// Reads what begins with `<`.
+    /// Reads the tag at the beginning of `text`, which begins with `<`.
     fn read(text: &'a str) -> TagParse<'a> {
         if let Some(comment) = text.strip_prefix("<!--") {
             return TagParse::Skipped(comment.split_once("-->").map_or("", |(_, after)| after));
@@ -157,7 +158,7 @@ impl<'a> Tag<'a> {
     }
 }
 
-/// Where a tag's `>` is, which is not in quotes.
+/// Returns the index of the `>` that ends the tag, skipping quoted values.
 fn tag_end(text: &str) -> usize {
     let mut quote = None;
     for (index, c) in text.char_indices() {
@@ -171,14 +172,14 @@ fn tag_end(text: &str) -> usize {
     text.len()
 }
 
-/// What follows an element whose content is not read.
+/// Returns the text after the end tag of the element `name`.
 fn after_element<'a>(text: &'a str, name: &str) -> &'a str {
     let mut rest = text;
     while let Some((_, after)) = rest.split_once("</") {
-        let is_it = after
+        let is_end_tag = after
             .get(..name.len())
             .is_some_and(|found| found.eq_ignore_ascii_case(name));
-        if is_it {
+        if is_end_tag {
             return after.split_once('>').map_or("", |(_, after)| after);
         }
         rest = after;
@@ -186,17 +187,19 @@ fn after_element<'a>(text: &'a str, name: &str) -> &'a str {
     ""
 }
 
+/// Writes the text, with line ends and marks only before further text.
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// How many line ends are due before the next text.
+    /// Number of line ends due before the next text.
     breaks: usize,
+    /// Whether a space is due before the next word.
     space: bool,
-    /// What the next text begins with, such as `- `.
+    /// Prefix of the next text, such as `- `.
     mark: String,
-    /// How many `<pre>` are open.
+    /// Number of open `<pre>` elements.
     preformatted: usize,
-    /// The address of the link that is open, and where its text begins.
+    /// Address of the open link, and the index in `out` where its text begins.
     link: Option<(String, usize)>,
 }
 
@@ -208,7 +211,7 @@ impl Writer {
         } else if PARAGRAPHS.contains(&name) {
             self.block(2);
         } else if LISTS.contains(&name) {
-            // A list in a list follows its item.
+            // A nested list directly follows its item, without an empty line.
             self.block(1);
         }
         match (name, tag.is_closing) {
@@ -240,9 +243,9 @@ impl Writer {
 
     fn open_link(&mut self, tag: &Tag<'_>) {
         let address = tag.attribute("href").unwrap_or_default();
-        let leads_away =
+        let is_target =
             !address.is_empty() && !address.starts_with('#') && !address.starts_with("javascript:");
-        if leads_away {
+        if is_target {
             self.link = Some((address.into_owned(), self.out.len()));
         }
     }
@@ -251,7 +254,7 @@ impl Writer {
         let Some((address, begin)) = self.link.take() else {
             return;
         };
-        // The text may begin after line ends and a mark.
+        // Line ends and a mark may precede the link's text.
         let text = self.out[begin..].trim();
         if !text.is_empty() {
             self.out.push_str(&format!(" ({address})"));
@@ -276,7 +279,7 @@ impl Writer {
         }
     }
 
-    /// What is due before text.
+    /// Writes the line ends, the mark or the space due before text.
     fn begin(&mut self) {
         if !self.out.is_empty() {
             match self.breaks {
@@ -296,7 +299,7 @@ impl Writer {
     }
 }
 
-/// With the characters that are written by name or number.
+/// Replaces character references, such as `&amp;` and `&#38;`, by their characters.
 fn unescape(text: &str) -> Cow<'_, str> {
     if !text.contains('&') {
         return Cow::Borrowed(text);
@@ -323,7 +326,7 @@ fn unescape(text: &str) -> Cow<'_, str> {
     Cow::Owned(out)
 }
 
-/// The character of a name or number, if any: a soft hyphen is none to read.
+/// Returns the character of a reference: `None` if it is unknown, `Some(None)` for invisible characters, which are left out.
 fn character(name: &str) -> Option<Option<char>> {
     if let Some(number) = name.strip_prefix('#') {
         let number = match number.strip_prefix(['x', 'X']) {
@@ -360,7 +363,7 @@ fn character(name: &str) -> Option<Option<char>> {
         "le" => '≤',
         "ge" => '≥',
         "ne" => '≠',
-        // Most texts have a bare `&` rather than a name.
+        // A bare `&`, which is frequent.
         "" => return None,
         _ => {
             let index = LATIN_1.split_ascii_whitespace().position(|known| known == name)?;

@@ -1,39 +1,39 @@
-//! The `http_request` tool: one request to the public network, or to what the configuration names.
+//! The `http_request` tool: sends one request to the public network, or to a host that the configuration allows.
 //!
-//! Where a request goes is decided by the address that its connection is made to, for each redirect anew: what a name is resolved
-//! to is looked at and connected to, and not resolved again. It never uses a proxy, keeps cookies, or says where it comes from.
+//! Addresses are checked when a connection is made, for each redirect anew: a name is resolved once, and the connection goes to exactly the
+//! addresses that were checked. The tool never uses a proxy, stores no cookies, and sends no `Referer`.
 //!
-//! A call asks for approval by default, as it carries things out of the workspace. A rule of the run's policy allows a host:
-//! `http_request(url: https://docs.rs/*)`; with it, what that host redirects to is allowed as well, but for what the rules below
-//! refuse, and nothing but a GET, HEAD or OPTIONS without credentials leaves its origin.
+//! A call needs approval by default, because it sends data out of the workspace. A rule of the run's policy allows a host:
+//! `http_request(url: https://docs.rs/*)`. The rule also covers redirects from this host, except those refused below, and only a GET, HEAD
+//! or OPTIONS without credentials follows a redirect to another origin.
 //!
-//! # Codes of failures
-//! | code | when |
+//! # Failure codes
+//! | code | meaning |
 //! | --- | --- |
-//! | `bad_parameters` | no URL, a header that can't be sent, a body where the method has none |
-//! | `access_denied` | a method other than GET, HEAD and OPTIONS, by an agent that may only look |
-//! | `refused_address` | it leads to this machine, a private network, cloud metadata or the like, and is not allowed by name |
-//! | `refused` | neither http nor https; a user or password in the URL; a header that is the tool's own; a redirect from https to http, or of what may change something to another origin; an encoding that was not asked for |
-//! | `too_many_redirects` | more than 10 |
-//! | `unreachable` | no such name, no connection, no HTTP, or an answer that broke off; what there is of it is the output |
-//! | `timed_out` | [`HttpRules::timeout`] was over; what there is of an answer is the output |
-//! | `http_status` | the server answered with 400 or more; the output is that of a success |
-//! | `cancelled` | nobody waits for it any more |
+//! | `bad_parameters` | an invalid URL, a header that cannot be sent, a body with a method that has none |
+//! | `access_denied` | a method other than GET, HEAD and OPTIONS, by an agent with read-only access |
+//! | `refused_address` | the host is this machine, a private network, cloud metadata or the like, and the configuration does not allow it |
+//! | `refused` | neither http nor https; a user or password in the URL; a header reserved for the tool; a redirect from https to http, or of an unsafe method to another origin; a content encoding that was not requested |
+//! | `too_many_redirects` | more than 10 redirects |
+//! | `unreachable` | an unknown host, no connection, no HTTP, or an interrupted response; the output holds the part that arrived |
+//! | `timed_out` | [`HttpRules::timeout`] was exceeded; the output holds the part of the response that arrived |
+//! | `http_status` | the server responded with a status of 400 or more; the output is as for a success |
+//! | `cancelled` | the call was cancelled |
 
 mod address;
 mod error;
 mod exchange;
 mod html;
+mod method;
 mod network;
 mod output;
 mod redirect;
+mod rules;
 #[cfg(test)]
 mod tests;
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
@@ -48,50 +48,26 @@ use crate::tool::{Tool, ToolContext};
 use crate::typed::typed;
 use error::HttpError;
 use exchange::{ExchangeRecord, exchange};
+use method::Method;
 use network::{Network, Resolver, SystemResolver};
+use output::BodyFormat;
 use redirect::Hop;
 
-/// What `http_request` may reach.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HttpRules {
-    /// Hosts of the user's own machine and network that may be reached all the same: `localhost:8080`, `10.0.0.5`, `[::1]:8080`,
-    /// `wiki.internal`. With a port only that port; without one each. An entry is about the host as it stands in a URL, whatever its
-    /// name is resolved to: `localhost` does not allow `127.0.0.1`. What [`HttpRules::is_host`] says no to allows nothing.
-    pub allow: Vec<String>,
-    /// How long a request may take, redirects and body included.
-    pub timeout: Duration,
-    /// How much of a body is read, in bytes, unpacked: 512 KiB by default. What a call returns beyond 1 MiB is cut by the runtime.
-    pub max_bytes: u64,
-}
+pub use rules::HttpRules;
 
-impl HttpRules {
-    /// Whether a text can be an entry of [`HttpRules::allow`].
-    pub fn is_host(text: &str) -> bool {
-        address::is_host_pattern(text)
-    }
-}
-
-impl Default for HttpRules {
-    fn default() -> Self {
-        HttpRules {
-            allow: Vec::new(),
-            timeout: Duration::from_secs(30),
-            max_bytes: 512 * 1024,
-        }
-    }
-}
-
-/// The tool `http_request`.
+/// Creates the tool `http_request`.
 ///
-/// Parameters: `{"method": "GET", "url": "https://…", "headers": {"accept": "text/html"}, "body": "text or JSON", "as": "raw"}`, of
-/// which the first two are required. Output: `{"status": 200, "url": "…", "headers": {…}, "body": "…", "truncated": false, "bytes":
-/// 12, "redirects": [{"status": 301, "url": "…"}]}`. The URL is the last one. `bytes` are those that were read, unpacked; `truncated`
-/// says that there are more. A body that is no text is not shown: `not_shown` stands for `body`. `lossy` says that not all of it is in
-/// the charset that it is said to have. Of headers up to 40 are shown, cookies and what only browsers need left out.
+/// Parameters: `{"method": "GET", "url": "https://…", "headers": {"accept": "text/html"}, "body": "text or JSON", "as": "raw"}`; the first
+/// two are required. Output: `{"status": 200, "url": "…", "headers": {…}, "body": "…", "truncated": false, "bytes": 12, "redirects":
+/// [{"status": 301, "url": "…"}]}`.
 ///
-/// What was answered to methods other than GET, HEAD and OPTIONS is a change (LOOP-8). An answer of 400 or more is a failure with the
-/// same output (LOOP-7); its codes and those of the other failures are in a table at the top of the module: `bad_parameters`,
-/// `access_denied`, `refused_address`, `refused`, `too_many_redirects`, `unreachable`, `timed_out`, `http_status`, `cancelled`.
+/// `url` is the last URL, after redirects. `bytes` is the number of bytes read, after decompression; `truncated` is set if the body has
+/// more. A body that is not text is replaced by `not_shown`. `lossy` is present if parts of the body are invalid in its charset. At most 40
+/// headers are shown, without cookies and headers for browsers.
+///
+/// A response to a method other than GET, HEAD and OPTIONS is reported as a change (LOOP-8). A status of 400 or more is a failure with
+/// the same output (LOOP-7). The failure codes are `bad_parameters`, `access_denied`, `refused_address`, `refused`, `too_many_redirects`,
+/// `unreachable`, `timed_out`, `http_status` and `cancelled`.
 pub fn http_request(rules: &HttpRules) -> impl Tool {
     with_resolver(rules, Arc::new(SystemResolver))
 }
@@ -101,9 +77,9 @@ fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + 
     let safe_methods = [Method::Get, Method::Head, Method::Options];
     typed(
         "http_request",
-        "Sends one HTTP request and returns the answer. Only the public network can be reached, and hosts that the user's configuration \
-         allows. Redirects are followed; credentials and bodies are never sent on to another origin. Web pages are shortest with `as` \
-         `text`.",
+        "Sends one HTTP request and returns the response. Only the public network and hosts that the user's configuration allows can be \
+         reached. Redirects are followed, but credentials and bodies are never forwarded to another origin. Use `as`: `text` to get a web \
+         page in its shortest form.",
         move |context, parameters| request(network.clone(), context, parameters),
     )
     .access(Access::ReadOnly)
@@ -118,86 +94,19 @@ fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// GET, HEAD and OPTIONS only look; the others may change something and need more access.
+    /// GET, HEAD and OPTIONS only read; the other methods may change something and need write access.
     method: Method,
-    /// The whole URL, http or https, without user and password.
+    /// The full URL, http or https, without user and password.
     url: String,
-    /// Further headers by name. Length, connection and compression are taken care of.
+    /// Additional headers by name. Length, connection and compression are set automatically.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// What to send: a string as it is, anything else as JSON. Not with GET, HEAD and OPTIONS.
+    /// The body to send: a string is sent unchanged, anything else as JSON. Not with GET, HEAD and OPTIONS.
     #[serde(default)]
     body: Value,
     /// How to return the body.
     #[serde(default, rename = "as")]
     format: BodyFormat,
-}
-
-/// How a body is returned.
-#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum BodyFormat {
-    /// As it came.
-    #[default]
-    Raw,
-    /// A web page as readable text; anything else as it came.
-    Text,
-}
-
-/// A method of HTTP.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "UPPERCASE")]
-#[schemars(inline)]
-enum Method {
-    Get,
-    Head,
-    Post,
-    Put,
-    Patch,
-    Delete,
-    Options,
-}
-
-impl Method {
-    /// Whether it changes nothing elsewhere, as far as HTTP goes.
-    fn is_safe(self) -> bool {
-        match self {
-            Method::Get | Method::Head | Method::Options => true,
-            Method::Post | Method::Put | Method::Patch | Method::Delete => false,
-        }
-    }
-
-    fn name(self) -> &'static str {
-        match self {
-            Method::Get => "GET",
-            Method::Head => "HEAD",
-            Method::Post => "POST",
-            Method::Put => "PUT",
-            Method::Patch => "PATCH",
-            Method::Delete => "DELETE",
-            Method::Options => "OPTIONS",
-        }
-    }
-}
-
-impl fmt::Display for Method {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-impl From<Method> for reqwest::Method {
-    fn from(method: Method) -> Self {
-        match method {
-            Method::Get => reqwest::Method::GET,
-            Method::Head => reqwest::Method::HEAD,
-            Method::Post => reqwest::Method::POST,
-            Method::Put => reqwest::Method::PUT,
-            Method::Patch => reqwest::Method::PATCH,
-            Method::Delete => reqwest::Method::DELETE,
-            Method::Options => reqwest::Method::OPTIONS,
-        }
-    }
 }
 
 async fn request(network: Arc<Network>, context: ToolContext, parameters: Parameters) -> ToolResult {
@@ -216,7 +125,7 @@ async fn request(network: Arc<Network>, context: ToolContext, parameters: Parame
     result.with_changes(changes)
 }
 
-/// What has happened is told even to who does not wait for it any more: it may have changed something.
+/// Renders the result with a new token: even after a cancellation the result is needed, because the request may have changed something.
 async fn finish(
     context: ToolContext,
     ended: Result<(), HttpError>,
@@ -243,7 +152,7 @@ async fn run(
     ended.unwrap_or(Err(HttpError::TimedOut(timeout)))
 }
 
-/// The request that the parameters ask for.
+/// Builds the first request from the parameters.
 fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError> {
     let Parameters {
         method,
@@ -257,11 +166,11 @@ fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError>
     }
     let parsed = Url::parse(&url).map_err(|error| {
         HttpError::Parameters(format!(
-            "`{url}` is no URL: {error}; write it whole, with https://"
+            "`{url}` is not a URL: {error}; give the full URL, with https://"
         ))
     })?;
-    let url =
-        redirect::check_url(parsed).map_err(|why| HttpError::Refused(format!("that is a URL {why}")))?;
+    let url = redirect::check_url(parsed)
+        .map_err(|why| HttpError::Refused(format!("the URL was refused: it {why}")))?;
     let mut headers = parse_headers(headers)?;
     let (body, kind) = match body {
         Value::Null => (None, None),
@@ -272,7 +181,7 @@ fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError>
     };
     if body.is_some() && method.is_safe() {
         return Err(HttpError::Parameters(format!(
-            "a {method} has no `body`; put it in the URL's query, or use POST"
+            "a {method} request has no `body`; put the data into the URL's query, or use POST"
         )));
     }
     if let Some(kind) = kind {
@@ -288,7 +197,8 @@ fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError>
     })
 }
 
-/// Headers that say how a message is sent, which is not the model's to say: two readings of where it ends make two requests of one.
+/// Returns true for headers that only the tool sets. They control how the message is framed: if two servers disagreed about its end, one
+/// request could become two (request smuggling).
 fn is_reserved_header(name: &HeaderName) -> bool {
     let ours = [
         header::HOST,
@@ -308,14 +218,16 @@ fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, HttpError
     let mut headers = HeaderMap::new();
     for (name, value) in given {
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| HttpError::Parameters(format!("`{name}` is no header's name")))?;
+            .map_err(|_| HttpError::Parameters(format!("`{name}` is not a valid header name")))?;
         if is_reserved_header(&name) {
             return Err(HttpError::Refused(format!(
-                "the header `{name}` is the tool's own; leave it out"
+                "the header `{name}` is set by the tool itself; leave it out"
             )));
         }
         let value = HeaderValue::from_str(&value).map_err(|_| {
-            HttpError::Parameters(format!("the header `{name}` has characters that can't be sent"))
+            HttpError::Parameters(format!(
+                "the header `{name}` contains characters that cannot be sent"
+            ))
         })?;
         headers.insert(name, value);
     }
@@ -323,22 +235,26 @@ fn parse_headers(given: BTreeMap<String, String>) -> Result<HeaderMap, HttpError
 }
 
 fn result(ended: Result<(), HttpError>, record: ExchangeRecord, format: BodyFormat) -> ToolResult {
-    let Some(answer) = &record.response else {
+    let Some(response) = &record.response else {
         return match ended {
             Err(error) => failure_result(&error, &record),
-            Ok(()) => failure_result(&HttpError::Unreachable("there was no answer".to_owned()), &record),
+            Ok(()) => failure_result(
+                &HttpError::Unreachable("the server sent no response".to_owned()),
+                &record,
+            ),
         };
     };
-    let output = output::render(answer, &record.redirects, format);
+    let output = output::render(response, &record.redirects, format);
     let result = match ended {
         Err(error) => failure_result(&error, &record),
-        Ok(()) if answer.status.as_u16() >= 400 => {
-            ToolResult::failure(format!("the server answered {}", answer.status)).with_code(code::HTTP_STATUS)
+        Ok(()) if response.status.as_u16() >= 400 => {
+            ToolResult::failure(format!("the server responded with {}", response.status))
+                .with_code(code::HTTP_STATUS)
         }
         Ok(()) => ToolResult::success(Value::Null),
     };
     let result = result.with_output(output);
-    match answer.address {
+    match response.address {
         Some(address) => result.with_metadata("address", address.to_string()),
         None => result,
     }
@@ -347,7 +263,7 @@ fn result(ended: Result<(), HttpError>, record: ExchangeRecord, format: BodyForm
 fn failure_result(error: &HttpError, record: &ExchangeRecord) -> ToolResult {
     let message = match record.unanswered {
         Some(method) => {
-            format!("{error}; the {method} may have arrived all the same: find out before you send it again")
+            format!("{error}; the {method} request may have arrived anyway: check before you send it again")
         }
         None => error.to_string(),
     };

@@ -1,8 +1,8 @@
-//! The way out: names are resolved once, and connections go to the addresses that were looked at, never to what a second
-//! resolution says.
+//! The HTTP clients. Names are resolved once, and connections go to the addresses that were checked, never to the result of a second
+//! resolution.
 //!
-//! There are two clients. The one for the public network has no address but those of it; the one for hosts that the configuration
-//! names has all that they resolve to. Neither has cookies, a proxy, connections kept open or redirects of its own.
+//! One client connects only to addresses on the public network. The other, for hosts that the configuration allows, connects to every
+//! address they resolve to. Neither uses cookies or a proxy, keeps connections open, or follows redirects itself.
 
 use std::fmt;
 use std::io;
@@ -15,13 +15,13 @@ use reqwest::redirect::Policy;
 use tokio::sync::OnceCell;
 use url::Url;
 
-use super::HttpRules;
 use super::address::{AddressPolicy, AllowedHosts, DisallowedAddress, disallowed_reason};
 use super::error::HttpError;
+use super::rules::HttpRules;
 
-/// Resolves names: the system's way, or a test's.
+/// Resolves host names: the system's resolver, or that of a test.
 pub(super) trait Resolver: Send + Sync + 'static {
-    /// The addresses of a host; ports are of no meaning.
+    /// Returns the addresses of a host; their ports are ignored.
     fn resolve_host(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
 }
 
@@ -35,7 +35,7 @@ impl Resolver for SystemResolver {
     }
 }
 
-/// What requests go out by.
+/// The rules, the resolver and the HTTP clients for all calls.
 pub(super) struct Network {
     rules: HttpRules,
     allowed_hosts: AllowedHosts,
@@ -44,30 +44,34 @@ pub(super) struct Network {
 }
 
 struct Clients {
+    /// For addresses on the public network.
     public: reqwest::Client,
-    named: reqwest::Client,
+    /// For hosts that the configuration allows.
+    allowed: reqwest::Client,
 }
 
 impl Network {
     pub(super) fn new(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> Self {
         Network {
             rules: rules.clone(),
-            allowed_hosts: AllowedHosts::new(rules),
+            allowed_hosts: AllowedHosts::new(&rules.allow),
             resolver,
             clients: OnceCell::new(),
         }
     }
 
-    /// The way out itself, made with the first request, as reading the system's certificates takes a moment.
+    /// Returns the network with its clients. They are created with the first request, because reading the system's certificates takes a
+    /// moment.
     pub(super) async fn open(&self) -> Result<ReadyNetwork<'_>, HttpError> {
         let clients = self.clients.get_or_try_init(async || {
             let resolver = self.resolver.clone();
-            let made = tokio::task::spawn_blocking(move || Clients::new(&resolver));
-            made.await.unwrap_or_else(|error| Err(error.to_string()))
+            let created = tokio::task::spawn_blocking(move || Clients::new(&resolver));
+            created.await.unwrap_or_else(|error| Err(error.to_string()))
         });
         let clients = clients.await;
-        let clients = clients
-            .map_err(|error| HttpError::Unreachable(format!("no request can be made here: {error}")))?;
+        let clients = clients.map_err(|error| {
+            HttpError::Unreachable(format!("the HTTP client could not be created: {error}"))
+        })?;
         Ok(ReadyNetwork {
             network: self,
             clients,
@@ -87,18 +91,27 @@ impl<'a> ReadyNetwork<'a> {
         &self.network.rules
     }
 
-    /// The client that a request to that URL must go by; an error where it may not go at all.
+    /// Returns the client for requests to `url`, or an error if the URL must not be requested.
     pub(super) fn client(self, url: &Url) -> Result<&'a reqwest::Client, HttpError> {
-        Ok(match self.network.allowed_hosts.address_policy(url)? {
+        let host = url
+            .host()
+            .ok_or_else(|| HttpError::Parameters(format!("`{url}` has no host")))?;
+        let port = url.port_or_known_default();
+        let policy = self
+            .network
+            .allowed_hosts
+            .address_policy(host, port)
+            .map_err(HttpError::DisallowedAddress)?;
+        Ok(match policy {
             AddressPolicy::PublicOnly => &self.clients.public,
-            AddressPolicy::Any => &self.clients.named,
+            AddressPolicy::Any => &self.clients.allowed,
         })
     }
 }
 
 impl Clients {
     fn new(resolver: &Arc<dyn Resolver>) -> Result<Self, String> {
-        // reqwest takes the process's provider of cryptography; if there is one already, it stays.
+        // reqwest uses the process's crypto provider. If one is already installed, it stays.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |policy| {
             let resolver = resolver.clone();
@@ -114,7 +127,7 @@ impl Clients {
         };
         Ok(Clients {
             public: client(AddressPolicy::PublicOnly)?,
-            named: client(AddressPolicy::Any)?,
+            allowed: client(AddressPolicy::Any)?,
         })
     }
 }
@@ -127,7 +140,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// What a client connects to: exactly the addresses that it returns.
+/// The resolver of a client, which connects to exactly the addresses that this returns.
 struct FilteringResolver {
     resolver: Arc<dyn Resolver>,
     policy: AddressPolicy,
@@ -149,27 +162,27 @@ impl Resolve for FilteringResolver {
     }
 }
 
-/// Those of the public network; an error where there are others only.
+/// Returns the addresses on the public network, or an error if there are only others.
 fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DisallowedAddress> {
     let mut refused = None;
     let mut public = Vec::new();
     for address in found {
         match disallowed_reason(address.ip()) {
             None => public.push(address),
-            Some(why) => refused = Some((address.ip(), why)),
+            Some(reason) => refused = Some((address.ip(), reason)),
         }
     }
     match refused {
-        Some((address, why)) if public.is_empty() => Err(DisallowedAddress {
+        Some((address, reason)) if public.is_empty() => Err(DisallowedAddress {
             host: host.to_owned(),
             address: Some(address),
-            why,
+            reason,
         }),
         Some(_) | None => Ok(public),
     }
 }
 
-/// What a failed request is to the model.
+/// Converts an error of a request.
 pub(super) fn request_error(error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);
@@ -182,7 +195,7 @@ pub(super) fn request_error(error: reqwest::Error) -> HttpError {
     HttpError::Unreachable(causes(&error))
 }
 
-/// An error with all that led to it.
+/// Formats an error with all its causes.
 fn causes(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();

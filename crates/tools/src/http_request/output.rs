@@ -1,14 +1,16 @@
-//! What a model reads of an answer.
+//! Rendering a response for a model.
 
 use encoding_rs::{Encoding, UTF_8};
 use reqwest::header::{self, HeaderMap};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 use super::exchange::ReceivedResponse;
-use super::{BodyFormat, html};
+use super::html;
 use crate::truncate::truncate_chars;
 
-/// Headers that are of no use to a model: those that set credentials or speak to browsers.
+/// Headers that are not shown: they set credentials or are meant for browsers.
 const OMITTED_HEADERS: [&str; 11] = [
     "set-cookie",
     "set-cookie2",
@@ -23,20 +25,32 @@ const OMITTED_HEADERS: [&str; 11] = [
     "alt-svc",
 ];
 
-/// How many headers are shown, and how many characters of each.
+/// Maximum number of headers shown.
 const MAX_HEADERS: usize = 40;
+/// Maximum number of characters shown of a header.
 const MAX_HEADER: usize = 500;
 
-/// The output of a call. It may take a moment.
-pub(super) fn render(answer: &ReceivedResponse, redirects: &[Value], format: BodyFormat) -> Value {
+/// The form in which the body is returned.
+#[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum BodyFormat {
+    /// The body unchanged.
+    #[default]
+    Raw,
+    /// A web page as readable text; any other body unchanged.
+    Text,
+}
+
+/// Renders the output of a call. May take a moment.
+pub(super) fn render(response: &ReceivedResponse, redirects: &[Value], format: BodyFormat) -> Value {
     let mut output = json!({
-        "status": answer.status.as_u16(),
-        "url": answer.url.as_str(),
-        "headers": headers(&answer.headers),
+        "status": response.status.as_u16(),
+        "url": response.url.as_str(),
+        "headers": headers(&response.headers),
     });
-    let content_type = header_text(&answer.headers, &header::CONTENT_TYPE).unwrap_or_default();
+    let content_type = header_text(&response.headers, &header::CONTENT_TYPE).unwrap_or_default();
     let content = ContentType::parse(&content_type);
-    match text(&answer.body, &content, answer.truncated) {
+    match text(&response.body, &content, response.truncated) {
         Some(text) => {
             output["body"] = match format {
                 BodyFormat::Text if content.is_html(&text.text) => html::text(&text.text).into(),
@@ -44,20 +58,20 @@ pub(super) fn render(answer: &ReceivedResponse, redirects: &[Value], format: Bod
             };
             if text.lossy {
                 output["lossy"] = json!(format!(
-                    "not all of it is {}; `\u{fffd}` stands for the rest",
+                    "parts of the body are not valid {}; each is replaced by `\u{fffd}`",
                     text.charset
                 ));
             }
         }
-        None => output["not_shown"] = json!(format!("it is not text but `{}`", content.essence)),
+        None => output["not_shown"] = json!(format!("the body is not text but `{}`", content.essence)),
     }
-    output["truncated"] = answer.truncated.into();
-    output["bytes"] = answer.body.len().into();
+    output["truncated"] = response.truncated.into();
+    output["bytes"] = response.body.len().into();
     output["redirects"] = redirects.into();
     output
 }
 
-/// Those that may be of use, by name; several of one name are one, with commas between.
+/// Returns the headers to show, by name. The values of a repeated header are joined by commas.
 fn headers(headers: &HeaderMap) -> Map<String, Value> {
     let useful = headers
         .keys()
@@ -77,11 +91,11 @@ fn header_text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String>
     (!values.is_empty()).then(|| values.join(", "))
 }
 
-/// What a `Content-Type` says.
+/// A parsed `Content-Type`.
 struct ContentType {
-    /// Without parameters, in lower case: `text/html`; empty where nothing is said.
+    /// The media type without parameters, in lower case: `text/html`. Empty without a `Content-Type`.
     essence: String,
-    /// None where none is said or known.
+    /// `None` if missing or unknown.
     charset: Option<&'static Encoding>,
 }
 
@@ -130,18 +144,18 @@ impl ContentType {
 struct Text {
     text: String,
     charset: &'static str,
-    /// Whether some of it is not in its charset.
+    /// Whether parts of the body are invalid in the charset.
     lossy: bool,
 }
 
-/// The body as text; none where it is something else, whatever its type says.
+/// Decodes the body as text. `None` if it is not text, regardless of its type.
 fn text(body: &[u8], content: &ContentType, truncated: bool) -> Option<Text> {
     let charset = content.charset.or_else(|| meta_charset(body, content));
     let (decoded, charset, lossy) = charset.unwrap_or(UTF_8).decode(body);
     let mut text = decoded.into_owned();
     let mut lossy = lossy;
     if truncated && text.ends_with('\u{fffd}') {
-        // A character that was cut in two.
+        // Truncation has split the last character.
         text.pop();
         lossy = text.contains('\u{fffd}');
     }
@@ -153,7 +167,7 @@ fn text(body: &[u8], content: &ContentType, truncated: bool) -> Option<Text> {
     })
 }
 
-/// What a page says of itself in a `<meta>` at its beginning.
+/// Returns the charset that an HTML page names in a `<meta>` element at its beginning.
 fn meta_charset(body: &[u8], content: &ContentType) -> Option<&'static Encoding> {
     if !content.is_html("") {
         return None;

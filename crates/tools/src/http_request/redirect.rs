@@ -1,13 +1,13 @@
-//! A request, and where it goes on to when it is redirected (RFC 9110, 15.4).
+//! Redirects (RFC 9110, section 15.4).
 //!
-//! What may change something is never carried to another origin, and neither is a header that may say who asks.
+//! A request with an unsafe method is never forwarded to another origin, nor is a header that may hold credentials.
 
 use reqwest::StatusCode;
 use reqwest::header::{self, HeaderMap, HeaderName};
 use url::Url;
 
-use super::Method;
 use super::error::HttpError;
+use super::method::Method;
 
 /// One request of a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,10 +18,10 @@ pub(super) struct Hop {
     pub(super) body: Option<Vec<u8>>,
 }
 
-/// What another origin is told. Everything else, of whatever name, may be a credential.
+/// Headers that are forwarded to another origin. Every other header may be a credential.
 const CROSS_ORIGIN_HEADERS: [HeaderName; 3] = [header::ACCEPT, header::ACCEPT_LANGUAGE, header::USER_AGENT];
 
-/// What is said of a body, and goes with it.
+/// Headers that describe the body and are dropped together with it.
 const BODY_HEADERS: [HeaderName; 4] = [
     header::CONTENT_TYPE,
     header::CONTENT_ENCODING,
@@ -29,7 +29,7 @@ const BODY_HEADERS: [HeaderName; 4] = [
     header::CONTENT_LOCATION,
 ];
 
-/// The request that an answer leads to; none where it is the last one. The address is not looked at here.
+/// Returns the request that a response redirects to. `None` if the response does not redirect. Does not check the address.
 pub(super) fn next_hop(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result<Option<Hop>, HttpError> {
     let method = match (status.as_u16(), hop.method) {
         (303, Method::Head) => Method::Head,
@@ -44,8 +44,8 @@ pub(super) fn next_hop(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Re
     let same_origin = url.origin() == hop.url.origin();
     if !same_origin && !method.is_safe() {
         return Err(HttpError::Refused(format!(
-            "the server answered {status} and redirects to `{url}`, but a {method} is not sent on to another origin; if it is meant \
-             for that one, call this tool with that URL"
+            "the server responded with {status} and redirects to `{url}`, but a {method} request is not forwarded to another origin; to \
+             send it there, call this tool with that URL"
         )));
     }
     let mut next = Hop {
@@ -61,48 +61,53 @@ pub(super) fn next_hop(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Re
         });
     }
     if !same_origin {
-        let kept = CROSS_ORIGIN_HEADERS
+        let forwarded = CROSS_ORIGIN_HEADERS
             .iter()
             .filter_map(|name| Some((name.clone(), hop.headers.get(name)?.clone())));
-        next.headers = kept.collect();
+        next.headers = forwarded.collect();
     }
     Ok(Some(next))
 }
 
-/// Where a `Location` leads from a URL.
+/// Resolves a `Location` against the URL of the request, and checks the result.
 fn redirect_target(from: &Url, location: &str) -> Result<Url, HttpError> {
-    let refused = |why: &str| {
+    let refused = |reason: &str| {
         let shown: String = location.chars().take(200).collect();
-        HttpError::Refused(format!("`{}` redirects to `{shown}`, {why}", redacted_url(from)))
+        HttpError::Refused(format!(
+            "`{}` redirects to `{shown}`; the redirect was refused: it {reason}",
+            redacted_url(from)
+        ))
     };
     let to = from
         .join(location)
-        .map_err(|error| refused(&format!("which is no URL ({error})")))?;
-    let to = check_url(to).map_err(|why| refused(&why))?;
+        .map_err(|error| refused(&format!("is not a URL ({error})")))?;
+    let to = check_url(to).map_err(|reason| refused(&reason))?;
     if from.scheme() == "https" && to.scheme() != "https" {
-        return Err(refused("from https to http, where others can read and change it"));
+        return Err(refused(
+            "leads from https to http, where others can read and change the data",
+        ));
     }
     Ok(to)
 }
 
-/// A URL that can be asked, without its fragment; an error says why it can't, to be read after the URL.
+/// Returns the URL without its fragment if it can be requested. Otherwise returns the reason as a predicate of the URL (`is …`, `has …`).
 pub(super) fn check_url(mut url: Url) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") {
-        return Err(format!("which is neither http nor https but `{}`", url.scheme()));
+        return Err(format!("is neither http nor https but `{}`", url.scheme()));
     }
     if !url.username().is_empty() || url.password().is_some() {
-        return Err("which has a user or a password in it; leave them out, and send an `Authorization` header if one is needed".to_owned());
+        return Err("contains a user or a password; leave them out, and send an `Authorization` header if you need one".to_owned());
     }
     url.set_fragment(None);
     Ok(url)
 }
 
-/// A URL without user, password, query and fragment, for what is kept.
+/// Returns a URL without user, password, query and fragment, for records.
 pub(super) fn redacted_url(url: &Url) -> String {
     let mut url = url.clone();
     url.set_query(None);
     url.set_fragment(None);
-    // Only URLs without a host refuse these, and those are not asked.
+    // Fails only for URLs without a host, which are never requested.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     url.into()

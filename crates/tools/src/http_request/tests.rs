@@ -1,4 +1,4 @@
-//! Names that lead elsewhere from one moment to the next, and pages that are made to hurt.
+//! Host names whose addresses change between two lookups, and malicious pages.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io;
@@ -18,15 +18,18 @@ use url::Url;
 use super::address::disallowed_reason;
 use super::error::HttpError;
 use super::exchange::{ExchangeRecord, ReceivedResponse};
+use super::method::Method;
 use super::network::Resolver;
+use super::output::BodyFormat;
 use super::redirect::{Hop, next_hop};
-use super::{BodyFormat, HttpRules, Method, finish, html, with_resolver};
+use super::rules::HttpRules;
+use super::{finish, html, with_resolver};
 use crate::tool::{Tool, ToolContext};
 
-/// Of the public network as far as IANA goes, and nobody's.
+/// An address in the public range that is not assigned.
 const NOBODY: &str = "2000::1";
 
-/// A name server whose answers change: the first is given once, and so on; the last one for ever.
+/// A name server that gives each answer once, in order, and repeats the last one.
 struct ChangingResolver {
     answers: Vec<Vec<&'static str>>,
     asked: Mutex<Vec<String>>,
@@ -56,7 +59,7 @@ impl Resolver for ChangingResolver {
     }
 }
 
-/// A port on this machine that nobody may connect to.
+/// A port on this machine that no call may connect to.
 struct Bait(TcpListener);
 
 impl Bait {
@@ -119,7 +122,7 @@ async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() 
     assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
     assert_eq!(resolver.asked(), 1, "what was looked at is what was connected to");
     bait.assert_untouched();
-    // Each call looks for itself.
+    // Each call resolves the name anew.
     let result = get(&impatient(&[]), resolver.clone(), &url).await;
     assert_eq!(code(&result), "refused_address");
     bait.assert_untouched();
@@ -219,7 +222,8 @@ fn a_redirect_from_https_to_http_is_refused() {
         let headers = HeaderMap::from_iter([(header::LOCATION, HeaderValue::from_static(location))]);
         next_hop(&hop, StatusCode::FOUND, &headers)
     };
-    let refused = "`https://a.example/x` redirects to `http://a.example/y`, from https to http, where others can read and change it";
+    let refused = "`https://a.example/x` redirects to `http://a.example/y`; the redirect was refused: it leads from https to http, where others \
+                   can read and change the data";
     assert_eq!(
         to("http://a.example/y"),
         Err(HttpError::Refused(refused.to_owned()))
@@ -231,9 +235,9 @@ fn a_redirect_from_https_to_http_is_refused() {
     );
 }
 
-/// A reader that builds a tree needs minutes or the whole stack for these.
+/// A parser that builds a tree would need minutes or overflow the stack for these pages.
 #[test]
-fn pages_that_are_made_to_hurt_are_read() {
+fn malicious_pages_are_converted() {
     let many = 20_000;
     for piece in [
         "<div>",

@@ -1,22 +1,22 @@
-//! Which files a confined command can read and write.
+//! The files that a confined command can read and write.
 //!
-//! The lists name what programs are and run on, never what is held back: a secret in a place that nobody thought of stays unreadable.
+//! The lists name what is allowed, never what is denied, so a secret in an unforeseen place stays unreadable.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-use super::Sandbox;
+use super::settings::Sandbox;
 
-/// Files and folders, with all that is in them. What does not exist is left out when it comes to it.
+/// Files and folders, each with all its content. Missing paths are ignored when the rules are applied.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct AccessRules {
-    /// Readable, and programs there can be run.
+    /// Readable and executable.
     pub read: Vec<PathBuf>,
-    /// Readable, runnable and writable.
+    /// Readable, executable and writable.
     pub write: Vec<PathBuf>,
 }
 
-/// The system's programs, libraries and settings, and what it says of itself.
+/// The system's programs, libraries, settings and status files, all readable.
 const SYSTEM: [&str; 22] = [
     "/usr",
     "/bin",
@@ -42,15 +42,17 @@ const SYSTEM: [&str; 22] = [
     "/run/NetworkManager/resolv.conf",
 ];
 
-/// A toolchain: the variable that says where it is, its path beneath the home where that is not set, and what of it is readable
-/// (all of it, where nothing is said).
+/// A toolchain with readable files.
 struct Toolchain {
+    /// Environment variable with its folder.
     variable: &'static str,
+    /// Path of its folder below the home, used if the variable is not set.
     path: &'static str,
+    /// Readable paths within its folder; `""` is the whole folder.
     parts: &'static [&'static str],
 }
 
-/// What has nothing secret by its purpose. Of Cargo's home that is not all: `credentials.toml` is in it.
+/// Readable toolchains, limited to files that hold no secrets by their purpose. Cargo's home, for example, contains `credentials.toml`.
 const TOOLCHAINS: [Toolchain; 15] = [
     Toolchain::parts(
         "CARGO_HOME",
@@ -73,7 +75,7 @@ const TOOLCHAINS: [Toolchain; 15] = [
         &["uv", "mise", "pnpm", "fnm", "pipx"],
     ),
     Toolchain::parts("PYTHONUSERBASE", ".local", &["bin", "lib"]),
-    // Not git's whole folder: it may keep passwords in `credentials`.
+    // Git's whole folder is not readable, because its `credentials` may hold passwords.
     Toolchain::parts(
         "XDG_CONFIG_HOME",
         ".config",
@@ -97,7 +99,8 @@ impl Toolchain {
 }
 
 impl AccessRules {
-    /// What a command in that workspace can reach, with that folder for its temporary files. `variable` looks into our environment.
+    /// Creates the rules of a command in `workspace` that has its temporary files in `temporary` and its programs in `search`. `variable`
+    /// reads a variable of Dirigent's environment.
     pub(crate) fn new(
         sandbox: &Sandbox,
         workspace: &Path,
@@ -110,27 +113,27 @@ impl AccessRules {
             .filter(|home| home.is_absolute());
         let mut read: Vec<PathBuf> = SYSTEM.iter().map(PathBuf::from).collect();
         let toolchains = TOOLCHAINS.iter().flat_map(|toolchain| {
-            let named = variable(toolchain.variable).map(PathBuf::from);
-            let path = named.or_else(|| Some(home.as_ref()?.join(toolchain.path)));
+            let configured = variable(toolchain.variable).map(PathBuf::from);
+            let path = configured.or_else(|| Some(home.as_ref()?.join(toolchain.path)));
             let parts = toolchain.parts.iter();
             path.into_iter()
                 .flat_map(move |path| parts.clone().map(move |part| path.join(part)))
         });
-        // A folder that has the whole home in it was not meant to be readable by being on a list of programs.
-        let narrow =
+        // A search path or a variable does not make a folder readable that contains the whole home.
+        let is_narrow =
             |path: &PathBuf| path.is_absolute() && !home.as_ref().is_some_and(|home| home.starts_with(path));
-        // The programs in a folder of shims start others beside it.
+        // The programs in a `shims` folder start others next to that folder.
         let shims = search.iter().filter(|folder| folder.ends_with("shims"));
-        let beside = shims.filter_map(|folder| folder.parent().map(Path::to_owned));
+        let shim_parents = shims.filter_map(|folder| folder.parent().map(Path::to_owned));
         read.extend(
             search
                 .iter()
                 .cloned()
-                .chain(beside)
+                .chain(shim_parents)
                 .chain(toolchains)
-                .filter(narrow),
+                .filter(is_narrow),
         );
-        let target = variable("CARGO_TARGET_DIR").map(PathBuf::from).filter(narrow);
+        let target = variable("CARGO_TARGET_DIR").map(PathBuf::from).filter(is_narrow);
         let expanded = |paths: &[PathBuf]| -> Vec<PathBuf> {
             let paths = paths.iter();
             paths
@@ -144,7 +147,7 @@ impl AccessRules {
         AccessRules { read, write }
     }
 
-    /// Whether a path, as it is spelled, is among what can be written.
+    /// Returns true if `path` is writable. Compares paths as they are written, without resolving links.
     pub(crate) fn allows_write(&self, path: &Path) -> bool {
         self.write.iter().any(|writable| path.starts_with(writable))
     }

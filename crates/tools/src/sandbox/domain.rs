@@ -1,6 +1,8 @@
-//! The Landlock domain of a command, seen from within: what shuts the calling thread in, and finds and ends what else is in it.
+//! Landlock domains: entering one, and finding and signalling the other processes in it.
 
 use std::fs;
+use std::io;
+use std::path::Path;
 
 use landlock::{
     ABI, Access, AccessFs, BitFlags, CompatLevel, Compatible, PathBeneath, PathFd, Ruleset, RulesetAttr,
@@ -8,11 +10,10 @@ use landlock::{
 };
 use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_group, test_kill_process};
 
-use super::AccessRules;
+use super::access_rules::AccessRules;
 
-/// The newest rights that commands are denied where the kernel has them. Those after it are about sockets, which have a filter.
+/// The newest Landlock version whose rights are restricted, if the kernel has them. Later rights concern sockets, which seccomp filters.
 const NEWEST_ABI: ABI = ABI::V5;
-/// Harmless devices.
 const DEVICES: [&str; 5] = [
     "/dev/null",
     "/dev/zero",
@@ -21,16 +22,16 @@ const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
-/// The domain that the calling thread is in. It is of no use to any other thread, and cannot leave it.
+/// The domain of the calling thread, which cannot leave it. Only usable on that thread.
 pub(super) struct Domain {
-    /// Whether signals reach this domain and nothing else.
+    /// Whether the kernel confines signals to this domain.
     scoped: bool,
     _of_this_thread: std::marker::PhantomData<*const ()>,
 }
 
 impl Domain {
-    /// Shuts the calling thread in, and all that it starts from now on. Without a reach there is no limit for files: the domain is there
-    /// to know its processes.
+    /// Confines the calling thread and all processes that it starts from now on. Without rules, file access is not limited: the domain
+    /// then only serves to find its processes.
     pub(super) fn enter(rules: Option<&AccessRules>) -> Result<Self, String> {
         match ruleset(rules, true) {
             Ok(ruleset) => Domain::from_ruleset(ruleset, true),
@@ -39,7 +40,7 @@ impl Domain {
     }
 
     fn from_ruleset(ruleset: RulesetCreated, scoped: bool) -> Result<Self, String> {
-        // What the supervisor itself is denied is part of its work and nothing for the system's log, where the kernel can leave it out.
+        // Denials of the supervisor itself are expected, so they are kept out of the system's log if the kernel supports it.
         let ruleset = ruleset.set_compatibility(CompatLevel::BestEffort);
         let ruleset = ruleset.log_same_exec(false).map_err(|error| error.to_string())?;
         let status = ruleset.restrict_self().map_err(|error| error.to_string())?;
@@ -55,19 +56,20 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Our parent is outside of every domain of ours. A kernel that lets us at it would have us end everything that the user runs.
+    /// Checks that Dirigent's parent process, which is never in the domain, cannot be reached. Otherwise ending the domain would kill all
+    /// of the user's processes.
     fn verify_isolation(&self) -> Result<(), String> {
         let Some(parent) = getppid() else { return Ok(()) };
         if self.scoped && test_kill_process(parent).is_ok() || is_in_domain(parent) {
-            return Err("the kernel enforces the rules for files alone".to_owned());
+            return Err("the kernel enforces the rules for files only".to_owned());
         }
         Ok(())
     }
 
-    /// Sends a signal to every process of the domain but our own.
+    /// Sends a signal to all processes of the domain except Dirigent's own.
     pub(super) fn signal(&self, signal: Signal) {
         if self.scoped {
-            // To process group 1, which is how -1 is written: every process that we may signal, and that is this domain.
+            // Process group 1 becomes `kill(-1, …)`: all processes that this thread may signal, which are those of the domain.
             let _ = kill_process_group(Pid::INIT, signal);
             return;
         }
@@ -76,7 +78,7 @@ impl Domain {
         }
     }
 
-    /// The processes of the domain that have not ended, without our own.
+    /// Lists the running processes of the domain, without Dirigent's own.
     pub(super) fn processes(&self) -> Vec<Pid> {
         let Ok(entries) = fs::read_dir("/proc") else {
             return Vec::new();
@@ -88,7 +90,7 @@ impl Domain {
     }
 }
 
-/// Whether a process has not ended and is in the calling thread's domain, or in one within it: Landlock lets nobody look at others.
+/// Returns true if a process is running and is in the calling thread's domain or in a nested one. Landlock hides all others.
 fn is_in_domain(process: Pid) -> bool {
     fs::read_link(format!("/proc/{}/cwd", process.as_raw_nonzero())).is_ok()
 }
@@ -99,7 +101,7 @@ fn ruleset(rules: Option<&AccessRules>, scoped: bool) -> Result<RulesetCreated, 
         ruleset = ruleset.scope(Scope::Signal)?;
     }
     let Some(rules) = rules else {
-        // A domain must be about something: this one allows what it is about.
+        // A domain must restrict at least one right, so this one restricts a right and allows it everywhere.
         let ruleset = ruleset.handle_access(AccessFs::MakeBlock)?.create()?;
         return match PathFd::new("/") {
             Ok(root) => ruleset.add_rule(PathBeneath::new(root, AccessFs::MakeBlock)),
@@ -121,9 +123,26 @@ fn ruleset(rules: Option<&AccessRules>, scoped: bool) -> Result<RulesetCreated, 
         ))
 }
 
-/// All rights but those to make a device of one's own and to use it: root could reach its disks by one.
+/// All rights except creating and controlling devices, by which root could reach its disks.
 fn write_access() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
+}
+
+/// Irrevocably confines the calling thread's file access to everything in `folder` and to reading `readable`. Missing paths in `readable`
+/// are ignored, and a kernel without Landlock confines nothing.
+pub(crate) fn confine_thread(folder: &Path, readable: &[&str]) -> io::Result<()> {
+    // Version 1 does not restrict renaming between folders, nor truncating, for which a file must be opened.
+    let all = AccessFs::from_all(ABI::V1);
+    let restrict = || {
+        Ruleset::default()
+            .handle_access(all)?
+            .create()?
+            .add_rule(PathBeneath::new(PathFd::new(folder)?, all))?
+            .add_rules(path_beneath_rules(readable, AccessFs::from_read(ABI::V1)))?
+            .restrict_self()
+            .map_err(Box::<dyn std::error::Error + Send + Sync>::from)
+    };
+    restrict().map(drop).map_err(io::Error::other)
 }
 
 #[cfg(test)]
@@ -135,10 +154,10 @@ mod tests {
 
     use super::*;
 
-    /// As on kernels whose domains have no scope.
+    /// As on kernels whose domains are not scoped for signals.
     #[test]
-    fn without_a_scope_each_process_of_the_domain_is_found() {
-        let of_another = Command::new("sleep").arg("1000").spawn();
+    fn finds_each_process_of_a_domain_without_signal_scope() {
+        let outsider = Command::new("sleep").arg("1000").spawn();
         thread::spawn(|| {
             let domain = Domain::from_ruleset(ruleset(None, false).unwrap(), false).unwrap();
             let mut child = Command::new("setsid")
@@ -152,9 +171,27 @@ mod tests {
         })
         .join()
         .unwrap();
-        let mut of_another = of_another.unwrap();
-        assert_eq!(of_another.try_wait().unwrap(), None);
-        of_another.kill().unwrap();
-        of_another.wait().unwrap();
+        let mut outsider = outsider.unwrap();
+        assert_eq!(outsider.try_wait().unwrap(), None);
+        outsider.kill().unwrap();
+        outsider.wait().unwrap();
+    }
+
+    #[test]
+    fn a_confined_thread_reaches_only_its_folder() {
+        let (workspace, outside) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let (ours, theirs) = (workspace.path().join("ours"), outside.path().join("theirs"));
+        fs::write(&theirs, "unchanged").unwrap();
+        let (folder, victim) = (workspace.path().to_owned(), theirs.clone());
+        std::thread::spawn(move || {
+            confine_thread(&folder, &[]).unwrap();
+            fs::write(&ours, "written").unwrap();
+            fs::remove_file(&ours).unwrap();
+            assert!(fs::read(&victim).is_err());
+            assert!(fs::remove_file(&victim).is_err());
+        })
+        .join()
+        .unwrap();
+        assert_eq!(fs::read_to_string(&theirs).unwrap(), "unchanged");
     }
 }

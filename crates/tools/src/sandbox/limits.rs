@@ -1,46 +1,46 @@
-//! The resources of a command's processes: each process inherits them, and none can raise them.
+//! Resource limits of a command. Its processes inherit them and cannot raise them.
 
 use rustix::io::{Errno, Result};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 
-use super::Sandbox;
+use super::settings::Sandbox;
 
 const GIB: u64 = 1 << 30;
-const MAX_MEMORY: u64 = 16 * GIB;
-const MAX_FILE: u64 = 8 * GIB;
-const MORE_PROCESSES: u64 = 4096;
+const DEFAULT_MAX_MEMORY: u64 = 16 * GIB;
+const DEFAULT_MAX_FILE: u64 = 8 * GIB;
+/// Number of processes and threads that a command may add to the machine's, by default.
+const DEFAULT_ADDED_PROCESSES: u64 = 4096;
 
-/// What a process may use.
 pub(super) struct ResourceLimits([(Resource, Rlimit); 4]);
 
 impl ResourceLimits {
-    /// Those of a command, which are no higher than ours.
+    /// Creates the limits from the settings, capped at Dirigent's own limits.
     pub(super) fn from_sandbox(sandbox: &Sandbox) -> Self {
         let processes = sandbox
             .max_processes
-            .unwrap_or_else(|| processes().saturating_add(MORE_PROCESSES));
+            .unwrap_or_else(|| count_tasks().saturating_add(DEFAULT_ADDED_PROCESSES));
         let limits = [
             (Resource::Core, 0),
-            (Resource::Data, sandbox.max_memory.unwrap_or(MAX_MEMORY)),
-            (Resource::Fsize, sandbox.max_file.unwrap_or(MAX_FILE)),
+            (Resource::Data, sandbox.max_memory.unwrap_or(DEFAULT_MAX_MEMORY)),
+            (Resource::Fsize, sandbox.max_file.unwrap_or(DEFAULT_MAX_FILE)),
             (Resource::Nproc, processes),
         ];
-        ResourceLimits(limits.map(|(resource, most)| {
+        ResourceLimits(limits.map(|(resource, wanted)| {
             let ours = getrlimit(resource);
-            let most = Some(ours.maximum.map_or(most, |maximum| maximum.min(most)));
+            let capped = Some(ours.maximum.map_or(wanted, |maximum| maximum.min(wanted)));
             let limit = Rlimit {
-                current: most,
-                maximum: most,
+                current: capped,
+                maximum: capped,
             };
             (resource, limit)
         }))
     }
 
-    /// Sets them for a process.
+    /// Applies the limits to a process.
     pub(super) fn set(&self, process: Pid) -> Result<()> {
         for (resource, limit) in &self.0 {
             match prlimit(Some(process), *resource, *limit) {
-                // It has ended already.
+                // `SRCH`: the process has already ended.
                 Ok(_) | Err(Errno::SRCH) => {}
                 Err(error) => return Err(error),
             }
@@ -49,8 +49,8 @@ impl ResourceLimits {
     }
 }
 
-/// How many processes and threads there are on the machine.
-fn processes() -> u64 {
+/// Counts the processes and threads on the machine.
+fn count_tasks() -> u64 {
     let load = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let tasks = load.split(' ').nth(3).and_then(|tasks| tasks.split_once('/'));
     tasks.and_then(|(_, all)| all.parse().ok()).unwrap_or_default()

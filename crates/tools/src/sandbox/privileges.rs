@@ -1,12 +1,12 @@
-//! What root can do that a command has no use for. To anybody else it makes no difference.
+//! Dropping root's privileges that commands do not need. Has no effect for other users.
 
 use rustix::io::Result;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// Takes all privileges from the calling thread, and from all that it starts, but those over the files that it can reach. They must go:
-/// `CAP_PERFMON` reads the environment of every process past Landlock's rule, and our secrets are in ours.
+/// Drops all privileges of the calling thread and of the processes that it starts, except those over reachable files and low ports.
 ///
-/// Nothing gets them back, root's programs neither, as no program gains privileges in a domain.
+/// This is necessary because `CAP_PERFMON` can read the environment of every process, with Dirigent's secrets in it, despite Landlock.
+/// The privileges cannot be regained, even by root's programs, because no program gains privileges in a domain.
 pub(super) fn drop_privileges() -> Result<()> {
     let kept = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE

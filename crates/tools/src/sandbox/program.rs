@@ -1,7 +1,7 @@
-//! A program that is to be started, and the gate that it waits behind.
+//! A program to start, and the gate that holds it back until its limits are set.
 //!
-//! Limits can only be set for a process that is there, and by then a program may have begun. So what is started is a shell that waits for a
-//! line and then becomes the program: what runs is limited from its first instruction on, and so is all that it starts.
+//! Limits can only be set for an existing process, which may already be running the program by then. So Dirigent starts a shell that waits
+//! for a line of input and then becomes the program. The limits hold from the program's first instruction on, also for its children.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,23 +13,24 @@ use std::process::Stdio;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use rustix::fs::{Access, Mode, OFlags};
 
-/// Where nobody is there any more to open it, the input ends and so does the shell.
+/// Waits for a line, then becomes the program. Ends without running it if the input ends, because Dirigent is gone.
 const GATE_SCRIPT: &str = r#"read -r _ && exec "$0" "$@" </dev/null"#;
 const SHELL: &str = "/bin/sh";
 
-/// A program with all that it is given. Its input is closed, its output is a pipe.
+/// A program with its arguments, folder and environment. Its input is empty; its output and error output are pipes.
 pub(crate) struct Program {
-    /// Its file, absolute. It is the name that it is called by, too: any other could lead the shell to another file.
+    /// Absolute path of its file, also used as its name (`argv[0]`), because the shell could take another name for another file.
     pub(crate) file: PathBuf,
     pub(crate) arguments: Vec<OsString>,
-    /// The folder that it runs in.
+    /// Working directory.
     pub(crate) folder: PathBuf,
-    /// Its whole environment; a shell adds the folder (`PWD`), and some add `SHLVL` and `_`.
+    /// Its whole environment. The shell of the gate adds `PWD`, and some shells add `SHLVL` and `_`.
     pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
 impl Program {
-    /// What starts it as the leader of a process group: on Linux behind its gate, elsewhere, where nothing is limited, as it is.
+    /// Builds the command that starts the program as leader of a process group: behind the gate on Linux, directly on other systems, where
+    /// no limits are set.
     fn command(&self) -> CommandWrap {
         let is_gated = cfg!(target_os = "linux");
         let file = if is_gated { Path::new(SHELL) } else { &self.file };
@@ -54,7 +55,7 @@ impl Program {
         command
     }
 
-    /// Starts it, if it can run where the calling thread may. Its gate is closed.
+    /// Starts the program with its gate closed, after checking that the calling thread may run it.
     pub(super) fn start(&self) -> io::Result<Box<dyn ChildWrapper>> {
         self.check()?;
         self.command()
@@ -63,18 +64,18 @@ impl Program {
                 true => error,
                 false => io::Error::new(
                     error.kind(),
-                    format!("programs are started by {SHELL}, which is not there"),
+                    format!("programs are started by {SHELL}, which does not exist"),
                 ),
             })
     }
 
-    /// The shell of the gate can only say in words of its own that the program cannot run.
+    /// Checks that the program can run, with clearer errors than those of the gate's shell.
     fn check(&self) -> io::Result<()> {
         rustix::fs::access(&self.file, Access::EXEC_OK)?;
         if rustix::fs::access(&self.file, Access::READ_OK).is_err() {
             return Ok(());
         }
-        // Where the user may read a file and the domain does not let it be opened, it does not let it be run either.
+        // A readable file that the domain does not let this thread open cannot be run either.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(&self.file, flags, Mode::empty())?;
         let Some(path) = interpreter(file.into())? else {
@@ -84,16 +85,16 @@ impl Program {
             let error = io::Error::from(error);
             io::Error::new(
                 error.kind(),
-                format!("its interpreter, {:?}: {error}", path.display()),
+                format!("its interpreter {:?} cannot be run: {error}", path.display()),
             )
         })
     }
 }
 
-/// What the first line of a script says that it is run by.
+/// Reads the interpreter from the first line (`#!`) of a script. `None` if there is none.
 fn interpreter(script: File) -> io::Result<Option<PathBuf>> {
     let mut start = Vec::new();
-    // The system reads no more of it either.
+    // The kernel does not read more than this either.
     script.take(256).read_to_end(&mut start)?;
     let line = start.split(|byte| *byte == b'\n').next().unwrap_or_default();
     let words = line.strip_prefix(b"#!").unwrap_or_default();

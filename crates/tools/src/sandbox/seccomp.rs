@@ -1,4 +1,4 @@
-//! The system calls that a confined command does not get.
+//! The seccomp filter of confined commands, which denies some system calls.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-/// Calls that reach what is not a file: the user's keys, and, for root, the system itself.
+/// System calls that reach the user's keys and, for root, the system itself.
 const DENIED_SYSCALLS: [libc::c_long; 11] = [
     libc::SYS_add_key,
     libc::SYS_keyctl,
@@ -21,27 +21,27 @@ const DENIED_SYSCALLS: [libc::c_long; 11] = [
     libc::SYS_userfaultfd,
 ];
 
-/// Shuts the calling thread, and all that it starts from now on, behind the filters. There is no way back.
+/// Installs the filters for the calling thread and the processes that it starts from now on. They cannot be removed.
 pub(super) fn apply(network: bool) -> Result<(), String> {
-    let mut refused: Rules = DENIED_SYSCALLS
+    let mut denied: Rules = DENIED_SYSCALLS
         .iter()
         .flat_map(|call| unconditional(*call))
         .collect();
     if !network {
-        // Of every family, also those of Docker's and D-Bus's sockets; `socketpair` leads nowhere and stays.
-        refused.extend(unconditional(libc::SYS_socket));
+        // Sockets of every family, including the Unix sockets of Docker and D-Bus. `socketpair` reaches nothing outside and stays allowed.
+        denied.extend(unconditional(libc::SYS_socket));
     }
-    // Keys typed into a terminal on behalf of its user.
+    // These requests insert input into the user's terminal.
     for request in [libc::TIOCSTI, libc::TIOCLINUX] {
         let rule = argument(1, request).map_err(|error| error.to_string())?;
-        refused.entry(libc::SYS_ioctl).or_default().push(rule);
+        denied.entry(libc::SYS_ioctl).or_default().push(rule);
     }
-    // Has calls of its own that no filter sees. Programs take it for an older kernel and do without.
-    let missing: Rules = unconditional(libc::SYS_io_uring_setup).collect();
-    // A process that cannot be looked at would not be found where each has to be looked for.
+    // io_uring performs operations that no filter sees. With `ENOSYS`, programs assume an older kernel and do without.
+    let unavailable: Rules = unconditional(libc::SYS_io_uring_setup).collect();
+    // A process that makes itself unreadable in /proc would not be found when the domain's processes are listed.
     let dumpable = argument(0, libc::PR_SET_DUMPABLE as u64).map_err(|error| error.to_string())?;
     let ignored = Rules::from([(libc::SYS_prctl, vec![dumpable])]);
-    for (rules, errno) in [(refused, libc::EACCES), (missing, libc::ENOSYS), (ignored, 0)] {
+    for (rules, errno) in [(denied, libc::EACCES), (unavailable, libc::ENOSYS), (ignored, 0)] {
         let program = compile(rules, errno.unsigned_abs()).map_err(|error| error.to_string())?;
         seccompiler::apply_filter(&program).map_err(|error| error.to_string())?;
     }
@@ -50,19 +50,21 @@ pub(super) fn apply(network: bool) -> Result<(), String> {
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-/// The call by both numbers that it may have: x86 has a second table of calls for the same processes.
+/// Returns rules that match a call by each of its numbers: x86-64 has a second table of calls (x32) that every process can use.
 fn unconditional(call: libc::c_long) -> impl Iterator<Item = (i64, Vec<SeccompRule>)> {
     const X32: libc::c_long = 0x4000_0000;
-    let second = cfg!(target_arch = "x86_64").then_some(call | X32);
-    std::iter::once(call).chain(second).map(|call| (call, Vec::new()))
+    let x32_call = cfg!(target_arch = "x86_64").then_some(call | X32);
+    std::iter::once(call)
+        .chain(x32_call)
+        .map(|call| (call, Vec::new()))
 }
 
-fn argument(place: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
-    let same = SeccompCondition::new(place, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;
-    SeccompRule::new(vec![same])
+fn argument(index: u8, value: u64) -> Result<SeccompRule, seccompiler::BackendError> {
+    let equals = SeccompCondition::new(index, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)?;
+    SeccompRule::new(vec![equals])
 }
 
-/// A filter under which these calls return that error (0 for success) without having done anything.
+/// Compiles a filter with which matching calls do nothing and return `errno` (0 for success).
 fn compile(rules: Rules, errno: u32) -> Result<BpfProgram, seccompiler::BackendError> {
     let architecture = std::env::consts::ARCH.try_into()?;
     SeccompFilter::new(

@@ -1,4 +1,5 @@
-//! The thread that starts a command in a domain of its own, stays in it for as long as the command, and ends all that is in it.
+//! The supervisor of a command: a thread that starts the command in a new domain, lives as long as it, and finally kills all processes in
+//! the domain.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -11,17 +12,21 @@ use rustix::process::{Pid, Signal};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
+use super::access_rules::AccessRules;
 use super::domain::Domain;
+use super::error::SpawnError;
 use super::limits::ResourceLimits;
-use super::{AccessRules, Confinement, Program, Sandbox, SpawnError, privileges, seccomp};
+use super::program::Program;
+use super::settings::{Confinement, Sandbox};
+use super::{privileges, seccomp};
 
-/// It has little to do.
 const THREAD_STACK_SIZE: usize = 256 * 1024;
-/// How often it looks whether all have ended that it killed, and with which pause: a third of a second in all.
+/// Number of attempts to kill the processes, 0.3 s in all with the pauses.
 const KILL_ATTEMPTS: u32 = 100;
+/// Pause between two attempts.
 const KILL_INTERVAL: Duration = Duration::from_millis(3);
 
-/// The supervisor of a command that was started. Dropped, it ends what is in the domain before it returns.
+/// Handle to a command's supervisor thread. Dropping it kills the processes in the domain and blocks until they have ended.
 pub(crate) struct SandboxSupervisor {
     signals: Option<mpsc::Sender<Signal>>,
     thread: Option<JoinHandle<()>>,
@@ -29,11 +34,11 @@ pub(crate) struct SandboxSupervisor {
     has_domain: bool,
 }
 
-/// A command that runs, and whether its supervisor has a domain.
+/// A running command, and whether its supervisor has a domain.
 type StartedCommand = (Box<dyn ChildWrapper>, bool);
 
 impl SandboxSupervisor {
-    /// Starts a command in a domain of its own. Where it is to be confined, it can reach what `rules` says.
+    /// Starts a command in a new domain. If it is confined, `rules` limits its files.
     pub(crate) async fn start(
         sandbox: Sandbox,
         rules: AccessRules,
@@ -46,8 +51,8 @@ impl SandboxSupervisor {
         let supervise_command = move || {
             let (domain, child) = match start(&sandbox, &rules, &program, &runtime) {
                 Ok(started) => started,
-                Err(why) => {
-                    let _ = started_sender.send(Err(why));
+                Err(error) => {
+                    let _ = started_sender.send(Err(error));
                     return;
                 }
             };
@@ -59,7 +64,7 @@ impl SandboxSupervisor {
             .name("command".to_owned())
             .stack_size(THREAD_STACK_SIZE);
         let thread = thread.spawn(supervise_command).map_err(SpawnError::Io)?;
-        // From here on, whatever becomes of this future, the thread ends what it starts.
+        // From here on the thread kills the command even if this future is dropped.
         let mut supervisor = SandboxSupervisor {
             signals: Some(signals),
             thread: Some(thread),
@@ -68,13 +73,13 @@ impl SandboxSupervisor {
         };
         let (child, has_domain): StartedCommand = match started.await {
             Ok(started) => started?,
-            Err(_) => return Err(SpawnError::Io(io::Error::other("its thread broke"))),
+            Err(_) => return Err(SpawnError::Io(io::Error::other("its supervisor thread panicked"))),
         };
         supervisor.has_domain = has_domain;
         Ok((supervisor, child))
     }
 
-    /// Sends a signal to every process of the command; false where there is no domain to know them by.
+    /// Sends a signal to all processes of the command. Returns false if there is no domain, so that they cannot be found.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
         let sent = self
             .signals
@@ -83,7 +88,7 @@ impl SandboxSupervisor {
         sent && self.has_domain
     }
 
-    /// Ends all that is left, and waits for its end; returns how many processes could not be ended in time.
+    /// Kills all remaining processes and waits for their end. Returns how many are still running.
     pub(crate) async fn end(&mut self) -> usize {
         self.signals = None;
         match self.remaining.take() {
@@ -97,13 +102,13 @@ impl Drop for SandboxSupervisor {
     fn drop(&mut self) {
         self.signals = None;
         if let Some(thread) = self.thread.take() {
-            // It cannot do more about its own panic than to end.
+            // A panic of the thread needs no handling: the thread has ended.
             let _ = thread.join();
         }
     }
 }
 
-/// Shuts this thread in and starts the program from here. Without confinement the system need not have domains.
+/// Confines this thread and starts the program from it. Without confinement, a system without Landlock domains is accepted.
 fn start(
     sandbox: &Sandbox,
     rules: &AccessRules,
@@ -127,11 +132,11 @@ fn start(
     }
 }
 
-/// Limits what was started and opens its gate.
+/// Sets the limits of a started process and opens its gate.
 fn limit_and_release(child: &mut dyn ChildWrapper, limits: &ResourceLimits) -> io::Result<()> {
     let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let (Some(id), Some(gate)) = (id, child.stdin().take()) else {
-        // It has ended already, which is told as any end.
+        // The process has already ended, which is reported like any other end.
         return Ok(());
     };
     limits.set(id)?;
@@ -141,7 +146,7 @@ fn limit_and_release(child: &mut dyn ChildWrapper, limits: &ResourceLimits) -> i
     }
 }
 
-/// Confines the calling thread, and all that it starts from now on, for good.
+/// Confines the calling thread and the processes that it starts from now on, irrevocably.
 fn confine(rules: &AccessRules, network: bool) -> Result<Domain, String> {
     let domain = Domain::enter(Some(rules))?;
     seccomp::apply(network)?;
@@ -149,17 +154,17 @@ fn confine(rules: &AccessRules, network: bool) -> Result<Domain, String> {
     Ok(domain)
 }
 
-/// Whether this system can confine: tried by a thread that ends. What is missing, if not.
+/// Checks whether this system can confine commands, by confining a short-lived thread. The error names what is missing.
 pub(super) fn check() -> Result<(), String> {
-    let nowhere = AccessRules {
+    let no_access = AccessRules {
         read: Vec::new(),
         write: Vec::new(),
     };
-    let confined = thread::spawn(move || confine(&nowhere, false).map(drop)).join();
-    confined.unwrap_or_else(|_| Err("its thread broke".to_owned()))
+    let confined = thread::spawn(move || confine(&no_access, false).map(drop)).join();
+    confined.unwrap_or_else(|_| Err("the checking thread panicked".to_owned()))
 }
 
-/// Carries out signals until there are no more to come; returns how many processes are left then.
+/// Forwards signals until their sender is gone, then kills the remaining processes. Returns how many are still running.
 fn supervise(domain: &Domain, signals: &mpsc::Receiver<Signal>) -> usize {
     while let Ok(signal) = signals.recv() {
         domain.signal(signal);

@@ -1,12 +1,17 @@
-//! What there is of a sandbox on systems other than Linux: commands are started unconfined, where that is allowed, and end with their
-//! process group.
+//! The sandbox on systems other than Linux: commands run unconfined, if the settings allow it, and end with their process group.
+
+use std::io;
+use std::path::Path;
 
 use process_wrap::tokio::ChildWrapper;
 use rustix::process::Signal;
 
-use super::{AccessRules, Confinement, Program, Sandbox, SpawnError};
+use super::access_rules::AccessRules;
+use super::error::SpawnError;
+use super::program::Program;
+use super::settings::{Confinement, Sandbox};
 
-/// Stands for the thread that keeps a command on Linux.
+/// Stands in for the supervisor thread on Linux.
 pub(crate) struct SandboxSupervisor;
 
 impl SandboxSupervisor {
@@ -35,7 +40,12 @@ impl SandboxSupervisor {
     }
 }
 
-/// Whether this system can confine.
+/// Returns an error, as this system cannot confine commands.
 pub(super) fn check() -> Result<(), String> {
     Err("only Linux has Landlock".to_owned())
+}
+
+/// Does nothing: only Linux can confine a thread.
+pub(crate) fn confine_thread(_: &Path, _: &[&str]) -> io::Result<()> {
+    Ok(())
 }

@@ -1,4 +1,4 @@
-//! What commands cannot leave behind: settings and hooks that git or Dirigent would act by later.
+//! Commands cannot leave settings and hooks behind that git or Dirigent would use later.
 
 use std::fs;
 use std::path::Path;
@@ -70,7 +70,7 @@ async fn gits_hooks_and_settings_are_put_back() {
         let ToolOutcome::Success { output } = &result.outcome else {
             panic!()
         };
-        assert!(output["note"].as_str().unwrap().contains("put back"), "{output}");
+        assert!(output["note"].as_str().unwrap().contains("restored"), "{output}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     }
 }
@@ -111,7 +111,7 @@ async fn a_dropped_call_puts_back_and_leaves_nothing() {
     };
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    // Meanwhile the file is removed and made anew.
+    // Meanwhile the file is removed and created again.
     let config = workspace.path().join(".git/config");
     let is_over =
         || !Path::new(folder.trim()).exists() && fs::read_to_string(&config).ok().as_deref() == Some("mine");
@@ -221,7 +221,7 @@ async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
     };
     let note = output["note"].as_str().unwrap();
     assert!(
-        note.contains("too much to be guarded as a whole, so leave it as it is: .dirigent"),
+        note.contains("too large to be protected completely, so do not change: .dirigent"),
         "{note}"
     );
 

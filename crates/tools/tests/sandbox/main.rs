@@ -1,4 +1,4 @@
-//! What commands cannot do, tried by real ones. Where the system has no Landlock these tests fail: they would show nothing.
+//! Limits of the sandbox, tried by real commands. On a system without Landlock these tests fail, because they could prove nothing.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -21,7 +21,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes: only a hang runs into it.
+/// Longer than anything here takes: only a hang reaches it.
 const HANG: Duration = Duration::from_secs(900);
 
 async fn run(sandbox: &Sandbox, workspace: &TempDir, command: Value) -> ToolResult {
@@ -30,7 +30,7 @@ async fn run(sandbox: &Sandbox, workspace: &TempDir, command: Value) -> ToolResu
     tokio::time::timeout(HANG, call).await.expect("the call ends")
 }
 
-/// What a line prints to both streams, in the default sandbox.
+/// Output and error output of a shell line in the default sandbox.
 async fn shell(workspace: &TempDir, line: &str) -> String {
     said(&run(&Sandbox::default(), workspace, json!(line)).await)
 }
@@ -45,7 +45,7 @@ fn said(result: &ToolResult) -> String {
     }
 }
 
-/// How many processes on the machine have that in their command line.
+/// Counts the processes on the machine with `word` in their command line.
 fn running(word: &str) -> usize {
     let has_it = |entry: &fs::DirEntry| {
         let line = fs::read(entry.path().join("cmdline")).unwrap_or_default();
@@ -86,7 +86,7 @@ fn signals_stay_inside(test: &str) -> bool {
     version >= (6, 12)
 }
 
-/// Runs Python's line; what it says at last.
+/// Runs a Python script and returns its last line of output.
 async fn python(sandbox: &Sandbox, workspace: &TempDir, line: &str) -> String {
     let said = said(&run(sandbox, workspace, json!(["python3", "-c", line])).await);
     said.trim().lines().last().unwrap_or_default().to_owned()
@@ -253,14 +253,14 @@ async fn our_own_process_cannot_be_signalled() {
         let result = run(&Sandbox::default(), &workspace, json!(line)).await;
         assert!(!result.succeeded(), "{line}: {result:?}");
     }
-    // Everybody that it may signal is itself.
+    // The command can only signal itself.
     let said = shell(&workspace, "trap 'echo hit' USR1; kill -USR1 -1; echo and lives").await;
     assert!(said.contains("and lives"), "{said}");
 }
 
 #[tokio::test]
 async fn our_own_process_cannot_be_looked_into() {
-    // Secrets of ours are where every process has its environment.
+    // Dirigent's environment holds secrets.
     let ours = std::process::id();
     let workspace = TempDir::new().unwrap();
     for line in [

@@ -1,4 +1,4 @@
-//! A server on this machine that answers as it is told, rudely too, and remembers what it was asked.
+//! A test server with scripted responses, including malformed ones, that records its requests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What the server does once it has read a request. Whatever it is, the connection is closed then.
+/// The server's response to a request, after which it closes the connection.
 pub enum Answer {
     /// These bytes.
     Bytes(Vec<u8>),
@@ -24,7 +24,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// One that answers each request, as its text is, with what the function says.
+    /// Starts a server that answers the text of each request with the function's response.
     pub async fn start(answer: impl Fn(&str) -> Answer + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -44,17 +44,17 @@ impl Server {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// The requests so far, whole.
+    /// Returns the complete requests so far.
     pub fn asked(&self) -> Vec<String> {
         self.asked.lock().unwrap().clone()
     }
 
-    /// How many bytes of endless answers it got rid of.
+    /// Returns the number of bytes sent of endless responses.
     pub fn sent(&self) -> usize {
         self.sent.load(Ordering::Relaxed)
     }
 
-    /// Their first lines.
+    /// Returns the first lines of the requests so far.
     pub fn lines(&self) -> Vec<String> {
         let first = |request: &String| request.lines().next().unwrap_or_default().to_owned();
         self.asked().iter().map(first).collect()
@@ -90,7 +90,7 @@ async fn serve(
     };
 }
 
-/// A request with its body, of the length that it says.
+/// Reads a request with a body of the declared length.
 async fn read(stream: &mut TcpStream) -> Option<String> {
     let mut bytes = Vec::new();
     loop {
@@ -110,7 +110,7 @@ async fn read(stream: &mut TcpStream) -> Option<String> {
     }
 }
 
-/// A whole answer.
+/// Builds a complete response.
 pub fn answer(status: &str, headers: &[&str], body: &[u8]) -> Answer {
     let mut bytes = format!("HTTP/1.1 {status}\r\ncontent-length: {}\r\n", body.len());
     headers

@@ -1,13 +1,13 @@
-//! How much memory a statement takes.
+//! The memory limit of a statement.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// By how many KiB the process may grow while a statement runs.
+/// Maximum growth of the process while a statement runs, in KiB.
 const MAX_GROWTH: u64 = 512 * 1024;
 
-/// What the whole process takes, as a thread's own share is not known: others that grow meanwhile count as well, which ends statements
-/// early rather than late.
+/// Limits the growth of the whole process, because the memory of a single thread is unknown. The growth of other threads counts, too, so a
+/// statement may be ended too early, but not too late.
 #[derive(Clone)]
 pub(super) struct MemoryLimit {
     #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ pub(super) struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// From now on. A confined thread could not look any more, so that it is made before.
+    /// Starts measuring. Must be called before the thread is confined, which can no longer open the process's status.
     pub(super) fn start() -> Self {
         let mut memory = MemoryLimit {
             #[cfg(target_os = "linux")]
@@ -29,7 +29,7 @@ impl MemoryLimit {
         memory
     }
 
-    /// Whether the process has grown too much since.
+    /// Checks whether the process has grown too much since the start.
     pub(super) fn is_exceeded(&self) -> bool {
         let too_much = self
             .resident()
@@ -38,12 +38,12 @@ impl MemoryLimit {
         too_much
     }
 
-    /// Whether it ever had where that was looked at.
+    /// Returns true if any check found the limit exceeded.
     pub(super) fn was_exceeded(&self) -> bool {
         self.was_exceeded.load(Ordering::Relaxed)
     }
 
-    /// In KiB, where the system says.
+    /// The process's memory in KiB. `None` if unknown.
     #[cfg(target_os = "linux")]
     fn resident(&self) -> Option<u64> {
         use std::os::unix::fs::FileExt;

@@ -1,16 +1,15 @@
 //! SQLite files of the workspace.
 //!
-//! Neither a path, a link nor the file's own content leads SQLite out of the workspace: the path is resolved by the jail, SQLite follows no link on
-//! it, the authorizer refuses what opens other files, a journal that names another file is refused ([`rollback_journal`]), and on Linux the
-//! kernel holds the thread to the database's folder.
+//! Neither a path, a link nor the file's content leads SQLite out of the workspace: the path is resolved within the workspace, SQLite
+//! follows no links in it, the authorizer refuses statements that open other files, a journal that names another file is refused
+//! ([`rollback_journal`]), and on Linux the kernel confines the thread to the database's folder.
 //!
-//! A statement can be ended between two steps of SQLite's machine, never within one, and a step works on whole values. So values are
-//! small, and a thread keeps its place among those that run at once until it has really ended.
+//! A statement can only be ended between two instructions of SQLite's virtual machine, and an instruction works on whole values. Therefore
+//! the size of values is limited, and a thread holds its permit until it has really ended.
 
 mod memory_limit;
 mod monitor;
 mod rollback_journal;
-mod thread_confinement;
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -32,21 +31,25 @@ use super::changes::{self, Tables};
 use super::error::SqlError;
 use super::parameter::Parameter;
 use super::rows::{CellEncoder, Rows, integer, real};
-use super::{Statement, StatementResult};
+use super::statement::{Statement, StatementResult};
+use crate::sandbox::confine_thread;
 use crate::workspace::{EntryKind, FileError, Workspace, is_protected};
 
-/// How long another writer is waited for.
+/// Maximum time to wait for another writer.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
-/// After how many steps of SQLite's machine it is looked whether anybody still waits, and how much memory there is in use.
+/// Number of instructions of SQLite's virtual machine between two checks for cancellation and memory use.
 const PROGRESS_INTERVAL: i32 = 1000;
-/// The most bytes of one value and of one row that is written. What takes the square of it, as `instr` does, takes seconds.
+/// Maximum size of a value and of a written row, in bytes. With this size, functions of quadratic time, such as `instr`, take seconds.
 const MAX_VALUE: i32 = 1024 * 1024;
-/// The longest pattern of LIKE and GLOB, in bytes: each of its wildcards can go through the whole value.
+/// Maximum length of a pattern of LIKE and GLOB, in bytes. Each wildcard can scan the whole value.
 const MAX_PATTERN: i32 = 1000;
-/// The most columns of a result, of an index and the like: there may be that many values at once.
+/// Maximum number of columns of a result, an index and the like, which limits the number of values in memory.
 const MAX_COLUMNS: i32 = 500;
 
-/// Runs it on a thread of its own, which ends when the future is dropped, and gives up its place then.
+/// Files that SQLite reads outside the database's folder: random bytes, and the time zone.
+const READABLE: [&str; 3] = ["/dev/urandom", "/etc/localtime", "/usr/share/zoneinfo"];
+
+/// Runs a statement on a new thread. Dropping the future ends the statement; the thread releases the permit when it ends.
 pub(super) async fn run(
     path: &Path,
     workspace: PathBuf,
@@ -58,12 +61,12 @@ pub(super) async fn run(
     let path = path.to_owned();
     let (sender, receiver) = oneshot::channel();
     let work = move || {
-        let done = run_on_thread(&path, &workspace, &statement, &stop);
+        let result = run_on_thread(&path, &workspace, &statement, &stop);
         drop(permit);
-        // Nobody waits any more where it cannot be sent.
-        let _ = sender.send(done);
+        // Fails if the future was dropped.
+        let _ = sender.send(result);
     };
-    // Not one of the threads for blocking work: what confines it holds for as long as it lives.
+    // A new thread instead of a pooled one, because its confinement lasts as long as the thread.
     std::thread::Builder::new()
         .name("execute_sql".to_owned())
         .spawn(work)
@@ -88,14 +91,14 @@ fn run_on_thread(
     let path = locate(path, workspace, statement)?;
     let memory = MemoryLimit::start();
     let folder = path.parent().unwrap_or(workspace);
-    thread_confinement::confine(folder).map_err(|error| SqlError::SandboxUnavailable(error.to_string()))?;
+    confine_thread(folder, &READABLE).map_err(|error| SqlError::SandboxUnavailable(error.to_string()))?;
     let monitor = StatementMonitor::new(statement.read_only);
     let database = open(&path, statement, &monitor, stop, memory.clone())?;
     execute(&database, statement, &monitor, stop)
         .map_err(|error| to_sql_error(error, &monitor, stop, &memory))?
 }
 
-/// The file's absolute path, without links.
+/// Returns the absolute path of the database file, without links.
 fn locate(path: &Path, workspace: &Path, statement: &Statement) -> Result<PathBuf, SqlError> {
     let name = path.to_str().unwrap_or_default();
     if name.is_empty() || name.starts_with(':') || name.to_ascii_lowercase().starts_with("file:") {
@@ -114,8 +117,7 @@ fn locate(path: &Path, workspace: &Path, statement: &Statement) -> Result<PathBu
         Ok(EntryKind::File) if has_single_link(&workspace, &plain).map_err(SqlError::File)? => {}
         Ok(EntryKind::File) => {
             return Err(SqlError::Refused(
-                "the database file has other names (hard links), which may be outside the workspace"
-                    .to_owned(),
+                "the database file has several hard links, which may be outside the workspace".to_owned(),
             ));
         }
         Ok(EntryKind::Folder | EntryKind::Other) => {
@@ -152,7 +154,7 @@ fn has_single_link(_: &Workspace, _: &str) -> Result<bool, FileError> {
     Ok(true)
 }
 
-/// Opens the file, with all off that could be used against its user.
+/// Opens the file with all dangerous features of SQLite switched off.
 fn open(
     path: &Path,
     statement: &Statement,
@@ -160,7 +162,7 @@ fn open(
     stop: &Arc<AtomicBool>,
     memory: MemoryLimit,
 ) -> Result<Connection, SqlError> {
-    // Also where it is only looked at: else the log of a database that others write could be neither read nor cleaned up after a crash.
+    // Also for read-only statements: otherwise SQLite could neither read the write-ahead log of other writers nor recover after a crash.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE
@@ -182,8 +184,8 @@ fn open(
         database.set_limit(Limit::SQLITE_LIMIT_COLUMN, MAX_COLUMNS)?;
         database.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
         database.busy_timeout(statement.timeout.min(BUSY_TIMEOUT))?;
-        // What is sorted stays off the disk: there is none to put it on but the workspace. How much it may be is looked at at each step, as
-        // SQLite's own limits of memory hold for the whole process, and the journal of runs must go on.
+        // Sorting uses memory, because the thread can write to no folder but the database's. The progress handler limits the memory:
+        // SQLite's own limits apply to the whole process, including the journal of runs.
         database.pragma_update(None, "temp_store", "memory")?;
         database.pragma_update(None, "query_only", statement.read_only.is_some())?;
         database.progress_handler(
@@ -198,7 +200,7 @@ fn open(
 
 type SqliteResult<T> = Result<T, rusqlite::Error>;
 
-/// The outer error is SQLite's, the inner one ours.
+/// Executes the statement in a transaction. The outer error is SQLite's, the inner one the tool's.
 fn execute(
     database: &Connection,
     statement: &Statement,
@@ -222,7 +224,7 @@ fn execute(
     if let (false, Some(reason)) = (prepared.readonly(), statement.read_only) {
         return Ok(Err(SqlError::ReadOnly {
             reason,
-            detail: "SQLite says that the statement writes".to_owned(),
+            detail: "SQLite reports that the statement writes".to_owned(),
         }));
     }
     for (index, parameter) in statement.parameters.iter().enumerate() {
@@ -231,7 +233,7 @@ fn execute(
         }
     }
     let writes = !prepared.readonly();
-    // A writer waits for the others before it looks, else what it saw may be old by the time it writes.
+    // A writing statement waits for other writers before it reads; otherwise the data it read could be outdated when it writes.
     monitor.run_internal(|| database.execute_batch(if writes { "BEGIN IMMEDIATE" } else { "BEGIN" }))?;
     let before = monitor.run_internal(|| tables(database, writes))?;
     let (total, mut rows) = (database.total_changes(), Rows::new(statement.max_rows));
@@ -261,7 +263,7 @@ fn execute(
 fn collect(prepared: &mut rusqlite::Statement<'_>, rows: &mut Rows) -> SqliteResult<Result<(), SqlError>> {
     let width = prepared.column_count();
     let mut cursor = prepared.raw_query();
-    // A statement that changes rows has changed all of them when it returns the first.
+    // Stopping early is safe: a statement that changes rows has changed all of them before it returns the first.
     while let Some(row) = cursor.next()? {
         let values: Vec<ValueRef<'_>> = (0..width)
             .map(|at| row.get_ref(at))
@@ -291,7 +293,7 @@ fn bind(
         Parameter::Integer(value) => prepared.raw_bind_parameter(index, value)?,
         Parameter::Unsigned(value) => {
             return Ok(Err(SqlError::Parameters(format!(
-                "parameter {index} is {value}, and SQLite's integers end at {}; nothing was run",
+                "parameter {index} is {value}, but SQLite's largest integer is {}; nothing was run",
                 i64::MAX
             ))));
         }
@@ -316,7 +318,7 @@ fn encode_cell(cells: &mut CellEncoder, value: ValueRef<'_>) -> Value {
     }
 }
 
-/// The tables that there are; none are asked for where nothing is going to change.
+/// Lists the tables. Empty if the statement does not write, because then nothing changes.
 fn tables(database: &Connection, writes: bool) -> SqliteResult<Tables> {
     if !writes {
         return Ok(Tables::new());
@@ -331,7 +333,7 @@ fn tables(database: &Connection, writes: bool) -> SqliteResult<Tables> {
 fn rows_changed(connection: &str, monitor: &StatementMonitor, changed: u64) -> Vec<StateChange> {
     let (counted, written) = monitor.changed_rows();
     let rest = changed.saturating_sub(counted.values().sum());
-    // Rows of a table without row ids are not counted one by one, nor are those of a table that is emptied.
+    // The update hook does not count rows of tables WITHOUT ROWID, nor rows of a table that is emptied as a whole.
     let mut uncounted = written.into_iter().filter(|table| !counted.contains_key(table));
     let only = match (uncounted.next(), uncounted.next()) {
         (Some(table), None) => Some(table),
@@ -345,7 +347,7 @@ fn rows_changed(connection: &str, monitor: &StatementMonitor, changed: u64) -> V
         .collect()
 }
 
-/// What an error of SQLite means.
+/// Converts an error of SQLite.
 fn to_sql_error(
     error: rusqlite::Error,
     monitor: &StatementMonitor,
@@ -360,16 +362,16 @@ fn to_sql_error(
     }
     match error.sqlite_error_code() {
         Some(ErrorCode::OperationInterrupted) if memory.was_exceeded() => SqlError::ResourceLimit(
-            "the statement took more memory than it may and was ended, and its transaction is undone: narrow it with WHERE, sort and \
+            "the statement exceeded its memory limit and was ended; its transaction is rolled back: narrow it with WHERE, or sort and \
              group fewer rows",
         ),
         Some(ErrorCode::TooBig) => SqlError::ResourceLimit(
-            "the statement, a value or a row is longer than 1 MiB, which is the most that this tool works on in SQLite: narrow it, or \
-             take parts of it",
+            "the statement, a value or a row is larger than 1 MiB, the limit of this tool for SQLite: use smaller values, or parts of \
+             them",
         ),
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => SqlError::Database(
-            "the database is locked: somebody else writes to it; try again later".to_owned(),
-        ),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            SqlError::Database("the database is locked by another writer; try again later".to_owned())
+        }
         _ => SqlError::Database(match error {
             rusqlite::Error::SqlInputError { msg, offset, .. } => {
                 format!("{msg} (at byte {offset} of `sql`)")

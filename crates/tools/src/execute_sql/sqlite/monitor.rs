@@ -1,4 +1,4 @@
-//! What SQLite asks for while it prepares a statement, and the rows that it says it changed.
+//! Authorizing the actions of a statement while SQLite prepares it, and counting the rows it changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use rusqlite::hooks::{Action, AuthAction, AuthContext, Authorization};
 
 use super::super::error::{ReadOnlyReason, SqlError};
 
-/// Pragmas that only tell something, whatever their value is.
+/// Pragmas that only read, with any value.
 const READING_PRAGMAS: [&str; 14] = [
     "collation_list",
     "compile_options",
@@ -25,7 +25,7 @@ const READING_PRAGMAS: [&str; 14] = [
     "table_list",
     "table_xinfo",
 ];
-/// Pragmas that tell something where they have no value.
+/// Pragmas that only read if they have no value.
 const READING_PRAGMAS_WITHOUT_VALUE: [&str; 10] = [
     "application_id",
     "data_version",
@@ -38,7 +38,7 @@ const READING_PRAGMAS_WITHOUT_VALUE: [&str; 10] = [
     "schema_version",
     "user_version",
 ];
-/// Functions that reach out of the database.
+/// Functions that reach outside the database.
 const FORBIDDEN_FUNCTIONS: [&str; 5] = [
     "edit",
     "fts3_tokenizer",
@@ -47,14 +47,14 @@ const FORBIDDEN_FUNCTIONS: [&str; 5] = [
     "writefile",
 ];
 
-/// Whose statement is prepared.
+/// Author of the statement being prepared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum StatementOrigin {
     Internal,
     Model,
 }
 
-/// Watches over one connection.
+/// Authorizer and update hook of one connection.
 #[derive(Clone)]
 pub(super) struct StatementMonitor(Arc<Mutex<MonitorState>>);
 
@@ -94,12 +94,12 @@ impl StatementMonitor {
         }))
     }
 
-    /// Whose statement comes next.
+    /// Sets the origin of the next statement.
     pub(super) fn set_origin(&self, origin: StatementOrigin) {
         self.state().origin = origin;
     }
 
-    /// Runs what is our own, which nothing is refused.
+    /// Runs `work` with internal statements, which are always allowed.
     pub(super) fn run_internal<T>(&self, work: impl FnOnce() -> T) -> T {
         self.set_origin(StatementOrigin::Internal);
         let done = work();
@@ -107,10 +107,10 @@ impl StatementMonitor {
         done
     }
 
-    /// Why the model's statement was refused, where it was.
+    /// Takes the reason why the model's statement was refused, if any.
     pub(super) fn take_refusal(&self) -> Option<SqlError> {
         self.state().first_refusal.take().map(|refusal| match refusal {
-            Refusal::Forbidden(detail) => SqlError::Refused(format!("{detail} is never allowed here")),
+            Refusal::Forbidden(detail) => SqlError::Refused(format!("{detail} is never allowed")),
             Refusal::ReadOnly(reason, detail) => SqlError::ReadOnly {
                 reason,
                 detail: format!("the statement would {detail}"),
@@ -118,14 +118,14 @@ impl StatementMonitor {
         })
     }
 
-    /// How many rows were changed by table, and the tables that the statement may have written to.
+    /// Returns the number of changed rows by table, and the tables that the statement may have written to.
     pub(super) fn changed_rows(&self) -> (BTreeMap<String, u64>, BTreeSet<String>) {
         let state = self.state();
         (state.changed.clone(), state.written.clone())
     }
 
     fn state(&self) -> MutexGuard<'_, MonitorState> {
-        // Nothing in it can be half done.
+        // No update of the state can be left half done by a panic.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,10 +160,14 @@ impl MonitorState {
                 pragma_name,
                 pragma_value,
             } => return self.pragma(pragma_name, pragma_value),
-            AuthAction::Attach { .. } => return forbidden("another file (ATTACH, VACUUM)".to_owned()),
+            AuthAction::Attach { .. } => {
+                return forbidden("opening another file (ATTACH, VACUUM)".to_owned());
+            }
             AuthAction::Detach { .. } => return forbidden("DETACH".to_owned()),
             AuthAction::Transaction { .. } | AuthAction::Savepoint { .. } => {
-                return forbidden("a transaction of its own, as each statement has one already,".to_owned());
+                return forbidden(
+                    "transaction control, because each statement runs in its own transaction,".to_owned(),
+                );
             }
             AuthAction::Insert { table_name } | AuthAction::Delete { table_name } => {
                 self.writes_to(table_name);
@@ -174,8 +178,8 @@ impl MonitorState {
                 "change rows"
             }
             AuthAction::Reindex { .. } | AuthAction::Analyze { .. } => "write to the database",
-            AuthAction::Unknown { .. } => return forbidden("what the statement asks for".to_owned()),
-            // Creating, dropping and altering, also what may come in later versions.
+            AuthAction::Unknown { .. } => return forbidden("this kind of statement".to_owned()),
+            // Creating, dropping and altering, and actions of later versions.
             _ => "change the schema",
         };
         self.read_only.map(|reason| Refusal::ReadOnly(reason, writes))
@@ -191,9 +195,9 @@ impl MonitorState {
         let name = name.to_ascii_lowercase();
         let only_reads = READING_PRAGMAS.contains(&name.as_str())
             || value.is_none() && READING_PRAGMAS_WITHOUT_VALUE.contains(&name.as_str());
-        // Numbers that mean something to their application alone.
-        let numbers = ["application_id", "user_version"].contains(&name.as_str());
-        match (only_reads, numbers, self.read_only) {
+        // Numbers without a meaning for SQLite.
+        let is_user_number = ["application_id", "user_version"].contains(&name.as_str());
+        match (only_reads, is_user_number, self.read_only) {
             (true, ..) | (false, true, None) => None,
             (false, true, Some(reason)) => Some(Refusal::ReadOnly(reason, "write to the database")),
             (false, false, _) => Some(Refusal::Forbidden(format!("PRAGMA {name}"))),

@@ -1,18 +1,18 @@
-//! What is left of a transaction of somebody who crashed, and may be made up.
+//! Check of a rollback journal, which an interrupted transaction left behind or somebody forged.
 //!
-//! A rollback journal can name a further file, the super-journal of a transaction on several databases, which SQLite deletes after it
-//! has rolled back, also where a statement only looks. The file may be any that the thread can reach. A journal that somebody puts there after this
-//! has looked and before SQLite does is not seen: it reaches no further than the database's own folder then.
+//! A rollback journal can name another file, the super-journal of a transaction on several databases. SQLite deletes this file after
+//! rolling back, even for a read-only statement, and it can be any file that the thread can reach. A journal placed between this check and
+//! SQLite's own reading goes unnoticed; it can then only affect the database's own folder.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::super::error::SqlError;
 use crate::workspace::{FileError, Workspace};
 
-/// What a journal begins with, and ends with where it names a super-journal.
+/// First bytes of a journal, and also its last bytes if it names a super-journal.
 const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
 
-/// Refuses a database whose journal names another file. This tool never makes such a journal, as it never attaches a database.
+/// Refuses a database whose journal names another file. This tool never creates such a journal, because it never attaches a database.
 pub(super) fn check_super_journal(workspace: &Workspace, plain: &str) -> Result<(), SqlError> {
     let mut file = match workspace.open_file(&format!("{plain}-journal")) {
         Ok(file) => file,
@@ -22,8 +22,8 @@ pub(super) fn check_super_journal(workspace: &Workspace, plain: &str) -> Result<
     match names_super_journal(&mut file) {
         Ok(false) => Ok(()),
         Ok(true) => Err(SqlError::Refused(
-            "the database was left in the middle of a transaction, and its journal names another file, which SQLite would delete: the \
-             operator must look into it"
+            "the database has an unfinished transaction, and its journal names another file, which SQLite would delete: the operator \
+             must check this"
                 .to_owned(),
         )),
         Err(error) => Err(SqlError::Database(format!(
@@ -33,7 +33,8 @@ pub(super) fn check_super_journal(workspace: &Workspace, plain: &str) -> Result<
     }
 }
 
-/// Whether it ends with a name's length, its checksum and the magic number. One that begins with a zero is none that SQLite rolls back.
+/// Returns true if the journal ends with the length of a name, its checksum and the magic number. SQLite does not roll back a journal that
+/// begins with a zero byte.
 fn names_super_journal(file: &mut (impl Read + Seek)) -> io::Result<bool> {
     let length = file.seek(SeekFrom::End(0))?;
     if length < 16 {
