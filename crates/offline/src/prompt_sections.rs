@@ -2,6 +2,9 @@
 //!
 //! Lines that cannot be read are skipped.
 
+#[cfg(test)]
+mod tests;
+
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{AnsweredQuestion, CallLine, ObservationLine, PastIteration};

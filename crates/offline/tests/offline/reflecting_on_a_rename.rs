@@ -347,8 +347,9 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
         Dialogue::reflector(&reflect_request(GOAL, guidance, &plan(), &observations, CHANGED)).judgement();
     assert_eq!(late.0, "continue");
     assert!(
-        late.1
-            .starts_with("Guidance 1 came after this plan was made, so another plan follows. So far: Renamed"),
+        late.1.starts_with(
+            "Guidance 1 came after this plan was made, so another plan follows. So far: Renamed"
+        ),
         "{}",
         late.1
     );

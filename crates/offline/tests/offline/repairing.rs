@@ -290,7 +290,8 @@ fn what_a_reflection_has_given_up_is_put_back() {
 #[test]
 fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
     let put_back = "Put back what was changed: It is not verified.";
-    let interrupted = "Interrupted: a change was under way when the run stopped, so another iteration repeats it.";
+    let interrupted =
+        "Interrupted: a change was under way when the run stopped, so another iteration repeats it.";
     let plan = after_iterations(&[("Rename.", GIVEN_UP), (put_back, interrupted)]).plan();
 
     assert_eq!(plan["summary"], put_back);
