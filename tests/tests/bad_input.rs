@@ -80,7 +80,7 @@ fn paor_2_a_project_that_was_broken_before_is_not_touched() {
         &place,
         "rename parse_amount to parse_money",
         "The project was broken before any change: `cargo check --all-targets` fails (exit code 101):\n    \
-         error: this file contains an unclosed delimiter\n    --> src/budget.rs:2:16\nNothing was changed. Mend it first, then start \
+         error: this file contains an unclosed delimiter\n    --> src/budget.rs:2:16\nNothing was changed. Repair it first, then start \
          again.",
     );
 }
@@ -117,7 +117,7 @@ fn asked() -> Place {
     );
     assert!(
         ended.stdout.contains(
-            "Shall it get another name (write which), be renamed anyway, or stay as it is?\n  1  use another name\n  \
+            "Use another name (write which), rename anyway, or leave it as it is?\n  1  use another name\n  \
              2  rename anyway\n  3  stop\n"
         ),
         "{ended}"

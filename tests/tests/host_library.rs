@@ -422,7 +422,7 @@ async fn host_4_offline_a_goal_beyond_it_is_refused_plainly_and_nothing_is_touch
     - replace a text: Replace "old text" with "new text" in docs/
     - run a check: Run the tests; make sure that `cargo clippy` passes
     - count or list: Count the lines in src; list the files ending in .rs
-    For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml, and look at it with `dirigent config check`; from Rust, `Dirigent::builder().config(…)` or `.model(…)`.
+    For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml; from Rust, `Dirigent::builder().config(…)` or `.model(…)`.
     "#);
 }
 

@@ -37,7 +37,7 @@ pub mod run_context;
 pub mod spec;
 pub mod steering;
 pub mod submission;
-mod tags;
+pub mod tags;
 pub mod text;
 pub mod time;
 pub mod token_ratio;

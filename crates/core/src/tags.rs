@@ -1,23 +1,52 @@
-//! The tags of sections in prompts. No text from users, tools, models or files may open or close a section.
+//! The tags of the sections in prompts (`<GOAL>` … `</GOAL>`) and what the sections hold. No text from elsewhere may open or close one.
 
 use std::borrow::Cow;
 
-/// The tags of the templates' sections, such as `<GOAL>`.
+/// The agents that a plan may use.
+pub const AGENTS: &str = "AGENTS";
+/// How an agent works through its turns.
+pub const AGENT_FLOW: &str = "AGENT_FLOW";
+/// Questions that the user has answered: one [`AnsweredQuestion`](crate::prompt::AnsweredQuestion) a line, as JSON.
+pub const ANSWERS: &str = "ANSWERS";
+/// The files that the run has changed: `- PATH`, one a line.
+pub const CHANGED_FILES: &str = "CHANGED_FILES";
+/// What the sub-tasks found that a task depends on: lines as in [`OBSERVATIONS`].
+pub const FINDINGS: &str = "FINDINGS";
+/// The goal in the user's words.
+pub const GOAL: &str = "GOAL";
+/// The user's guidance: `NUMBER. TEXT`, from 1; further lines of a text follow it.
+pub const GUIDANCE: &str = "GUIDANCE";
+/// How sub-tasks ended: one [`ObservationLine`](crate::prompt::ObservationLine) a line, as JSON.
+pub const OBSERVATIONS: &str = "OBSERVATIONS";
+/// The plan of the iteration that is judged: a [`Plan`](crate::plan::Plan) as JSON.
+pub const PLAN: &str = "PLAN";
+/// The iteration's number and how many there may be: `1 of 15`.
+pub const ITERATION: &str = "ITERATION";
+/// The iterations before: one [`PastIteration`](crate::prompt::PastIteration) a line, as JSON.
+pub const ITERATIONS: &str = "ITERATIONS";
+/// A model's summary of the older part of its conversation.
+pub const SUMMARY: &str = "SUMMARY";
+/// A sub-agent's task in the planner's words.
+pub const TASK: &str = "TASK";
+/// The tools that a plan's own calls may use.
+pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
+
+/// Every tag of the templates.
 const TAGS: [&str; 14] = [
-    "AGENTS",
-    "AGENT_FLOW",
-    "ANSWERS",
-    "CHANGED_FILES",
-    "FINDINGS",
-    "GOAL",
-    "GUIDANCE",
-    "OBSERVATIONS",
-    "PLAN",
-    "ITERATION",
-    "ITERATIONS",
-    "SUMMARY",
-    "TASK",
-    "TOOLS_FOR_CALLS",
+    AGENTS,
+    AGENT_FLOW,
+    ANSWERS,
+    CHANGED_FILES,
+    FINDINGS,
+    GOAL,
+    GUIDANCE,
+    OBSERVATIONS,
+    PLAN,
+    ITERATION,
+    ITERATIONS,
+    SUMMARY,
+    TASK,
+    TOOLS_FOR_CALLS,
 ];
 
 /// Escapes every one of the [`TAGS`] in the text: `<` becomes `\u003c`, which is the same inside a JSON string and which models read well
@@ -50,4 +79,31 @@ fn starts_tag(text: &str) -> bool {
 /// Returns true if a tag's name ends before `rest`.
 fn is_name_boundary(rest: &str) -> bool {
     !rest.starts_with(|character: char| character.is_ascii_alphanumeric() || character == '_')
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::TAGS;
+
+    #[test]
+    fn the_tags_are_those_of_the_templates() {
+        let templates = [
+            include_str!("../../../config/prompts/iterations.md"),
+            include_str!("../../../config/prompts/plan_request.md"),
+            include_str!("../../../config/prompts/reflect_request.md"),
+            include_str!("../../../config/prompts/summary.md"),
+            include_str!("../../../config/prompts/system.md"),
+            include_str!("../../../config/prompts/task_request.md"),
+        ]
+        .concat();
+        let closed: BTreeSet<&str> = templates
+            .split("</")
+            .skip(1)
+            .filter_map(|rest| rest.split_once('>'))
+            .map(|(tag, _)| tag)
+            .collect();
+        assert_eq!(closed, BTreeSet::from(TAGS));
+    }
 }

@@ -2,18 +2,20 @@
 
 mod change;
 pub mod code;
+mod for_model;
 mod not_run;
 
 use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 
 pub use change::{FileVersion, StateChange, display_path};
+pub use for_model::ModelToolResult;
 pub(crate) use not_run::guidance_from_error;
 
 /// The specification of a tool for models and machines. Journaled with the run, so that a replay takes the same decisions.
@@ -235,32 +237,5 @@ impl ToolResult {
     /// Returns true if the call succeeded.
     pub fn succeeded(&self) -> bool {
         matches!(self.outcome, ToolOutcome::Success { .. })
-    }
-
-    /// The result as JSON for the model: `{"success": true, "output": …, "changes": ["edited src/a.rs"]}` or
-    /// `{"success": false, "code": "not_found", "error": "…", "output": …, "changes": […]}`. Omits an empty `code`, `output` or `changes`.
-    pub fn for_model(&self) -> Value {
-        let mut object = match &self.outcome {
-            ToolOutcome::Success { output } => json!({"success": true, "output": output}),
-            ToolOutcome::Failure { code, error, output } => {
-                let mut object = json!({"success": false});
-                if !code.is_empty() {
-                    object["code"] = json!(code);
-                }
-                object["error"] = json!(error);
-                if !output.is_null() {
-                    object["output"] = output.clone();
-                }
-                object
-            }
-        };
-        if !self.changes.is_empty() {
-            object["changes"] = self
-                .changes
-                .iter()
-                .map(|change| Value::String(change.to_string()))
-                .collect();
-        }
-        object
     }
 }

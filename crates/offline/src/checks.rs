@@ -1,63 +1,63 @@
-//! Which commands tell whether a project is sound.
+//! The commands that check a project.
 
 use serde_json::Value;
 
 use super::conversation::{Call, Conversation};
+use super::file_kinds::FileKind;
 use super::scope::Scope;
-use super::tools::{self, Pattern, SearchOutput, file_text, listed_files, read_output};
+use super::tools::{self, ListOutput, Pattern, ReadOutput, SearchOutput, read_output};
 
 /// A command that checks the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Check {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// What its success shows.
     pub kind: CheckKind,
 }
 
-/// What a check's success shows.
+/// What a check shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckKind {
-    /// That the project compiles.
+    /// The project compiles.
     Build,
-    /// That its tests pass.
+    /// The project's tests pass.
     Tests,
 }
 
-/// How deep the project is looked at to see what it is.
+/// How many levels of folders tell what the project is.
 const DEPTH: u32 = 3;
 
-/// The files of the workspace near its root.
-pub(crate) fn files(conversation: &Conversation<'_>) -> Result<Vec<String>, Call> {
-    let answer = conversation.result_of(tools::list(".", DEPTH))?;
-    Ok(listed_files(&answer.output))
-}
-
-/// The checks that tell something about these files; of all the project's where none are given.
-pub(crate) fn project_checks(conversation: &Conversation<'_>, about: &[String]) -> Result<Vec<Check>, Call> {
-    let files = files(conversation)?;
+/// Returns the checks that cover these files; all checks of the project if no files are given.
+pub(crate) fn project_checks(
+    conversation: &Conversation<'_>,
+    covered: &[String],
+) -> Result<Vec<Check>, Call> {
+    let listed: ListOutput = read_output(&conversation.result_of(tools::list(".", DEPTH))?);
+    let files = listed.into_files();
     let has = |name: &str| files.iter().any(|file| file == name);
-    let concerns = |endings: &[&str]| {
-        about.is_empty()
-            || about
+    let covers = |kinds: &[FileKind]| {
+        covered.is_empty()
+            || covered
                 .iter()
-                .any(|path| endings.iter().any(|ending| path.ends_with(ending)))
+                .any(|path| FileKind::from_path(path).is_some_and(|kind| kinds.contains(&kind)))
     };
     let mut checks = Vec::new();
-    if has("Cargo.toml") && concerns(&[".rs", "Cargo.toml"]) {
+    if has("Cargo.toml")
+        && (covers(&[FileKind::Rust]) || covered.iter().any(|path| path.ends_with("Cargo.toml")))
+    {
         checks.push(check(CheckKind::Build, &["cargo", "check", "--all-targets"]));
         checks.push(check(CheckKind::Tests, &["cargo", "test"]));
     }
-    if concerns(&[".py", ".pyi"]) {
-        checks.extend(python(conversation, &files)?);
+    if covers(&[FileKind::Python]) {
+        checks.extend(python_tests(conversation, &files)?);
     }
-    if has("package.json") && concerns(&[".js", ".mjs", ".cjs", ".jsx", ".ts", ".mts", ".tsx"]) {
+    if has("package.json") && covers(&[FileKind::JavaScript, FileKind::TypeScript]) {
         let manifest = conversation.result_of(tools::read("package.json", None))?;
-        if has_test_script(&manifest.output) {
+        if has_test_script(&read_output::<ReadOutput>(&manifest).content) {
             checks.push(check(CheckKind::Tests, &["npm", "test"]));
         }
     }
-    if has("go.mod") && concerns(&[".go"]) {
+    if has("go.mod") && covers(&[FileKind::Go]) {
         checks.push(check(CheckKind::Build, &["go", "vet", "./..."]));
         checks.push(check(CheckKind::Tests, &["go", "test", "./..."]));
     }
@@ -71,8 +71,8 @@ fn check(kind: CheckKind, command: &[&str]) -> Check {
     }
 }
 
-/// The tests of a Python project, with the runner that they are written for.
-fn python(conversation: &Conversation<'_>, files: &[String]) -> Result<Option<Check>, Call> {
+/// Returns the tests of a Python project, with the runner that they are written for.
+fn python_tests(conversation: &Conversation<'_>, files: &[String]) -> Result<Option<Check>, Call> {
     let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     let is_test = |file: &&String| {
         let name = name(file);
@@ -81,20 +81,15 @@ fn python(conversation: &Conversation<'_>, files: &[String]) -> Result<Option<Ch
     let Some(test) = files.iter().find(is_test) else {
         return Ok(None);
     };
-    let configured = files
+    let is_configured = files
         .iter()
         .any(|file| ["conftest.py", "pytest.ini"].contains(&name(file).as_str()));
-    let uses_pytest = configured || {
+    let uses_pytest = is_configured || {
         let pattern = Pattern::Lines(r"^\s*(import pytest|from pytest)\b|^\[tool\.pytest");
-        read_output::<SearchOutput>(
-            &conversation
-                .result_of(tools::search(pattern, &Scope::default()))?
-                .output,
-        )
-        .total
-            > 0
+        let found = conversation.result_of(tools::search(pattern, &Scope::default()))?;
+        read_output::<SearchOutput>(&found).total > 0
     };
-    // Without an installation a `src` layout is found only where the path names it.
+    // Without an installation, Python finds a `src` layout only by its path.
     let in_src = files
         .iter()
         .any(|file| file.starts_with("src/") && file.ends_with(".py"));
@@ -104,29 +99,27 @@ fn python(conversation: &Conversation<'_>, files: &[String]) -> Result<Option<Ch
         vec![]
     };
     command.extend(["python3", "-B", "-m"]);
-    let folder = test.rsplit_once('/').map(|(folder, _)| folder);
     if uses_pytest {
         command.extend(["pytest", "-q", "-p", "no:cacheprovider"]);
     } else {
         command.extend(["unittest", "discover"]);
-        if let Some(folder) = folder {
+        if let Some((folder, _)) = test.rsplit_once('/') {
             command.extend(["-s", folder]);
             if files.contains(&format!("{folder}/__init__.py")) {
                 command.extend(["-t", "."]);
             }
         }
-        if name(test).ends_with("_test.py") {
+        if test.ends_with("_test.py") {
             command.extend(["-p", "*_test.py"]);
         }
     }
     Ok(Some(check(CheckKind::Tests, &command)))
 }
 
-fn has_test_script(output: &Value) -> bool {
-    let manifest: Option<Value> = file_text(output).and_then(|text| serde_json::from_str(text).ok());
-    let script = manifest
-        .as_ref()
-        .and_then(|manifest| manifest.get("scripts")?.get("test")?.as_str());
-    // What `npm init` writes where there are no tests.
-    script.is_some_and(|script| !script.contains("no test specified"))
+fn has_test_script(manifest: &str) -> bool {
+    let manifest: Value = serde_json::from_str(manifest).unwrap_or_default();
+    // `npm init` writes a script with this text if there are no tests.
+    manifest["scripts"]["test"]
+        .as_str()
+        .is_some_and(|script| !script.contains("no test specified"))
 }

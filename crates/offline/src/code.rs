@@ -1,8 +1,8 @@
-//! What is a string in a few lines of code, and what is quoted in a line of any text.
+//! Strings in a few lines of code, and quotes in a line of any text.
 //!
-//! It is no parser: it knows Rust's literals, as documentation tests have them.
+//! This is no parser: it knows Rust's literals, which documentation tests contain.
 
-/// Consecutive lines of a file that are code, in a comment or not.
+/// Consecutive lines of code of a file, in a comment or not, with their numbers.
 pub(crate) struct Code<'a> {
     lines: Vec<(u64, &'a str)>,
 }
@@ -14,49 +14,49 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Whether the line of that number is one of them.
+    /// Returns true if the line of this number is among them.
     pub fn contains_line(&self, line: u64) -> bool {
         self.lines.iter().any(|(number, _)| *number == line)
     }
 }
 
-/// What a character is in.
+/// The literal that the lexer is in.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LexerState {
     Code,
     /// A string with escapes.
     String,
-    /// A raw string with so many `#`.
+    /// A raw string with this number of `#`.
     Raw(usize),
 }
 
-/// Whether the character at a column (from 1) of a line is in a string, or in a comment of the code itself.
+/// Returns true if the character at a column (from 1) of a line is in a string, or in a comment of the code itself.
 pub(crate) fn is_in_string(code: &Code<'_>, line: u64, column: usize) -> bool {
-    let mut within = LexerState::Code;
+    let mut state = LexerState::Code;
     for (number, text) in &code.lines {
         let target = (*number == line).then(|| column.saturating_sub(1));
-        let (in_string, end) = in_line(text, within, target);
+        let (in_string, end) = in_line(text, state, target);
         if *number == line {
             return in_string;
         }
-        within = end;
+        state = end;
     }
     false
 }
 
-/// Whether a character of the line is in a string, and what the line ends in.
+/// Returns whether the `target` character of the line is in a string, and the state at the end of the line.
 fn in_line(text: &str, start: LexerState, target: Option<usize>) -> (bool, LexerState) {
     let chars: Vec<char> = text.chars().collect();
     let mut at = comment_mark(&chars);
-    let mut within = start;
-    let is_it = |from: usize, to: usize| target.is_some_and(|target| (from..to).contains(&target));
+    let mut state = start;
+    let is_target = |from: usize, to: usize| target.is_some_and(|target| (from..to).contains(&target));
     while let Some(&character) = chars.get(at) {
         let begin = at;
-        match within {
-            LexerState::Code if starts(&chars, at, "//") => return (is_it(begin, chars.len()), within),
+        match state {
+            LexerState::Code if starts(&chars, at, "//") => return (is_target(begin, chars.len()), state),
             LexerState::Code => match character {
                 '"' => {
-                    within = match hashes_before(&chars, at) {
+                    state = match hashes_before(&chars, at) {
                         Some(hashes) => LexerState::Raw(hashes),
                         None => LexerState::String,
                     };
@@ -64,37 +64,37 @@ fn in_line(text: &str, start: LexerState, target: Option<usize>) -> (bool, Lexer
                 }
                 '\'' => {
                     at = after_char(&chars, at);
-                    if at > begin + 1 && is_it(begin, at) {
-                        return (true, within);
+                    if at > begin + 1 && is_target(begin, at) {
+                        return (true, state);
                     }
                 }
                 _ => at += 1,
             },
             LexerState::String => {
                 at += if character == '\\' { 2 } else { 1 };
-                if is_it(begin, at) {
-                    return (true, within);
+                if is_target(begin, at) {
+                    return (true, state);
                 }
                 if character == '"' {
-                    within = LexerState::Code;
+                    state = LexerState::Code;
                 }
             }
             LexerState::Raw(hashes) => {
                 at += 1;
-                if is_it(begin, at) {
-                    return (true, within);
+                if is_target(begin, at) {
+                    return (true, state);
                 }
                 if character == '"' && (0..hashes).all(|next| chars.get(at + next) == Some(&'#')) {
                     at += hashes;
-                    within = LexerState::Code;
+                    state = LexerState::Code;
                 }
             }
         }
     }
-    (false, within)
+    (false, state)
 }
 
-/// Where the code begins in a line of a comment: after `///`, `//!` or `*`.
+/// Returns the position of the code in a line of a comment: after `///`, `//!` or `*`.
 fn comment_mark(chars: &[char]) -> usize {
     let indent = chars
         .iter()
@@ -114,7 +114,7 @@ fn starts(chars: &[char], at: usize, mark: &str) -> bool {
     })
 }
 
-/// How many `#` a raw string begins with whose quote is there; none where it is no raw string.
+/// Returns the number of `#` before the quote of a raw string; `None` for other strings.
 fn hashes_before(chars: &[char], quote: usize) -> Option<usize> {
     let before = chars.get(..quote)?;
     let hashes = before
@@ -132,7 +132,7 @@ fn hashes_before(chars: &[char], quote: usize) -> Option<usize> {
     matches!(word.as_str(), "r" | "rb" | "rc").then_some(hashes)
 }
 
-/// The end of a character literal; the next character where the quote begins a lifetime.
+/// Returns the position after a character literal, or after the quote if it begins a lifetime.
 fn after_char(chars: &[char], quote: usize) -> usize {
     if chars.get(quote + 1) == Some(&'\\') {
         let close = chars
@@ -147,7 +147,7 @@ fn after_char(chars: &[char], quote: usize) -> usize {
     quote + 1
 }
 
-/// Where a word stands in a line outside of quotes: columns, in characters from 1. A quote that nothing closes is none.
+/// Returns the columns (in characters, from 1) of a word in a line outside of quotes. A quote without its other half does not count.
 pub(crate) fn words_outside_quotes(line: &str, word: &str) -> Vec<usize> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     let quoted = quoted(line);
@@ -186,7 +186,7 @@ fn quoted(line: &str) -> Vec<std::ops::Range<usize>> {
 mod tests {
     use super::{Code, is_in_string, words_outside_quotes};
 
-    /// Whether each `old` of these lines is in a string.
+    /// Checks for each `old` of these lines whether it is in a string.
     #[track_caller]
     fn check(lines: &[&str], expected: &[bool]) {
         let code = Code::new((1..).zip(lines.iter().copied()));

@@ -1,10 +1,10 @@
 //! The offline model: a [`ChatModel`] without a key, a server or a network (HOST-4).
 //!
-//! It reads the prompts and results that any other model gets, answers in the JSON call form (CALL-1), and is a pure
-//! function of the conversation: the same messages give the same reply, for ever. It never does IO, keeps state, reads a
-//! clock, or claims what no observation shows; a goal that it doesn't understand it declines.
+//! It gets the same prompts and results as any other model, and answers in the JSON call form (CALL-1). It is a pure function of the
+//! conversation: the same messages give the same reply. It never does IO, keeps state, reads a clock or claims anything that no observation
+//! shows. It declines goals that it does not understand.
 //!
-//! Five families of goals, in any sensible wording:
+//! It knows five families of goals:
 //!
 //! | family | for example |
 //! | --- | --- |
@@ -14,13 +14,16 @@
 //! | run a check | Make sure that the tests pass; run `cargo clippy` |
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
 //!
-//! In the conversation of a planner it looks, then submits a plan; in that of a reflector it judges the observations; in
-//! that of a sub-agent it executes a task that its planner wrote.
+//! As a planner it looks at the workspace and submits a plan; as a reflector it judges the observations; as a sub-agent it works on a task
+//! that its planner wrote. Each role reads the [sections](dirigent_core::tags) of its request.
+#![warn(missing_docs)]
 
+mod capabilities;
 mod checks;
 mod code;
 mod conversation;
 mod empty_plan;
+mod file_kinds;
 mod goal;
 mod location;
 mod planner;
@@ -28,6 +31,7 @@ mod prompt_sections;
 mod reflector;
 mod report;
 mod requirements;
+mod role_texts;
 mod scope;
 mod sub_agent;
 mod sub_agent_task;
@@ -36,13 +40,14 @@ mod tools;
 mod words;
 
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, Usage};
+use dirigent_core::tags;
+use dirigent_model::{ChatModel, ChatRequest};
 use futures::future::{BoxFuture, FutureExt, ready};
 
 use conversation::{Call, Conversation, Role};
-use dirigent_model::{ChatModel, ChatRequest};
 use prompt_sections::Sections;
 
-/// The model that is built in. It has no settings: it is the same everywhere.
+/// The built-in model. It has no settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfflineModel;
 
@@ -52,20 +57,19 @@ impl ChatModel for OfflineModel {
     }
 }
 
-/// The reply to a conversation. There is one to any.
 fn reply(messages: &[Message]) -> ModelReply {
     let content = match next(messages) {
         Ok(text) => text,
         Err(call) => call.to_json(),
     };
-    let read: usize = messages
+    let input: usize = messages
         .iter()
         .map(|message| message.content().chars().count())
         .sum();
     let usage = Usage {
         model_calls: 1,
         tool_calls: 0,
-        input_tokens: estimated_tokens(read),
+        input_tokens: estimated_tokens(input),
         output_tokens: estimated_tokens(content.chars().count()),
         ..Usage::default()
     };
@@ -79,44 +83,19 @@ fn reply(messages: &[Message]) -> ModelReply {
     }
 }
 
-/// A text to end with, or a call to make.
+/// Returns the agent's final text, or the call to make as an error.
 fn next(messages: &[Message]) -> Result<String, Call> {
     let conversation = Conversation::from_messages(messages);
-    let sections = Sections(conversation.request);
+    let has_goal = Sections(conversation.request).text(tags::GOAL).is_some();
     match conversation.role {
-        Role::Planner if sections.text("GOAL").is_some() => Err(planner::next(&conversation)),
-        Role::Reflector if sections.text("GOAL").is_some() => Err(reflector::next(&conversation)),
+        Role::Planner if has_goal => Err(planner::next(&conversation)),
+        Role::Reflector if has_goal => Err(reflector::next(&conversation)),
         Role::SubAgent => sub_agent::next(&conversation),
-        Role::Planner | Role::Reflector => Ok(introduction()),
+        Role::Planner | Role::Reflector => Ok(capabilities::introduction()),
     }
 }
 
-/// There is no tokenizer here: four characters make a token, as a rule of thumb.
+/// Estimates four characters for a token.
 fn estimated_tokens(characters: usize) -> u64 {
     u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
-}
-
-/// What a conversation is told that is no request of a run.
-fn introduction() -> String {
-    format!(
-        "This is Dirigent's offline model: it works without a network and holds no free conversation. {}",
-        capabilities()
-    )
-}
-
-/// What a goal is told that fits no family.
-fn unsupported() -> String {
-    format!("this goal is beyond the offline model. {}", capabilities())
-}
-
-fn capabilities() -> String {
-    "It can:\n\
-     - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\
-     - find usages: Find all usages of `parse_amount` in src\n\
-     - replace a text: Replace \"old text\" with \"new text\" in docs/\n\
-     - run a check: Run the tests; make sure that `cargo clippy` passes\n\
-     - count or list: Count the lines in src; list the files ending in .rs\n\
-     For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml, and \
-     look at it with `dirigent config check`; from Rust, `Dirigent::builder().config(…)` or `.model(…)`."
-        .to_owned()
 }

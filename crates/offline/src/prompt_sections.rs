@@ -1,23 +1,29 @@
-//! What the prompts of a run say, typed: sections, observations, earlier iterations, answers.
+//! The tagged sections of a request, typed. Core renders them from the same [tags](dirigent_core::tags) and types.
 //!
-//! Lines that can't be read are skipped: what is not understood is never acted on.
+//! Lines that cannot be read are skipped.
 
+#[cfg(test)]
+mod tests;
+
+use dirigent_core::observation::ObservationStatus;
 use dirigent_core::plan::Plan;
-use serde::Deserialize;
+use dirigent_core::prompt::{AnsweredQuestion, CallLine, ObservationLine, PastIteration};
+use dirigent_core::tags;
+use dirigent_core::tool::ModelToolResult;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
-use super::conversation::CallResult;
+use super::conversation::was_interrupted;
 use super::empty_plan::EmptyPlan;
+use super::role_texts::{INTERRUPTED, NOT_INSTALLED, UNDO_SUMMARY};
 
-/// The tagged sections of a request.
+/// A request with tagged sections.
 #[derive(Clone, Copy)]
 pub(crate) struct Sections<'a>(pub &'a str);
 
 impl<'a> Sections<'a> {
-    /// The text between `<NAME>` at the start of a line and `</NAME>`.
-    pub fn text(&self, name: &str) -> Option<&'a str> {
-        let opening = format!("<{name}>");
+    /// Returns the text between `<TAG>` at the start of a line and `</TAG>`.
+    pub fn text(&self, tag: &str) -> Option<&'a str> {
+        let opening = format!("<{tag}>");
         let start = self
             .0
             .match_indices(&opening)
@@ -25,21 +31,25 @@ impl<'a> Sections<'a> {
             .find(|&at| at == 0 || self.0[..at].ends_with('\n'))?;
         let inside = &self.0[start + opening.len()..];
         let end = inside
-            .find(&format!("\n</{name}>"))
-            .or_else(|| inside.find(&format!("</{name}>")))?;
+            .find(&format!("\n</{tag}>"))
+            .or_else(|| inside.find(&format!("</{tag}>")))?;
         Some(inside[..end].trim())
     }
 
-    /// The JSON objects of a section, one a line.
-    fn objects<T: DeserializeOwned>(&self, name: &str) -> Vec<T> {
-        let lines = self.text(name).unwrap_or_default().lines();
-        lines.filter_map(|line| serde_json::from_str(line).ok()).collect()
+    fn lines(&self, tag: &str) -> std::str::Lines<'a> {
+        self.text(tag).unwrap_or_default().lines()
     }
 
-    /// The user's guidance with its numbers.
+    fn json_lines<T: DeserializeOwned>(&self, tag: &str) -> Vec<T> {
+        self.lines(tag)
+            .filter_map(|line| serde_json::from_str(line).ok())
+            .collect()
+    }
+
+    /// Returns the user's guidance with its numbers.
     pub fn guidance(&self) -> Vec<(u32, String)> {
         let mut guidance: Vec<(u32, String)> = Vec::new();
-        for line in self.text("GUIDANCE").unwrap_or_default().lines() {
+        for line in self.lines(tags::GUIDANCE) {
             let numbered = line
                 .split_once(". ")
                 .and_then(|(number, text)| Some((number.parse().ok()?, text)));
@@ -55,195 +65,145 @@ impl<'a> Sections<'a> {
         guidance
     }
 
-    /// The user's answers to the run's questions, in order.
-    pub fn answers(&self) -> Vec<UserAnswer> {
-        self.objects("ANSWERS")
+    /// Returns the run's questions with the user's answers, in order.
+    pub fn answers(&self) -> Vec<AnsweredQuestion> {
+        self.json_lines(tags::ANSWERS)
     }
 
-    /// The iterations before this one.
-    pub fn iterations(&self) -> Vec<PastIteration> {
-        self.objects("ITERATIONS")
+    /// Returns the iterations before this one.
+    pub fn iterations(&self) -> Vec<PastIteration<'static>> {
+        self.json_lines(tags::ITERATIONS)
     }
 
-    /// What was observed: in the last iteration for a planner, in this one for a reflector.
-    pub fn observations(&self) -> Vec<Observation> {
-        self.objects("OBSERVATIONS")
+    /// Returns the observations: of the last iteration for a planner, of this one for a reflector.
+    pub fn observations(&self) -> Vec<ObservationLine> {
+        self.json_lines(tags::OBSERVATIONS)
     }
 
-    /// The plan of this iteration.
+    /// Returns the plan of this iteration.
     pub fn plan(&self) -> Option<Plan> {
-        serde_json::from_str(self.text("PLAN")?).ok()
+        serde_json::from_str(self.text(tags::PLAN)?).ok()
     }
 
-    /// The files that the run has changed.
+    /// Returns the files that the run has changed.
     pub fn changed_files(&self) -> Vec<String> {
-        let lines = self.text("CHANGED_FILES").unwrap_or_default().lines();
-        lines
+        self.lines(tags::CHANGED_FILES)
             .filter_map(|line| line.strip_prefix("- "))
             .map(|path| path.trim().to_owned())
             .collect()
     }
 }
 
-/// An answer of the user's.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct UserAnswer {
-    /// The user's words.
-    pub answer: String,
+/// Returns a call's result; `None` if it is not shown, or only as a shortened text.
+pub(crate) fn result(call: &CallLine) -> Option<ModelToolResult> {
+    serde_json::from_value(call.result.clone()?).ok()
 }
 
-/// An earlier iteration.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct PastIteration {
-    /// The summary of its plan.
-    #[serde(default)]
-    pub plan: String,
-    /// What its reflection said.
-    #[serde(default)]
-    pub reflection: String,
-    /// What followed: `continue` or `ask_user`.
-    #[serde(default)]
-    pub verdict: String,
+/// Returns the calls of a sub-task.
+pub(crate) fn calls(observation: &ObservationLine) -> &[CallLine] {
+    observation.calls.as_deref().unwrap_or_default()
 }
 
-/// How a sub-task ended.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct Observation {
-    /// Which one.
-    pub subtask: String,
-    /// How.
-    pub status: Status,
-    /// The calls it made.
-    #[serde(default)]
-    pub calls: Vec<ObservedCall>,
-    /// What a sub-agent found.
-    #[serde(default)]
-    pub findings: Option<String>,
-    /// Why a sub-agent ended without findings.
-    #[serde(default)]
-    pub error: Option<String>,
+/// Returns the call that failed, with its result.
+pub(crate) fn failed_call(observation: &ObservationLine) -> Option<(&CallLine, ModelToolResult)> {
+    calls(observation)
+        .iter()
+        .filter_map(|call| Some((call, result(call)?)))
+        .find(|(_, result)| !result.success)
 }
 
-/// How a sub-task ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum Status {
-    /// It did what it was for.
-    Succeeded,
-    /// It did not.
-    Failed,
-    /// It never started.
-    Skipped,
+/// Returns the interrupted call.
+pub(crate) fn interrupted_call(observation: &ObservationLine) -> Option<&CallLine> {
+    calls(observation)
+        .iter()
+        .find(|call| result(call).is_some_and(|result| was_interrupted(&result)))
 }
 
-/// A call of a sub-task. A sub-agent's calls come without their results.
-#[derive(Clone, Debug, Deserialize)]
-pub(crate) struct ObservedCall {
-    /// The tool's name.
-    pub tool: String,
-    /// Its parameters.
-    #[serde(default)]
-    pub parameters: Value,
-    /// What came of it.
-    #[serde(default)]
-    pub result: Option<CallResult>,
+/// Returns the program of a command that did not run because no such program exists.
+pub(crate) fn program_not_found(observation: &ObservationLine) -> Option<String> {
+    let (_, result) = failed_call(observation)?;
+    in_backticks(result.error?.strip_prefix("no program ")?).map(str::to_owned)
 }
 
-impl Observation {
-    /// The call that failed, with its result.
-    pub fn failed_call(&self) -> Option<(&ObservedCall, &CallResult)> {
-        self.calls
-            .iter()
-            .filter_map(|call| Some((call, call.result.as_ref()?)))
-            .find(|(_, result)| !result.success)
+/// Returns why a sub-task failed.
+pub(crate) fn failure_reason(observation: &ObservationLine) -> String {
+    observation
+        .error
+        .clone()
+        .or_else(|| failed_call(observation)?.1.error)
+        .unwrap_or_else(|| "it gives no reason".to_owned())
+}
+
+/// Returns the observation of a sub-task.
+pub(crate) fn find_observation<'a>(
+    observations: &'a [ObservationLine],
+    subtask: &str,
+) -> Option<&'a ObservationLine> {
+    observations
+        .iter()
+        .find(|observation| observation.subtask.0 == subtask)
+}
+
+/// Returns the observation of a sub-task that ended like this.
+pub(crate) fn find_ended<'a>(
+    observations: &'a [ObservationLine],
+    subtask: &str,
+    status: ObservationStatus,
+) -> Option<&'a ObservationLine> {
+    find_observation(observations, subtask).filter(|observation| observation.status == status)
+}
+
+/// What the summaries of a past iteration tell.
+pub(crate) trait PastSummaries {
+    /// The reflection's summary; empty if the iteration ended before it.
+    fn reflected(&self) -> &str;
+
+    /// Returns true if the plan had sub-tasks.
+    fn had_subtasks(&self) -> bool;
+
+    /// Returns true if the iteration was repeated for a reason that says nothing about the change.
+    fn was_inconclusive(&self) -> bool;
+
+    /// Returns why the change was given up, if the plan undid it.
+    fn undo_reason(&self) -> Option<&str>;
+
+    /// Returns the program of a check that was not installed.
+    fn missing_program(&self) -> Option<&str>;
+}
+
+impl PastSummaries for PastIteration<'_> {
+    fn reflected(&self) -> &str {
+        self.reflection
+            .as_ref()
+            .map_or("", |reflection| &reflection.summary)
     }
 
-    /// The call of which it is unknown what came of it, as the process ended meanwhile.
-    pub fn interrupted_call(&self) -> Option<&ObservedCall> {
-        self.calls
-            .iter()
-            .find(|call| call.result.as_ref().is_some_and(CallResult::was_interrupted))
-    }
-
-    /// The program of a command that could not be run because it is nowhere.
-    pub fn missing_program(&self) -> Option<&str> {
-        let (_, result) = self.failed_call()?;
-        in_backticks(result.error.as_deref()?.strip_prefix("no program ")?)
-    }
-
-    /// Why it failed, in a line.
-    pub fn failure_reason(&self) -> String {
-        let call = self.failed_call().and_then(|(_, result)| result.error.clone());
-        self.error
-            .clone()
-            .or(call)
-            .unwrap_or_else(|| "it gives no reason".to_owned())
-    }
-}
-
-/// How the reflection of an iteration begins in which a call was interrupted.
-pub(crate) const INTERRUPTED: &str = "Interrupted: ";
-
-/// How the reflection of an iteration begins after which what was changed is put back.
-pub(crate) const GIVEN_UP: &str = "Given up, so what was changed is put back next: ";
-
-/// How a plan begins that puts back what was changed.
-pub(crate) const UNDO_SUMMARY: &str = "Put back what was changed: ";
-
-/// How the reflection of an iteration begins that a check could not be part of, as its program is not there.
-pub(crate) const NOT_INSTALLED: &str = "Not installed: ";
-
-impl PastIteration {
-    /// Whether its plan had anything to execute.
-    pub fn had_subtasks(&self) -> bool {
+    fn had_subtasks(&self) -> bool {
         EmptyPlan::parse(&self.plan).is_none()
     }
 
-    /// Whether it was gone on from for a reason that says nothing of the change.
-    pub fn was_inconclusive(&self) -> bool {
-        self.reflection.starts_with(INTERRUPTED) || self.reflection.starts_with(NOT_INSTALLED)
+    fn was_inconclusive(&self) -> bool {
+        self.reflected().starts_with(INTERRUPTED) || self.reflected().starts_with(NOT_INSTALLED)
     }
 
-    /// Why the change was given up, where its plan puts the files back.
-    pub fn undo_reason(&self) -> Option<&str> {
+    fn undo_reason(&self) -> Option<&str> {
         self.plan.strip_prefix(UNDO_SUMMARY)
     }
 
-    /// The program that was found missing.
-    pub fn missing_program(&self) -> Option<&str> {
-        in_backticks(self.reflection.strip_prefix(NOT_INSTALLED)?)
+    fn missing_program(&self) -> Option<&str> {
+        in_backticks(self.reflected().strip_prefix(NOT_INSTALLED)?)
     }
 }
 
-/// The iterations since the files were last put back: those before it have left nothing.
-pub(crate) fn since_last_undo(iterations: &[PastIteration]) -> &[PastIteration] {
+/// Returns the iterations since the files were last restored. Nothing is left of the work before.
+pub(crate) fn since_last_undo<'a, 'b>(iterations: &'b [PastIteration<'a>]) -> &'b [PastIteration<'a>] {
     let last = iterations
         .iter()
         .rposition(|iteration| iteration.undo_reason().is_some());
     &iterations[last.map_or(0, |last| last + 1)..]
 }
 
-/// The text between the backticks that it opens with.
+/// Returns the text between the backticks with which `text` begins.
 fn in_backticks(text: &str) -> Option<&str> {
     Some(text.strip_prefix('`')?.split_once('`')?.0)
-}
-
-/// The observation of that sub-task.
-pub(crate) fn find_observation<'a>(
-    observations: &'a [Observation],
-    subtask: &str,
-) -> Option<&'a Observation> {
-    observations
-        .iter()
-        .find(|observation| observation.subtask == subtask)
-}
-
-/// Those of the sub-tasks whose names start like this.
-pub(crate) fn observations_with_prefix<'a>(
-    observations: &'a [Observation],
-    prefix: &'a str,
-) -> impl Iterator<Item = &'a Observation> {
-    observations
-        .iter()
-        .filter(move |observation| observation.subtask.starts_with(prefix))
 }

@@ -1,16 +1,17 @@
-//! What the output of a check says in a few lines: what failed, how many tests passed.
+//! The output of checks in a few lines: why they failed, how many tests passed.
 
 use std::sync::LazyLock;
 
+use dirigent_core::prompt::CallLine;
+use dirigent_core::tool::ModelToolResult;
 use regex::Regex;
 
-use super::conversation::CallResult;
-use super::location::shortened;
-use super::prompt_sections::ObservedCall;
+use super::prompt_sections::result;
+use super::text::shortened;
 use super::tools::{CommandOutput, read_output};
 
-/// The command line of an `execute_command` call.
-pub(crate) fn command_line(call: &ObservedCall) -> String {
+/// Returns the command line of an `execute_command` call; empty for other tools.
+pub(crate) fn command_line(call: &CallLine) -> String {
     let words = call
         .parameters
         .get("command")
@@ -23,25 +24,38 @@ pub(crate) fn command_line(call: &ObservedCall) -> String {
     words.join(" ")
 }
 
-/// The lines of a failed command that tell why, at most `max`; the end of its output where none stands out.
-pub(crate) fn error_lines(result: &CallResult, max: usize) -> Vec<String> {
+/// Describes a failed command: "`cargo test` fails (exit code 101):" and at most `max` lines of its output.
+pub(crate) fn failure(call: &CallLine, verb: &str, result: &ModelToolResult, max: usize) -> String {
+    let lines: Vec<String> = error_lines(result, max)
+        .iter()
+        .map(|line| format!("\n    {line}"))
+        .collect();
+    format!(
+        "`{}` {verb} ({}):{}",
+        command_line(call),
+        exit_description(result),
+        lines.concat()
+    )
+}
+
+/// Returns the lines that tell why a command failed, or the last lines if none stands out.
+fn error_lines(result: &ModelToolResult, max: usize) -> Vec<String> {
     static ERROR_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
             r"^\s*(error(\[\w+\])?:|\w*Error\b|E  |FAIL(ED)?\b|ERROR\b|--- FAIL|not ok|--> |thread .* panicked|assertion)|\.\.\. FAILED$|^\S+\.\w+:\d+:\d+: |panicked at",
         )
         .ok()
     });
-    let executed: CommandOutput = read_output(&result.output);
-    let text = executed.text();
+    let text = read_output::<CommandOutput>(result).text();
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim_end)
         .filter(|line| !line.trim().is_empty())
         .collect();
-    let is_telling = |line: &&&str| ERROR_LINE.as_ref().is_some_and(|pattern| pattern.is_match(line));
-    // What only says that there were errors tells nothing beside them.
+    let is_error = |line: &&&str| ERROR_LINE.as_ref().is_some_and(|pattern| pattern.is_match(line));
+    // "could not compile" adds nothing to the errors before it.
     let is_news = |line: &&&str| !line.contains("could not compile");
-    let mut chosen: Vec<&str> = lines.iter().filter(is_telling).filter(is_news).copied().collect();
+    let mut chosen: Vec<&str> = lines.iter().filter(is_error).filter(is_news).copied().collect();
     chosen.dedup();
     chosen.truncate(max);
     if chosen.is_empty() {
@@ -53,10 +67,10 @@ pub(crate) fn error_lines(result: &CallResult, max: usize) -> Vec<String> {
         .collect()
 }
 
-/// How a failed command ended: `exit code 101`, `it took too long`, or the tool's own error.
-pub(crate) fn exit_description(result: &CallResult) -> String {
-    let executed: CommandOutput = read_output(&result.output);
-    match (executed.timed_out, executed.exit_code) {
+/// Describes the end of a failed command: `exit code 101`, a timeout, or the tool's own error.
+fn exit_description(result: &ModelToolResult) -> String {
+    let output: CommandOutput = read_output(result);
+    match (output.timed_out, output.exit_code) {
         (true, _) => "it took too long and was ended".to_owned(),
         (false, Some(code)) => format!("exit code {code}"),
         (false, None) => result
@@ -66,8 +80,8 @@ pub(crate) fn exit_description(result: &CallResult) -> String {
     }
 }
 
-/// How many tests passed, where the output says so. Of an output with parts left out it says nothing.
-pub(crate) fn tests_passed(result: &CallResult) -> Option<u64> {
+/// Returns the number of tests that passed; `None` if the output does not show it or was shortened.
+fn tests_passed(result: &ModelToolResult) -> Option<u64> {
     static COUNTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // cargo, pytest, unittest (all that ran, as it succeeded), node
         [
@@ -80,15 +94,13 @@ pub(crate) fn tests_passed(result: &CallResult) -> Option<u64> {
         .filter_map(|form| Regex::new(form).ok())
         .collect()
     });
-    let executed: CommandOutput = read_output(&result.output);
-    let text = executed.text();
+    let text = read_output::<CommandOutput>(result).text();
     if !result.success || text.contains("left out") {
         return None;
     }
-    let counts = |form: &Regex| {
-        form.captures_iter(&text)
-            .filter_map(|found| found[1].parse::<u64>().ok())
-            .collect::<Vec<_>>()
+    let counts = |form: &Regex| -> Vec<u64> {
+        let captures = form.captures_iter(&text);
+        captures.filter_map(|captures| captures[1].parse().ok()).collect()
     };
     COUNTS
         .iter()
@@ -97,12 +109,13 @@ pub(crate) fn tests_passed(result: &CallResult) -> Option<u64> {
         .map(|counts| counts.iter().sum())
 }
 
-/// "`cargo test` (12 tests passed)", for each check that ran.
-pub(crate) fn passed_checks(calls: &[ObservedCall]) -> Vec<String> {
-    let passed = calls.iter().filter(|call| call.tool == "execute_command");
-    passed
-        .filter_map(|call| Some((call, call.result.as_ref().filter(|result| result.success)?)))
-        .map(|(call, result)| match tests_passed(result) {
+/// Describes each check that passed: "`cargo test` (12 tests passed)".
+pub(crate) fn passed_checks(calls: &[CallLine]) -> Vec<String> {
+    calls
+        .iter()
+        .filter(|call| call.tool == "execute_command")
+        .filter_map(|call| Some((call, result(call).filter(|result| result.success)?)))
+        .map(|(call, result)| match tests_passed(&result) {
             Some(0) => format!("`{}` (which ran no test)", command_line(call)),
             Some(1) => format!("`{}` (1 test passed)", command_line(call)),
             Some(number) => format!("`{}` ({number} tests passed)", command_line(call)),

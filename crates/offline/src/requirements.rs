@@ -1,51 +1,58 @@
-//! What the user wants by now: the goal, with the guidance and the answers that came since (PAOR-8, PAOR-9).
+//! What the user wants by now: the goal with the guidance and the answers since (PAOR-8, PAOR-9).
 
-use super::goal::{Goal, is_identifier, strip_keep_clause};
+use dirigent_core::tags;
+
+use super::goal::{self, Goal, guidance_scope, is_identifier, strip_keep_clause};
 use super::prompt_sections::Sections;
-use super::scope::Scope;
-use super::tools::ClashPolicy;
 use super::words::{Word, words};
 
 /// The goal as it stands.
 pub(crate) struct Requirements {
-    /// The goal, changed as the user said.
+    /// The goal, changed by guidance and answers.
     pub goal: Goal,
-    /// Whether a new name may be one that is in use.
     pub clash: ClashPolicy,
-    /// What the user's last answer leaves open or ends.
     pub decision: UserDecision,
-    /// What is to become of changes where the goal can't be reached.
     pub on_failure: OnFailure,
-    /// The guidance that is followed, by its numbers.
+    /// Numbers of the guidance that is followed.
     pub followed_guidance: Vec<u32>,
-    /// The guidance that is beyond this model, by its numbers.
+    /// Numbers of the guidance that is not understood.
     pub unsupported_guidance: Vec<u32>,
 }
 
-/// What becomes of what was changed for a goal that can't be reached.
+/// Whether a rename may give a name that is in use already.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ClashPolicy {
+    Refuse,
+    Allow,
+}
+
+/// What happens to changes if the goal cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
-    /// The files are as before.
     Undo,
-    /// They stay as they are, as the user wants it.
     KeepChanges,
 }
 
-/// Where the user's answers leave the goal.
+/// What the user's last answer decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserDecision {
-    /// Go on.
     Continue,
-    /// The user wants it to end.
     Stop,
-    /// The user wants another name and has not said which, or can't be understood.
+    /// The answer asks for another name without one, or is not understood.
     NameNeeded,
 }
+
+/// Answers that stop the run.
+const STOP: &[&str] = &["stop", "no", "cancel"];
+/// Answers that go on with the name as it is.
+const ANYWAY: &[&str] = &["anyway", "yes", "go"];
+/// Answers that ask for another name.
+const ANOTHER: &[&str] = &["another", "other"];
 
 impl Requirements {
     /// Reads a request's goal, guidance and answers.
     pub fn parse(sections: Sections<'_>) -> Requirements {
-        let (goal, on_failure) = parse_goal(&words(sections.text("GOAL").unwrap_or_default()));
+        let (goal, on_failure) = parse_goal(&words(sections.text(tags::GOAL).unwrap_or_default()));
         let mut requirements = Requirements {
             goal,
             clash: ClashPolicy::Refuse,
@@ -62,41 +69,34 @@ impl Requirements {
             }
         }
         for answer in sections.answers() {
-            requirements.apply_answer(&answer.answer);
+            requirements.apply_answer(&words(&answer.answer));
         }
         requirements
     }
 
-    /// Follows a piece of guidance; says whether it could.
+    /// Applies a piece of guidance. Returns false if it is not understood.
     fn apply_guidance(&mut self, guidance: &[Word]) -> bool {
-        let (guidance, mut understood) = self.take_keep_clause(guidance);
+        let (guidance, mut understood) = self.apply_keep_clause(guidance);
         if let (Goal::Rename(rename), Some(name)) = (&mut self.goal, new_name(guidance)) {
             rename.to = name;
             understood = true;
         }
-        let scope = Scope::parse(guidance);
-        if scope.is_everything() {
+        let Some(places) = guidance_scope(guidance) else {
             return understood;
-        }
+        };
         match &mut self.goal {
-            Goal::Rename(rename) => rename.scope.narrow(scope),
-            Goal::FindUsages { scope: of_goal, .. }
-            | Goal::Replace { scope: of_goal, .. }
-            | Goal::Count { scope: of_goal, .. } => {
-                of_goal.narrow(scope);
+            Goal::Rename(rename) => rename.scope.narrow(places),
+            Goal::FindUsages { scope, .. } | Goal::Replace { scope, .. } | Goal::Count { scope, .. } => {
+                scope.narrow(places);
             }
             Goal::Check { .. } | Goal::Unsupported => return understood,
         }
         true
     }
 
-    /// Takes what is said of changes that come to nothing; gives what else is said, and whether there was such a thing.
-    fn take_keep_clause<'a>(&mut self, words: &'a [Word]) -> (&'a [Word], bool) {
-        let changes_files = match self.goal {
-            Goal::Rename(_) | Goal::Replace { .. } => true,
-            Goal::FindUsages { .. } | Goal::Check { .. } | Goal::Count { .. } | Goal::Unsupported => false,
-        };
-        match strip_keep_clause(words).filter(|_| changes_files) {
+    /// Applies "keep the changes" at the end of a message. Returns the words before it, and whether it was there.
+    fn apply_keep_clause<'a>(&mut self, words: &'a [Word]) -> (&'a [Word], bool) {
+        match strip_keep_clause(words).filter(|_| self.goal.changes_files()) {
             Some(rest) => {
                 self.on_failure = OnFailure::KeepChanges;
                 (rest, true)
@@ -105,35 +105,32 @@ impl Requirements {
         }
     }
 
-    /// Takes the answer to a question about a name that is in use.
-    fn apply_answer(&mut self, answer: &str) {
-        let words = words(answer);
-        let (words, keeps_changes) = self.take_keep_clause(&words);
+    /// Applies the answer to a question about a name.
+    fn apply_answer(&mut self, answer: &[Word]) {
+        let (words, keeps_changes) = self.apply_keep_clause(answer);
         let Goal::Rename(rename) = &mut self.goal else {
             return;
         };
         if keeps_changes && words.is_empty() {
             return;
         }
-        let says = |options: &[&str]| words.iter().any(|word| word.is_any(options));
+        let has = |options: &[&str]| words.iter().any(|word| word.is_any(options));
         let quoted = words
             .iter()
             .find(|word| !word.is_plain() && is_identifier(&word.text))
             .map(|word| word.text.clone());
         let alone = match words {
-            [only] if is_identifier(&only.text) && !says(ANSWERS) => Some(only.text.clone()),
+            [only] if is_identifier(&only.text) && !is_answer(only) => Some(only.text.clone()),
             _ => None,
         };
         if let Some(name) = quoted.or(alone).or_else(|| new_name(words)) {
             rename.to = name;
             (self.clash, self.decision) = (ClashPolicy::Refuse, UserDecision::Continue);
-        } else if says(&["another", "other", "different"]) {
+        } else if has(ANOTHER) {
             self.decision = UserDecision::NameNeeded;
-        } else if says(&["stop", "no", "cancel", "abort", "don't", "nothing", "quit"]) {
+        } else if has(STOP) {
             self.decision = UserDecision::Stop;
-        } else if says(&[
-            "anyway", "yes", "proceed", "allow", "merge", "go", "ok", "okay", "sure",
-        ]) {
+        } else if has(ANYWAY) {
             (self.clash, self.decision) = (ClashPolicy::Allow, UserDecision::Continue);
         } else {
             self.decision = UserDecision::NameNeeded;
@@ -141,53 +138,34 @@ impl Requirements {
     }
 }
 
-/// The goal, and what is to become of its changes where it can't be reached. A clause about changes belongs to a goal that makes some.
+/// Reads the goal and what happens if it fails. Only a goal that changes files can keep changes.
 fn parse_goal(words: &[Word]) -> (Goal, OnFailure) {
-    let kept = strip_keep_clause(words).map(Goal::from_words);
-    match kept {
-        Some(goal @ (Goal::Rename(_) | Goal::Replace { .. })) => (goal, OnFailure::KeepChanges),
-        Some(Goal::FindUsages { .. } | Goal::Check { .. } | Goal::Count { .. } | Goal::Unsupported)
-        | None => (Goal::from_words(words), OnFailure::Undo),
+    match strip_keep_clause(words)
+        .map(goal::from_words)
+        .filter(Goal::changes_files)
+    {
+        Some(goal) => (goal, OnFailure::KeepChanges),
+        None => (goal::from_words(words), OnFailure::Undo),
     }
 }
 
-/// Words that are answers of their own, never a name.
-const ANSWERS: &[&str] = &[
-    "stop",
-    "no",
-    "cancel",
-    "abort",
-    "nothing",
-    "quit",
-    "anyway",
-    "yes",
-    "proceed",
-    "allow",
-    "merge",
-    "go",
-    "ok",
-    "okay",
-    "sure",
-    "another",
-    "other",
-    "different",
-];
-
-/// The name in "call it Z", "rename it to Z", "use Z instead". Other sentences with these verbs name nothing.
+/// Returns the name in "call it Z", "rename it to Z" and "use Z instead".
 fn new_name(words: &[Word]) -> Option<String> {
-    let says = |options: &[&str]| words.iter().any(|word| word.is_any(options));
     let verb = words
         .iter()
-        .position(|word| word.is_any(&["call", "rename", "name", "use"]))?;
-    let clear = if words[verb].is_any(&["use"]) {
-        says(&["instead"]) || words.len() == 2
+        .position(|word| word.is_any(&["call", "rename", "use"]))?;
+    let after = &words[verb + 1..];
+    let is_clear = if words[verb].is_any(&["use"]) {
+        after.len() == 1 || after.iter().any(|word| word.is_any(&["instead"]))
     } else {
-        words
-            .get(verb + 1)
-            .is_some_and(|word| word.is_any(&["it", "them", "this", "to"]))
+        after.first().is_some_and(|word| word.is_any(&["it"]))
     };
-    let skipped = &["it", "them", "this", "to", "the", "name", "a", "new", "instead"];
-    let name = words[verb + 1..].iter().find(|word| !word.is_any(skipped))?;
-    (clear && is_identifier(&name.text) && !name.is_any(ANSWERS) && !name.is_any(&["in", "only"]))
+    let name = after.iter().find(|word| !word.is_any(&["it", "to", "instead"]))?;
+    (is_clear && is_identifier(&name.text) && !is_answer(name) && !name.is_any(&["in", "only"]))
         .then(|| name.text.clone())
+}
+
+/// Returns true for a word that is an answer of its own, never a name.
+fn is_answer(word: &Word) -> bool {
+    [STOP, ANYWAY, ANOTHER].iter().any(|answers| word.is_any(answers))
 }

@@ -1,29 +1,25 @@
-//! A sub-agent: executes a task of the offline planner's with the tools it has, and says what it found.
-//!
-//! Its answer names only what a result showed. A task that it does not understand it does not try.
+//! The sub-agent: works on a task of the offline planner, and reports only what results show.
 
+use dirigent_core::tags;
+
+use super::capabilities::{capabilities, introduction};
 use super::conversation::{Call, Conversation};
 use super::goal::is_identifier;
-use super::location::{SourceLocation, enumerated, listing, pluralize};
+use super::location::SourceLocation;
 use super::prompt_sections::Sections;
+use super::role_texts::{CONFIRMED, MATCHED_ANYWHERE, NOT_CONFIRMED};
 use super::scope::Scope;
 use super::sub_agent_task::SubAgentTask;
-use super::text::{replace_outside, unique_block};
-use super::tools::{self, MatchedLine, Pattern, RenameOutput, SearchOutput, file_text, read_output};
+use super::text::{counted, enumerated, listing, replace_outside, unique_block};
+use super::tools::{self, MatchedLine, Pattern, ReadOutput, RenameOutput, SearchOutput, places, read_output};
 
-/// How a verification begins that holds.
-pub(crate) const CONFIRMED: &str = "Confirmed: ";
-/// How one begins that doesn't.
-pub(crate) const NOT_CONFIRMED: &str = "Not confirmed: ";
+/// The result of a step, or as an error the call that it needs first.
+type Step<T> = Result<T, Call>;
 
-/// What a replacement covers.
-pub(crate) const MATCHED_ANYWHERE: &str =
-    "The text is matched anywhere, also within words; ignored and binary files are left out.";
-
-/// The sub-agent's answer, or the call that it needs first.
-pub(crate) fn next(conversation: &Conversation<'_>) -> Result<String, Call> {
-    let Some(task) = Sections(conversation.request).text("TASK") else {
-        return Ok(super::introduction());
+/// Returns the sub-agent's answer, or the call that it needs first.
+pub(crate) fn next(conversation: &Conversation<'_>) -> Step<String> {
+    let Some(task) = Sections(conversation.request).text(tags::TASK) else {
+        return Ok(introduction());
     };
     match SubAgentTask::parse(task) {
         Some(SubAgentTask::FindUsages { symbol, scope }) => find_usages(conversation, &symbol, &scope),
@@ -36,7 +32,7 @@ pub(crate) fn next(conversation: &Conversation<'_>) -> Result<String, Call> {
         }
         None => Ok(format!(
             "{NOT_CONFIRMED}this task is beyond the offline model, and nothing was done. {}",
-            super::capabilities()
+            capabilities()
         )),
     }
 }
@@ -45,6 +41,7 @@ pub(crate) fn next(conversation: &Conversation<'_>) -> Result<String, Call> {
 struct SymbolSearch {
     usages: RenameOutput,
     mentions: Vec<MatchedLine>,
+    /// Whether the list of mentions was cut.
     more_mentions: bool,
 }
 
@@ -52,24 +49,20 @@ fn search_symbol(
     conversation: &Conversation<'_>,
     symbol: &str,
     scope: &Scope,
-) -> Result<Result<SymbolSearch, String>, Call> {
+) -> Step<Result<SymbolSearch, String>> {
     let usages = conversation.result_of(tools::preview(symbol, None, scope))?;
     if !usages.success {
         return Ok(Err(usages.error.unwrap_or_default()));
     }
-    let usages = read_output::<RenameOutput>(&usages.output).within(scope);
+    let usages = read_output::<RenameOutput>(&usages).within(scope);
     let lines = conversation.result_of(tools::search(Pattern::Word(symbol), scope))?;
     if !lines.success {
         return Ok(Err(lines.error.unwrap_or_default()));
     }
-    let mut lines = read_output::<SearchOutput>(&lines.output).within(scope);
-    let locations: Vec<SourceLocation> = usages
-        .usages()
-        .into_iter()
-        .map(|(location, _)| location)
-        .collect();
-    // A file whose usages are not all listed may hold one in any of its lines.
-    let is_whole = |path: &str| {
+    let mut lines = read_output::<SearchOutput>(&lines).within(scope);
+    let locations: Vec<SourceLocation> = usages.usages().map(|(location, _)| location).collect();
+    // Any line of a file whose list was cut may be a usage.
+    let is_complete = |path: &str| {
         usages
             .files
             .iter()
@@ -77,7 +70,7 @@ fn search_symbol(
     };
     lines
         .matches
-        .retain(|line| is_whole(&line.path) && !locations.contains(&line.location()));
+        .retain(|line| is_complete(&line.path) && !locations.contains(&line.location()));
     Ok(Ok(SymbolSearch {
         usages,
         mentions: lines.matches,
@@ -85,71 +78,72 @@ fn search_symbol(
     }))
 }
 
-fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> Result<String, Call> {
+impl SymbolSearch {
+    fn listed_usages(&self) -> String {
+        let total = self.usages.usages().count();
+        let usages = self.usages.usages();
+        listing(
+            usages.map(|(location, usage)| (location, usage.text.as_str())),
+            total,
+        )
+    }
+
+    /// Counts and lists the mentions, then names the files with syntax errors. The text continues after `beginning`.
+    fn notes(&self, beginning: &str, end: &str) -> String {
+        let mut notes = String::new();
+        if !self.mentions.is_empty() {
+            let more = if self.more_mentions { "at least " } else { "" };
+            notes.push_str(&format!(
+                "\n\n{beginning}: {more}{}{end}.\n{}",
+                counted(self.mentions.len() as u64, "lines"),
+                listing(places(&self.mentions), self.mentions.len())
+            ));
+        }
+        if !self.usages.syntax_errors.is_empty() {
+            notes.push_str(&format!(
+                "\n\nThese files have syntax errors, so usages in them may be missed: {}.",
+                enumerated(&self.usages.syntax_errors, 5)
+            ));
+        }
+        notes
+    }
+}
+
+fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> Step<String> {
     if !is_identifier(symbol) || !conversation.offers("rename_symbol") {
         return find_text(conversation, symbol, scope);
     }
     let found = match search_symbol(conversation, symbol, scope)? {
         Ok(found) => found,
-        Err(error) => return Ok(format!("`{symbol}` could not be looked for{scope}: {error}")),
+        Err(error) => return Ok(format!("`{symbol}` could not be searched for{scope}: {error}")),
     };
-    let mut text = if found.usages.occurrences == 0 {
-        let similar: Vec<String> = found
-            .usages
-            .similar
-            .iter()
-            .take(3)
-            .map(|name| format!("`{name}`"))
-            .collect();
+    let text = if found.usages.occurrences == 0 {
+        let similar = found.usages.similar.iter().take(3);
+        let similar: Vec<String> = similar.map(|name| format!("`{name}`")).collect();
         let hint = if similar.is_empty() {
             String::new()
         } else {
-            format!(" Names like it: {}.", enumerated(&similar, 3))
+            format!(" Similar names: {}.", enumerated(&similar, 3))
         };
         format!("No usage of `{symbol}` was found{scope}.{hint}")
     } else {
-        let usages = found.usages.usages();
         format!(
             "`{symbol}` occurs {} in {}{scope}{}:\n{}",
-            pluralize(found.usages.occurrences, "time", "times"),
-            pluralize(found.usages.file_count(), "file", "files"),
+            counted(found.usages.occurrences, "times"),
+            counted(found.usages.file_count(), "files"),
             definitions(&found.usages),
-            listing(usages.into_iter()),
+            found.listed_usages(),
         )
     };
-    if !found.mentions.is_empty() {
-        text.push_str(&format!(
-            "\n\nThe name stands in strings, comments or text too: {}.\n{}",
-            mentions_counted(&found),
-            listing(
-                found
-                    .mentions
-                    .iter()
-                    .map(|line| (line.location(), line.text.as_str()))
-            ),
-        ));
-    }
-    Ok(text + &syntax_error_note(&found.usages))
+    Ok(text + &found.notes("The name is also in strings, comments or text", ""))
 }
 
-/// Where it is defined, as far as the usages show it.
+/// Names the places where a symbol is defined, as far as its listed usages show them.
 fn definitions(usages: &RenameOutput) -> String {
-    let location = |path: &String, line| {
-        SourceLocation {
-            path: path.clone(),
-            line,
-        }
-        .to_string()
-    };
     let defined: Vec<String> = usages
-        .files
-        .iter()
-        .flat_map(|file| {
-            file.occurrences
-                .iter()
-                .filter(|usage| usage.definition)
-                .map(|usage| location(&file.path, usage.line))
-        })
+        .usages()
+        .filter(|(_, usage)| usage.definition)
+        .map(|(location, _)| location.to_string())
         .collect();
     if defined.is_empty() {
         String::new()
@@ -158,76 +152,45 @@ fn definitions(usages: &RenameOutput) -> String {
     }
 }
 
-fn mentions_counted(found: &SymbolSearch) -> String {
-    let more = if found.more_mentions { "at least " } else { "" };
-    format!(
-        "{more}{}",
-        pluralize(found.mentions.len() as u64, "line", "lines")
-    )
-}
-
-fn syntax_error_note(usages: &RenameOutput) -> String {
-    match usages.syntax_errors.as_slice() {
-        [] => String::new(),
-        files => format!(
-            "\n\nNot valid as programs, so that usages in them may be missed: {}.",
-            enumerated(files, 5)
-        ),
-    }
-}
-
-fn find_text(conversation: &Conversation<'_>, text: &str, scope: &Scope) -> Result<String, Call> {
+fn find_text(conversation: &Conversation<'_>, text: &str, scope: &Scope) -> Step<String> {
     let pattern = if is_identifier(text) {
         Pattern::Word(text)
     } else {
         Pattern::Text(text)
     };
-    let answer = conversation.result_of(tools::search(pattern, scope))?;
-    if !answer.success {
-        return Ok(format!(
-            "`{text}` could not be looked for{scope}: {}",
-            answer.error.unwrap_or_default()
-        ));
+    let result = conversation.result_of(tools::search(pattern, scope))?;
+    if !result.success {
+        let error = result.error.unwrap_or_default();
+        return Ok(format!("`{text}` could not be searched for{scope}: {error}"));
     }
-    let found = read_output::<SearchOutput>(&answer.output).within(scope);
+    let found = read_output::<SearchOutput>(&result).within(scope);
     if found.matches.is_empty() {
         return Ok(format!("`{text}` was not found{scope}."));
     }
     Ok(format!(
-        "`{text}` stands in {} of {}{scope}, strings and comments included:\n{}",
-        pluralize(found.total, "line", "lines"),
-        pluralize(found.files, "file", "files"),
-        listing(
-            found
-                .matches
-                .iter()
-                .map(|line| (line.location(), line.text.as_str()))
-        ),
+        "`{text}` is in {} of {}{scope}, strings and comments included:\n{}",
+        counted(found.total, "lines"),
+        counted(found.files, "files"),
+        listing(places(&found.matches), found.matches.len()),
     ))
 }
 
-fn verify_renamed(
-    conversation: &Conversation<'_>,
-    from: &str,
-    to: &str,
-    scope: &Scope,
-) -> Result<String, Call> {
+fn verify_renamed(conversation: &Conversation<'_>, from: &str, to: &str, scope: &Scope) -> Step<String> {
     let found = match search_symbol(conversation, from, scope)? {
         Ok(found) => found,
         Err(error) => {
             return Ok(format!(
-                "{NOT_CONFIRMED}`{from}` could not be looked for{scope}: {error}"
+                "{NOT_CONFIRMED}`{from}` could not be searched for{scope}: {error}"
             ));
         }
     };
-    let answer = conversation.result_of(tools::preview(to, None, scope))?;
-    let renamed = read_output::<RenameOutput>(&answer.output).within(scope);
+    let renamed = conversation.result_of(tools::preview(to, None, scope))?;
+    let renamed = read_output::<RenameOutput>(&renamed).within(scope);
     if found.usages.occurrences > 0 {
-        let usages = found.usages.usages();
         return Ok(format!(
             "{NOT_CONFIRMED}`{from}` is still used {}{scope}:\n{}",
-            pluralize(found.usages.occurrences, "time", "times"),
-            listing(usages.into_iter())
+            counted(found.usages.occurrences, "times"),
+            found.listed_usages()
         ));
     }
     if renamed.occurrences == 0 {
@@ -235,114 +198,85 @@ fn verify_renamed(
             "{NOT_CONFIRMED}neither `{from}` nor `{to}` is used{scope}."
         ));
     }
-    let mut text = format!(
+    let text = format!(
         "{CONFIRMED}no usage of `{from}` is left{scope}, and `{to}` now occurs {} in {}.",
-        pluralize(renamed.occurrences, "time", "times"),
-        pluralize(renamed.file_count(), "file", "files"),
+        counted(renamed.occurrences, "times"),
+        counted(renamed.file_count(), "files"),
     );
-    if !found.mentions.is_empty() {
-        text.push_str(&format!(
-            "\n\nLeft alone: {} with `{from}` in a string, a comment or text.\n{}",
-            mentions_counted(&found),
-            listing(
-                found
-                    .mentions
-                    .iter()
-                    .map(|line| (line.location(), line.text.as_str()))
-            ),
-        ));
-    }
-    Ok(text + &syntax_error_note(&found.usages))
+    let end = format!(" with `{from}` in a string, a comment or text");
+    Ok(text + &found.notes("Left alone", &end))
 }
 
-fn verify_replaced(
-    conversation: &Conversation<'_>,
-    old: &str,
-    new: &str,
-    scope: &Scope,
-) -> Result<String, Call> {
-    let answer = conversation.result_of(tools::search(Pattern::Text(old), scope))?;
-    if !answer.success {
-        return Ok(format!(
-            "{NOT_CONFIRMED}the files could not be searched: {}",
-            answer.error.unwrap_or_default()
-        ));
+fn verify_replaced(conversation: &Conversation<'_>, old: &str, new: &str, scope: &Scope) -> Step<String> {
+    let result = conversation.result_of(tools::search(Pattern::Text(old), scope))?;
+    if !result.success {
+        let error = result.error.unwrap_or_default();
+        return Ok(format!("{NOT_CONFIRMED}the files could not be searched: {error}"));
     }
-    let mut remaining = read_output::<SearchOutput>(&answer.output).within(scope);
+    let mut remaining = read_output::<SearchOutput>(&result).within(scope);
     remaining
         .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
     if remaining.matches.is_empty() {
-        let gone = if remaining.truncated {
+        let confirmed = if remaining.truncated {
             format!(
-                "the first lines of a search have \"{old}\" only as part of \"{new}\"{scope}, and the others were not looked at"
+                "the first lines of a search have \"{old}\" only as part of \"{new}\"{scope}, and the others were not checked"
             )
         } else if new.contains(old) {
             format!("a search finds \"{old}\" only as part of \"{new}\"{scope}")
         } else {
             format!("a search finds \"{old}\" nowhere any more{scope}")
         };
-        return Ok(format!("{CONFIRMED}{gone}. {MATCHED_ANYWHERE}"));
+        return Ok(format!("{CONFIRMED}{confirmed}. {MATCHED_ANYWHERE}"));
     }
     let at_least = if remaining.truncated { "at least " } else { "" };
     Ok(format!(
         "{NOT_CONFIRMED}\"{old}\" is left in {at_least}{}{scope}:\n{}",
-        pluralize(remaining.matches.len() as u64, "line", "lines"),
-        listing(
-            remaining
-                .matches
-                .iter()
-                .map(|line| (line.location(), line.text.as_str()))
-        )
+        counted(remaining.matches.len() as u64, "lines"),
+        listing(places(&remaining.matches), remaining.matches.len())
     ))
 }
 
-fn replace_text(
-    conversation: &Conversation<'_>,
-    old: &str,
-    new: &str,
-    files: &[String],
-) -> Result<String, Call> {
-    let mut done = Vec::new();
-    let mut not_replaced = Vec::new();
+fn replace_text(conversation: &Conversation<'_>, old: &str, new: &str, files: &[String]) -> Step<String> {
+    let mut replaced = Vec::new();
+    let mut unchanged = Vec::new();
     for path in files {
         match replace_in(conversation, path, old, new)? {
-            Ok(0) => not_replaced.push(format!("{path} (\"{old}\" is not in it)")),
-            Ok(lines) => done.push(format!("{path} ({})", pluralize(lines, "line", "lines"))),
-            Err(why) => not_replaced.push(format!("{path} ({why})")),
+            Ok(0) => unchanged.push(format!("{path} (\"{old}\" is not in it)")),
+            Ok(lines) => replaced.push(format!("{path} ({})", counted(lines, "lines"))),
+            Err(why) => unchanged.push(format!("{path} ({why})")),
         }
     }
-    let mut text = match done.as_slice() {
+    let mut text = match replaced.as_slice() {
         [] => "No file was changed.".to_owned(),
-        done => format!(
+        files => format!(
             "Replaced \"{old}\" with \"{new}\" in {}.",
-            enumerated(done, done.len())
+            enumerated(files, files.len())
         ),
     };
-    if !not_replaced.is_empty() {
+    if !unchanged.is_empty() {
         text.push_str(&format!(
             " Left as they are: {}.",
-            enumerated(&not_replaced, not_replaced.len())
+            enumerated(&unchanged, unchanged.len())
         ));
     }
     Ok(text)
 }
 
-/// Replaces the text in a file by one edit, from the first line with it to the last; says in how many lines it was.
+/// Replaces the text in a file by one edit, from the first line with it to the last. Returns the number of lines with it.
 fn replace_in(
     conversation: &Conversation<'_>,
     path: &str,
     old: &str,
     new: &str,
-) -> Result<Result<u64, String>, Call> {
+) -> Step<Result<u64, String>> {
     let (text, offset) = match text_with(conversation, path, old)? {
         Ok(read) => read,
         Err(why) => return Ok(Err(why)),
     };
-    let has_old = |line: &&str| replace_outside(line, old, new) != **line;
     let lines: Vec<u64> = (1..)
         .zip(text.lines())
-        .filter(|(_, line)| has_old(line))
+        .filter(|(_, line)| replace_outside(line, old, new) != **line)
         .map(|(number, _)| number)
         .collect();
     let (Some(&first), Some(&last)) = (lines.first(), lines.last()) else {
@@ -350,7 +284,7 @@ fn replace_in(
     };
     let Some(block) = unique_block(&text, first, last) else {
         return Ok(Err(format!(
-            "lines {} to {} can't be told apart from others",
+            "lines {} to {} occur more than once",
             first + offset,
             last + offset
         )));
@@ -363,41 +297,30 @@ fn replace_in(
     })
 }
 
-/// The file's text, or of a long file the part with the text looked for, and the lines before it.
-fn text_with(
-    conversation: &Conversation<'_>,
-    path: &str,
-    old: &str,
-) -> Result<Result<(String, u64), String>, Call> {
-    let whole = conversation.result_of(tools::read(path, None))?;
-    let number = |key: &str| {
-        whole
-            .output
-            .get(key)
-            .and_then(serde_json::Value::as_u64)
-            .unwrap_or_default()
-    };
-    match file_text(&whole.output).filter(|_| whole.success) {
-        None => return Ok(Err(whole.error.unwrap_or_default())),
-        Some(text) if number("end_line") >= number("total_lines") => return Ok(Ok((text.to_owned(), 0))),
-        Some(_) => {}
+/// Returns a file's text and 0. Of a long file, returns the lines from the first match to the last, and the number of lines before them.
+fn text_with(conversation: &Conversation<'_>, path: &str, old: &str) -> Step<Result<(String, u64), String>> {
+    let result = conversation.result_of(tools::read(path, None))?;
+    if !result.success {
+        return Ok(Err(result.error.unwrap_or_default()));
+    }
+    let whole: ReadOutput = read_output(&result);
+    if whole.end_line >= whole.total_lines {
+        return Ok(Ok((whole.content, 0)));
     }
     let file = Scope {
         only: vec![path.to_owned()],
         ..Scope::default()
     };
-    let found = read_output::<SearchOutput>(
-        &conversation
-            .result_of(tools::search(Pattern::Text(old), &file))?
-            .output,
-    );
+    let found = conversation.result_of(tools::search(Pattern::Text(old), &file))?;
+    let found: SearchOutput = read_output(&found);
     let (Some(first), Some(last)) = (found.matches.first(), found.matches.last()) else {
         return Ok(Ok((String::new(), 0)));
     };
-    let part = conversation.result_of(tools::read(path, Some((first.line, last.line))))?;
-    let is_cut = part.output.get("note").is_some() || found.truncated;
-    Ok(match file_text(&part.output) {
-        Some(text) if part.success && !is_cut => Ok((text.to_owned(), first.line - 1)),
-        Some(_) | None => Err("it is too long to be edited".to_owned()),
+    let result = conversation.result_of(tools::read(path, Some((first.line, last.line))))?;
+    let part: ReadOutput = read_output(&result);
+    Ok(if result.success && part.note.is_none() && !found.truncated {
+        Ok((part.content, first.line.saturating_sub(1)))
+    } else {
+        Err("it is too long to be edited".to_owned())
     })
 }

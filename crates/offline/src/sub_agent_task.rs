@@ -1,48 +1,26 @@
-//! The tasks that the offline planner gives to sub-agents: written for any model, and read back by this one.
+//! The tasks of sub-agents. The planner writes them for any model, and this one reads them again.
 
 use std::fmt;
 
-use super::goal::Goal;
+use super::goal::{self, Goal, whole_scope};
 use super::scope::Scope;
-use super::words::{Word, words};
+use super::words::words;
 
 /// A sub-agent's task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SubAgentTask {
     /// Find where a name is used and mentioned.
-    FindUsages {
-        /// The name.
-        symbol: String,
-        /// Where.
-        scope: Scope,
-    },
-    /// Look for what a rename left behind.
-    VerifyRenamed {
-        /// The old name.
-        from: String,
-        /// The new one.
-        to: String,
-        /// Where.
-        scope: Scope,
-    },
+    FindUsages { symbol: String, scope: Scope },
+    /// Find what a rename left behind.
+    VerifyRenamed { from: String, to: String, scope: Scope },
     /// Replace a text in some files.
     ReplaceText {
-        /// What is there.
         old: String,
-        /// What is wanted.
         new: String,
-        /// The files.
         files: Vec<String>,
     },
-    /// Look for what a replacement left behind.
-    VerifyReplaced {
-        /// What was there.
-        old: String,
-        /// What is there now.
-        new: String,
-        /// Where.
-        scope: Scope,
-    },
+    /// Find what a replacement left behind.
+    VerifyReplaced { old: String, new: String, scope: Scope },
 }
 
 impl fmt::Display for SubAgentTask {
@@ -50,20 +28,20 @@ impl fmt::Display for SubAgentTask {
         match self {
             SubAgentTask::FindUsages { symbol, scope } => write!(
                 f,
-                "Find all usages of `{symbol}`{scope}.\n\nReport each with its file and line, and apart from them every mention of the name in \
-                 strings, comments and files that are no source code. Change nothing.",
+                "Find all usages of `{symbol}`{scope}.\n\nReport each with its file and line. List separately every mention of the name in \
+                 strings, comments and files that are not source code. Change nothing.",
             ),
             SubAgentTask::VerifyRenamed { from, to, scope } => write!(
                 f,
-                "Verify that `{from}` was renamed to `{to}`{scope}.\n\nLook for every usage of `{from}` that is left, and for mentions of it in \
-                 strings, comments and files that are no source code, which were left alone on purpose. Begin with \"Confirmed:\" \
+                "Verify that `{from}` was renamed to `{to}`{scope}.\n\nLook for every remaining usage of `{from}`, and for mentions of it in \
+                 strings, comments and files that are not source code, which were left alone on purpose. Begin with \"Confirmed:\" \
                  if no usage is left and with \"Not confirmed:\" otherwise, and list what you found with file and line.",
             ),
             SubAgentTask::ReplaceText { old, new, files } => {
                 let files: Vec<_> = files.iter().map(|file| json_string(file)).collect();
                 write!(
                     f,
-                    "Replace every text {} with {} in these files: {}\n\nReplace it exactly, inside of longer words too, and change nothing else.",
+                    "Replace every text {} with {} in these files: {}\n\nReplace it exactly, also inside longer words, and change nothing else.",
                     json_string(old),
                     json_string(new),
                     files.join(", "),
@@ -71,8 +49,8 @@ impl fmt::Display for SubAgentTask {
             }
             SubAgentTask::VerifyReplaced { old, new, scope } => write!(
                 f,
-                "Verify that every text {} was replaced with {}{scope}.\n\nBegin with \"Confirmed:\" if the old text is nowhere left (as part of \
-                 the new one it may be) and with \"Not confirmed:\" otherwise, and list what is left with file and line.",
+                "Verify that every text {} was replaced with {}{scope}.\n\nBegin with \"Confirmed:\" if the old text is left nowhere but inside \
+                 the new one, and with \"Not confirmed:\" otherwise, and list what is left with file and line.",
                 json_string(old),
                 json_string(new),
             ),
@@ -81,11 +59,11 @@ impl fmt::Display for SubAgentTask {
 }
 
 impl SubAgentTask {
-    /// Reads a task of this planner's, or one in words of its own that asks for usages.
+    /// Reads a task by its first line; `None` for a task that the offline planner did not write.
     pub fn parse(task: &str) -> Option<SubAgentTask> {
         let sentence = task.lines().next().unwrap_or_default().trim();
         if let Some(rest) = sentence.strip_prefix("Replace every text ") {
-            let (old, new, rest) = two_texts(rest, " with ")?;
+            let (old, new, rest) = two_strings(rest, " with ")?;
             let files = rest.strip_prefix(" in these files: ")?;
             return Some(SubAgentTask::ReplaceText {
                 old,
@@ -94,28 +72,20 @@ impl SubAgentTask {
             });
         }
         if let Some(rest) = sentence.strip_prefix("Verify that every text ") {
-            let (old, new, rest) = two_texts(rest, " was replaced with ")?;
-            return Some(SubAgentTask::VerifyReplaced {
-                old,
-                new,
-                scope: Scope::parse(&words(rest)),
-            });
+            let (old, new, rest) = two_strings(rest, " was replaced with ")?;
+            let scope = whole_scope(&words(rest))?;
+            return Some(SubAgentTask::VerifyReplaced { old, new, scope });
         }
-        let words = words(sentence);
-        if sentence.starts_with("Verify that ") {
-            let names: Vec<&Word> = words.iter().filter(|word| !word.is_plain()).collect();
-            let after = words.iter().position(|word| word.is_any(&["to"]))?;
-            let [from, to, ..] = names.as_slice() else {
-                return None;
-            };
-            let scope = Scope::parse(words.get(after + 2..).unwrap_or_default());
+        if let Some(rest) = sentence.strip_prefix("Verify that `") {
+            let (from, rest) = rest.split_once("` was renamed to `")?;
+            let (to, rest) = rest.split_once('`')?;
             return Some(SubAgentTask::VerifyRenamed {
-                from: from.text.clone(),
-                to: to.text.clone(),
-                scope,
+                from: from.to_owned(),
+                to: to.to_owned(),
+                scope: whole_scope(&words(rest.trim_end_matches('.')))?,
             });
         }
-        match Goal::parse(sentence) {
+        match goal::parse(sentence) {
             Goal::FindUsages { symbol, scope } => Some(SubAgentTask::FindUsages { symbol, scope }),
             Goal::Rename(_)
             | Goal::Replace { .. }
@@ -130,7 +100,7 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// The JSON string at the start of a text, and what follows it.
+/// Returns the JSON string at the start of a text, and the rest.
 fn leading_string(text: &str) -> Option<(String, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let value = values.next()?.ok()?;
@@ -138,7 +108,7 @@ fn leading_string(text: &str) -> Option<(String, &str)> {
     Some((value, text.get(end..)?))
 }
 
-fn two_texts<'a>(text: &'a str, between: &str) -> Option<(String, String, &'a str)> {
+fn two_strings<'a>(text: &'a str, between: &str) -> Option<(String, String, &'a str)> {
     let (first, rest) = leading_string(text)?;
     let (second, rest) = leading_string(rest.strip_prefix(between)?)?;
     Some((first, second, rest))
@@ -147,8 +117,8 @@ fn two_texts<'a>(text: &'a str, between: &str) -> Option<(String, String, &'a st
 fn strings(text: &str) -> Vec<String> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some((one, after)) = leading_string(rest) {
-        found.push(one);
+    while let Some((string, after)) = leading_string(rest) {
+        found.push(string);
         rest = after.trim_start_matches([',', ' ']);
     }
     found

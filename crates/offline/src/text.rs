@@ -1,6 +1,66 @@
-//! Exact edits of a text: replacing a part, and finding blocks that occur once.
+//! Texts: lists for summaries, and exact edits of a file's text.
 
-/// Replaces a text, but not where it is part of the new one already: a second replacement changes nothing.
+use super::location::SourceLocation;
+
+/// The most places that a summary lists.
+pub(crate) const MAX_LISTED: usize = 20;
+
+/// Lists places as `- src/a.rs:3: text`, the first [`MAX_LISTED`] of `total`, and counts the others.
+pub(crate) fn listing<'a>(
+    places: impl Iterator<Item = (SourceLocation, &'a str)>,
+    total: impl TryInto<usize>,
+) -> String {
+    let lines = places.map(|(location, text)| format!("{location}: {}", shortened(text.trim(), 120)));
+    bullets(lines, MAX_LISTED, total)
+}
+
+/// Lists the first `max` of `total` items, one a line, and counts the others.
+pub(crate) fn bullets(items: impl Iterator<Item = String>, max: usize, total: impl TryInto<usize>) -> String {
+    let mut lines: Vec<String> = items.take(max).map(|item| format!("- {item}")).collect();
+    let more = total.try_into().unwrap_or(usize::MAX).saturating_sub(lines.len());
+    if more > 0 {
+        lines.push(format!("- and {more} more"));
+    }
+    lines.join("\n")
+}
+
+/// Returns the first `max` characters of a text, and marks the cut.
+pub(crate) fn shortened(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((at, _)) => format!("{}…", &text[..at]),
+        None => text.to_owned(),
+    }
+}
+
+/// Returns `a, b and c`, or the first `max` items and the number of the others.
+pub(crate) fn enumerated(items: &[String], max: usize) -> String {
+    let more = items.len().saturating_sub(max);
+    match items {
+        [] => String::new(),
+        [only] => only.clone(),
+        _ if more > 0 => format!("{} and {more} more", items[..max].join(", ")),
+        [rest @ .., last] => format!("{} and {last}", rest.join(", ")),
+    }
+}
+
+/// Returns `1 file` or `3 files`; `plural` is the noun's plural with an "s" at its end.
+pub(crate) fn counted(number: u64, plural: &str) -> String {
+    match number {
+        1 => format!("1 {}", plural.trim_end_matches('s')),
+        number => format!("{number} {plural}"),
+    }
+}
+
+/// Returns the text with its first letter as a capital.
+pub(crate) fn capitalized(text: &str) -> String {
+    let mut chars = text.chars();
+    chars
+        .next()
+        .map(|first| first.to_uppercase().chain(chars).collect())
+        .unwrap_or_default()
+}
+
+/// Replaces a text, but not inside the new text, so that a second replacement changes nothing.
 pub(crate) fn replace_outside(text: &str, old: &str, new: &str) -> String {
     if new.is_empty() || !new.contains(old) {
         return text.replace(old, new);
@@ -11,7 +71,7 @@ pub(crate) fn replace_outside(text: &str, old: &str, new: &str) -> String {
         .join(new)
 }
 
-/// The lines `first` to `last`, and as many around them as it takes for the block to occur once in the text.
+/// Returns the lines `first` to `last` with as many lines around them as make the block unique in the text.
 pub(crate) fn unique_block(text: &str, first: u64, last: u64) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let first = usize::try_from(first).ok()?.checked_sub(1)?;
@@ -27,7 +87,7 @@ pub(crate) fn unique_block(text: &str, first: u64, last: u64) -> Option<String> 
     })
 }
 
-/// Whether the block is there once, overlapping copies counted.
+/// Returns true if the block occurs once; overlapping copies count.
 fn occurs_once(text: &str, block: &str) -> bool {
     let Some(at) = text.find(block).filter(|_| !block.is_empty()) else {
         return false;

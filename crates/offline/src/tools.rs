@@ -1,6 +1,7 @@
-//! The built-in tools as the offline model uses them: the calls it makes, and what it reads in their results.
+//! The built-in tools as the offline model uses them: calls, and the parts of outputs that it reads.
 
 use dirigent_core::plan::PlannedCall;
+use dirigent_core::tool::ModelToolResult;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
@@ -9,24 +10,15 @@ use super::conversation::Call;
 use super::location::SourceLocation;
 use super::scope::Scope;
 
-/// Whether a rename may give a name that is in use already.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ClashPolicy {
-    /// It may not.
-    Refuse,
-    /// The user wants it, or an earlier iteration began the same rename.
-    Allow,
-}
-
-/// Looks at all that a rename would do, or, without a new name, at all usages.
+/// Previews a rename; without a new name, all usages.
 pub(crate) fn preview(from: &str, to: Option<&str>, scope: &Scope) -> Call {
     let mut parameters = rename_parameters(from, to, &scope.only);
     parameters.insert("preview".to_owned(), json!(true));
     Call::new("rename_symbol", Value::Object(parameters))
 }
 
-/// Renames in these files. The look before it has ruled out clashes, and edits in parallel bring in the new name for one
-/// another: it is not looked at again.
+/// Renames in these files. The preview has ruled out clashes, and parallel edits bring in the new name for one another, so clashes are
+/// allowed.
 pub(crate) fn rename(from: &str, to: &str, paths: &[String]) -> PlannedCall {
     let mut parameters = rename_parameters(from, Some(to), paths);
     parameters.insert("preview".to_owned(), json!(false));
@@ -46,18 +38,18 @@ fn rename_parameters(from: &str, to: Option<&str>, paths: &[String]) -> Map<Stri
     parameters
 }
 
-/// What a text is searched as.
+/// What to search for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern<'a> {
-    /// The text wherever it is.
+    /// A text anywhere.
     Text(&'a str),
-    /// The text as a whole word.
+    /// A whole word.
     Word(&'a str),
-    /// Lines that match a regular expression, of which only the number matters.
+    /// Lines that match a regular expression; only their number matters.
     Lines(&'a str),
 }
 
-/// Searches the files of a scope. Its exceptions are for the reader of the result: see [`SearchOutput::within`].
+/// Searches the files of a scope. The scope's exceptions apply to the result: see [`SearchOutput::within`].
 pub(crate) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
     let mut parameters = match pattern {
         Pattern::Text(text) => json!({"pattern": text, "literal": true, "max_results": MAX_RESULTS}),
@@ -76,7 +68,7 @@ pub(crate) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
 /// The most matches that a search shows.
 const MAX_RESULTS: u32 = 2000;
 
-/// Lists a folder and what is below it.
+/// Lists a folder and `depth` levels of folders.
 pub(crate) fn list(folder: &str, depth: u32) -> Call {
     Call::new(
         "file_operations",
@@ -84,7 +76,7 @@ pub(crate) fn list(folder: &str, depth: u32) -> Call {
     )
 }
 
-/// Reads a file, or these lines of it.
+/// Reads a file, or a range of its lines.
 pub(crate) fn read(path: &str, lines: Option<(u64, u64)>) -> Call {
     let mut parameters = json!({"operation": "read", "path": path});
     if let Some((start, end)) = lines {
@@ -102,12 +94,12 @@ pub(crate) fn edit(path: &str, old: &str, new: &str) -> Call {
     )
 }
 
-/// Puts back all that the run has changed in files.
+/// Undoes all changes of the run to files.
 pub(crate) fn undo() -> Call {
     Call::new("file_operations", json!({"operation": "undo"}))
 }
 
-/// Runs a command with all the time that a build takes.
+/// Runs a command with ten minutes for a build.
 pub(crate) fn command(command: &[String]) -> PlannedCall {
     planned(
         "execute_command",
@@ -115,7 +107,7 @@ pub(crate) fn command(command: &[String]) -> PlannedCall {
     )
 }
 
-/// The call as part of a plan.
+/// Turns a call into a part of a plan.
 pub(crate) fn planned_call(call: Call) -> PlannedCall {
     planned(&call.tool, call.parameters)
 }
@@ -127,42 +119,40 @@ fn planned(tool: &str, parameters: Value) -> PlannedCall {
     }
 }
 
-/// Reads an output; what is missing in it is as if it were empty.
-pub(crate) fn read_output<T: DeserializeOwned + Default>(output: &Value) -> T {
-    serde_json::from_value(output.clone()).unwrap_or_default()
+/// Reads a result's output; absent parts are empty.
+pub(crate) fn read_output<T: DeserializeOwned + Default>(result: &ModelToolResult) -> T {
+    let output = result.output.clone().unwrap_or_default();
+    serde_json::from_value(output).unwrap_or_default()
 }
 
-/// What `rename_symbol` says.
+/// The output of `rename_symbol`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct RenameOutput {
-    /// How many usages there are, listed or not.
+    /// The number of usages, listed or not.
     pub occurrences: u64,
-    /// The files with usages.
     pub files: Vec<FileUsages>,
     /// The name in strings and comments.
     pub mentions: Vec<Mention>,
-    /// Imports by which the name means a module.
+    /// Imports that give the name to a module.
     pub modules: Vec<MatchedLine>,
-    /// Places that show the name to be that of a library.
+    /// Places that show that the name belongs to a library.
     pub foreign: Vec<MatchedLine>,
-    /// Usages that belong to something that is not known: properties, keyword arguments, keys.
+    /// Usages as properties, keyword arguments and keys, whose owner is unknown.
     pub members: Vec<MatchedLine>,
-    /// Where the new name is in use already.
+    /// Places where the new name is in use already.
     pub clashes: Vec<MatchedLine>,
-    /// Names like the one that was looked for.
+    /// Names similar to an unknown one.
     pub similar: Vec<String>,
-    /// Files that are not valid programs, where usages may be missed.
+    /// Files with syntax errors, where usages may be missed.
     pub syntax_errors: Vec<String>,
-    /// How many there are, whatever the lists show.
     pub totals: Totals,
 }
 
-/// How long the lists of a [`RenameOutput`] are when they are whole.
+/// The lengths of a [`RenameOutput`]'s lists before they were cut.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
-    /// Of `files`.
     pub files: u64,
 }
 
@@ -170,75 +160,66 @@ pub(crate) struct Totals {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct FileUsages {
-    /// The file.
     pub path: String,
-    /// How many.
+    /// The number of usages, listed or not.
     pub total: u64,
-    /// Where in it, as many as there was room for.
     pub occurrences: Vec<SymbolUsage>,
 }
 
-/// A usage.
+/// A usage of a symbol.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SymbolUsage {
-    /// Its line.
     pub line: u64,
     /// The line's text.
     pub text: String,
-    /// Whether it is where something of that name is defined.
     pub definition: bool,
 }
 
-/// A line with something in it.
+/// A line of a file with a match.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct MatchedLine {
-    /// The file.
     pub path: String,
-    /// The line.
     pub line: u64,
-    /// The line's text.
     pub text: String,
 }
 
-/// The name in text.
+/// The name in a string or a comment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Mention {
-    /// Its line.
     #[serde(flatten)]
     pub line: MatchedLine,
-    /// In characters, from 1.
+    /// The column in characters, from 1.
     pub column: usize,
-    /// In what kind of text it is.
     #[serde(rename = "in")]
     pub kind: MentionKind,
 }
 
-/// What kind of text of a program.
+/// The kind of text that mentions a name.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MentionKind {
-    /// A string, or what nothing is known of.
+    /// A string, or an unknown kind.
     #[default]
     String,
-    /// A comment.
     Comment,
 }
 
 impl MatchedLine {
-    /// Where it is.
     pub fn location(&self) -> SourceLocation {
-        SourceLocation {
-            path: self.path.clone(),
-            line: self.line,
-        }
+        SourceLocation::new(&self.path, self.line)
     }
 }
 
+/// Pairs the place of each match with its text, for a listing.
+pub(crate) fn places(lines: &[MatchedLine]) -> impl Iterator<Item = (SourceLocation, &str)> {
+    lines.iter().map(|line| (line.location(), line.text.as_str()))
+}
+
 impl RenameOutput {
-    /// Without the files outside of the scope.
+    /// Removes everything outside of the scope.
     pub fn within(mut self, scope: &Scope) -> RenameOutput {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));
@@ -255,48 +236,40 @@ impl RenameOutput {
         self
     }
 
-    /// The files with usages.
+    /// Returns the listed files.
     pub fn paths(&self) -> Vec<String> {
         self.files.iter().map(|file| file.path.clone()).collect()
     }
 
-    /// How many files have usages, listed or not.
+    /// Returns the number of files with usages, listed or not.
     pub fn file_count(&self) -> u64 {
         self.totals.files.max(self.files.len() as u64)
     }
 
-    /// Every listed usage.
-    pub fn usages(&self) -> Vec<(SourceLocation, &str)> {
-        let mut usages = Vec::new();
-        for file in &self.files {
-            for usage in &file.occurrences {
-                let location = SourceLocation {
-                    path: file.path.clone(),
-                    line: usage.line,
-                };
-                usages.push((location, usage.text.as_str()));
-            }
-        }
-        usages
+    /// Returns the listed usages.
+    pub fn usages(&self) -> impl Iterator<Item = (SourceLocation, &SymbolUsage)> {
+        self.files.iter().flat_map(|file| {
+            let usages = file.occurrences.iter();
+            usages.map(|usage| (SourceLocation::new(&file.path, usage.line), usage))
+        })
     }
 }
 
-/// What `search` says.
+/// The output of `search`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct SearchOutput {
-    /// The matches, as many as were asked for.
     pub matches: Vec<MatchedLine>,
-    /// How many there are.
+    /// The number of matches, listed or not.
     pub total: u64,
-    /// In how many files.
+    /// The number of files with matches.
     pub files: u64,
-    /// Whether some were left out.
+    /// Whether the list of matches was cut.
     pub truncated: bool,
 }
 
 impl SearchOutput {
-    /// Without the matches outside of the scope; where nothing is left out, the totals follow.
+    /// Removes the matches outside of the scope. The totals change only if there were any.
     pub fn within(mut self, scope: &Scope) -> SearchOutput {
         let before = self.matches.len();
         self.matches.retain(|line| scope.contains(&line.path));
@@ -307,7 +280,7 @@ impl SearchOutput {
         self
     }
 
-    /// The files with matches, each once.
+    /// Returns the files with listed matches, each once.
     pub fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.matches.iter().map(|line| line.path.clone()).collect();
         paths.sort();
@@ -316,43 +289,50 @@ impl SearchOutput {
     }
 }
 
-/// What `execute_command` says.
+/// The output of `execute_command`.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct CommandOutput {
-    /// None where a signal ended it.
+    /// `None` if a signal ended the command.
     pub exit_code: Option<i64>,
-    /// What it wrote.
     pub stdout: String,
-    /// What it wrote to the error stream.
     pub stderr: String,
-    /// Whether it was ended as it took too long.
     pub timed_out: bool,
 }
 
 impl CommandOutput {
-    /// All that it wrote.
+    /// Returns the standard error and the standard output.
     pub fn text(&self) -> String {
         format!("{}\n{}", self.stderr, self.stdout)
     }
 }
 
-/// The paths of the files in a listing.
-pub(crate) fn listed_files(output: &Value) -> Vec<String> {
-    let entries = output
-        .get("entries")
-        .and_then(Value::as_array)
-        .map(Vec::as_slice)
-        .unwrap_or_default();
-    // A folder ends with a slash.
-    let files = entries
-        .iter()
-        .filter_map(Value::as_str)
-        .filter(|path| !path.ends_with('/'));
-    files.map(str::to_owned).collect()
+/// The output of `list`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ListOutput {
+    /// Files and folders; a folder ends with a slash.
+    entries: Vec<String>,
+    /// Set if the list was cut.
+    pub note: Option<Value>,
 }
 
-/// The text of a file that was read.
-pub(crate) fn file_text(output: &Value) -> Option<&str> {
-    output.get("content").and_then(Value::as_str)
+impl ListOutput {
+    /// Returns the paths of the files.
+    pub fn into_files(self) -> Vec<String> {
+        let entries = self.entries.into_iter();
+        entries.filter(|path| !path.ends_with('/')).collect()
+    }
+}
+
+/// The output of `read`.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+pub(crate) struct ReadOutput {
+    pub content: String,
+    /// The last line in `content`.
+    pub end_line: u64,
+    pub total_lines: u64,
+    /// Set if the content was cut.
+    pub note: Option<Value>,
 }

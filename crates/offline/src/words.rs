@@ -1,30 +1,27 @@
-//! A sentence as words. Knows quotes and punctuation, and nothing of what the words mean.
+//! A sentence as words. This module knows quotes and punctuation, and nothing of the words' meaning.
 
 /// A word of a sentence, or a quoted text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Word {
-    /// Its text, without the quotes and the punctuation around it.
+    /// The text without quotes and surrounding punctuation.
     pub text: String,
-    /// Whether it stood in quotes or backticks: then it is a name or a text, never part of the grammar.
     pub quoting: Quoting,
 }
 
-/// How a word stood in the sentence.
+/// How a word is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quoting {
-    /// As it is.
     Plain,
-    /// In quotes or backticks.
+    /// In quotes or backticks: a name or a text, never part of the grammar.
     Quoted,
 }
 
 impl Word {
-    /// Whether it is one of these words of the grammar, in lower case.
+    /// Returns true for one of these words of the grammar, given in lower case.
     pub fn is_any(&self, words: &[&str]) -> bool {
         self.is_plain() && words.contains(&self.text.to_lowercase().as_str())
     }
 
-    /// Whether it stood without quotes.
     pub fn is_plain(&self) -> bool {
         match self.quoting {
             Quoting::Plain => true,
@@ -33,12 +30,12 @@ impl Word {
     }
 }
 
-/// The words of a sentence in their order.
+/// Splits a sentence into words. A comma becomes "and".
 pub(crate) fn words(sentence: &str) -> Vec<Word> {
     let mut words = Vec::new();
     let mut rest = sentence.trim_start();
     while let Some(first) = rest.chars().next() {
-        let quoted = closing(first).and_then(|end| {
+        let quoted = closing_quote(first).and_then(|end| {
             let inside = &rest[first.len_utf8()..];
             closing_position(inside, end).map(|at| (&inside[..at], &inside[at + end.len_utf8()..]))
         });
@@ -47,7 +44,7 @@ pub(crate) fn words(sentence: &str) -> Vec<Word> {
                 text: text.to_owned(),
                 quoting: Quoting::Quoted,
             });
-            // `X`() says nothing more than `X`.
+            // `X`() means `X`.
             let after = after.trim_start_matches(['(', ')']);
             if after.starts_with(',') {
                 words.push(comma());
@@ -63,8 +60,7 @@ pub(crate) fn words(sentence: &str) -> Vec<Word> {
     words
 }
 
-/// Which character ends a quotation that this one opens.
-fn closing(opening: char) -> Option<char> {
+fn closing_quote(opening: char) -> Option<char> {
     match opening {
         '`' | '"' | '\'' => Some(opening),
         '“' => Some('”'),
@@ -74,15 +70,16 @@ fn closing(opening: char) -> Option<char> {
     }
 }
 
-/// Where a quotation ends: at a quote that no letter follows, so that an apostrophe in it doesn't.
+/// Returns the position of the closing quote: the first that no letter follows, so that an apostrophe does not count.
 fn closing_position(inside: &str, end: char) -> Option<usize> {
-    inside.match_indices(end).map(|(at, _)| at).find(|&at| {
-        at > 0
-            && !inside[at + end.len_utf8()..]
-                .chars()
-                .next()
-                .is_some_and(char::is_alphanumeric)
-    })
+    let followed_by_letter = |at: usize| {
+        inside[at + end.len_utf8()..]
+            .chars()
+            .next()
+            .is_some_and(char::is_alphanumeric)
+    };
+    let mut ends = inside.match_indices(end).map(|(at, _)| at);
+    ends.find(|&at| at > 0 && !followed_by_letter(at))
 }
 
 fn push_plain(token: &str, words: &mut Vec<Word>) {
@@ -107,7 +104,6 @@ fn push_plain(token: &str, words: &mut Vec<Word>) {
     }
 }
 
-/// A comma lists things, as "and" does.
 fn comma() -> Word {
     Word {
         text: "and".to_owned(),

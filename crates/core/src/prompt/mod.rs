@@ -10,6 +10,7 @@ mod handle;
 mod observations;
 mod parameters;
 mod requests;
+mod sections;
 mod shorten;
 mod system;
 
@@ -29,6 +30,7 @@ pub use requests::{
     AnsweredQuestion, IterationContext, PastIteration, PastReflection, plan_request, reflect_request,
     summarise_request, summary, task_request,
 };
+pub use sections::{CallLine, ObservationLine};
 pub use shorten::READ_OUTPUT;
 pub(crate) use shorten::shorten_result;
 pub(crate) use system::last_turn;

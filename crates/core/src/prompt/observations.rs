@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
+use super::sections::{CallLine, ObservationLine};
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
@@ -134,30 +135,46 @@ pub fn observation_line(observation: &Observation) -> Value {
 
 /// Formats one observation with about `max` characters per string.
 fn line_within(observation: &Observation, max: usize) -> Value {
-    let mut line =
-        json!({"subtask": observation.subtask, "title": observation.title, "status": observation.status()});
+    json!(typed_line(observation, max))
+}
+
+fn typed_line(observation: &Observation, max: usize) -> ObservationLine {
+    let line = ObservationLine {
+        subtask: observation.subtask.clone(),
+        title: observation.title.clone(),
+        status: observation.status(),
+        because: None,
+        duration_ms: Some(observation.duration),
+        agent: None,
+        findings: None,
+        error: None,
+        findings_so_far: None,
+        calls: None,
+        changes: None,
+    };
     match &observation.finding {
-        SubTaskResult::Skipped {
-            because: Some(because),
-        } => line["because"] = json!(because),
-        SubTaskResult::Skipped { because: None } => {
-            line["because"] = json!("the user gave guidance that changes the plan")
-        }
+        SubTaskResult::Skipped { because } => ObservationLine {
+            duration_ms: None,
+            because: Some(match because {
+                Some(because) => because.to_string(),
+                None => "the user gave guidance that changes the plan".to_owned(),
+            }),
+            ..line
+        },
         SubTaskResult::Calls { calls } => {
-            line["duration_ms"] = json!(observation.duration);
-            line["calls"] = calls
-                .iter()
-                .map(|observed| {
-                    let handle = observed.effect.to_string();
-                    json!({
-                        "tool": observed.call.tool,
-                        "parameters": short(&observed.call.parameters, max, Some(&handle)),
-                        "result": short(&observed.result.for_model(), max, Some(&handle)),
-                        "duration_ms": observed.result.duration,
-                        "handle": handle,
-                    })
-                })
-                .collect();
+            let calls = calls.iter().map(|observed| {
+                let handle = observed.effect.to_string();
+                CallLine {
+                    result: Some(short(&observed.result.for_model(), max, Some(&handle))),
+                    duration_ms: Some(observed.result.duration),
+                    parameters: short(&observed.call.parameters, max, Some(&handle)),
+                    ..CallLine::new(&observed.call.tool, Some(handle))
+                }
+            });
+            ObservationLine {
+                calls: Some(calls.collect()),
+                ..line
+            }
         }
         SubTaskResult::Agent {
             agent,
@@ -166,22 +183,25 @@ fn line_within(observation: &Observation, max: usize) -> Value {
             work,
         } => {
             let handle = OutputHandle::Agent(*agent).to_string();
-            line["duration_ms"] = json!(observation.duration);
-            line["agent"] = json!(name);
-            match result {
-                Ok(findings) => {
-                    line["findings"] = json!(shorten(findings, max.saturating_mul(4), Some(&handle)));
-                }
-                Err(failure) => line["error"] = json!(shorten(&failure.to_string(), max, Some(&handle))),
+            let shorten = |text: &str, max| shorten(text, max, Some(&handle)).into_owned();
+            let findings_so_far = &work.findings_so_far;
+            ObservationLine {
+                agent: Some(name.clone()),
+                findings: result
+                    .as_ref()
+                    .ok()
+                    .map(|findings| shorten(findings, max.saturating_mul(4))),
+                error: result
+                    .as_ref()
+                    .err()
+                    .map(|failure| shorten(&failure.to_string(), max)),
+                findings_so_far: (!findings_so_far.is_empty()).then(|| shorten(findings_so_far, max)),
+                calls: Some(call_summaries(work, max)),
+                changes: Some(changes(work)),
+                ..line
             }
-            if !work.findings_so_far.is_empty() {
-                line["findings_so_far"] = json!(shorten(&work.findings_so_far, max, Some(&handle)));
-            }
-            line["calls"] = call_summaries(work, max);
-            line["changes"] = changes(work);
         }
     }
-    line
 }
 
 /// Formats one observation of an earlier iteration: its result, and the handles to read all of it.
@@ -216,23 +236,19 @@ fn earlier_line(observation: &Observation) -> Value {
     line
 }
 
-fn call_summaries(work: &AgentWork, max: usize) -> Value {
+fn call_summaries(work: &AgentWork, max: usize) -> Vec<CallLine> {
     let summary = |call: &CallSummary| {
         let handle = call.effect.map(|effect| effect.to_string());
-        let parameters = short(&call.parameters, max, handle.as_deref());
-        let mut summary = json!({"tool": call.tool, "parameters": parameters, "success": call.success});
-        if let Some(error) = &call.error {
-            summary["error"] = json!(error);
+        CallLine {
+            parameters: short(&call.parameters, max, handle.as_deref()),
+            success: Some(call.success),
+            error: call.error.clone(),
+            ..CallLine::new(&call.tool, handle)
         }
-        if let Some(handle) = handle {
-            summary["handle"] = json!(handle);
-        }
-        summary
     };
     work.calls.iter().map(summary).collect()
 }
 
-fn changes(work: &AgentWork) -> Value {
-    let changes = work.changes.iter();
-    changes.map(|change| Value::String(change.to_string())).collect()
+fn changes(work: &AgentWork) -> Vec<String> {
+    work.changes.iter().map(ToString::to_string).collect()
 }

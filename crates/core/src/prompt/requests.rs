@@ -1,7 +1,9 @@
 //! Requests to agents: the first user message of planners, reflectors and sub-agents, and the request to summarise a long conversation
 //! (LOOP-11).
 
-use serde::Serialize;
+use std::borrow::Cow;
+
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::observations::{MAX_STRING, observation_lines};
@@ -34,7 +36,7 @@ pub struct IterationContext<'a> {
 }
 
 /// A question that the user has answered.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnsweredQuestion {
     /// The question.
     pub question: String,
@@ -43,38 +45,38 @@ pub struct AnsweredQuestion {
 }
 
 /// A summary of an earlier iteration.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PastIteration<'a> {
     /// The iteration, from 1.
     pub iteration: u32,
     /// The plan's summary.
-    pub plan: &'a str,
+    pub plan: Cow<'a, str>,
     /// The reflection's verdict and summary.
     #[serde(flatten)]
     pub reflection: Option<PastReflection<'a>>,
     /// Why the run ended before the plan was complete, if the user resumed the run afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut_off: Option<&'a str>,
+    pub cut_off: Option<Cow<'a, str>>,
     /// Short observations with handles; empty if the request has the full observations.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Value>,
 }
 
 /// A summary of an earlier reflection.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastReflection<'a> {
     /// The verdict.
     pub verdict: ReflectionVerdict,
     /// The reflection's summary.
     #[serde(rename = "reflection")]
-    pub summary: &'a str,
+    pub summary: Cow<'a, str>,
 }
 
 impl<'a> From<&'a Reflection> for PastReflection<'a> {
     fn from(reflection: &'a Reflection) -> Self {
         PastReflection {
             verdict: reflection.verdict,
-            summary: &reflection.summary,
+            summary: Cow::Borrowed(&reflection.summary),
         }
     }
 }

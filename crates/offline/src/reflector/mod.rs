@@ -1,40 +1,28 @@
-//! The reflector: judges an iteration by what was observed, and by nothing else.
+//! The reflector: judges an iteration by its observations, and by nothing else.
 //!
-//! It never calls a goal achieved that no observation confirms: where the confirmation is missing, the iteration failed or is
-//! to be gone on with.
+//! It never calls a goal achieved without an observation that confirms it: without one, the goal has failed or another iteration follows.
 
 mod change;
 mod query;
 mod undo;
+mod verdicts;
 
 use dirigent_core::call::SUBMIT_REFLECTION;
-use dirigent_core::plan::Plan;
 use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 use serde_json::json;
 
+use super::capabilities::unsupported_goal;
 use super::conversation::{Call, Conversation};
 use super::empty_plan::EmptyPlan;
 use super::goal::{CheckSelection, Goal};
-use super::location::shortened;
-use super::prompt_sections::{INTERRUPTED, Observation, PastIteration, Sections};
+use super::prompt_sections::{Sections, interrupted_call};
 use super::report::command_line;
 use super::requirements::{Requirements, UserDecision};
+use super::role_texts::{INTERRUPTED, INTERRUPTED_CHANGE};
+use super::text::{capitalized, shortened};
+use verdicts::{ReflectionContext, achieved, ask_user, continue_with, failed};
 
-/// What a reflector judges by.
-pub(crate) struct ReflectionContext {
-    /// What the user wants.
-    pub requirements: Requirements,
-    /// What was planned.
-    pub plan: Plan,
-    /// What came of it.
-    pub observations: Vec<Observation>,
-    /// The iterations before.
-    pub iterations: Vec<PastIteration>,
-    /// The files that the run has changed.
-    pub changed: Vec<String>,
-}
-
-/// The call that submits the judgement.
+/// Returns the call that submits the judgement.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
     let sections = Sections(conversation.request);
     let reflection = match (conversation.rejection, sections.plan()) {
@@ -42,9 +30,7 @@ pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
             "The judgement was not accepted: {}",
             shortened(rejection, 600)
         )),
-        (None, None) => {
-            failed("The plan of this iteration can't be read, so nothing can be said of it.".to_owned())
-        }
+        (None, None) => failed("The plan of this iteration can't be read, so it can't be judged.".to_owned()),
         (None, Some(plan)) => reflect(&ReflectionContext {
             requirements: Requirements::parse(sections),
             plan,
@@ -58,7 +44,7 @@ pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
 
 fn reflect(context: &ReflectionContext) -> Reflection {
     let judgement = undo::unless_kept(context, judge(context));
-    // Guidance that came while the iteration was under way has a say in the next one (PAOR-8).
+    // Guidance that came during the iteration applies to the next one (PAOR-8).
     let late: Vec<String> = context
         .requirements
         .followed_guidance
@@ -75,7 +61,7 @@ fn reflect(context: &ReflectionContext) -> Reflection {
             if !late.is_empty() && undo::reason(&context.plan).is_none() =>
         {
             continue_with(format!(
-                "Guidance {} came after this plan was made, so it is planned again. So far: {}",
+                "Guidance {} came after this plan was made, so another plan follows. So far: {}",
                 late.join(", "),
                 judgement.summary
             ))
@@ -91,7 +77,7 @@ fn judge(context: &ReflectionContext) -> Reflection {
     if context.plan.subtasks.is_empty() {
         return judge_empty_plan(context);
     }
-    if let Some(reflection) = interrupted(context) {
+    if let Some(reflection) = judge_interrupted(context) {
         return reflection;
     }
     if let Some(why) = undo::reason(&context.plan) {
@@ -103,17 +89,17 @@ fn judge(context: &ReflectionContext) -> Reflection {
         Goal::FindUsages { .. } => query::judge_usages(context),
         Goal::Check { expectation, .. } => query::judge_check(context, *expectation),
         Goal::Count { target, scope } => query::judge_count(context, target, scope),
-        Goal::Unsupported => failed(capitalized(&super::unsupported())),
+        Goal::Unsupported => failed(capitalized(&unsupported_goal())),
     }
 }
 
-/// An interrupted call says nothing of the project, so the iteration is made again; only a command of the user's own is not
-/// run twice unasked.
-fn interrupted(context: &ReflectionContext) -> Option<Reflection> {
+/// Judges an iteration in which a call was interrupted: it is repeated, as the call says nothing about the project. Only a command of the
+/// user's own is not run twice.
+fn judge_interrupted(context: &ReflectionContext) -> Option<Reflection> {
     let (observation, call) = context
         .observations
         .iter()
-        .find_map(|observation| Some((observation, observation.interrupted_call()?)))?;
+        .find_map(|observation| Some((observation, interrupted_call(observation)?)))?;
     let command = command_line(call);
     if let Goal::Check {
         check: CheckSelection::Command(_),
@@ -121,85 +107,40 @@ fn interrupted(context: &ReflectionContext) -> Option<Reflection> {
     } = context.requirements.goal
     {
         return Some(failed(format!(
-            "`{command}` was interrupted, so how it would have ended is unknown, and it may have done a part of its work. It \
+            "`{command}` was interrupted, so its result is unknown, and it may have done a part of its work. It \
              was not run again: start the goal again if that is safe."
         )));
     }
     let is_edit = ["edit-", "repair-", "undo"]
         .iter()
-        .any(|prefix| observation.subtask.starts_with(prefix));
-    let what = match (is_edit, command.is_empty()) {
+        .any(|prefix| observation.subtask.0.starts_with(prefix));
+    let interrupted = match (is_edit, command.is_empty()) {
         (true, _) => INTERRUPTED_CHANGE.to_owned(),
         (false, true) => format!("{INTERRUPTED}`{}`", call.tool),
         (false, false) => format!("{INTERRUPTED}`{command}`"),
     };
     Some(continue_with(format!(
-        "{what} was under way when the process ended, so it is seen to again."
+        "{interrupted} was under way when the run stopped, so another iteration repeats it."
     )))
 }
 
-/// How the reflection of an iteration begins in which an edit was interrupted.
-const INTERRUPTED_CHANGE: &str = "Interrupted: a change";
-
 /// Judges a plan that says why there is nothing to execute.
 fn judge_empty_plan(context: &ReflectionContext) -> Reflection {
-    match EmptyPlan::parse_or_impossible(&context.plan.summary) {
+    let summary = &context.plan.summary;
+    match EmptyPlan::parse(summary).unwrap_or_else(|| EmptyPlan::Impossible(summary.clone())) {
         EmptyPlan::NothingToDo(why) => achieved(format!("Nothing to do: {why}")),
         EmptyPlan::Impossible(why) => failed(capitalized(&why)),
-        EmptyPlan::NeedsUser(what) => {
-            let (question, choices) = match context.requirements.decision {
-                UserDecision::NameNeeded => (
-                    format!("Only you can say {what} What shall it be called?"),
-                    Vec::new(),
-                ),
-                UserDecision::Continue | UserDecision::Stop => (
-                    format!(
-                        "{what} Shall it get another name (write which), be renamed anyway, or stay as it is?"
-                    ),
-                    vec![
-                        "use another name".to_owned(),
-                        "rename anyway".to_owned(),
-                        "stop".to_owned(),
-                    ],
-                ),
-            };
-            Reflection {
-                verdict: ReflectionVerdict::AskUser,
-                summary: capitalized(&what),
-                question: Some(question),
-                choices,
-                changed_files: None,
+        EmptyPlan::NeedsUser(why) => match context.requirements.decision {
+            UserDecision::NameNeeded => {
+                let question = format!("Only you can say {why} What should the new name be?");
+                ask_user(capitalized(&why), question, &[])
             }
-        }
+            UserDecision::Continue | UserDecision::Stop => {
+                let question =
+                    format!("{why} Use another name (write which), rename anyway, or leave it as it is?");
+                let choices = ["use another name", "rename anyway", "stop"];
+                ask_user(capitalized(&why), question, &choices)
+            }
+        },
     }
-}
-
-fn reflection(verdict: ReflectionVerdict, summary: String) -> Reflection {
-    Reflection {
-        verdict,
-        summary,
-        question: None,
-        choices: Vec::new(),
-        changed_files: None,
-    }
-}
-
-fn achieved(summary: String) -> Reflection {
-    reflection(ReflectionVerdict::Achieved, summary)
-}
-
-fn failed(summary: String) -> Reflection {
-    reflection(ReflectionVerdict::Failed, summary)
-}
-
-fn continue_with(summary: String) -> Reflection {
-    reflection(ReflectionVerdict::Continue, summary)
-}
-
-fn capitalized(text: &str) -> String {
-    let mut chars = text.chars();
-    chars
-        .next()
-        .map(|first| first.to_uppercase().chain(chars).collect())
-        .unwrap_or_default()
 }

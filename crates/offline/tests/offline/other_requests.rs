@@ -22,7 +22,7 @@ fn host_4_a_goal_beyond_the_model_is_declined_with_what_it_can_do() {
     - replace a text: Replace "old text" with "new text" in docs/
     - run a check: Run the tests; make sure that `cargo clippy` passes
     - count or list: Count the lines in src; list the files ending in .rs
-    For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml, and look at it with `dirigent config check`; from Rust, `Dirigent::builder().config(…)` or `.model(…)`.
+    For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml; from Rust, `Dirigent::builder().config(…)` or `.model(…)`.
     "#);
 }
 
@@ -73,7 +73,7 @@ fn a_tool_that_the_planner_has_not_got_is_not_called() {
     let planner = Dialogue::new("You plan.", &["submit_plan"], &plan_request("rename a to b", ""));
     assert_eq!(
         planner.plan()["summary"],
-        "Not possible: `a` could not be looked for: the tool `rename_symbol` is not offered here. Nothing was changed."
+        "Not possible: `a` could not be searched for: the tool `rename_symbol` is not offered here. Nothing was changed."
     );
 }
 

@@ -331,8 +331,8 @@ fn paor_2_a_member_that_nothing_can_test_is_for_the_user_to_decide() {
 
     assert_eq!(
         no_work(&planned("", "a.js")),
-        "For the user to decide: `parse` is used as a property, a keyword or a key, first at a.js:2 (`x.parse()`), where it may be \
-         something else's, and nothing here can test the result."
+        "For the user to decide: `parse` is used as a property, a keyword or a key, first at a.js:2 (`x.parse()`), where it may belong \
+         to something else, and nothing here can test the result."
     );
     let anyway = format!(
         "<ANSWERS>\n{}\n</ANSWERS>\n",
@@ -352,8 +352,8 @@ fn paor_2_a_name_of_a_library_is_not_renamed() {
 
     assert_eq!(
         no_work(&planner),
-        "Not possible: `parse` seems to be the name of something outside of this workspace, first at a.py:1 (`from json import parse`), \
-         which a rename here would break. Nothing was changed."
+        "Not possible: `parse` seems to belong to something outside of this workspace, first at a.py:1 (`from json import parse`). \
+         A rename here would break it. Nothing was changed."
     );
 }
 
@@ -366,7 +366,7 @@ fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
 
     assert_eq!(
         no_work(&planner),
-        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`): a rename goes by the name alone, which \
+        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`). A rename goes by the name alone: it \
          can't tell the two apart, and renames no files. Nothing was changed."
     );
 }
@@ -384,7 +384,7 @@ fn a_name_in_use_is_for_the_user_to_decide() {
 
     assert_eq!(
         no_work(&planner),
-        "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), so after renaming `parse` the two could not be told apart."
+        "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), so nothing could tell it from the renamed `parse`."
     );
 }
 

@@ -42,7 +42,7 @@ fn usages_are_found_by_an_explorer_whose_findings_are_the_answer() {
     });
     assert_eq!(
         judged(goal, &[broken]),
-        failed("The usages could not be looked for: the agent reached its time limit.")
+        failed("The search for usages failed: the agent reached its time limit.")
     );
 }
 

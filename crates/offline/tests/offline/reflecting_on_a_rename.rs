@@ -120,7 +120,7 @@ fn a_project_that_was_broken_before_is_left_alone() {
     The project was broken before any change: `cargo check` fails (exit code 101):
         error[E0425]: cannot find value `x`
         --> src/a.rs:4:5
-    Nothing was changed. Mend it first, then start again.
+    Nothing was changed. Repair it first, then start again.
     "#);
 }
 
@@ -201,7 +201,7 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
     Renamed it, but now `cargo test` fails.
-    What was changed was put back: src/a.rs and src/b.rs as before. To have such a change kept all the same, add to the goal: and keep the changes even if the checks fail.
+    What was changed was put back: src/a.rs and src/b.rs as before. To keep such a change all the same, add to the goal: and keep the changes even if the checks fail.
     "#);
 }
 
@@ -319,7 +319,7 @@ fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
         json!({
             "verdict": "ask_user",
             "summary": "`read` is in use already, at b.rs:9.",
-            "question": "`read` is in use already, at b.rs:9. Shall it get another name (write which), be renamed anyway, or stay as it is?",
+            "question": "`read` is in use already, at b.rs:9. Use another name (write which), rename anyway, or leave it as it is?",
             "choices": ["use another name", "rename anyway", "stop"],
         })
     );
@@ -329,7 +329,7 @@ fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
         json!({
             "verdict": "ask_user",
             "summary": "Which name `parse` is to get.",
-            "question": "Only you can say which name `parse` is to get. What shall it be called?",
+            "question": "Only you can say which name `parse` is to get. What should the new name be?",
         })
     );
 }
@@ -347,8 +347,9 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
         Dialogue::reflector(&reflect_request(GOAL, guidance, &plan(), &observations, CHANGED)).judgement();
     assert_eq!(late.0, "continue");
     assert!(
-        late.1
-            .starts_with("Guidance 1 came after this plan was made, so it is planned again. So far: Renamed"),
+        late.1.starts_with(
+            "Guidance 1 came after this plan was made, so another plan follows. So far: Renamed"
+        ),
         "{}",
         late.1
     );

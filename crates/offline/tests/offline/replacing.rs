@@ -39,7 +39,7 @@ fn documents_are_edited_by_agents_side_by_side_and_verified() {
     assert_eq!(
         plan["subtasks"][1]["task"],
         "Replace every text \"old text\" with \"new text\" in these files: \"docs/e.md\"\n\n\
-         Replace it exactly, inside of longer words too, and change nothing else."
+         Replace it exactly, also inside longer words, and change nothing else."
     );
     assert_eq!(
         plan["summary"],

@@ -40,7 +40,7 @@ fn an_explorer_names_usages_and_mentions_with_their_places() {
     - src/a.rs:1: pub fn parse() {
     - src/b.rs:2: parse();
 
-    The name stands in strings, comments or text too: 1 line.
+    The name is also in strings, comments or text: 1 line.
     - README.md:3: Call parse.
     "#);
 }
@@ -102,7 +102,7 @@ fn a_tool_that_fails_confirms_nothing() {
 
     assert_eq!(
         verifier.reply().content,
-        "Not confirmed: `parse` could not be looked for: the disk is gone"
+        "Not confirmed: `parse` could not be searched for: the disk is gone"
     );
 }
 

@@ -431,9 +431,9 @@ impl Run {
             iterations: iterations
                 .map(|(iteration, observations)| PastIteration {
                     iteration: iteration.number,
-                    plan: &iteration.graph.plan().summary,
+                    plan: iteration.graph.plan().summary.as_str().into(),
                     reflection: iteration.reflection.as_ref().map(PastReflection::from),
-                    cut_off: iteration.cut_off.as_deref(),
+                    cut_off: iteration.cut_off.as_deref().map(Into::into),
                     observations,
                 })
                 .collect(),

@@ -1,0 +1,121 @@
+//! The goals that the offline model knows, and the words that several of them share.
+
+use crate::scope::Scope;
+
+/// A goal, understood.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Goal {
+    /// "Find all usages of function X and rename it to Y".
+    Rename(Rename),
+    /// "Find all usages of X".
+    FindUsages { symbol: String, scope: Scope },
+    /// "Replace "old" with "new" in docs/".
+    Replace { old: String, new: String, scope: Scope },
+    /// "Run the tests".
+    Check {
+        check: CheckSelection,
+        expectation: Expectation,
+    },
+    /// "How many times does X occur", "list the files in src".
+    Count { target: CountTarget, scope: Scope },
+    /// Any other goal.
+    Unsupported,
+}
+
+impl Goal {
+    /// Returns true if the goal changes files.
+    pub fn changes_files(&self) -> bool {
+        match self {
+            Goal::Rename(_) | Goal::Replace { .. } => true,
+            Goal::FindUsages { .. } | Goal::Check { .. } | Goal::Count { .. } | Goal::Unsupported => false,
+        }
+    }
+}
+
+/// A symbol and its new name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Rename {
+    pub from: String,
+    /// The new name as the user wrote it, not always an identifier.
+    pub to: String,
+    pub scope: Scope,
+}
+
+/// The command that a check runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CheckSelection {
+    /// The user's command as a program and its arguments.
+    Command(Vec<String>),
+    /// The project's tests.
+    Tests,
+    /// The commands that compile the project.
+    Build,
+}
+
+/// What the user expects of a check.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expectation {
+    /// "Run the tests": a failing check is an answer.
+    Report,
+    /// "Make sure that the tests pass": a failing check fails the goal.
+    Success,
+}
+
+/// What to count or list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CountTarget {
+    /// The lines of text files.
+    Lines,
+    /// The number of files.
+    Files,
+    /// The names of files.
+    FileNames,
+    /// Lines with a text.
+    Text(String),
+    /// Lines with a whole word.
+    Word(String),
+}
+
+/// Words before "usages of" or a name.
+pub(super) const ALL: &[&str] = &["all", "every", "the"];
+
+/// Words before a name that describe it.
+pub(super) const KIND: &[&str] = &[
+    "the",
+    "function",
+    "method",
+    "struct",
+    "class",
+    "type",
+    "enum",
+    "trait",
+    "interface",
+    "constant",
+    "variable",
+    "field",
+    "macro",
+    "symbol",
+];
+
+/// Words for the places where a name is used.
+pub(super) const USAGES: &[&str] = &[
+    "usage of",
+    "usages of",
+    "use of",
+    "uses of",
+    "occurrence of",
+    "occurrences of",
+    "reference to",
+    "references to",
+    "caller of",
+    "callers of",
+];
+
+/// Words with which a place begins. None of them is a name.
+pub(super) const SCOPE_OPENINGS: &[&str] = &["in", "only", "except", "not in", "but not", "ending"];
+
+/// Returns true if the text can name something in a program.
+pub(crate) fn is_identifier(text: &str) -> bool {
+    let is_letter = |c: char| c.is_alphabetic() || c == '_' || c == '$';
+    text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_numeric())
+}

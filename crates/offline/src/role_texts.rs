@@ -1,0 +1,34 @@
+//! Texts by which one role tells another something. Plans, findings and reflections are all that they share.
+
+/// The beginning of a verifier's findings if the change holds.
+pub(crate) const CONFIRMED: &str = "Confirmed: ";
+
+/// The beginning of a verifier's findings if the change does not hold.
+pub(crate) const NOT_CONFIRMED: &str = "Not confirmed: ";
+
+/// The note on what a replacement covers, in its plan and in its verification.
+pub(crate) const MATCHED_ANYWHERE: &str =
+    "The text is matched anywhere, also within words; ignored and binary files are left out.";
+
+/// The note, in a plan and in its reflection, on a name that several things may have.
+pub(crate) const BY_NAME: &str =
+    "It is matched by name: everything with this name is renamed, whatever it belongs to.";
+
+/// The note, in a plan and in its reflection, on a change that no check covers.
+pub(crate) const NO_CHECKS: &str =
+    "There is nothing here to build or test these files with, so only a search confirms it.";
+
+/// The beginning of a plan that undoes a change. The reason follows.
+pub(crate) const UNDO_SUMMARY: &str = "Put back what was changed: ";
+
+/// The beginning of a reflection after which the change is undone. The reason follows.
+pub(crate) const GIVEN_UP: &str = "Given up, so what was changed is put back next: ";
+
+/// The beginning of a reflection on an iteration in which a call was interrupted.
+pub(crate) const INTERRUPTED: &str = "Interrupted: ";
+
+/// The beginning of a reflection on an iteration in which an edit was interrupted.
+pub(crate) const INTERRUPTED_CHANGE: &str = "Interrupted: a change";
+
+/// The beginning of a reflection on an iteration in which a check's program was missing. The program follows in backticks.
+pub(crate) const NOT_INSTALLED: &str = "Not installed: ";
