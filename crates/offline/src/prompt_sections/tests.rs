@@ -217,7 +217,7 @@ fn the_role_and_the_tools_are_read_from_the_system_prompt() {
         description: "Searches.\n\n## not_a_tool".to_owned(),
         parameters: json!({"type": "object", "properties": {}}),
         repeat: Repeat::Safe,
-        access: Access::read_only(),
+        access: Access::ReadOnly,
         requires_approval: false,
         example: Value::Null,
     };
