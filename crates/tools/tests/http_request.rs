@@ -531,7 +531,7 @@ async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
     assert_eq!(error(looked), "no complete response within 600s");
     let post = json!({"method": "POST", "url": server.url("/"), "body": "x"});
     let result = out_of_time(&rules, post, || server.asked().len() == 2).await;
-    let expected = "no complete response within 600s; the POST may have arrived all the same: find out before you send it again";
+    let expected = "no complete response within 600s; the POST request may have arrived anyway: check before you send it again";
     assert_eq!(failure(&result), ("timed_out", expected, &Value::Null));
     assert_eq!(result.changes, []);
 }

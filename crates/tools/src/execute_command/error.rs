@@ -30,8 +30,8 @@ pub(super) enum CommandError {
     #[error("the tool failed internally, and whether the command ended is unknown: {0}")]
     TaskFailed(io::Error),
     #[error(
-        "this system cannot confine commands, so nothing was run: {0}. Confining requires Linux 5.13 or newer with seccomp and with Landlock \
-         enabled (`lsm=` on the kernel's command line). The user can allow unconfined commands with `commands = \"unconfined\"` under \
+        "this system cannot confine commands, so nothing was run: {0}. Confining requires Linux 5.13 or newer with seccomp and Landlock \
+         (`lsm=` on the kernel's command line). The user can allow unconfined commands with `commands = \"unconfined\"` under \
          `[sandbox]` in dirigent.toml"
     )]
     SandboxUnavailable(String),
@@ -76,7 +76,7 @@ impl CommandError {
 fn permission_hint(error: &io::Error, confinement: Confinement) -> &'static str {
     match confinement {
         Confinement::Required if error.kind() == io::ErrorKind::PermissionDenied => {
-            "; the file is not executable, or it is not in the workspace, a system folder or a path of `read` under `[sandbox]` in dirigent.toml"
+            "; it is not executable, or not in the workspace, a system folder or a path of `read` under `[sandbox]` in dirigent.toml"
         }
         Confinement::Required | Confinement::Off => "",
     }

@@ -19,8 +19,8 @@ use crate::sandbox::{Confinement, Sandbox};
 use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 
-const DESCRIPTION: &str = "Shows the state and history of the workspace's git repository and changes nothing. `status` lists the files that \
-    differ from the last commit. `diff` shows the differences: of the working tree to the index or to `revision`, of the index with \
+const DESCRIPTION: &str = "Shows the state and history of the workspace's git repository and changes nothing. `status` lists the files \
+    that differ from the last commit. `diff` shows the differences: of the working tree to the index or to `revision`, of the index with \
     `staged: true`, or between two revisions with a range such as `main..topic`. `log` lists commits. `show` shows one commit, or a file \
     at a revision (`revision: \"HEAD~2:src/a.rs\"`). `blame` names the last commit that changed each line of a file.";
 

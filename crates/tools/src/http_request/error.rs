@@ -12,7 +12,7 @@ pub(super) enum HttpError {
     #[error("{0}")]
     Parameters(String),
     #[error(
-        "you have read-only access, and a {0} request may change something on the server; use GET, HEAD or OPTIONS, or report what should be sent"
+        "you have read-only access, and a {0} request may change something; use GET, HEAD or OPTIONS, or report what should be sent"
     )]
     AccessDenied(&'static str),
     /// The host is not on the public network, and the configuration does not allow it.

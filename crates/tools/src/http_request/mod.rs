@@ -1,7 +1,7 @@
 //! The `http_request` tool: sends one request to the public network, or to a host that the configuration allows.
 //!
-//! Addresses are checked when a connection is made, for each redirect anew: a name is resolved once, and the connection goes to exactly the
-//! addresses that were checked. The tool never uses a proxy, stores no cookies, and sends no `Referer`.
+//! Addresses are checked when a connection is made, for each redirect anew: a name is resolved once, and the connection goes to exactly
+//! the addresses that were checked. The tool never uses a proxy, stores no cookies, and sends no `Referer`.
 //!
 //! A call needs approval by default, because it sends data out of the workspace. A rule of the run's policy allows a host:
 //! `http_request(url: https://docs.rs/*)`. The rule also covers redirects from this host, except those refused below, and only a GET, HEAD

@@ -2,8 +2,8 @@
 //!
 //! The system enforces the limits; nothing depends on reading the command line. The run's policy decides which commands need approval.
 //!
-//! On Linux each command is started by its own thread, the [supervisor](supervisor::SandboxSupervisor), which first enters a Landlock domain
-//! and installs a seccomp filter. All processes that a thread starts, and their descendants, inherit both, and none can leave them.
+//! On Linux each command is started by its own thread, the [supervisor](supervisor::SandboxSupervisor), which first enters a Landlock
+//! domain and installs a seccomp filter. All processes that a thread starts, and their descendants, inherit both, and none can leave them.
 //! Nothing runs between `fork` and `exec`. Resource limits are set while `/bin/sh`, which every such system has, waits to become the
 //! [`Program`]. A file that the system cannot execute is run as a shell script.
 //!
