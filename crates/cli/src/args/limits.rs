@@ -136,6 +136,7 @@ fn option(id: &str, value_name: &str) -> Arg {
     Arg::new(id.to_owned())
         .long(id.replace('_', "-"))
         .help_heading("Limits")
+        .allow_negative_numbers(true)
         .value_name(value_name.to_owned())
         .allow_negative_numbers(true)
 }
