@@ -138,7 +138,6 @@ fn option(id: &str, value_name: &str) -> Arg {
         .help_heading("Limits")
         .allow_negative_numbers(true)
         .value_name(value_name.to_owned())
-        .allow_negative_numbers(true)
 }
 
 fn value_name<S>(limit: &Limit<S>) -> &'static str {
