@@ -237,7 +237,7 @@ fn git_runs_nothing_of_the_repositorys() {
                 scene.file(".git", format!("gitdir: {}\n", scene.outside_text(".git")));
                 git(json!({"command": "status"}))
             },
-            told: Told::Refused("outside_workspace", &["outside of the workspace"]),
+            told: Told::Refused("outside_workspace", &["outside the workspace"]),
             then: nothing_more,
         },
         Attack {

@@ -240,7 +240,7 @@ fn a_statement_changes_what_it_may_change() {
                 scene.access("read-only");
                 sql("DELETE FROM notes")
             },
-            told: Told::Refused("access_denied", &["look"]),
+            told: Told::Refused("access_denied", &["read-only access"]),
             then: untouched,
         },
         Attack {
