@@ -73,7 +73,7 @@ impl SubAgentTask {
         }
         if let Some(rest) = sentence.strip_prefix("Verify that every text ") {
             let (old, new, rest) = two_strings(rest, " was replaced with ")?;
-            let scope = whole_scope(&words(rest))?;
+            let scope = whole_scope(&words(rest.trim_end_matches('.')))?;
             return Some(SubAgentTask::VerifyReplaced { old, new, scope });
         }
         if let Some(rest) = sentence.strip_prefix("Verify that `") {
@@ -122,4 +122,46 @@ fn strings(text: &str) -> Vec<String> {
         rest = after.trim_start_matches([',', ' ']);
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_read_as_it_was_written() {
+        let scopes = [
+            Scope::default(),
+            Scope {
+                only: vec!["src".to_owned()],
+                except: vec!["src/old".to_owned()],
+                ..Scope::default()
+            },
+        ];
+        for scope in scopes {
+            for task in [
+                SubAgentTask::FindUsages {
+                    symbol: "a".to_owned(),
+                    scope: scope.clone(),
+                },
+                SubAgentTask::VerifyRenamed {
+                    from: "a".to_owned(),
+                    to: "b".to_owned(),
+                    scope: scope.clone(),
+                },
+                SubAgentTask::ReplaceText {
+                    old: "a.".to_owned(),
+                    new: "\"b\"".to_owned(),
+                    files: vec!["x, y.md".to_owned(), "z.md".to_owned()],
+                },
+                SubAgentTask::VerifyReplaced {
+                    old: "a.".to_owned(),
+                    new: "b".to_owned(),
+                    scope: scope.clone(),
+                },
+            ] {
+                assert_eq!(SubAgentTask::parse(&task.to_string()), Some(task));
+            }
+        }
+    }
 }

@@ -61,8 +61,8 @@ fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
 
     assert!(
         resumed.stdout.contains(
-            "\n\n`sh wait.sh` was interrupted, so how it would have ended is unknown, and it may have done a part of its \
-             work. It was not run again: start the goal again if that is safe.\n"
+            "\n\n`sh wait.sh` was interrupted, so its result is unknown, and it may have done a part of its work. It was not run \
+             again: start the goal again if that is safe.\n"
         ),
         "{resumed}"
     );
