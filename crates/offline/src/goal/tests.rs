@@ -298,7 +298,7 @@ fn paor_8_guidance_names_places() {
 }
 
 #[test]
-fn what_fits_no_family_is_not_guessed_at() {
+fn goals_of_no_family_are_declined() {
     for sentence in [
         "",
         "write me a poem",
@@ -324,7 +324,7 @@ fn what_fits_no_family_is_not_guessed_at() {
 }
 
 #[test]
-fn what_is_not_understood_to_its_last_word_is_declined_wholly() {
+fn a_goal_with_a_word_left_over_is_declined() {
     for sentence in [
         // Not wanted, or only asked about.
         "Do not rename Ledger to Book",
