@@ -22,6 +22,11 @@ impl Word {
         self.is_plain() && words.contains(&self.text.to_lowercase().as_str())
     }
 
+    /// Returns the text without parentheses at its end, as a function's name is written.
+    pub fn name(&self) -> String {
+        self.text.trim_end_matches("()").to_owned()
+    }
+
     pub fn is_plain(&self) -> bool {
         match self.quoting {
             Quoting::Plain => true,

@@ -77,7 +77,7 @@ fn host_4_a_rename_that_breaks_the_tests_is_put_back_byte_for_byte() {
     assert!(place.files() == before, "{run}");
     let told = summary(&run);
     assert!(
-        told.starts_with("The change broke the project, and nothing in the output points at code"),
+        told.starts_with("The change broke the project, and its output points at no code in a comment"),
         "{run}"
     );
     assert!(

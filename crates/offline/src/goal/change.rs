@@ -4,7 +4,6 @@ use super::grammar::{ALL, Goal, KIND, Rename, USAGES, is_identifier};
 use super::phrase::Phrase;
 use super::{query, scope_clause};
 use crate::scope::Scope;
-use crate::words::Word;
 
 const PRONOUNS: &[&str] = &["it", "them", "this", "that", "everything"];
 
@@ -31,11 +30,11 @@ pub(super) fn rename(mut phrase: Phrase<'_>) -> Option<Goal> {
     let to = phrase.take()?;
     scope_clause::finish(phrase, &mut scope)?;
     // A rename goes by the name alone, so a rename of `Ledger.add` would rename every other `add`, too.
-    let from = without_parentheses(from);
+    let from = from.name();
     (is_identifier(&from) && !to.text.contains("::")).then(|| {
         Goal::Rename(Rename {
             from,
-            to: without_parentheses(to),
+            to: to.name(),
             scope,
         })
     })
@@ -67,8 +66,4 @@ fn skip_usages(phrase: &mut Phrase<'_>) {
     if ahead.eat(USAGES) {
         *phrase = ahead;
     }
-}
-
-pub(super) fn without_parentheses(name: &Word) -> String {
-    name.text.trim_end_matches("()").to_owned()
 }

@@ -1,6 +1,5 @@
 //! Goals that only look: usages, checks, counts and lists.
 
-use super::change::without_parentheses;
 use super::grammar::{ALL, CheckSelection, CountTarget, Expectation, Goal, KIND, USAGES, is_identifier};
 use super::phrase::Phrase;
 use super::scope_clause;
@@ -22,7 +21,7 @@ pub(super) fn find_usages(mut phrase: Phrase<'_>) -> Option<Goal> {
     let mut scope = Scope::default();
     scope_clause::finish(phrase, &mut scope)?;
     Some(Goal::FindUsages {
-        symbol: without_parentheses(symbol),
+        symbol: symbol.name(),
         scope,
     })
 }

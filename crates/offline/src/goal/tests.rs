@@ -128,6 +128,19 @@ fn renames_are_understood() {
 }
 
 #[test]
+fn the_examples_of_the_documentation_are_understood() {
+    let page = include_str!("../../../../docs/offline-model.md");
+    let table = page.split("| --- | --- |\n").nth(1).expect("a table");
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let cells = rows.filter_map(|row| row.split('|').nth(2));
+    let examples: Vec<&str> = cells.flat_map(|cell| cell.split('·')).map(str::trim).collect();
+    assert!(examples.len() > 20, "{examples:?}");
+    for example in examples {
+        assert_ne!(parse(example), Goal::Unsupported, "{example}");
+    }
+}
+
+#[test]
 fn a_rename_can_leave_places_out() {
     let scope = Scope {
         except: vec!["tests".to_owned()],
@@ -285,7 +298,7 @@ fn paor_8_guidance_names_places() {
 }
 
 #[test]
-fn what_fits_no_family_is_not_guessed_at() {
+fn goals_of_no_family_are_declined() {
     for sentence in [
         "",
         "write me a poem",
@@ -311,7 +324,7 @@ fn what_fits_no_family_is_not_guessed_at() {
 }
 
 #[test]
-fn what_is_not_understood_to_its_last_word_is_declined_wholly() {
+fn a_goal_with_a_word_left_over_is_declined() {
     for sentence in [
         // Not wanted, or only asked about.
         "Do not rename Ledger to Book",

@@ -14,7 +14,7 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// With a planner, who may list, read, search and preview.
+    /// Starts a planner that may list, read, search and preview.
     pub fn planner(request: &str) -> Self {
         Dialogue::new(
             "You plan the work.",
@@ -23,7 +23,7 @@ impl Dialogue {
         )
     }
 
-    /// With a reflector.
+    /// Starts a reflector.
     pub fn reflector(request: &str) -> Self {
         Dialogue::new(
             "You judge whether a goal is reached.",
@@ -32,7 +32,7 @@ impl Dialogue {
         )
     }
 
-    /// With a sub-agent.
+    /// Starts a sub-agent.
     pub fn sub_agent(task: &str) -> Self {
         let request = format!("<TASK>\n{task}\n</TASK>\n");
         Dialogue::new(
@@ -42,7 +42,7 @@ impl Dialogue {
         )
     }
 
-    /// With an agent of these tools.
+    /// Starts an agent with these tools.
     pub fn new(role: &str, tools: &[&str], request: &str) -> Self {
         let tools: String = tools
             .iter()
@@ -59,12 +59,12 @@ impl Dialogue {
         }
     }
 
-    /// The model's reply as things are.
+    /// Returns the model's next reply.
     pub fn reply(&self) -> ModelReply {
         reply(&self.messages)
     }
 
-    /// The next reply is this call, and this is what comes of it.
+    /// Expects this call as the next reply, and answers it with the result.
     #[track_caller]
     pub fn sees(&mut self, tool: &str, parameters: Value, result: Value) -> &mut Self {
         let reply = self.reply();
@@ -84,8 +84,8 @@ impl Dialogue {
         self
     }
 
-    /// The next reply is given, and answered by this message of the run.
-    pub fn hears(&mut self, text: &str) -> &mut Self {
+    /// Takes the next reply, and answers it with this message of the run.
+    pub fn gets_message(&mut self, text: &str) -> &mut Self {
         let reply = self.reply();
         self.messages.push(Message::Assistant {
             content: reply.content,
@@ -97,7 +97,7 @@ impl Dialogue {
         self
     }
 
-    /// The parameters of the terminating call that the next reply is.
+    /// Expects a terminating call as the next reply, and returns its parameters.
     #[track_caller]
     pub fn submits(&self, tool: &str) -> Value {
         let reply = self.reply();
@@ -112,7 +112,7 @@ impl Dialogue {
         call["parameters"].clone()
     }
 
-    /// The plan that the next reply submits.
+    /// Returns the plan that the next reply submits.
     #[track_caller]
     pub fn plan(&self) -> Value {
         let plan = self.submits("submit_plan");
@@ -120,7 +120,7 @@ impl Dialogue {
         plan
     }
 
-    /// The reflection that the next reply submits: its verdict and its summary.
+    /// Returns the verdict and the summary of the reflection that the next reply submits.
     #[track_caller]
     pub fn judgement(&self) -> (String, String) {
         let reflection = self.reflection();
@@ -128,7 +128,7 @@ impl Dialogue {
         (text("verdict"), text("summary"))
     }
 
-    /// The reflection that the next reply submits.
+    /// Returns the reflection that the next reply submits.
     #[track_caller]
     pub fn reflection(&self) -> Value {
         let reflection = self.submits("submit_reflection");
@@ -137,7 +137,7 @@ impl Dialogue {
     }
 }
 
-/// The model's reply to these messages.
+/// Returns the model's reply to these messages.
 pub fn reply(messages: &[Message]) -> ModelReply {
     let request = ChatRequest::new(Arc::new(messages.to_vec()));
     OfflineModel
@@ -147,7 +147,7 @@ pub fn reply(messages: &[Message]) -> ModelReply {
         .expect("an answer")
 }
 
-/// `id <- dependencies: who or what`, a line for each sub-task.
+/// Returns a line for each sub-task: `id <- [dependencies]: agent or calls`.
 pub fn graph(plan: &Value) -> Vec<String> {
     let strings = |value: &Value| -> Vec<String> {
         value
@@ -182,7 +182,7 @@ pub fn graph(plan: &Value) -> Vec<String> {
         .collect()
 }
 
-/// A planner's request with nothing but its goal and more sections.
+/// Returns a planner's request with its goal and `more` sections.
 pub fn plan_request(goal: &str, more: &str) -> String {
     format!(
         "<GOAL>\n{goal}\n</GOAL>\n<ITERATION>1 of 15</ITERATION>\n<AGENTS>\n- explore: Explores.\n- implement: Changes.\n- verify: Verifies.\n\
@@ -190,7 +190,7 @@ pub fn plan_request(goal: &str, more: &str) -> String {
     )
 }
 
-/// A reflector's request.
+/// Returns a reflector's request.
 pub fn reflect_request(
     goal: &str,
     more: &str,
@@ -206,17 +206,17 @@ pub fn reflect_request(
     )
 }
 
-/// A successful result.
+/// Returns a successful result.
 pub fn success(output: Value) -> Value {
     json!({"success": true, "output": output})
 }
 
-/// The listing of a workspace with these files.
+/// Returns the listing of a workspace with these files.
 pub fn listing(entries: &[&str]) -> Value {
     success(json!({"path": ".", "entries": entries}))
 }
 
-/// What `rename_symbol` says of usages, given as path, line and text.
+/// Returns the output of `rename_symbol` for usages, given as path, line and text.
 pub fn usages(usages: &[(&str, u64, &str)]) -> Value {
     let mut paths: Vec<&str> = usages.iter().map(|(path, ..)| *path).collect();
     paths.dedup();
@@ -237,7 +237,7 @@ pub fn usages(usages: &[(&str, u64, &str)]) -> Value {
     })
 }
 
-/// What `search` says of matches, given as path, line and text.
+/// Returns the result of `search` for matches, given as path, line and text.
 pub fn matches(matches: &[(&str, u64, &str)]) -> Value {
     let mut paths: Vec<&str> = matches.iter().map(|(path, ..)| *path).collect();
     paths.dedup();
@@ -248,7 +248,7 @@ pub fn matches(matches: &[(&str, u64, &str)]) -> Value {
     success(json!({"matches": rows, "files": paths.len(), "total": matches.len(), "truncated": false}))
 }
 
-/// The observation of a sequence: its calls with their results.
+/// Returns the observation of a sequence of calls with their results.
 pub fn ran(subtask: &str, calls: &[(&str, Value, Value)]) -> Value {
     let succeeded = calls.iter().all(|(_, _, result)| result["success"] == true);
     let calls: Vec<Value> = calls
@@ -261,7 +261,7 @@ pub fn ran(subtask: &str, calls: &[(&str, Value, Value)]) -> Value {
     json!({"subtask": subtask, "title": "t", "status": status, "duration_ms": 812, "calls": calls})
 }
 
-/// The observation of a sub-agent with its findings.
+/// Returns the observation of a sub-agent with its findings.
 pub fn found(subtask: &str, agent: &str, findings: &str) -> Value {
     json!({
         "subtask": subtask, "title": "t", "status": "succeeded", "duration_ms": 812, "agent": agent,
@@ -269,12 +269,12 @@ pub fn found(subtask: &str, agent: &str, findings: &str) -> Value {
     })
 }
 
-/// The observation of a sub-task that never started.
+/// Returns the observation of a sub-task that never started.
 pub fn skipped(subtask: &str, because: &str) -> Value {
     json!({"subtask": subtask, "title": "t", "status": "skipped", "because": because})
 }
 
-/// A command's end.
+/// Returns the result of a command.
 pub fn exited(code: i64, stdout: &str, stderr: &str) -> Value {
     let output = json!({"exit_code": code, "signal": null, "stdout": stdout, "stderr": stderr, "timed_out": false, "duration_ms": 9});
     match code {

@@ -450,7 +450,7 @@ fn a_name_that_no_program_allows_is_not_possible() {
 #[test]
 fn a_refused_plan_is_given_up_with_the_reason() {
     let mut planner = answered("stop");
-    planner.hears("The plan can't be used: `explore` is no agent.");
+    planner.gets_message("The plan can't be used: `explore` is no agent.");
 
     assert_eq!(
         no_work(&planner),

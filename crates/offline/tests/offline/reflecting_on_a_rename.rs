@@ -134,7 +134,7 @@ fn check_failed() -> [Value; 3] {
 }
 
 #[test]
-fn a_check_that_fails_after_the_edits_goes_on_with_what_it_says() {
+fn a_check_that_fails_after_the_edits_leads_to_another_iteration() {
     let (verdict, summary) =
         Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &check_failed(), CHANGED)).judgement();
 
@@ -221,7 +221,7 @@ fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
 }
 
 #[test]
-fn a_run_of_no_test_is_told_as_that() {
+fn a_run_of_no_test_is_reported() {
     let observations = [
         edited(),
         checked("check", exited(0, "test result: ok. 0 passed; 0 failed\n", "")),
@@ -237,7 +237,7 @@ fn a_run_of_no_test_is_told_as_that() {
 }
 
 #[test]
-fn what_could_not_be_put_back_is_named() {
+fn files_that_could_not_be_put_back_are_named() {
     let left = json!({
         "success": false, "error": "`src/b.rs` is left as it is",
         "output": {"undone": ["src/a.rs"], "not_restored": [{"path": "src/b.rs", "reason": "it has changed since the run changed it"}]}
@@ -374,7 +374,7 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
 #[test]
 fn a_refused_judgement_ends_as_failed() {
     let mut reflector = Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &[], &[]));
-    reflector.hears("`summary` is missing");
+    reflector.gets_message("`summary` is missing");
     assert_eq!(
         reflector.judgement(),
         (

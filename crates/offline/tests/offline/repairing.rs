@@ -277,7 +277,7 @@ fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
 const GIVEN_UP: &str = "Given up, so what was changed is put back next: It is not verified.";
 
 #[test]
-fn what_a_reflection_has_given_up_is_put_back() {
+fn a_change_that_a_reflection_gave_up_is_put_back() {
     let plan = after_iterations(&[("Rename.", GIVEN_UP)]).plan();
 
     assert_eq!(
@@ -320,7 +320,7 @@ fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
 }
 
 #[test]
-fn what_an_incomplete_iteration_left_is_renamed_although_the_new_name_is_there() {
+fn the_rest_of_an_incomplete_iteration_is_renamed_although_the_new_name_is_there() {
     let edit = json!({"subtask": "edit-1", "title": "t", "status": "failed", "duration_ms": 1, "calls": []});
     let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let sections =

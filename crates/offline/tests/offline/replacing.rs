@@ -15,7 +15,7 @@ fn search(pattern: &str, paths: Option<Value>) -> Value {
 }
 
 #[test]
-fn documents_are_edited_by_agents_side_by_side_and_verified() {
+fn documents_are_edited_by_agents_in_parallel_and_verified() {
     let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
     let found: Vec<(&str, u64, &str)> = ["docs/a.md", "docs/b.md", "docs/c.md", "docs/d.md", "docs/e.md"]
         .map(|path| (path, 1, "an old text"))
@@ -158,7 +158,7 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
 }
 
 #[test]
-fn what_an_earlier_iteration_replaced_is_checked_before_it_counts() {
+fn a_replacement_of_an_earlier_iteration_is_checked_before_it_counts() {
     let iteration = json!({"iteration": 1, "plan": "p", "reflection": "r", "verdict": "continue"});
     let baseline = ran("baseline", &[]);
     let sections =

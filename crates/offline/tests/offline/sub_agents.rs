@@ -70,7 +70,7 @@ fn a_verifier_confirms_what_no_usage_contradicts() {
 }
 
 #[test]
-fn a_verifier_names_what_is_left() {
+fn a_verifier_names_the_remaining_usages() {
     let mut verifier = Dialogue::sub_agent(RENAMED);
     verifier
         .sees(
@@ -164,7 +164,7 @@ fn a_long_file_is_edited_by_the_part_that_has_the_text() {
 }
 
 #[test]
-fn a_verifier_finds_what_a_replacement_left() {
+fn a_verifier_finds_the_remaining_text() {
     let task = "Verify that every text \"book\" was replaced with \"account book\" in `docs`.\n\nBegin.";
     let search = json!({"pattern": "book", "literal": true, "max_results": 2000, "paths": ["docs"]});
     let mut verifier = Dialogue::sub_agent(task);
