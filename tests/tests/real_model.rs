@@ -7,12 +7,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Once};
 use std::time::Duration;
 
-use dirigent::core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent::core::agent::{Agent, AgentInput};
 use dirigent::core::agent_report::AgentFailure;
 use dirigent::core::call::CallForm;
 use dirigent::core::journal::{Entry, Input};
 use dirigent::core::machine::Machine;
-use dirigent::core::message::{Message, ModelFailure, ModelReply};
+use dirigent::core::message::{ModelFailure, ModelReply};
 use dirigent::core::prompt::roles;
 use dirigent::core::run::{Run, RunInput};
 use dirigent::core::spec::ModelProfile;
@@ -217,7 +217,7 @@ fn no_commands() -> impl Tool {
 struct Seen {
     /// What models answered, sorted.
     replies: Vec<String>,
-    /// Each agent's replies in order, true where one was malformed.
+    /// Each agent's replies in order, true where one was malformed; a call in prose (CALL-7) is not.
     malformed: BTreeMap<String, Vec<bool>>,
     /// The tools of finished calls.
     finished: Vec<String>,
@@ -243,10 +243,11 @@ impl Seen {
                     let agent = agents.entry(id).or_insert_with(|| Agent::new(id, context));
                     seen.agent_input(agent, &input);
                     let replied = matches!(input, AgentInput::ModelReplied { .. });
-                    let commands = agent.handle(entry.at, input).unwrap();
+                    let malformed_before = agent.malformed();
+                    agent.handle(entry.at, input).unwrap();
                     if replied {
                         let replies = seen.malformed.entry(id.to_string()).or_default();
-                        replies.push(was_malformed(agent, &commands));
+                        replies.push(agent.malformed() > malformed_before);
                     }
                 }
             }
@@ -307,19 +308,6 @@ impl Seen {
         let longest = |replies: &Vec<bool>| replies.split(|malformed| !malformed).map(<[bool]>::len).max();
         self.malformed.values().filter_map(longest).max().unwrap_or(0)
     }
-}
-
-/// Whether the reply that led there could not be used: the model is asked again without a result, or given up.
-fn was_malformed(agent: &Agent, commands: &[AgentCommand]) -> bool {
-    commands.iter().any(|command| match command {
-        AgentCommand::AskModel { .. } => matches!(agent.conversation().last(), Some(Message::User { .. })),
-        AgentCommand::Finish { report } => matches!(report.result, Err(AgentFailure::Malformed { .. })),
-        AgentCommand::RunTool { .. }
-        | AgentCommand::AskApproval { .. }
-        | AgentCommand::ApprovalSettled { .. }
-        | AgentCommand::Delegate { .. }
-        | AgentCommand::SetTimer { .. } => false,
-    })
 }
 
 fn changed_paths(before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)]) -> BTreeSet<String> {
