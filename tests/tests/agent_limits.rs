@@ -372,7 +372,7 @@ async fn loop_10_one_reply_runs_sixty_four_calls_and_answers_the_others() {
     assert_eq!(results.len(), 70);
     let refused = results
         .iter()
-        .filter(|result| result.contains("of one reply only the first 64 calls run"));
+        .filter(|result| result.contains("only the first 64 calls of a reply are executed"));
     assert_eq!(refused.count(), 6);
 }
 

@@ -130,8 +130,8 @@ fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
     ] {
         let refused = place.dirigent(how).with_code(2);
         for told in [
-            "is none of the 2 choices: 1 `the first file`, 2 `the second file`",
-            "Answer with a number from 1 to 2, or in your own words",
+            "is not one of the 2 choices: 1 `the first file`, 2 `the second file`",
+            "Answer with a number from 1 to 2, or with your own text",
         ] {
             assert!(refused.stderr.contains(told), "{how:?}: {refused}");
         }
@@ -171,9 +171,12 @@ fn paor_9_the_terminal_and_other_processes_refuse_a_number_of_no_choice_alike() 
     let terminal = Terminal::start(place.command(RUN));
     terminal.wait_for_prompt("your answer: ");
     let refused = place.dirigent(["answer", "last", "3"]).with_code(2);
-    assert!(refused.stderr.contains("3 is none of the 2 choices"), "{refused}");
+    assert!(
+        refused.stderr.contains("3 is not one of the 2 choices"),
+        "{refused}"
+    );
     terminal.enters("4");
-    terminal.wait_for("4 is none of the 2 choices");
+    terminal.wait_for("4 is not one of the 2 choices");
     terminal.wait_for_prompt("your answer: ");
     terminal.enters("2");
     let _ = terminal.end_with(0);
@@ -281,11 +284,7 @@ fn paor_8_guidance_that_was_kept_is_part_of_the_plan_after_the_answer() {
 #[test]
 fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_planner() {
     let script = Script::from_fn(|request| match () {
-        () if mentions(
-            request,
-            "but the user gave no guidance: leave `answers_guidance` out",
-        ) =>
-        {
+        () if mentions(request, "but the user gave no guidance: omit `answers_guidance`") => {
             Turn::text("I was told.")
         }
         () => {

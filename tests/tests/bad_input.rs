@@ -353,7 +353,7 @@ fn host_2_a_newer_journal_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports format 4 only: use the version \
+        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 4: use the version \
          that wrote it, or another journal",
     );
 }
@@ -368,14 +368,14 @@ fn host_2_a_journal_in_an_impossible_place_is_refused() {
     );
     assert!(
         below_a_file.stderr.starts_with(
-            "error: cannot create the folder work/Cargo.toml: check that the path is right and that you may write there: "
+            "error: cannot create the folder work/Cargo.toml: check that the path is correct and that you have write permission: "
         ),
         "{below_a_file}"
     );
     let folder = refused(&place, &["run", "count the files", "--db", "work"], 5);
     assert_eq!(
         folder.stderr,
-        "error: cannot open the journal work: check that the path is right and that you may write there: it is not a \
+        "error: cannot open the journal work: check that the path is correct and that you have write permission: it is not a \
          regular file\n"
     );
 }
@@ -397,7 +397,7 @@ fn host_3_a_run_that_is_not_there_is_reported() {
     );
     assert_eq!(
         said_of(&["show", "the first"]),
-        "error: `the first` is not a run id: give a whole id, at least 4 hexadecimal digits of its beginning or end, or `last`\nnext: dirigent runs\n"
+        "error: `the first` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`\nnext: dirigent runs\n"
     );
 }
 
@@ -417,7 +417,7 @@ fn host_3_the_beginning_of_several_ids_is_refused_with_all_of_them() {
     assert_eq!(
         ended.stderr,
         format!(
-            "error: `{beginning}` matches 2 runs, give more of the id: {}, {}\n",
+            "error: `{beginning}` matches 2 runs; use more digits of the id: {}, {}\n",
             ids[0], ids[1]
         )
     );
@@ -566,7 +566,7 @@ fn host_3_a_mistyped_journal_is_an_error_and_none_is_made() {
         let ended = refused(&place, arguments, 5);
         assert_eq!(
             ended.stderr.trim_end(),
-            "error: there is no journal mistyped.db: check the path; the first run creates one"
+            "error: the journal mistyped.db does not exist: check the path; the first run creates the journal"
         );
     }
     assert!(!place.folder().join("mistyped.db").exists());

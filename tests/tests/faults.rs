@@ -502,12 +502,12 @@ async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
 async fn loop_3_a_withheld_or_oversized_reply_ends_the_agent_and_is_not_asked_again() {
     let ends = |name, flaws: &[Flaw], says| flawed(name, flaws, BOTH, ANY_FORM).ends_agent(says);
     check([
-        ends("content filter", &[], &["content filter", "not asked again"])
+        ends("content filter", &[], &["content filter", "was not repeated"])
             .wrong(Wrong::Ends(FinishReason::ContentFilter)),
         ends(
             "too long",
             &[Flaw::Padded { bytes: 5 * LONGEST }],
-            &["longer than a reply may be", "not asked again"],
+            &["exceeds the maximum size", "was not repeated"],
         ),
     ])
     .await;

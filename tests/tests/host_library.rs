@@ -216,8 +216,8 @@ async fn resumed_in_the_middle_of_calls(repeat: Repeat) -> (Notes, Scripted, std
     (notes, after, report)
 }
 
-const INTERRUPTED: &str = "`hold` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the \
-                           present state before you decide whether to call it again";
+const INTERRUPTED: &str = "`hold` was interrupted: the process ended while it ran, so it may or may not have taken effect. Check the \
+                           current state before you decide whether to call it again";
 
 #[tokio::test]
 async fn host_2_a_call_under_way_that_is_not_safe_to_repeat_is_reported_as_interrupted() {
@@ -236,7 +236,7 @@ async fn host_2_a_call_under_way_that_is_not_safe_to_repeat_is_reported_as_inter
     assert!(
         model.reflector_asked()[0]
             .task()
-            .contains("may or may not have happened")
+            .contains("may or may not have taken effect")
     );
 }
 

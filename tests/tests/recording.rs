@@ -425,10 +425,7 @@ async fn a_file_that_is_no_recording_is_refused_with_the_line() {
             ),
             "line 2: the goal",
         ),
-        (
-            with(2, third),
-            "line 2: entry 1 should stand here, and not entry 2",
-        ),
+        (with(2, third), "line 2: expected entry 1, but found entry 2"),
         (with(3, ""), "line 3: EOF"),
         (with(3, "{}"), "line 3: missing field `seq`"),
         (with(3, &nested), "line 3: recursion limit exceeded"),
@@ -437,10 +434,10 @@ async fn a_file_that_is_no_recording_is_refused_with_the_line() {
             with(3, &third.replace(r#""a1""#, r#""a99999999999""#)),
             "line 3: `a99999999999` is not a scope",
         ),
-        (with(5, text.lines().nth(3).unwrap()), "line 5: entry 4"),
+        (with(5, text.lines().nth(3).unwrap()), "line 5: expected entry 4"),
         (
             with(text.lines().count(), r#"{"end":null,"entries":3}"#),
-            "3 entries should have come before it",
+            "expected 3 entries before this line",
         ),
     ];
     for (text, expected) in cases {

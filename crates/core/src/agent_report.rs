@@ -14,7 +14,7 @@ use crate::tool::StateChange;
 /// The result and the work of an agent that has ended.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
-    /// The agent's answer, or why there is none.
+    /// The agent's answer, or the reason why there is none.
     #[serde(with = "AnswerOrFailure")]
     pub result: Result<AgentAnswer, AgentFailure>,
     /// The calls, changes and usage of the agent.
@@ -36,7 +36,7 @@ pub enum AgentAnswer {
 }
 
 impl AgentAnswer {
-    /// The answer as text; the summary of a plan or a reflection.
+    /// Returns the answer as text, which is the summary of a plan or a reflection.
     pub(crate) fn text(&self) -> &str {
         match self {
             AgentAnswer::Text(text) => text,
@@ -45,7 +45,7 @@ impl AgentAnswer {
         }
     }
 
-    /// As [`AgentAnswer::text`], without a copy.
+    /// Like [`AgentAnswer::text`], but consumes the answer.
     pub(crate) fn into_text(self) -> String {
         match self {
             AgentAnswer::Text(text) => text,
@@ -55,11 +55,11 @@ impl AgentAnswer {
     }
 }
 
-/// Why an agent ended without an answer.
+/// The reason why an agent ended without an answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum AgentFailure {
-    /// The limit of model turns (LOOP-2).
+    /// The agent reached its limit of model turns (LOOP-2).
     #[error(
         "the agent reached its limit of {max_turns} model turns before it finished; allow more with `max_turns`"
     )]
@@ -67,55 +67,55 @@ pub enum AgentFailure {
         /// The limit that was reached.
         max_turns: u32,
     },
-    /// The time limit (LOOP-5).
+    /// The agent reached its time limit (LOOP-5).
     #[error("the agent reached its time limit of {timeout} before it finished; allow more with `timeout`")]
     TimeLimit {
         /// The limit that was reached.
         timeout: Millis,
     },
-    /// Too many malformed replies in a row (LOOP-3).
+    /// The model sent too many malformed replies in a row (LOOP-3).
     #[error(
         "the model's reply was malformed {attempts} times in a row: {error}. Its last reply: {last_reply}"
     )]
     Malformed {
-        /// Malformed replies in a row.
+        /// The number of malformed replies in a row.
         attempts: u32,
         /// The error in the last reply.
         error: String,
         /// The text of the last reply.
         last_reply: String,
     },
-    /// The provider withheld the reply.
+    /// The provider withheld the model's reply.
     #[error(
-        "the provider's content filter withheld the model's reply, so it was not asked again: change the task, or use another model"
+        "the provider's content filter withheld the model's reply, so the request was not repeated: change the task, or use another model"
     )]
     Filtered,
-    /// The reply exceeds the size limit of replies.
+    /// The model's reply exceeds the maximum size.
     #[error(
-        "the model's reply is longer than a reply may be, so it was not asked again: ask for less at a time, or allow more with \
+        "the model's reply exceeds the maximum size, so the request was not repeated: ask for less at a time, or allow more with \
          `max_reply_bytes`"
     )]
     Oversized,
-    /// The model did not answer.
+    /// The model did not reply.
     #[error("the model did not answer: {failure}")]
     Model {
-        /// Why the model did not answer.
+        /// The reason why the model did not reply.
         failure: ModelFailure,
     },
-    /// The run's budget is used up (HOST-6).
+    /// The run's budget is used up or has no room for another request (HOST-6).
     #[error("{budget_exceeded}")]
     Budget {
-        /// The budget that is used up.
+        /// The refused request and the limit that it would exceed.
         budget_exceeded: BudgetExceeded,
     },
-    /// The same call with the same result, too many times (LOOP-10).
+    /// The agent made the same call with the same result too many times (LOOP-10).
     #[error(
         "the agent is stuck: it called `{tool}` {times} times with the same parameters and got the same result"
     )]
     Stuck {
         /// The name of the tool.
         tool: String,
-        /// How many times it was called.
+        /// The number of these calls.
         times: u32,
     },
     /// The user rejected a call (APPROVE-2).
@@ -127,17 +127,17 @@ pub enum AgentFailure {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Stopped because the user's guidance changes the plan (PAOR-8).
-    #[error("it was stopped, as the user gave guidance that changes the plan")]
+    /// The agent was stopped because the user's guidance changes the plan (PAOR-8).
+    #[error("the agent was stopped, because the user gave guidance that changes the plan")]
     Redirected,
-    /// Cut off because the run ended at a limit.
-    #[error("it was cut off, as the run ended at a limit")]
+    /// The agent was interrupted because the run ended at a limit.
+    #[error("the agent was interrupted, because the run ended at a limit")]
     RunEnded,
-    /// Cancelled by the run or the user.
+    /// The run or the user cancelled the agent.
     #[error("cancelled")]
     Cancelled,
     /// The agent's own code panicked (PAOR-7).
-    #[error("the agent broke down: {message}")]
+    #[error("the agent panicked: {message}")]
     Panicked {
         /// The panic message.
         message: String,
@@ -154,21 +154,21 @@ pub(crate) enum AnswerOrFailure<T, E> {
     Err(E),
 }
 
-/// The work of an agent without its transcript, which the journal has under the agent's id (PAOR-5).
+/// The work of an agent, without its transcript. The journal contains the transcript under the agent's id (PAOR-5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    /// The agent's tool calls in short, refused ones included, followed by those of the agents it delegated to.
+    /// Summaries of the agent's tool calls, including refused ones, followed by those of the agents to which it delegated.
     pub calls: Vec<CallSummary>,
     /// The changes made by these calls.
     pub changes: Vec<StateChange>,
-    /// What the agent used.
+    /// The usage of the agent.
     pub usage: Usage,
-    /// The model's text beside its calls, shortened; empty if the agent ended with an answer (LOOP-2).
+    /// The text that the model wrote next to its calls, shortened; empty if the agent ended with an answer (LOOP-2).
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub findings_so_far: String,
 }
 
-/// A tool call of an agent in short; it may have been refused without running.
+/// A summary of an agent's tool call. A refused call did not run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CallSummary {
     /// The handle for reading the whole result; `None` if the call did not run.
@@ -180,12 +180,12 @@ pub struct CallSummary {
     pub parameters: Value,
     /// True if the call succeeded.
     pub success: bool,
-    /// How long the call took.
+    /// The duration of the call.
     pub duration: Millis,
     /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The agent that a delegation started; `None` for any other call (PAOR-5).
+    /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,
 }

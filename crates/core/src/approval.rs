@@ -1,7 +1,8 @@
-//! Approvals: calls that a person must decide about before they run (APPROVE-1 to APPROVE-3).
+//! Approvals: calls that the user must approve before they run (APPROVE-1 to APPROVE-3).
 //!
-//! A call runs exactly as shown. An [`Approval`] has a digest of everything that the person sees, and a [`Decision`] names the digest that it
-//! was made for. A decision counts once, for this unchanged call and before the approval expires.
+//! A call runs exactly as shown. An [`Approval`] contains a digest of everything that is shown to the user, and a [`Decision`] contains the
+//! digest of the approval that it refers to. A decision is valid only once, only for the unchanged call, and only before the approval
+//! expires.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -13,10 +14,10 @@ use crate::policy::{Policy, Ruling};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 
-/// A call that waits for a person's decision. In JSON, times are milliseconds since 1970-01-01 UTC.
+/// A call that waits for the user's decision. In JSON, times are milliseconds since 1970-01-01 UTC.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// The effect id of the call, by which decisions refer to it. The attempt is ignored, so that the id stays valid after a restart.
+    /// The effect id of the call, to which decisions refer. Its attempt is ignored, so that the id stays valid after a restart.
     pub effect: EffectId,
     /// The name of the calling agent; `None` for a call of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -27,27 +28,27 @@ pub struct Approval {
     pub parameters: Value,
     /// Absolute path of the workspace.
     pub workspace: String,
-    /// When the approval was requested.
+    /// The time at which the approval was requested.
     pub asked_at: Timestamp,
-    /// When the approval expires; `None` for never.
+    /// The time at which the approval expires; `None` if it never expires.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires_at: Option<Timestamp>,
-    /// Digest of everything that the person decides about.
+    /// Digest of everything that is shown to the user.
     pub digest: Digest,
 }
 
-/// SHA-256 over the tool, parameters, workspace, position in the run and time of an approval, as 64 hexadecimal digits.
+/// SHA-256 of an approval's tool, parameters, workspace, position in the run and time, as 64 hexadecimal digits.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Digest(pub String);
 
-/// A person's decision about a call (APPROVE-2), which is journaled. JSON: `{"digest": "…", "answer": "approve"}`, `"edit"` with
+/// The user's decision about a call (APPROVE-2). Decisions are journaled. JSON: `{"digest": "…", "answer": "approve"}`, `"edit"` with
 /// `"parameters"`, `"reject"` with an optional `"reason"`, or `"guide"` with `"guidance"`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Decision {
-    /// Digest of the approval that the person saw.
+    /// Digest of the approval that was shown to the user.
     pub digest: Digest,
-    /// The decision itself.
+    /// The user's answer.
     #[serde(flatten)]
     pub answer: ApprovalAnswer,
 }
@@ -63,31 +64,29 @@ pub enum ApprovalAnswer {
         /// The complete parameters.
         parameters: Value,
     },
-    /// Does not run the call and ends the agent or the sub-task; no later call runs either.
+    /// Rejects the call and ends the agent or the sub-task, so that none of its later calls run.
     Reject {
         /// The user's reason.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Does not run the call and gives guidance to the model instead.
+    /// Does not run the call, and sends guidance to the model instead.
     Guide {
         /// The user's guidance.
         guidance: String,
     },
 }
 
-/// The reason for which a decision does not count (APPROVE-3).
+/// The reason why a decision is not valid (APPROVE-3).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecisionError {
-    /// No call waits under this id: it was decided already, its agent has ended, or no approval was requested.
-    #[error(
-        "no call `{effect}` waits for an approval: it was already decided, has ended, or never needed one"
-    )]
+    /// No call with this id waits for approval: it was already decided, its agent has ended, or no approval was requested.
+    #[error("call `{effect}` does not wait for approval: it was already decided, has ended, or needed none")]
     NotPending {
-        /// The named effect.
+        /// The effect id in the decision.
         effect: EffectId,
     },
-    /// The call has changed since the person saw it.
+    /// The call has changed since it was shown to the user.
     #[error("the call `{effect}` has changed since it was shown; review it and decide again")]
     DigestMismatch {
         /// The effect id of the call.
@@ -107,21 +106,21 @@ pub enum DecisionError {
     Denied(String),
 }
 
-/// A valid decision, resolved to what happens with the call.
+/// The effect of a valid decision on the call.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ResolvedDecision {
     /// The call runs as shown.
     Run,
     /// The call runs with these parameters, which are valid for the tool and not denied.
     RunWith(Value),
-    /// The call does not run, and its agent or sub-task ends.
+    /// The call does not run, and its agent or sub-task ends. Contains the user's reason, if any.
     Reject(Option<String>),
     /// The call does not run, and the model receives this guidance.
     Guide(String),
 }
 
 impl Approval {
-    /// Creates an approval request for a call, made by the agent of this name or, without one, by the plan.
+    /// Creates an approval request for a call. `agent` is the name of the calling agent; `None` for a call of the plan.
     pub fn new(
         effect: EffectId,
         agent: Option<String>,
@@ -143,7 +142,7 @@ impl Approval {
         approval
     }
 
-    /// Returns true if the digest matches the contents. An approval from another process may have been altered.
+    /// Returns true if the digest matches the content. An approval from another process may have been altered.
     pub fn is_intact(&self) -> bool {
         self.digest == self.computed_digest()
     }
@@ -160,12 +159,13 @@ impl Approval {
         Digest(sha256_hex(canonical(&shown).to_string().as_bytes()))
     }
 
-    /// Extends the deadline by the time during which no process could take a decision.
+    /// Extends the deadline by the time in which no process could accept a decision.
     pub(crate) fn extend_expiry(&mut self, by: Millis) {
         self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
     }
 
-    /// Creates a new approval request for the call as it is now. Decisions about the earlier one do not count (APPROVE-3).
+    /// Creates a new approval request for the call in its present form. Decisions about the earlier request are no longer valid
+    /// (APPROVE-3).
     pub(crate) fn renewed(&self, effect: EffectId, call: &ToolCall, spec: &RunSpec, now: Timestamp) -> Self {
         // A later time changes the digest, even if the clock has not advanced.
         let now = now.max(self.asked_at + Millis(1));
@@ -178,8 +178,8 @@ impl Approval {
     }
 }
 
-/// Resolves a decision about the call `effect`; the only place that decides whether it counts (APPROVE-3). `pending` is the approval that
-/// waits under this id, if any. `check` validates edited parameters and returns those to run with.
+/// Resolves a decision about the call `effect`. This is the only place that determines whether a decision is valid (APPROVE-3). `pending`
+/// is the approval that waits under this id, if any. `check` validates edited parameters and returns the parameters to run the call with.
 pub(crate) fn resolve(
     pending: Option<&Approval>,
     now: Timestamp,
@@ -201,7 +201,7 @@ pub(crate) fn resolve(
             let parameters = check(&parameters).map_err(DecisionError::Parameters)?;
             match policy.rule(&approval.tool, &parameters, &approval.workspace) {
                 Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionError::Denied(rule.to_string())),
-                // The person has seen the edited parameters.
+                // The user has seen the edited parameters, so a rule that asks is satisfied.
                 Some(_) | None => Ok(ResolvedDecision::RunWith(parameters)),
             }
         }

@@ -1,31 +1,31 @@
-//! The role and the task of an agent.
+//! The brief of an agent: its role and task.
 
 use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, EffectId};
 
-/// The first input of an agent: its role and task. The run's spec has the agent's own spec, by name.
+/// The first input of an agent: its role and task. The agent's spec is not part of it; the run's spec contains it under the agent's name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentBrief {
-    /// The agent's id in the run.
+    /// The agent's id within the run.
     pub agent: AgentId,
     /// The agent's role.
     pub role: AgentRole,
-    /// The first user message of the conversation.
+    /// The task: the first user message of the conversation.
     pub task: String,
-    /// For a planner, the number of sub-agents that its plan may start.
+    /// For a planner, the number of sub-agents that its plan may start; `None` for other agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_left: Option<u32>,
-    /// For a planner, the number of guidance entries it is given; a plan refers to them by number, from 1 (PAOR-8).
+    /// For a planner, the number of guidance entries in its task. A plan refers to them by number, counted from 1 (PAOR-8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guidance: Option<u32>,
-    /// Depth of delegation: 0 for planner and reflector, 1 for a sub-agent of the plan, and 1 more than the caller's for a delegate.
+    /// Depth of delegation: 0 for planner and reflector, 1 for a sub-agent of the plan, and 1 more than its caller for a delegated agent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
-    /// The delegating call that started the agent; `None` if the run started it.
+    /// The `delegate` call that started the agent; `None` if the run started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<EffectId>,
-    /// For a reflector, the paths that the run has changed, which the reflection must name (PAOR-10); `None` if unknown.
+    /// For a reflector, the paths of all files that the run has changed, which the reflection must list (PAOR-10); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
 }
@@ -39,10 +39,10 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
-    /// Makes the plan.
+    /// The planner, which makes the plan.
     Planner,
-    /// Judges the iteration.
+    /// The reflector, which evaluates an iteration.
     Reflector,
-    /// Works on a sub-task or a delegated task, as the sub-agent of this name.
+    /// A sub-agent with this name, which works on a sub-task or a delegated task.
     Sub(String),
 }

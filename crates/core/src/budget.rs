@@ -1,12 +1,12 @@
-//! One budget for a run and all its agents (HOST-6). Each model request reserves its expected usage before it is sent and settles it when
-//! the reply arrives, so that agents in parallel cannot overspend.
+//! The shared budget of a run and all its agents (HOST-6). Each model request reserves its expected usage before it is sent, and the
+//! reservation is settled when the reply arrives. So agents that work in parallel cannot overspend.
 //!
-//! The budget is pure, like the machines. The owner of the run keeps one [`Budget`] for the whole tree of agents and consults it before each
-//! request. A refusal becomes an input of the requesting agent ([`crate::agent::AgentInput::OverBudget`]), so that a replay takes the same
-//! decision.
+//! The budget is pure, like the machines. The owner of the run keeps one [`Budget`] for all agents and consults it before each request. A
+//! refusal becomes an input of the requesting agent ([`crate::agent::AgentInput::OverBudget`]), so that a replay makes the same decision.
 //!
-//! The tokens that a request sends are estimated from its text and the provider's earlier counts for the same model. If the provider counts
-//! more than was reserved, the limits can be exceeded by the estimation errors of the requests in flight when the last one is granted.
+//! The input tokens of a request are estimated from its text and the provider's earlier counts for the same model. If the provider counts
+//! more tokens than were reserved, a limit can be exceeded. The excess is at most the sum of the estimation errors of the requests in
+//! flight.
 
 use std::collections::BTreeMap;
 
@@ -17,18 +17,19 @@ use crate::message::Usage;
 use crate::price::{Cost, Price};
 use crate::token_ratio::TokenRatio;
 
-/// Reply tokens below which a request is not worth sending, unless fewer are requested.
+/// Minimum number of reply tokens for which a request is worth sending, unless the request asks for fewer.
 const MIN_REPLY_TOKENS: u64 = 256;
-/// Reply tokens that are expected at most if nothing is requested.
+/// Number of reply tokens to reserve for a typical reply, if the request sets no maximum.
 pub const TYPICAL_REPLY_TOKENS: u64 = 4_096;
-/// Reply tokens that are allowed at most if nothing is requested and the budget is ample.
+/// Maximum number of reply tokens to allow while the budget is ample, if the request sets no maximum.
 const MAX_DEFAULT_REPLY_TOKENS: u64 = 32_768;
-/// A reply may take this fraction of an ample budget.
+/// Divisor of the free budget: the reply to a request without a maximum may use this fraction of an ample budget.
 const FREE_TOKENS_DIVISOR: u64 = 8;
-/// Minimum estimated tokens for a request to calibrate the token ratio: in a shorter request, the provider's framing weighs too much.
+/// Minimum number of estimated tokens with which a request calibrates the token ratio. In a shorter request, tokens that the provider adds
+/// weigh too much.
 const MIN_TOKENS_TO_CALIBRATE: u64 = 200;
 
-/// A quantity that a run's budget limits.
+/// A quantity that the budget of a run limits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum BudgetKind {
@@ -50,7 +51,7 @@ impl BudgetKind {
         }
     }
 
-    /// Formats an amount for people: `12000 tokens`, `$0.50`, `1 model call`.
+    /// Formats an amount for display: `12000 tokens`, `$0.50`, `1 model call`.
     pub fn amount(self, amount: u64) -> String {
         match self {
             BudgetKind::Tokens => format!("{amount} token{}", plural(amount)),
@@ -59,7 +60,7 @@ impl BudgetKind {
         }
     }
 
-    /// Formats the used part of a limit for people: `120 of 100 tokens`.
+    /// Formats the used part of a limit for display: `120 of 100 tokens`.
     pub fn usage_of_limit(self, used: u64, limit: u64) -> String {
         let plural = plural(used.max(limit));
         match self {
@@ -74,7 +75,7 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A request that would exceed a limit even if all reservations were released.
+/// A refused request, which would exceed a limit even if all reservations were released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error(
     "the run's budget of {} has no room for another model request: {} used, and {} needed",
@@ -85,31 +86,31 @@ pub struct BudgetExceeded {
     pub budget: BudgetKind,
     /// The amount that the run has used.
     pub used: u64,
-    /// The minimum amount that the request needs.
+    /// The minimum amount for which the request can be sent.
     pub needed: u64,
     /// The limit.
     pub limit: u64,
 }
 
-/// Reserved usage of a model request in flight; [`Budget::settle`] ends it.
+/// The reserved usage of a model request in flight. [`Budget::settle`] ends the reservation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reservation {
     reserved: Usage,
     model: Option<String>,
     size: RequestSize,
-    /// The cost of the tokens sent.
+    /// The estimated cost of the input tokens.
     input_cost: Cost,
-    /// Maximum reply tokens; `None` for no limit.
+    /// Maximum number of reply tokens; `None` for no limit.
     pub max_output_tokens: Option<u64>,
 }
 
 impl Reservation {
-    /// Estimated tokens that the request sends.
+    /// Returns the estimated number of tokens that the request sends.
     pub fn input_tokens(&self) -> u64 {
         self.reserved.input_tokens
     }
 
-    /// The estimated usage of the request once it is sent, even if no reply arrives.
+    /// Returns the estimated usage of the request once it is sent, even if no reply arrives.
     pub fn usage_if_sent(&self) -> Usage {
         Usage {
             estimated_calls: 1,
@@ -127,21 +128,21 @@ pub enum ReservationOutcome {
     Granted(Reservation),
     /// The budget may have room once another request is settled.
     Wait,
-    /// The budget has no room and will have none.
+    /// The budget has no room for the request and never will.
     Refused(BudgetExceeded),
 }
 
 /// Size of a request in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestSize {
-    /// Tokens of the prefix that an earlier request shared, as the provider counted them.
+    /// Tokens of the prefix that an earlier request contained as well, as counted by the provider.
     pub counted: u64,
-    /// Tokens of the rest, as [estimated](crate::token_ratio::estimated_tokens) and not scaled.
+    /// [Estimated](crate::token_ratio::estimated_tokens) tokens of the rest, not scaled by the token ratio.
     pub estimated: u64,
 }
 
 impl RequestSize {
-    /// All tokens of the request, with estimates scaled by the ratio.
+    /// Returns the number of all tokens of the request, with the estimated part scaled by the ratio.
     pub fn tokens(self, ratio: TokenRatio) -> u64 {
         self.counted.saturating_add(ratio.tokens(self.estimated))
     }
@@ -154,9 +155,9 @@ pub struct ExpectedUsage {
     pub model: Option<String>,
     /// Size of the whole request, including tool definitions and schemas.
     pub size: RequestSize,
-    /// Requested maximum of reply tokens; `None` if not configured.
+    /// Requested maximum number of reply tokens; `None` if not configured.
     pub max_output_tokens: Option<u64>,
-    /// The model's price, the highest one if several models may answer; `None` if unknown.
+    /// The price of the model; the highest price if several models may reply. `None` if unknown.
     pub price: Option<Price>,
 }
 
@@ -173,7 +174,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Creates the budget of a run with these limits; `used` is the usage so far, zero for a new run.
+    /// Creates the budget of a run with these limits. `used` is the usage so far, which is zero for a new run.
     pub fn new(limits: &RunLimits, used: Usage) -> Self {
         Budget {
             max_tokens: limits.max_tokens,
@@ -190,27 +191,28 @@ impl Budget {
         self.max_tokens.is_some() || self.max_cost.is_some() || self.max_model_calls.is_some()
     }
 
-    /// The settled usage.
+    /// Returns the settled usage.
     pub fn used(&self) -> Usage {
         self.used
     }
 
-    /// The sum of all open reservations.
+    /// Returns the sum of all open reservations.
     pub fn reserved(&self) -> Usage {
         self.reserved
     }
 
     /// Reserves the expected usage of a request.
     ///
-    /// If other requests have reserved much of the budget, the reply is granted fewer tokens than requested, but no fewer than a typical
-    /// reply has: below that, the request waits for others to settle. It is granted fewer only if the whole remaining budget is smaller.
+    /// If other requests have reserved much of the budget, the request is granted fewer reply tokens than it asked for, but at least enough
+    /// for a typical reply; otherwise it waits until others settle. It is granted fewer than that only if the whole remaining budget is
+    /// smaller.
     pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
         let headrooms = self.headrooms(expected, input);
         let requested = expected
             .max_output_tokens
             .unwrap_or_else(|| default_reply_tokens(&headrooms));
-        // The reply is bounded only if the caller or a remaining budget requires it.
+        // The reply is limited only if the caller or a limit on tokens or cost requires it.
         let (mut output, mut bounded) = (requested, expected.max_output_tokens.is_some());
         let mut waits = false;
         for headroom in headrooms.into_iter().flatten() {
@@ -247,7 +249,7 @@ impl Budget {
         })
     }
 
-    /// Estimated tokens that the request sends, calibrated by the counts of the model's provider.
+    /// Estimates the number of tokens that the request sends, calibrated with the counts of the model's provider.
     fn input_tokens(&self, expected: &ExpectedUsage) -> u64 {
         let ratio = self.ratios.get(&expected.model);
         expected
@@ -255,7 +257,7 @@ impl Budget {
             .tokens(ratio.copied().unwrap_or(TokenRatio::CAUTIOUS))
     }
 
-    /// The headroom of each configured limit for the request.
+    /// Returns the headroom of each configured limit for the request.
     fn headrooms(&self, expected: &ExpectedUsage, input: u64) -> [Option<LimitHeadroom>; 3] {
         let tokens = self.max_tokens.map(|limit| LimitHeadroom {
             kind: BudgetKind::Tokens,
@@ -287,7 +289,8 @@ impl Budget {
         [tokens, cost, model_calls]
     }
 
-    /// Ends a reservation and adds the actual usage, which is zero if no reply arrived. The provider's count calibrates later estimates.
+    /// Ends a reservation and adds the actual usage, which is zero if no reply arrived. The provider's token count calibrates later
+    /// estimates.
     pub fn settle(&mut self, reservation: Reservation, used: Usage) {
         self.reserved = self.reserved - reservation.reserved;
         self.used += used;
@@ -301,7 +304,7 @@ impl Budget {
     }
 }
 
-/// Reply tokens to allow if nothing is requested: more than a typical reply has while the budget is ample.
+/// Returns the number of reply tokens to allow if the request sets no maximum. An ample budget allows more than a typical reply.
 fn default_reply_tokens(headrooms: &[Option<LimitHeadroom>]) -> u64 {
     let bounded = headrooms
         .iter()
@@ -314,27 +317,27 @@ fn default_reply_tokens(headrooms: &[Option<LimitHeadroom>]) -> u64 {
         .clamp(TYPICAL_REPLY_TOKENS, MAX_DEFAULT_REPLY_TOKENS)
 }
 
-/// One limit with its current usage, and the share that a request takes.
+/// One limit with its current usage, and the amounts that a request needs.
 struct LimitHeadroom {
     kind: BudgetKind,
     limit: u64,
     used: u64,
     reserved: u64,
-    /// Amount that the request takes regardless of its reply.
+    /// Amount that the request needs regardless of its reply.
     fixed: u64,
-    /// Amount that a million reply tokens take.
+    /// Amount per million reply tokens.
     per_million: u64,
 }
 
 enum HeadroomCheck {
-    /// The maximum number of reply tokens.
+    /// The request may have up to this number of reply tokens.
     Allowed(u64),
     Wait,
     Exceeded(BudgetExceeded),
 }
 
 impl LimitHeadroom {
-    /// Checks a request for this many reply tokens against the limit.
+    /// Checks whether the limit has room for a request with this many reply tokens.
     fn check(&self, requested: u64) -> HeadroomCheck {
         let (remaining, free) = (self.limit.saturating_sub(self.used), self.free());
         let [typical, minimum] =
@@ -353,12 +356,12 @@ impl LimitHeadroom {
         HeadroomCheck::Allowed(self.affordable(free - self.fixed))
     }
 
-    /// The amount that is neither used nor reserved.
+    /// Returns the amount that is neither used nor reserved.
     fn free(&self) -> u64 {
         self.limit.saturating_sub(self.used.saturating_add(self.reserved))
     }
 
-    /// The number of reply tokens that the amount pays for.
+    /// Returns the number of reply tokens that the amount covers.
     fn affordable(&self, amount: u64) -> u64 {
         match self.per_million {
             0 => u64::MAX,
@@ -369,7 +372,7 @@ impl LimitHeadroom {
         }
     }
 
-    /// The amount that the request takes with a reply of this many tokens.
+    /// Returns the amount that the request needs with a reply of this many tokens.
     fn needed(&self, reply: u64) -> u64 {
         let reply = (u128::from(reply) * u128::from(self.per_million)).div_ceil(1_000_000);
         self.fixed

@@ -1,9 +1,10 @@
-//! Delegation: a sub-agent has another agent do part of its task (PAOR-5).
+//! Delegation: a sub-agent assigns part of its task to another agent (PAOR-5).
 //!
-//! The `delegate` tool is not one of the run's tools: each sub-agent whose spec names [`DELEGATE`] is offered its own, which lists the
-//! agents that it may delegate to. Its calls are not executed like other calls. The agent's machine commands
-//! [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and that agent's findings become the result
-//! of the call: a success with `{"agent", "findings", "calls"}` or a failure with the reason, and in both cases the changes it made.
+//! The `delegate` tool is not one of the run's tools. Each sub-agent whose spec lists [`DELEGATE`] is offered its own version, which lists
+//! the agents to which it may delegate. Its calls are not executed like other calls: the agent's machine returns the command
+//! [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and the findings of that agent become the
+//! result of the call. The result is a success with `{"agent", "findings", "calls"}` or a failure with the reason, and in both cases
+//! contains the changes that the agent made.
 
 use serde_json::{Value, json};
 
@@ -13,13 +14,13 @@ use crate::spec::{AgentSpec, DELEGATE};
 use crate::text::one_line;
 use crate::tool::{Access, Repeat, ToolResult, ToolSpec};
 
-/// The agents that an agent with this access may delegate to: those with the same or less access. Tools do not matter; a target may have
-/// tools that the caller lacks.
+/// Returns the agents to which an agent with this access may delegate: those with the same or less access. Tools are not compared, so the
+/// other agent may have tools that the caller lacks.
 pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator<Item = &AgentSpec> {
     agents.iter().filter(move |agent| agent.access <= access)
 }
 
-/// The `delegate` tool for an agent with this access; `None` if there is no agent to delegate to.
+/// Creates the `delegate` tool for an agent with this access; `None` if there is no agent to delegate to.
 pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
     let others: Vec<&AgentSpec> = delegation_targets(access, agents).collect();
     let first = others.first()?;
@@ -55,7 +56,7 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
     })
 }
 
-/// The agent and the task in a checked call of the `delegate` tool.
+/// Returns the agent and the task of a validated `delegate` call.
 pub(crate) fn delegation(call: &ToolCall) -> Option<(String, String)> {
     let text = |name| {
         call.parameters
@@ -66,7 +67,7 @@ pub(crate) fn delegation(call: &ToolCall) -> Option<(String, String)> {
     Some((text("agent")?, text("task")?))
 }
 
-/// The metadata key of a result for the id of the agent that the call started.
+/// The metadata key under which the result of a delegation contains the id of the started agent.
 const STARTED_AGENT: &str = "started_agent";
 
 /// Adds the id of the started agent to the result's metadata.
@@ -75,7 +76,7 @@ pub(crate) fn with_started_agent(mut result: ToolResult, agent: AgentId) -> Tool
     result
 }
 
-/// The agent that the call with this result started.
+/// Returns the id of the agent that was started by the call with this result.
 pub(crate) fn started_agent(result: &ToolResult) -> Option<AgentId> {
     serde_json::from_value(result.metadata.get(STARTED_AGENT)?.clone()).ok()
 }

@@ -1,11 +1,11 @@
-//! SHA-256 digests, and a canonical form of JSON values to compute them from.
+//! SHA-256 digests, and the canonical form of JSON values over which they are computed.
 
 use std::fmt::Write as _;
 
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// The SHA-256 of the bytes as 64 lower-case hexadecimal digits.
+/// Returns the SHA-256 of the bytes as 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
     let mut digits = String::with_capacity(64);
     for byte in Sha256::digest(bytes) {

@@ -1,17 +1,17 @@
-//! The reasons for which a run ends.
+//! The reasons why a run ends.
 
 use serde::{Deserialize, Serialize};
 
 use crate::budget::BudgetKind;
 
-/// The one reason for which a run ended (PAOR-12).
+/// The reason why a run ended (PAOR-12).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum EndReason {
-    /// The reflector found the goal reached, or the planner answered it directly.
+    /// The reflector's verdict was that the goal is reached, or the planner answered the goal directly.
     #[error("goal achieved")]
     GoalAchieved,
-    /// The limit of planning iterations (PAOR-3).
+    /// The run used up its planning iterations (PAOR-3).
     #[error(
         "iteration limit: {max_iterations} planning iteration{} did not reach the goal",
         if *max_iterations == 1 { "" } else { "s" }
@@ -20,20 +20,20 @@ pub enum EndReason {
         /// The limit that was reached.
         max_iterations: u32,
     },
-    /// The run's time limit.
+    /// The run reached its time limit.
     #[error("time limit")]
     TimeLimit,
-    /// The run's tokens, cost or model calls are used up, or leave no room for another request (HOST-6).
+    /// The run's budget of tokens, cost or model calls is used up, or has no room for another request (HOST-6).
     #[error("budget: {} used", budget.usage_of_limit(*used, *limit))]
     BudgetExhausted {
-        /// The budget that is used up.
+        /// The quantity that is used up.
         budget: BudgetKind,
-        /// What was used.
+        /// The amount used.
         used: u64,
         /// The limit that was reached.
         limit: u64,
     },
-    /// The run needs a decision of the user, and no user was there.
+    /// The run needs a decision from the user, and no user was available.
     #[error("user intervention required")]
     UserRequired,
     /// The user cancelled the run.
@@ -42,16 +42,16 @@ pub enum EndReason {
     /// The run failed.
     #[error("{error}")]
     Failed {
-        /// What went wrong.
+        /// A description of the failure.
         error: String,
-        /// Whether resuming can help.
+        /// The cause, which determines whether the run can be resumed.
         #[serde(default, skip_serializing_if = "FailureCause::is_final")]
         cause: FailureCause,
     },
 }
 
 impl EndReason {
-    /// A failure that resuming does not mend.
+    /// Creates a failure that resuming the run cannot fix.
     pub fn failed(error: impl Into<String>) -> Self {
         EndReason::Failed {
             error: error.into(),
@@ -59,8 +59,8 @@ impl EndReason {
         }
     }
 
-    /// Returns true if a run that ended for this reason can be resumed (PAOR-1): it waits for the user, reached a limit, or had no
-    /// reachable model.
+    /// Returns true if a run that ended for this reason can be resumed (PAOR-1): it waits for the user, reached a limit, or could not reach
+    /// a model.
     pub fn is_resumable(&self) -> bool {
         match self {
             EndReason::UserRequired
@@ -73,16 +73,16 @@ impl EndReason {
     }
 }
 
-/// Why a run failed, and so whether resuming can help.
+/// The cause of a run's failure, which determines whether the run can be resumed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FailureCause {
-    /// The goal cannot be reached, or something broke; resuming does not help.
+    /// The goal cannot be reached, or an internal error occurred; resuming does not help.
     #[default]
     Unrecoverable,
     /// No model could be reached, or its configuration is wrong.
     ModelUnavailable,
-    /// The planner or the reflector reached a limit of turns or time, or made no progress (LOOP-2, LOOP-5, LOOP-10).
+    /// The planner or the reflector reached its limit of turns or time, or made no progress (LOOP-2, LOOP-5, LOOP-10).
     AgentLimit,
 }
 

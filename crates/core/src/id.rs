@@ -6,13 +6,14 @@ use std::str::FromStr;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use uuid::Uuid;
 
-/// Identifies a run: one goal from start to end. A version 7 UUID, so ids sort by creation time.
+/// The id of a run. A version 7 UUID, so ids sort by creation time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct RunId(pub Uuid);
 
 impl RunId {
-    /// The last eight hexadecimal digits, for people to read and type. The first digits are a time, and runs started together share them.
+    /// Returns the last eight hexadecimal digits, as a short id for display and input. The first digits encode the creation time, so runs
+    /// that start together share them.
     pub fn short(&self) -> String {
         let text = self.0.simple().to_string();
         text[text.len() - 8..].to_owned()
@@ -33,7 +34,7 @@ impl FromStr for RunId {
     }
 }
 
-/// Identifies an agent within its run. Agents are numbered from 1 in the order in which they start; 1 is the first planner.
+/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start; 1 is the first planner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(pub u32);
@@ -44,7 +45,7 @@ impl fmt::Display for AgentId {
     }
 }
 
-/// A sub-task's name within its plan, chosen by the planner, such as `edit-parser`.
+/// The id of a sub-task within its plan, chosen by the planner, such as `edit-parser`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SubTaskId(pub String);
@@ -61,7 +62,7 @@ impl From<&str> for SubTaskId {
     }
 }
 
-/// The machine that an input or an effect belongs to. Text and JSON form: `"run"`, `"a3"`.
+/// The machine to which an input or an effect belongs. Text and JSON form: `"run"`, `"a3"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Scope {
     /// The run machine.
@@ -93,17 +94,17 @@ impl FromStr for Scope {
     }
 }
 
-/// Identifies an effect that a machine has requested and waits for.
+/// The id of an effect, which is an operation that a machine has requested and waits for.
 ///
-/// Text and JSON form: `"a3.7"` is the seventh step of agent 3, and `"a3.7+1"` its second attempt after a restart. The completion of an
-/// effect carries the same id, so that the machine recognises late and duplicate completions.
+/// Text and JSON form: `"a3.7"` is step 7 of agent 3, and `"a3.7+1"` is its second attempt, after a restart. The completion of an effect
+/// carries the same id, so that the machine can recognise late and duplicate completions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct EffectId {
     /// The machine that requested the effect.
     pub scope: Scope,
-    /// Number of the effect within its scope, from 1.
+    /// Number of the effect within its scope, counted from 1.
     pub step: u32,
-    /// Number of the attempt, from 0.
+    /// Number of the attempt, counted from 0.
     pub attempt: u32,
 }
 
@@ -136,10 +137,12 @@ impl FromStr for EffectId {
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum IdError {
     /// The text is not a scope.
-    #[error("`{0}` is not a scope: write `run`, or `a` and an agent's number, such as `a3`")]
+    #[error("`{0}` is not a scope: expected `run`, or `a` and the number of an agent, such as `a3`")]
     Scope(String),
     /// The text is not an effect id.
-    #[error("`{0}` is not a call id: write `run` or an agent, a dot and a number, such as `run.2` or `a3.7`")]
+    #[error(
+        "`{0}` is not a call id: expected `run` or the id of an agent, a dot and a number, such as `run.2` or `a3.7`"
+    )]
     Effect(String),
 }
 

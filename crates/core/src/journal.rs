@@ -1,4 +1,4 @@
-//! The entries of a journal: the accepted inputs of a run's machines, in order.
+//! The entries of a journal: all inputs that a run's machines accepted, in order.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,14 +7,14 @@ use crate::id::{RunId, Scope};
 use crate::run::RunInput;
 use crate::time::Timestamp;
 
-/// One accepted input.
+/// A journal entry: one input that a machine accepted.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The run's id.
     pub run: RunId,
-    /// The entry's number in the run, from 1, without gaps.
+    /// The number of the entry within its run, counted from 1 without gaps.
     pub seq: u64,
-    /// When the input was accepted.
+    /// The time at which the input was accepted.
     pub at: Timestamp,
     /// The machine that accepted the input.
     pub scope: Scope,
@@ -22,7 +22,7 @@ pub struct Entry {
     pub input: Input,
 }
 
-/// An input of either machine.
+/// An input of the run machine or of an agent machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Input {
@@ -32,7 +32,7 @@ pub enum Input {
     Agent(AgentInput),
 }
 
-/// A borrowed [`Input`], for writing.
+/// A borrowed [`Input`], for serialization without cloning.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRef<'a> {

@@ -1,11 +1,11 @@
 //! The data types of Dirigent and its two pure state machines.
 //!
-//! Every decision of an orchestration is made here. [`run::Run`] is the Plan–Act–Observe–Reflect machine of a goal, and
-//! [`agent::Agent`] is the model ⇄ tools loop of one agent. Both take an input and the time, change their state and return commands.
-//! The journal is the list of their inputs, so replaying it rebuilds both machines exactly.
+//! This crate makes every orchestration decision. [`run::Run`] drives one goal through the Plan–Act–Observe–Reflect loop, and
+//! [`agent::Agent`] runs the model ⇄ tools loop of one agent. Both take an input and the current time, update their state and return
+//! commands. The journal records their inputs in order, so replaying it rebuilds both machines exactly.
 //!
-//! This crate does no IO, reads no clock, generates no random numbers and contains no async code. Time and ids come in as arguments, and
-//! iteration order never depends on a hash.
+//! This crate does no IO, reads no clock, generates no random numbers and contains no async code. Time and ids are passed in as arguments,
+//! and iteration order never depends on a hash.
 #![warn(missing_docs)]
 
 pub mod agent;

@@ -1,13 +1,14 @@
-//! All limits of runs and agents, with their defaults. The machines enforce them; the [budget](crate::budget) enforces tokens, cost and model calls.
+//! All limits of runs and agents, with their defaults. The machines enforce all limits except those on tokens, cost and model calls, which
+//! the [budget](crate::budget) enforces.
 //!
-//! A limit is declared once, in `limits!`: the configuration, agent files and the command line read it by its name and kind.
+//! The macro `limits!` declares each limit once. The configuration, agent files and the command line access a limit by its name and kind.
 
 use serde::{Deserialize, Serialize};
 
 use crate::price::Cost;
 use crate::time::Millis;
 
-/// Declares limits, each with its help text, its kind, its type and its default.
+/// Declares limits, each with its help text, kind, type and default.
 macro_rules! limits {
     (
         $(#[$about:meta])+ $limits:ident, $settings:ident {
@@ -27,8 +28,8 @@ macro_rules! limits {
             }
         }
 
-        #[doc = concat!("The [`", stringify!($limits), "`] that one source sets, such as a file or the command line.")]
-        /// `None` leaves a limit to the next source.
+        #[doc = concat!("The [`", stringify!($limits), "`] that one source (such as a file or the command line) sets.")]
+        /// `None` if the source does not set the limit, so that the next source decides.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct $settings {
             $($(#[doc = $help])+ pub $limit: Option<$kind>,)+
@@ -41,22 +42,22 @@ macro_rules! limits {
         }
 
         impl $settings {
-            /// Returns these settings, completed by those of the next source.
+            /// Returns these settings, with missing ones taken from the next source.
             pub fn or(self, next: $settings) -> Self {
                 $settings { $($limit: self.$limit.or(next.$limit),)+ }
             }
 
-            /// Returns the higher setting of each limit, of both where both set it.
+            /// Returns the higher setting of each limit, or the only one.
             pub fn highest(self, other: $settings) -> Self {
                 $settings { $($limit: self.$limit.max(other.$limit),)+ }
             }
 
-            /// Returns the lower setting of each limit, of both where both set it.
+            /// Returns the lower setting of each limit, or the only one.
             pub fn lowest(self, other: $settings) -> Self {
                 $settings { $($limit: self.$limit.into_iter().chain(other.$limit).min(),)+ }
             }
 
-            /// Returns the limits with these settings applied.
+            /// Returns the limits with these settings, and with `defaults` for missing ones.
             pub fn unwrap_or(self, defaults: $limits) -> $limits {
                 $limits { $($limit: self.$limit.map_or(defaults.$limit, Into::into),)+ }
             }
@@ -71,7 +72,7 @@ macro_rules! limits {
         }
 
         impl $limits {
-            /// The limits that differ from `other`: names, and values formatted for people.
+            /// Returns the limits that differ from `other`, as names and formatted values.
             pub fn differing(&self, other: &$limits) -> Vec<(&'static str, String)> {
                 let (mut own, mut other): ($settings, $settings) = (self.clone().into(), other.clone().into());
                 $settings::ALL
@@ -100,24 +101,24 @@ limits! {
     RunLimits, RunLimitSettings {
         /// Maximum number of planning iterations.
         max_iterations: Count as u32 = 15;
-        /// Maximum number of parallel sub-tasks. A sub-task that waits for a person yields its place to another.
+        /// Maximum number of parallel sub-tasks. A sub-task that waits for the user does not count.
         max_parallel: Count as u32 = 4;
         /// Maximum number of sub-tasks in one plan.
         max_subtasks: Count as u32 = 1_000;
-        /// Maximum number of sub-agents started in the run.
+        /// Maximum number of sub-agents that the run may start.
         max_agents: Count as u32 = 100;
-        /// Maximum depth of sub-agents: 1 allows only those of the plan, 2 also those that they delegate to.
+        /// Maximum depth of sub-agents: 1 allows only those of the plan, 2 also those to which they delegate.
         max_depth: Count as u32 = 3;
-        /// How long a call waits for an approval before it counts as not approved.
+        /// Maximum time that a call waits for approval. After this time, it counts as not approved.
         approval_timeout: Time as Option<Millis> = Some(Millis::from_secs(86_400));
         /// Maximum duration of one tool call of a plan.
         call_timeout: Time as Millis = Millis::from_secs(900);
         /// Maximum duration of the run.
         timeout: Time as Option<Millis> = None;
         /// Maximum number of tokens, sent and received. Requests are checked against an estimate before they are sent, so the run can
-        /// exceed the limit by the estimate's error for each request in progress.
+        /// exceed the limit by the estimation error of each request in progress.
         max_tokens: Tokens as Option<u64> = None;
-        /// Maximum cost in US dollars. Models without a price do not count.
+        /// Maximum cost in US dollars. Models without a known price do not count.
         max_cost: Money as Option<Cost> = None;
         /// Maximum number of model requests.
         max_model_calls: Count as Option<u32> = None;
@@ -129,15 +130,16 @@ limits! {
     AgentLimits, AgentLimitSettings {
         /// Maximum number of model requests of an agent.
         max_turns: Count as u32 = 10;
-        /// Maximum working time of an agent. Time spent waiting for people or for other agents does not count.
+        /// Maximum working time of an agent. Time spent waiting for the user or for other agents does not count.
         timeout: Time as Millis = Millis::from_secs(300);
-        /// Maximum number of calls that run in one reply. Further calls are answered with an error.
+        /// Maximum number of calls that are executed per reply. Further calls are answered with an error.
         max_calls_per_reply: Count as u32 = 64;
         /// Maximum number of malformed replies in a row.
         max_malformed: Count as u32 = 3;
-        /// Maximum number of times the same call may have the same result, while nothing else changes, before the agent ends as stuck.
+        /// Maximum number of times that the same call may return the same result, while nothing else changes, before the agent ends as
+        /// stuck.
         max_repeats: Count as u32 = 5;
-        /// Maximum number of times an agent's conversation is compacted.
+        /// Maximum number of times that an agent's conversation is compacted.
         max_compactions: Count as u32 = 50;
     }
 }
@@ -148,7 +150,7 @@ pub trait LimitSettings: Clone + Default + 'static {
     const ALL: &'static [Limit<Self>];
 }
 
-/// A limit, for code that reads limits by name.
+/// The description of a limit, for code that accesses limits by name.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit<S: 'static> {
     /// The name in files and on the command line, such as `max_turns`.
@@ -173,7 +175,7 @@ pub enum LimitSetting<S: 'static> {
 }
 
 impl<S> Limit<S> {
-    /// Formats the value of this limit in `settings` for people; `None` if it is not set.
+    /// Formats the value of this limit in `settings` for display; `None` if it is not set.
     pub fn value(&self, settings: &mut S) -> Option<String> {
         match self.setting {
             LimitSetting::Count(setting) => setting(settings).map(|count| count.to_string()),

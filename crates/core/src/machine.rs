@@ -1,4 +1,4 @@
-//! The common interface of the two state machines, and the table of outstanding effects.
+//! The common interface of the two state machines, and the table of their outstanding effects.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use crate::end_reason::EndReason;
 use crate::id::{EffectId, Scope};
 use crate::time::Timestamp;
 
-/// A pure state machine. Its driver journals each accepted input and only then executes the commands. After a restart it replays the
-/// journal, drops the commands, and gives the machine its `Resumed` input.
+/// A pure state machine. Its driver journals each accepted input before it executes the resulting commands. After a restart, the driver
+/// replays the journal, discards the returned commands, and sends the machine its `Resumed` input.
 pub trait Machine {
     /// The machine's input, which is journaled.
     type Input;
-    /// The machine's command, which is never journaled: replaying the inputs returns the same commands.
+    /// The machine's command. Commands are not journaled, because replaying the inputs returns the same commands.
     type Command;
 
     /// Handles an input and returns the commands.
@@ -21,47 +21,49 @@ pub trait Machine {
     fn handle(&mut self, now: Timestamp, input: Self::Input) -> Result<Vec<Self::Command>, Refusal>;
 }
 
-/// Why an input is refused.
+/// The reason why an input is refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
-    /// The effect is not outstanding: its completion came late or twice, or it was never started.
-    #[error("{effect} is not under way: it has ended, or was never started")]
+    /// The effect is not outstanding: its completion arrived late or twice, or the effect never started.
+    #[error("{effect} is not in progress: it has ended or never started")]
     Stale {
         /// The effect of the input.
         effect: EffectId,
     },
-    /// The input does not apply in this state.
-    #[error("{input} cannot apply while {state}")]
+    /// The machine does not accept this input in its current state.
+    #[error("{input} is not accepted while {state}")]
     InvalidState {
         /// The name of the input.
         input: &'static str,
         /// A description of the state.
         state: String,
     },
-    /// The run is over and cannot be resumed.
+    /// The run has finished and cannot be resumed.
     #[error("the run has finished: {reason}")]
     Finished {
         /// Why the run ended.
         reason: EndReason,
     },
-    /// The run cannot be resumed with these limits, as one is reached already (PAOR-1).
-    #[error("the run cannot go on, as it is at its limit: {reason}. Resume it with a higher limit")]
+    /// The run cannot be resumed with these limits, because it has already reached one of them (PAOR-1).
+    #[error(
+        "the run cannot continue, because it has reached a limit: {reason}. Resume it with a higher limit"
+    )]
     AtLimit {
-        /// The limit that is reached.
+        /// The limit that the run has reached.
         reason: EndReason,
     },
-    /// The decision does not count (APPROVE-3).
+    /// The decision about a call is not valid (APPROVE-3).
     #[error(transparent)]
     Decision(#[from] crate::approval::DecisionError),
     /// The text does not answer the run's question (PAOR-9).
     #[error(transparent)]
     Answer(#[from] crate::question::AnswerError),
-    /// No such phase transition exists (PAOR-1).
+    /// The phase transition is not allowed (PAOR-1).
     #[error(transparent)]
     Transition(#[from] crate::phase::ImpossibleTransition),
 }
 
-/// The effects that a machine has commanded and that have not completed yet, each with data of type `W`.
+/// The effects that a machine has requested and that have not completed, each with data of type `W`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Outstanding<W> {
     scope: Scope,
@@ -85,7 +87,7 @@ impl<W> Outstanding<W> {
         effect
     }
 
-    /// The id that the next effect will have.
+    /// Returns the id of the next effect.
     pub(crate) fn next_effect(&self) -> EffectId {
         EffectId {
             scope: self.scope,
@@ -94,20 +96,20 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// Uses up the next id without starting an effect.
+    /// Uses up the id of the next effect without starting it.
     pub(crate) fn skip(&mut self) -> EffectId {
         let effect = self.next_effect();
         self.last_step = effect.step;
         effect
     }
 
-    /// Sets the data of an effect: the next one, or one that is outstanding.
+    /// Sets the data of an effect, which must be outstanding or the next one to start.
     pub(crate) fn put(&mut self, effect: EffectId, pending: W) {
         self.last_step = self.last_step.max(effect.step);
         self.waiting.insert(effect.step, (effect.attempt, pending));
     }
 
-    /// The data of an effect.
+    /// Returns the data of an effect.
     ///
     /// # Errors
     /// [`Refusal::Stale`] if this attempt of the effect is not outstanding.
@@ -120,7 +122,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// As [`Self::get`], mutable.
+    /// Like [`Self::get`], but returns a mutable reference.
     pub(crate) fn get_mut(&mut self, effect: EffectId) -> Result<&mut W, Refusal> {
         match self.waiting.get_mut(&effect.step) {
             Some((attempt, pending)) if *attempt == effect.attempt && effect.scope == self.scope => {
@@ -139,7 +141,7 @@ impl<W> Outstanding<W> {
             .ok_or(Refusal::Stale { effect })
     }
 
-    /// The outstanding effect at this step, at any attempt.
+    /// Returns the outstanding effect with this scope and step, whatever its attempt.
     pub(crate) fn at_step(&self, scope: Scope, step: u32) -> Option<(EffectId, &W)> {
         let (attempt, pending) = self.waiting.get(&step).filter(|_| scope == self.scope)?;
         let effect = EffectId {
@@ -150,19 +152,19 @@ impl<W> Outstanding<W> {
         Some((effect, pending))
     }
 
-    /// Increments the attempt of the effects for which `should_retry` holds; completions of earlier attempts become stale.
+    /// Increments the attempt of each effect for which `should_retry` returns true. Completions of the earlier attempts become stale.
     pub(crate) fn retry(&mut self, should_retry: impl Fn(&W) -> bool) {
         for (attempt, pending) in self.waiting.values_mut() {
             *attempt += u32::from(should_retry(pending));
         }
     }
 
-    /// The data of all effects, mutable.
+    /// Returns mutable references to the data of all effects.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut W> {
         self.waiting.values_mut().map(|(_, pending)| pending)
     }
 
-    /// As [`Self::iter`], with mutable data.
+    /// Like [`Self::iter`], but with mutable data.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = (EffectId, &mut W)> {
         let scope = self.scope;
         self.waiting.iter_mut().map(move |(step, (attempt, pending))| {
@@ -180,7 +182,7 @@ impl<W> Outstanding<W> {
         self.waiting.clear();
     }
 
-    /// Removes all effects and returns them. The numbering of steps continues.
+    /// Removes and returns all effects. The numbering of steps continues.
     pub(crate) fn take(&mut self) -> Self {
         Outstanding {
             scope: self.scope,
@@ -189,7 +191,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// All effects with their data, in the order of their start.
+    /// Iterates over all effects and their data, in the order in which the effects started.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (EffectId, &W)> {
         self.waiting.iter().map(|(step, (attempt, pending))| {
             (

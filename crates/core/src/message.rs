@@ -1,4 +1,4 @@
-//! Messages to models, their replies and their usage, in one form for all providers.
+//! Messages to models, their replies and their usage, in the same form for all providers.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,17 +7,17 @@ use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 use serde_json::Value;
 
-/// A call of a tool, independent of the form in which the model wrote it (CALL-4).
+/// A tool call, independent of the form in which the model wrote it (CALL-4).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// The provider's id or, without one, an id that the machine assigns. The result refers to it.
+    /// The provider's id for the call or, if there is none, an id assigned by the machine. The result refers to the call by this id.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
     /// The tool's name.
     pub tool: String,
-    /// The parameters, an object.
+    /// The parameters, as a JSON object.
     pub parameters: Value,
-    /// Whether the result of this call is the agent's answer (CALL-1).
+    /// True if the result of this call is the agent's answer (CALL-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub terminate: bool,
 }
@@ -26,37 +26,37 @@ pub struct ToolCall {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// The agent's system prompt: always the first message.
+    /// The agent's system prompt, which is always the first message.
     System {
-        /// Its text.
+        /// The text of the message.
         content: String,
     },
-    /// The task, guidance, or a correction of a malformed reply.
+    /// The task, guidance, or the correction of a malformed reply.
     User {
-        /// Its text.
+        /// The text of the message.
         content: String,
     },
     /// A reply of the model.
     Assistant {
-        /// The unchanged text, including calls in the JSON form.
+        /// The unmodified text, including any calls in the JSON form.
         content: String,
-        /// The parsed calls, whatever their form.
+        /// The parsed calls, regardless of their form.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         calls: Vec<ToolCall>,
     },
-    /// The result of a call, as the JSON text of [`crate::tool::ToolResult::for_model`].
+    /// The result of a call.
     Tool {
         /// The [`ToolCall::id`] of the call.
         call_id: String,
         /// The tool's name.
         name: String,
-        /// The result.
+        /// The JSON text of [`crate::tool::ToolResult::for_model`].
         content: String,
     },
 }
 
 impl Message {
-    /// The text of the message.
+    /// Returns the text of the message.
     pub fn content(&self) -> &str {
         match self {
             Message::System { content }
@@ -66,7 +66,7 @@ impl Message {
         }
     }
 
-    /// The estimated number of tokens, including calls.
+    /// Estimates the number of tokens, including those of calls.
     pub fn estimated_tokens(&self) -> u64 {
         let each =
             |call: &ToolCall| estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string());
@@ -76,11 +76,12 @@ impl Message {
             .saturating_add(self.overhead_tokens())
     }
 
-    /// Estimated tokens of the message besides text and parameters: role, delimiters, and the fields around a call or a tool's name.
+    /// Estimates the tokens of the message apart from its text and the parameters of calls: the role, delimiters, and the fields around
+    /// calls and tool names.
     pub(crate) fn overhead_tokens(&self) -> u64 {
-        /// The role and the delimiters of a message.
+        /// Tokens of the role and the delimiters of a message.
         const MESSAGE: u64 = 4;
-        /// `{"id": …, "type": "function", "function": {"name": …, "arguments": …}}`.
+        /// Tokens of the fields around a call: `{"id": …, "type": "function", "function": {"name": …, "arguments": …}}`.
         const CALL: u64 = 24;
         let named: u64 = match self {
             Message::Tool { name, .. } => MESSAGE.saturating_add(estimated_tokens(name)),
@@ -90,7 +91,7 @@ impl Message {
         named.saturating_add(MESSAGE)
     }
 
-    /// The calls that the text does not contain.
+    /// Returns the calls that are not part of the message's text, because the provider delivered them separately.
     fn native_calls(&self) -> impl Iterator<Item = &ToolCall> {
         let calls: &[ToolCall] = match self {
             Message::Assistant { calls, .. } => calls,
@@ -100,7 +101,7 @@ impl Message {
     }
 }
 
-/// Returns true if the text probably contains the call: an opening brace, and the tool's name after it.
+/// Returns true if the text probably contains the call: an opening brace, followed by the tool's name.
 pub fn names_call(text: &str, call: &ToolCall) -> bool {
     let object = text.find('{').and_then(|begin| text.get(begin..));
     object.is_some_and(|object| object.contains(call.tool.as_str()))
@@ -111,17 +112,17 @@ pub fn names_call(text: &str, call: &ToolCall) -> bool {
 pub struct ModelReply {
     /// The text.
     pub content: String,
-    /// Native calls: those that the provider delivered apart from the text (CALL-2). Empty in the JSON form.
+    /// Native calls, which the provider delivered separately from the text (CALL-2). Empty in the JSON form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub calls: Vec<ToolCall>,
-    /// Native calls that cannot be parsed. If there are any, nothing in the reply is executed.
+    /// Native calls that cannot be parsed. If there are any, none of the reply's calls are executed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub malformed_calls: Vec<MalformedCall>,
-    /// Why the reply ended.
+    /// The reason why the reply ended.
     pub finish: FinishReason,
-    /// Usage as the model driver reports it; [`ModelReply::metered_usage`] is what counts.
+    /// The usage as reported by the model driver. Use [`ModelReply::metered_usage`] for accounting.
     pub usage: Usage,
-    /// The provider's name of the model that answered; `None` if unknown.
+    /// The provider's name for the model that replied; `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
 }
@@ -129,16 +130,16 @@ pub struct ModelReply {
 /// A native call that cannot be parsed, as received.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MalformedCall {
-    /// The tool's name; empty if there was none.
+    /// The tool's name; empty if the call has none.
     pub name: String,
-    /// The text of its arguments.
+    /// The text of the call's arguments.
     pub arguments: String,
-    /// What is wrong with the call, in words for the model.
+    /// The error in the call, as a message for the model.
     pub problem: String,
 }
 
 impl ModelReply {
-    /// The usage that counts for the reply: exactly one model call, no tool call, and the reported tokens.
+    /// Returns the usage to account for the reply: exactly one model call, no tool calls, and the reported tokens and cost.
     pub fn metered_usage(&self) -> Usage {
         Usage {
             model_calls: 1,
@@ -148,7 +149,7 @@ impl ModelReply {
         }
     }
 
-    /// A complete text reply, which may contain a call in the JSON form (CALL-1). Sets no tokens and no cost.
+    /// Creates a complete text reply without tokens and cost. The text may contain a call in the JSON form (CALL-1).
     pub fn text(content: impl Into<String>) -> Self {
         ModelReply {
             content: content.into(),
@@ -164,42 +165,42 @@ impl ModelReply {
     }
 }
 
-/// Why a model's reply ended.
+/// The reason why a model's reply ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FinishReason {
     /// The model finished its reply.
     Stop,
-    /// The model waits for the results of native calls.
+    /// The model waits for the results of its native calls.
     ToolCalls,
-    /// The reply was cut at the token limit; nothing in it is executed (CALL-7).
+    /// The reply was truncated at the token limit; none of its calls are executed (CALL-7).
     Length,
-    /// The stream broke off; nothing in it is executed (CALL-7).
+    /// The stream was interrupted; none of the reply's calls are executed (CALL-7).
     Interrupted,
-    /// The provider withheld all or part of the reply, or refused to answer. A retry would not help.
+    /// The provider withheld all or part of the reply, or refused to reply. A retry would not help.
     Filtered,
     /// The reply exceeds the maximum size. A retry would cost as much again.
     Oversized,
 }
 
-/// Requests, calls, tokens and money used by one reply, an agent or a run.
+/// Requests, calls, tokens and cost of one reply, an agent or a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
-    /// Answered model requests.
+    /// Number of answered model requests.
     pub model_calls: u32,
-    /// Model requests whose tokens are wholly or partly estimated, because the provider's counts were missing or implausible.
+    /// Number of model requests with estimated tokens, because some of the provider's counts were missing or implausible.
     #[serde(default, skip_serializing_if = "is_zero_calls")]
     pub estimated_calls: u32,
-    /// Executed tool calls.
+    /// Number of executed tool calls.
     pub tool_calls: u32,
     /// Tokens sent.
     pub input_tokens: u64,
-    /// Tokens sent that the provider reads from its cache, at a lower price; part of `input_tokens`.
+    /// Tokens sent that the provider read from its cache, at a lower price; included in `input_tokens`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub cached_input_tokens: u64,
     /// Tokens received.
     pub output_tokens: u64,
-    /// Cost in nano-dollars; zero if no price is known.
+    /// Cost in nano-dollars; zero if the price is unknown.
     #[serde(default, skip_serializing_if = "Cost::is_zero")]
     pub cost: Cost,
 }
@@ -215,7 +216,7 @@ fn is_zero_calls(calls: &u32) -> bool {
 }
 
 impl Usage {
-    /// Tokens sent and received.
+    /// Returns the sum of tokens sent and received.
     pub fn tokens(&self) -> u64 {
         self.input_tokens.saturating_add(self.output_tokens)
     }
@@ -250,13 +251,13 @@ impl std::ops::Sub for Usage {
     }
 }
 
-/// A failed model request, after all retries of the driver.
+/// A model request that failed after all retries of the driver.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error("{message}")]
 pub struct ModelFailure {
-    /// The kind of failure, which decides what happens next.
+    /// The kind of failure, which determines how the agent continues.
     pub kind: ModelFailureKind,
-    /// What went wrong, where, and what to do, in words for people.
+    /// A message for the user: what failed, where, and what to do.
     pub message: String,
 }
 
@@ -264,16 +265,16 @@ pub struct ModelFailure {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ModelFailureKind {
-    /// The model cannot be reached or is overloaded; a later retry may succeed.
+    /// The model cannot be reached or is overloaded; a later request may succeed.
     Unavailable {
-        /// The delay that the provider asks for.
+        /// The delay that the provider requests; `None` if it requests none.
         retry_after: Option<Millis>,
     },
-    /// The conversation exceeds the model's context window; a shorter one may succeed.
+    /// The conversation exceeds the model's context window; a shorter conversation may succeed.
     TooLong,
     /// The configured key, address or model name is wrong.
     Configuration,
-    /// The provider rejects the request; a retry would fail again.
+    /// The provider rejects the request; a retry would fail as well.
     Rejected,
     /// The model driver panicked.
     Panicked,

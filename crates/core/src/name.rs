@@ -1,15 +1,15 @@
-//! Names in messages to models: quoting them safely, and suggesting the nearest existing name.
+//! Names in messages to models: safe quoting, and suggestions of similar existing names.
 
 use serde_json::Value;
 
-/// Longer names are cut in messages, and get no suggestion.
+/// Maximum length of a name in messages, in characters. A longer name is truncated and gets no suggestion.
 const MAX_NAME_CHARS: usize = 64;
 /// Maximum number of names in a list.
 const MAX_LISTED: usize = 20;
 /// Minimum similarity for a suggestion, from 0 (nothing in common) to 1 (equal).
 const MIN_SIMILARITY: f64 = 0.7;
 
-/// Formats the name in backticks, on one line.
+/// Formats the name in backticks, on one line and truncated.
 pub(crate) fn quoted(name: &str) -> String {
     let mut text = String::from("`");
     for (position, c) in name.chars().enumerate() {
@@ -23,7 +23,7 @@ pub(crate) fn quoted(name: &str) -> String {
     text
 }
 
-/// Formats names as `a`, `b` and `c`, cutting a long list.
+/// Formats names as `a`, `b` and `c`, and replaces the end of a long list with the number of omitted names.
 pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> String {
     let mut names = names.into_iter();
     let mut shown: Vec<String> = names.by_ref().take(MAX_LISTED).map(quoted).collect();
@@ -38,7 +38,7 @@ pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> Strin
     }
 }
 
-/// Returns the name most similar to the wanted one, the first if several are equally similar; `None` if none is similar enough.
+/// Returns the name that is most similar to the wanted one, the first if several are equally similar; `None` if none is similar enough.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
     if wanted.len() > MAX_NAME_CHARS {
@@ -59,7 +59,7 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
     best
 }
 
-/// The JSON type of a value, with an article: `a string`.
+/// Returns the JSON type of a value, with an article: `a string`.
 pub(crate) fn json_type(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",

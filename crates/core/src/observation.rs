@@ -1,4 +1,4 @@
-//! Observations: the results of sub-tasks with all their tool calls, for reflection (PAOR-6).
+//! Observations: the results of sub-tasks, with all their tool calls, for the reflector (PAOR-6).
 
 use std::fmt;
 
@@ -13,21 +13,21 @@ use crate::tool::{StateChange, ToolResult};
 /// The result of a sub-task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Observation {
-    /// The observed sub-task.
+    /// The id of the sub-task.
     pub subtask: SubTaskId,
     /// The sub-task's title in the plan.
     pub title: String,
     /// Duration from start to end; zero if the sub-task never started.
     pub duration: Millis,
-    /// The result itself.
+    /// The result of the sub-task's work.
     pub finding: SubTaskResult,
 }
 
-/// What a sub-task ended with.
+/// The result of a sub-task, depending on its kind of work.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum SubTaskResult {
-    /// The executed calls of a sequence of tool calls. Only the last one can have failed.
+    /// The executed calls of a sequence of tool calls. Only the last call can have failed.
     Calls {
         /// Calls and results in order.
         calls: Vec<ObservedCall>,
@@ -75,7 +75,7 @@ impl fmt::Display for ObservationStatus {
 }
 
 impl Observation {
-    /// The status of the sub-task.
+    /// Returns the status of the sub-task.
     pub fn status(&self) -> ObservationStatus {
         match (&self.finding, self.succeeded()) {
             (SubTaskResult::Skipped { .. }, _) => ObservationStatus::Skipped,
@@ -93,7 +93,7 @@ impl Observation {
         }
     }
 
-    /// The changes that the sub-task made, in order.
+    /// Returns the changes that the sub-task made, in order.
     pub fn changes(&self) -> impl Iterator<Item = &StateChange> {
         let (calls, work): (&[ObservedCall], &[StateChange]) = match &self.finding {
             SubTaskResult::Calls { calls } => (calls, &[]),

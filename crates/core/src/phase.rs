@@ -8,16 +8,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Phase {
-    /// Before the first input.
+    /// The run has not received its first input.
     #[default]
     Idle,
-    /// The planner works on a plan.
+    /// The planner is making a plan.
     Planning,
-    /// Sub-tasks run; none has ended yet.
+    /// Sub-tasks are running; none of them has ended yet.
     Acting,
-    /// At least one sub-task has ended; the results are collected.
+    /// At least one sub-task has ended; the results are being collected.
     Observing,
-    /// The reflector judges the results, or its question waits for the user.
+    /// The reflector evaluates the results, or its question waits for the user's answer.
     Reflecting,
     /// The goal is reached.
     Complete,
@@ -28,26 +28,26 @@ pub enum Phase {
 /// A transition from one phase to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Transition {
-    /// The phase before.
+    /// The previous phase.
     pub from: Phase,
-    /// The phase after.
+    /// The new phase.
     pub to: Phase,
-    /// The planning iteration, from 1.
+    /// The planning iteration, counted from 1.
     pub iteration: u32,
 }
 
 /// A transition that PAOR-1 does not allow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a run cannot go from {from} to {to}")]
+#[error("a run cannot change from phase {from} to {to}")]
 pub struct ImpossibleTransition {
     /// The current phase.
     pub from: Phase,
-    /// The phase that cannot follow.
+    /// The requested phase.
     pub to: Phase,
 }
 
 impl Phase {
-    /// Returns the next phase.
+    /// Changes to the phase `to` and returns it.
     ///
     /// # Errors
     /// [`ImpossibleTransition`] if PAOR-1 does not allow the transition.
@@ -59,14 +59,14 @@ impl Phase {
             | (Acting, Observing)
             | (Observing, Reflecting)
             | (Reflecting, Planning | Complete)
-            // By resuming a failed run.
+            // A failed run is resumed.
             | (Failed, Planning)
             | (Idle | Planning | Acting | Observing | Reflecting, Failed) => Ok(to),
             (from, to) => Err(ImpossibleTransition { from, to }),
         }
     }
 
-    /// Returns true for the phases of a run that has ended. A failed run may be resumed.
+    /// Returns true if a run in this phase has ended. A failed run may be resumed.
     pub fn is_terminal(self) -> bool {
         matches!(self, Phase::Complete | Phase::Failed)
     }

@@ -1,8 +1,8 @@
-//! The policy of a run: the user's rules on which calls run, need approval or are denied, by tool and parameters (APPROVE-1). Journaled
-//! with the run; applies to all agents and to the calls of plans.
+//! The policy of a run: the user's rules that decide, by tool and parameters, which calls run, need approval or are denied (APPROVE-1). The
+//! policy is journaled with the run and applies to all agents and to the calls of plans.
 //!
-//! A policy saves approvals and prevents mistakes. It is not a sandbox: it matches the parameters of a call and knows neither what programs
-//! do nor where symbolic links lead. A command that is denied by name can be run through another program.
+//! A policy saves approvals and prevents mistakes, but it is not a sandbox. It matches the parameters of a call, and does not know what a
+//! program does or where a symbolic link leads. A command that is denied by name can still be run through another program.
 
 mod matching;
 mod pattern;
@@ -23,12 +23,12 @@ use self::pattern::matches;
 
 /// The rules of a run.
 ///
-/// If several rules match a call, a denying rule wins. Otherwise a rule with parameters takes precedence over a rule for the tool alone, and
-/// among equals a rule that asks takes precedence over one that allows.
+/// If several rules match a call, a denying rule wins. Otherwise, a rule with parameter patterns takes precedence over a rule for the tool
+/// only. Between equally specific rules, one that asks takes precedence over one that allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Policy {
-    /// The rules in the order of the configuration, which does not affect precedence.
+    /// The rules in the order of the configuration. The order does not affect precedence.
     pub rules: Vec<Rule>,
 }
 
@@ -43,36 +43,37 @@ pub struct Rule {
     pub calls: CallPattern,
 }
 
-/// A pattern of calls. Text form: `execute_command` for all calls of a tool, or
-/// `execute_command(command: cargo test*, working_directory: docs)` for calls with such parameters. A parameter pattern is written as a JSON
-/// string if it is empty, contains a comma followed by a space, begins with `"`, or begins or ends with white space.
+/// A pattern that matches tool calls. Text form: `execute_command` for all calls of a tool, or
+/// `execute_command(command: cargo test*, working_directory: docs)` for calls with matching parameters. A parameter pattern is written as a
+/// JSON string if it is empty, contains a comma followed by a space, begins with `"`, ends with a comma, or begins
+/// or ends with white space.
 ///
-/// Parameters are compared as text:
+/// Parameter patterns are matched against the text form of a parameter:
 ///
-/// - a string unchanged;
-/// - a list of strings, numbers and other scalars as its elements separated by spaces, with single quotes around an element that is empty or
-///   contains white space or quotes, so that `cargo test*` matches `["cargo", "test", "--quiet"]`;
-/// - any other value as JSON on one line, with the fields of objects sorted by name.
+/// - a string is used unchanged;
+/// - a list of scalars (strings, numbers, booleans, null) is converted to its elements separated by spaces. An element that is empty or
+///   contains white space or quotes is enclosed in single quotes. So `cargo test*` matches `["cargo", "test", "--quiet"]`;
+/// - any other value is converted to JSON on one line, with the fields of objects sorted by name.
 ///
-/// A missing parameter matches no pattern, not even `*`. [`Rule::matches`] describes how rules interpret parameters further.
+/// A missing parameter matches no pattern, not even `*`. Rules may also match other interpretations of a parameter: see [`Rule::matches`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CallPattern {
-    /// The tool's name, in which `*` matches any text.
+    /// The tool's name; `*` matches any text.
     pub tool: String,
-    /// Pattern of the text of each named parameter, in which `*` matches any text. Empty for all calls of the tool.
+    /// A pattern for the text of each named parameter; `*` matches any text. Empty for all calls of the tool.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub parameters: BTreeMap<String, String>,
 }
 
-/// A rule's decision on matching calls.
+/// A rule's decision on the calls that it matches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ruling {
     /// The call runs.
     Allow,
-    /// The call runs after a person approves it.
+    /// The call runs only after the user approves it.
     Ask,
-    /// The call does not run, and the model is told so.
+    /// The call does not run, and the model receives an error.
     Deny,
 }
 
@@ -81,22 +82,22 @@ pub enum Ruling {
 pub enum PolicyDecision {
     /// The call runs.
     Allow,
-    /// The call needs a person's approval.
+    /// The call needs the user's approval.
     Ask,
-    /// The call does not run. Describes the denying rule for models and people.
+    /// The call does not run. Contains a description of the denying rule, for the model and the user.
     Deny(String),
 }
 
 /// An error from parsing a [`CallPattern`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{text}` is not a rule: {problem}; write a tool's name, such as `execute_command`, or also parameters, such as \
+    "`{text}` is not a valid rule: {problem}; write a tool's name, such as `execute_command`, or a name with parameters, such as \
          `execute_command(command: cargo test*)`"
 )]
 pub struct PatternError {
     /// The parsed text.
     pub text: String,
-    /// What is wrong with the text.
+    /// A description of the error.
     pub problem: String,
 }
 
@@ -106,7 +107,8 @@ impl Policy {
         self.rules.is_empty()
     }
 
-    /// Decides about a call in the workspace at this absolute path. If no rule matches, the tool's `requires_approval` decides.
+    /// Decides whether a call runs, needs approval or is denied. `workspace` is an absolute path. If no rule matches, the tool's
+    /// `requires_approval` decides.
     pub fn decide(&self, tool: &ToolSpec, parameters: &Value, workspace: &str) -> PolicyDecision {
         match self.rule(&tool.name, parameters, workspace) {
             Some(rule) => match rule.ruling {
@@ -119,7 +121,7 @@ impl Policy {
         }
     }
 
-    /// The matching rule with the highest precedence; `None` if no rule matches.
+    /// Returns the matching rule with the highest precedence; `None` if no rule matches.
     pub fn rule(&self, tool: &str, parameters: &Value, workspace: &str) -> Option<&Rule> {
         self.rules
             .iter()
@@ -129,18 +131,19 @@ impl Policy {
 }
 
 impl Rule {
-    /// Returns true if the call matches this rule in the workspace at this absolute path.
+    /// Returns true if the rule matches the call. `workspace` is the absolute path of the workspace.
     ///
-    /// A rule that asks or denies also matches other interpretations of a parameter, and may match too much:
+    /// A rule that asks or denies also matches the following interpretations of a parameter, so it may match too many calls:
     ///
-    /// - each simple command in a string, or in the argument of `-c` in a list, without leading words such as `then`, `sudo` or `NAME=value`;
-    /// - a string for `command` as the argument of `sh -c`;
-    /// - paths without `.` and `..`, and relative to the workspace.
+    /// - each simple command in a string, or in the argument of `-c` in a list, without leading words such as `then`, `sudo` or
+    ///   `NAME=value`;
+    /// - a string parameter named `command`, as the argument of `sh -c`;
+    /// - a path without `.` and `..` components, and the same path relative to the workspace.
     ///
-    /// A rule that allows matches none of these, and its `*` matches neither `..` nor the start of another command.
+    /// A rule that allows matches none of these interpretations, and its `*` matches neither `..` nor the start of another command.
     ///
-    /// URLs are compared in normalised form. In an allowing pattern for `https://` or `http://` URLs (also in capitals or with a `*` in the
-    /// scheme), `*` does not match across the end of the host: `https://docs.rs/*` and `https://docs.rs*` both match that host only.
+    /// URLs are compared in normalised form. In an allowing pattern whose scheme matches `http` or `https` (in any letter case, or with a
+    /// `*`), a `*` does not match across the end of the host: `https://docs.rs/*` and `https://docs.rs*` both match only that host.
     pub fn matches(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let parameter_matches = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {
@@ -160,7 +163,7 @@ impl Rule {
     }
 }
 
-/// Formats the rule for models and people: ``the user's policy denies `execute_command` with command `rm *` ``.
+/// Formats the rule as text for models and users: ``the user's policy denies `execute_command` with command `rm *` ``.
 impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verb = match self.ruling {
@@ -213,13 +216,12 @@ impl FromStr for CallPattern {
             None => (text.trim(), None),
             Some((tool, rest)) => {
                 let inner = rest.strip_suffix(')');
-                let inner =
-                    inner.ok_or_else(|| error("the `(` is not closed by a `)` at the end".to_owned()))?;
+                let inner = inner.ok_or_else(|| error("the closing `)` at the end is missing".to_owned()))?;
                 (tool.trim(), Some(inner.trim()))
             }
         };
         if tool.is_empty() {
-            return Err(error("it names no tool".to_owned()));
+            return Err(error("the tool's name is missing".to_owned()));
         }
         if tool.contains(|c: char| c.is_whitespace() || c == ')') {
             return Err(error(format!("`{tool}` is not a tool's name")));
@@ -237,7 +239,9 @@ fn parse_parameters(mut rest: &str) -> Result<BTreeMap<String, String>, String> 
     let mut parameters = BTreeMap::new();
     loop {
         let (name, after) = rest.split_once(':').ok_or_else(|| {
-            format!("`{rest}` is not a parameter with a pattern, such as `command: cargo test*`")
+            format!(
+                "expected a parameter and its pattern, such as `command: cargo test*`, but found `{rest}`"
+            )
         })?;
         let name = name.trim();
         let (pattern, after) = parse_pattern(after.trim_start())?;
@@ -254,7 +258,7 @@ fn parse_parameters(mut rest: &str) -> Result<BTreeMap<String, String>, String> 
     }
 }
 
-/// Splits off the first pattern. Returns it with the text after the comma, if any.
+/// Splits off the first pattern. Returns it and, if a comma follows, the text after the comma.
 fn parse_pattern(text: &str) -> Result<(String, Option<&str>), String> {
     if !text.starts_with('"') {
         let (pattern, after) = match text.split_once(", ") {
@@ -262,7 +266,7 @@ fn parse_pattern(text: &str) -> Result<(String, Option<&str>), String> {
             None => (text, None),
         };
         return match pattern.trim() {
-            "" => Err("a pattern is empty; write `*` for any text".to_owned()),
+            "" => Err("a pattern is empty; use `*` to match any text".to_owned()),
             pattern => Ok((pattern.to_owned(), after)),
         };
     }

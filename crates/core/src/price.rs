@@ -5,24 +5,25 @@ use std::ops::AddAssign;
 
 use serde::{Deserialize, Serialize};
 
-/// An amount of money in billionths of a US dollar.
+/// An amount of money in nano-dollars (billionths of a US dollar).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Cost(pub u64);
 
 impl Cost {
-    /// No cost.
+    /// A cost of zero.
     pub const ZERO: Cost = Cost(0);
 
-    /// Converts from US dollars, rounding to whole nano-dollars. `None` if the value is negative, not a number or more than 18 billion.
+    /// Converts from US dollars, rounding to whole nano-dollars. Returns `None` if the value is negative, not a number or more than 18
+    /// billion.
     pub fn from_dollars(dollars: f64) -> Option<Cost> {
-        // Every non-negative float below 2^64 converts to an integer.
+        // Every non-negative float below 2^64 can be converted to an integer.
         (0.0..=18e9)
             .contains(&dollars)
             .then_some(Cost((dollars * 1e9).round() as u64))
     }
 
-    /// The amount in US dollars.
+    /// Returns the amount in US dollars.
     pub fn dollars(self) -> f64 {
         self.0 as f64 / 1e9
     }
@@ -32,7 +33,7 @@ impl Cost {
         self.0 == 0
     }
 
-    /// The sum, saturating at the maximum.
+    /// Returns the sum, saturating at the maximum.
     pub fn saturating_add(self, other: Cost) -> Cost {
         Cost(self.0.saturating_add(other.0))
     }
@@ -44,13 +45,14 @@ impl AddAssign for Cost {
     }
 }
 
-/// Formats the amount for people: `$12.50`, `$0.50`, `$0.0031`. Rounds to cents from a dollar on, below that to hundredths of a cent.
+/// Formats the amount for display: `$12.50`, `$0.50`, `$0.0031`. Amounts of a dollar or more are rounded to cents, smaller amounts to
+/// hundredths of a cent.
 impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
             0 => f.write_str("$0"),
             1..100_000 => f.write_str("less than $0.0001"),
-            // Amounts that round up to a dollar are formatted as dollars and cents.
+            // Amounts that round up to a dollar are formatted in dollars and cents, like larger amounts.
             100_000..999_950_000 => {
                 let hundredths = (self.0 + 50_000) / 100_000;
                 match hundredths % 100 {
@@ -78,7 +80,7 @@ pub struct Price {
 }
 
 impl Price {
-    /// The cost of these numbers of tokens; `cached` of the `input` tokens came from the provider's cache.
+    /// Returns the cost of these token counts. `cached` is the number of `input` tokens that the provider read from its cache.
     pub fn cost(&self, input: u64, cached: u64, output: u64) -> Cost {
         let cached = cached.min(input);
         let parts = [
@@ -92,7 +94,7 @@ impl Price {
         Cost(u64::try_from(sum.div_ceil(1_000_000)).unwrap_or(u64::MAX))
     }
 
-    /// The higher price for each kind of token.
+    /// Returns a price with the higher of both prices for each kind of token.
     pub fn highest(self, other: Price) -> Price {
         Price {
             input: self.input.max(other.input),

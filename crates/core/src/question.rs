@@ -1,10 +1,10 @@
-//! Questions to the user, and the texts that answer them (PAOR-9).
+//! Questions to the user, and the interpretation of the user's text as an answer (PAOR-9).
 
 use serde::{Deserialize, Serialize};
 
 use crate::text::{one_line, shorten};
 
-/// The most characters of a choice that an error shows.
+/// Maximum length of a choice in an error message, in characters.
 const MAX_CHOICE: usize = 200;
 
 /// A question to the user.
@@ -12,35 +12,36 @@ const MAX_CHOICE: usize = 200;
 pub struct Question {
     /// The question's text.
     pub question: String,
-    /// Answers to choose from; empty if any text will do.
+    /// Suggested answers; empty if there are none. The user may also answer with other text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
 }
 
-/// Why a text does not answer a question, which stays open.
+/// The reason why a text does not answer a question. The question remains open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnswerError {
-    /// A number that no choice has.
+    /// The text is a number, but no choice has this number.
     #[error(
-        "{number} is none of the {} choices: {}. Answer with a number from 1 to {}, or in your own words",
+        "{number} is not one of the {} choices: {}. Answer with a number from 1 to {}, or with your own text",
         choices.len(), numbered(choices), choices.len()
     )]
     NoSuchChoice {
-        /// The number as given.
+        /// The number as entered.
         number: String,
-        /// The choices, numbered from 1.
+        /// All choices of the question, in order.
         choices: Vec<String>,
     },
 }
 
 impl Question {
-    /// Returns the answer that the user's text means: the choice with this text or number (from 1), otherwise the text itself. Idempotent.
+    /// Returns the answer that the user's text selects: the choice with this text or number (counted from 1), or the text itself.
+    /// Idempotent.
     ///
     /// # Errors
-    /// [`AnswerError::NoSuchChoice`] for a number that no choice has. A question without choices accepts any text.
+    /// [`AnswerError::NoSuchChoice`] if the text is a number that no choice has. A question without choices accepts any text.
     pub fn choose(&self, text: &str) -> Result<String, AnswerError> {
         let trimmed = text.trim();
-        // Texts take precedence over numbers: of the choices 10, 5 and 1, "1" is the third.
+        // Texts take precedence over numbers: with the choices 10, 5 and 1, the answer "1" selects the third.
         if let Some(choice) = self.choices.iter().find(|choice| choice.trim() == trimmed) {
             return Ok(choice.clone());
         }
@@ -64,7 +65,7 @@ fn is_whole_number(text: &str) -> bool {
     !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// Formats choices as `1 the first, 2 the second`.
+/// Formats choices on one line: ``1 `first`, 2 `second` ``.
 fn numbered(choices: &[String]) -> String {
     let numbered = (1..).zip(choices).map(|(number, choice): (usize, _)| {
         let choice = one_line(choice);

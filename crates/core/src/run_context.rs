@@ -14,8 +14,8 @@ use crate::submission::submission_tool;
 use crate::token_ratio::estimated_tokens;
 use crate::tool::ToolSpec;
 
-/// The lookup context of a run's machines: the spec, the tools' validators, and the tools offered to each agent. Computed from the spec
-/// alone.
+/// The lookup context of a run's machines: the spec, the tools' validators, and the tools offered to each agent. It depends only on the
+/// spec.
 #[derive(Debug, PartialEq)]
 pub struct RunContext {
     spec: Arc<RunSpec>,
@@ -23,7 +23,7 @@ pub struct RunContext {
     submissions: ToolSet,
     /// The tools offered to each agent.
     offers: BTreeMap<AgentRole, OfferedTools>,
-    /// The same for agents that are too deep to delegate.
+    /// The tools offered to each agent at the maximum depth, where it may not delegate.
     offers_at_max_depth: BTreeMap<AgentRole, OfferedTools>,
 }
 
@@ -58,22 +58,22 @@ impl RunContext {
         }
     }
 
-    /// The run's spec.
+    /// Returns the run's spec.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
     }
 
-    /// All tools of the run.
+    /// Returns all tools of the run.
     pub fn tools(&self) -> &ToolSet {
         &self.tools
     }
 
-    /// `submit_plan` and `submit_reflection`.
+    /// Returns the tools `submit_plan` and `submit_reflection`.
     pub fn submissions(&self) -> &ToolSet {
         &self.submissions
     }
 
-    /// The agent's system prompt at its depth; `None` if the run has no agent with its role.
+    /// Returns the system prompt for an agent with this role and depth; `None` if the run has no agent with this role.
     pub fn system_prompt(&self, brief: &AgentBrief) -> Option<&str> {
         let spec = self.agent(&brief.role)?;
         let deepest = match DelegationDepth::new(brief, &self.spec.limits) {
@@ -83,32 +83,32 @@ impl RunContext {
         Some(deepest.unwrap_or(&spec.system_prompt))
     }
 
-    /// The tools offered to an agent, in the order of its spec, followed by its terminating tool.
+    /// Returns the tools offered to an agent, in the order of its spec, followed by its terminating tool.
     pub fn offered(&self, brief: &AgentBrief) -> Arc<Vec<ToolSpec>> {
         self.offer(brief)
             .map(|offer| offer.tools.clone())
             .unwrap_or_default()
     }
 
-    /// The names of the tools offered to an agent, without its terminating tool.
+    /// Returns the names of the tools offered to an agent, without its terminating tool.
     pub fn own_tools(&self, brief: &AgentBrief) -> &[String] {
         self.offer(brief).map_or(&[], |offer| &offer.names)
     }
 
-    /// The agent's own `delegate` tool ([`crate::delegation`]); `None` if it may not delegate, or is too deep to (PAOR-5).
+    /// Returns the agent's own `delegate` tool ([`crate::delegation`]); `None` if the agent may not delegate, or not at its depth (PAOR-5).
     pub fn delegation(&self, brief: &AgentBrief) -> Option<&ToolSet> {
         self.offer(brief)?.delegation.as_ref()
     }
 
-    /// The JSON Schema of an agent's replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
+    /// Returns the JSON Schema of an agent's replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
     pub fn reply_schema(&self, brief: &AgentBrief) -> Arc<Value> {
         self.offer(brief)
             .map(|offer| offer.reply.clone())
             .unwrap_or_default()
     }
 
-    /// The estimated tokens that each request of the agent has beside its messages: the definitions of natively offered tools, or the
-    /// schema of its replies.
+    /// Returns the estimated tokens that each request of the agent needs in addition to its messages: the definitions of native tools, or
+    /// the schema of replies.
     pub fn request_overhead(&self, brief: &AgentBrief) -> u64 {
         self.offer(brief).map_or(0, |offer| offer.overhead)
     }
@@ -120,7 +120,7 @@ impl RunContext {
         }
     }
 
-    /// The spec of the agent with this role; `None` if the run has no such agent.
+    /// Returns the spec of the agent with this role; `None` if the run has no such agent.
     pub fn agent(&self, role: &AgentRole) -> Option<&AgentSpec> {
         match role {
             AgentRole::Planner => Some(&self.spec.planner),
@@ -137,9 +137,9 @@ struct OfferedTools {
     tools: Arc<Vec<ToolSpec>>,
     /// The names of the agent's own tools.
     names: Vec<String>,
-    /// The agent's own `delegate` tool, if it may delegate.
+    /// The agent's own `delegate` tool; `None` if it may not delegate.
     delegation: Option<ToolSet>,
-    /// The JSON Schema of replies, if the server enforces one.
+    /// The JSON Schema of replies; `null` if the server enforces none.
     reply: Arc<Value>,
     /// See [`RunContext::request_overhead`].
     overhead: u64,
@@ -147,7 +147,7 @@ struct OfferedTools {
 
 impl OfferedTools {
     fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: DelegationDepth) -> Self {
-        // A tool of the run named `delegate` takes precedence.
+        // If the run has a tool of its own named `delegate`, that tool takes precedence.
         let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
         let delegate = match (role, depth) {
             (AgentRole::Sub(_), DelegationDepth::BelowMax) if agent.may_delegate() && !own_tool => {
@@ -169,7 +169,7 @@ impl OfferedTools {
         let overhead = match agent.profile.calls {
             CallForm::Native => tools.iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::JsonSchema => {
-                // 18 tokens for the schema's name and the JSON around it.
+                // 18 tokens for the name of the schema and the JSON around it.
                 estimated_tokens(&reply.to_string()).saturating_add(18)
             }
             CallForm::Json | CallForm::ToolCall | CallForm::Auto => 0,
@@ -184,12 +184,12 @@ impl OfferedTools {
     }
 }
 
-/// Whether an agent is too deep to delegate.
+/// Whether an agent's depth allows it to delegate.
 #[derive(Clone, Copy)]
 enum DelegationDepth {
-    /// The agent's delegates would not be too deep.
+    /// The agent may delegate: its delegates would not exceed the maximum depth.
     BelowMax,
-    /// The agent is at the maximum depth.
+    /// The agent is at the maximum depth and may not delegate.
     Max,
 }
 

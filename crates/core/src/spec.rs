@@ -1,4 +1,4 @@
-//! The specification that a run starts with. It is journaled completely, so that a run depends on its journal alone: later changes of the
+//! The specification with which a run starts. It is journaled completely, so that a run depends only on its journal: later changes to the
 //! configuration or the prompts do not affect a resumed or replayed run.
 
 use crate::call::CallForm;
@@ -12,9 +12,9 @@ use serde::{Deserialize, Serialize};
 /// The goal of a run, and everything that determines how the run pursues it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSpec {
-    /// The goal in the user's words.
+    /// The goal as the user wrote it.
     pub goal: String,
-    /// Absolute path of the folder that tools work in.
+    /// Absolute path of the folder in which tools work.
     pub workspace: String,
     /// The limits of the run.
     pub limits: RunLimits,
@@ -24,7 +24,7 @@ pub struct RunSpec {
     pub reflector: AgentSpec,
     /// The sub-agents, which execute sub-tasks.
     pub agents: Vec<AgentSpec>,
-    /// All tools of the run. Plans may call any of them, agents only those that their spec names.
+    /// All tools of the run. Plans may call any of them; an agent may call only the tools that its spec lists.
     pub tools: Vec<ToolSpec>,
     /// The rules that allow, ask about or deny calls.
     #[serde(default, skip_serializing_if = "Policy::is_empty")]
@@ -32,7 +32,7 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// The sub-agent with this name.
+    /// Returns the sub-agent with this name.
     pub fn agent(&self, name: &str) -> Option<&AgentSpec> {
         self.agents.iter().find(|agent| agent.name == name)
     }
@@ -41,24 +41,25 @@ impl RunSpec {
 /// The specification of an agent: its purpose, tools, prompt, model and limits.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentSpec {
-    /// The name in plans, such as `explore`.
+    /// The name used in plans, such as `explore`.
     pub name: String,
-    /// What the agent is good at, in words for the planner.
+    /// The agent's strengths, described for the planner.
     pub description: String,
-    /// The complete system prompt, as rendered by [`crate::prompt`].
+    /// The complete system prompt, rendered by [`crate::prompt`].
     pub system_prompt: String,
-    /// The system prompt at the maximum depth ([`RunLimits::max_depth`]), where the agent may not delegate; `None` if it never may.
+    /// The system prompt at the maximum depth ([`RunLimits::max_depth`]), where the agent may not delegate; `None` if the agent may never
+    /// delegate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deepest_prompt: Option<String>,
     /// Names of the tools that the agent may call.
     pub tools: Vec<String>,
-    /// The access that the agent has.
+    /// The agent's access level.
     pub access: Access,
-    /// Name of the agent's model; `None` for the run's default.
+    /// Name of the agent's model; `None` for the run's default model.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// What the model's name referred to when the run started, in words for people: `openai gpt-4.1-mini at https://api.openai.com/v1`.
-    /// A resumed run uses no other model. `None` if the model was not configured by name.
+    /// The model to which the name referred when the run started, as text for the user: `openai gpt-4.1-mini at https://api.openai.com/v1`.
+    /// A resumed run must use the same model. `None` if the model was not configured by name.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asks: Option<String>,
     /// Properties of the agent's model.
@@ -69,7 +70,7 @@ pub struct AgentSpec {
     pub answer: AnswerForm,
 }
 
-/// The name of the tool by which an agent delegates. An agent that lists it among its tools may delegate.
+/// The name of the delegation tool. An agent may delegate if its spec lists this tool.
 pub const DELEGATE: &str = "delegate";
 
 impl AgentSpec {
@@ -78,8 +79,8 @@ impl AgentSpec {
         self.tools.iter().any(|tool| tool == DELEGATE)
     }
 
-    /// A one-line description of what the agent can do, for choosing among agents: `tools: look, change; may change the workspace; may
-    /// delegate`.
+    /// Returns a one-line description of the agent's tools and access, for choosing among agents:
+    /// `tools: look, change; may change the workspace; may delegate`.
     pub fn capabilities(&self) -> String {
         let tools: Vec<&str> = self
             .tools
@@ -101,7 +102,7 @@ impl AgentSpec {
     }
 }
 
-/// The properties of a model that the machines depend on. Journaled with the run, so that later configuration changes do not affect it.
+/// The properties of a model that affect the machines. Journaled with the run, so that later configuration changes do not affect it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ModelProfile {
     /// The form in which the model calls tools (CALL-4).
@@ -109,14 +110,14 @@ pub struct ModelProfile {
     /// Context window in tokens, for input and output together; `None` if unknown (LOOP-11).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_window: Option<u64>,
-    /// Maximum tokens of a reply; `None` for the provider's own limit.
+    /// Maximum number of tokens of a reply; `None` for the provider's limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_output_tokens: Option<u64>,
-    /// The price, the highest one if several models may answer; `None` if unknown.
+    /// The price of the model; the highest price if several models may reply. `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<Price>,
-    /// Characters of a tool result that the model sees at once; the middle of a longer one is left out, with the handle by which
-    /// `read_output` reads it. `None` for no limit.
+    /// Maximum number of characters of a tool result that the model sees. The middle of a longer result is omitted and replaced by a handle
+    /// with which `read_output` can read it. `None` for no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_result: Option<usize>,
 }
@@ -137,7 +138,7 @@ impl Default for ModelProfile {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AnswerForm {
-    /// A reply without a call (LOOP-4): the findings of a sub-agent.
+    /// Text: a reply without a call (LOOP-4), such as the findings of a sub-agent.
     #[default]
     Text,
     /// A valid call of `submit_plan`, or text that answers the goal directly.

@@ -1,43 +1,43 @@
-//! Messages from people to a run, for any process: they may wait until a process owns the run.
+//! Messages from the user to a run. Any process may send one; it stays pending until the process that owns the run handles it.
 
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
 use crate::id::{AgentId, EffectId};
 
-/// A message from a person to a run. JSON: `{"kind": "guide", "guidance": "…"}` and so on.
+/// A message from the user to a run. JSON: an object with the field `kind`, such as `{"kind": "guide", "guidance": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Steering {
     /// Guidance for the next plan (PAOR-8).
     Guide {
-        /// The guidance, in the user's words.
+        /// The guidance text.
         guidance: String,
     },
-    /// Guidance that stops running work; the next plan is made at once (PAOR-8).
+    /// Guidance that stops running work and starts a new plan at once (PAOR-8).
     Redirect {
-        /// The guidance, in the user's words.
+        /// The guidance text.
         guidance: String,
     },
-    /// Guidance for one agent, from its next model request on.
+    /// Guidance for one agent, sent with its next model request.
     GuideAgent {
         /// The agent's id.
         agent: AgentId,
-        /// The guidance, in the user's words.
+        /// The guidance text.
         guidance: String,
     },
     /// A decision about a call that waits for approval (APPROVE-2).
     Decide {
-        /// The call's id.
+        /// The effect id of the call.
         effect: EffectId,
         /// The decision.
         decision: Decision,
     },
     /// The answer to the run's question (PAOR-9).
     Answer {
-        /// The question's id.
+        /// The effect id of the question.
         effect: EffectId,
-        /// The user's words, or the number of one of the question's choices.
+        /// The answer text, or the number of one of the question's choices, counted from 1.
         answer: String,
     },
     /// Cancels the run (HOST-8).

@@ -1,4 +1,4 @@
-//! The terminating tools `submit_plan` and `submit_reflection`, by which planner and reflector submit their answers.
+//! The terminating tools `submit_plan` and `submit_reflection`, with which the planner and the reflector submit their answers.
 
 use serde_json::json;
 
@@ -8,7 +8,7 @@ use crate::reflection::reflection_schema;
 use crate::spec::AnswerForm;
 use crate::tool::{Access, Repeat, ToolSpec};
 
-/// The terminating tool for this form of answer; `None` for text answers.
+/// Returns the terminating tool for this form of answer; `None` for text answers.
 pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
     let (name, description, parameters, example) = match answer {
         AnswerForm::Text => return None,

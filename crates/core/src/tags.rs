@@ -1,37 +1,38 @@
-//! The tags of the sections in prompts (`<GOAL>` … `</GOAL>`) and what the sections hold. No text from elsewhere may open or close one.
+//! The tags of prompt sections (`<GOAL>` … `</GOAL>`) and the content of each section. Text that is inserted into a prompt cannot open or
+//! close a section.
 
 use std::borrow::Cow;
 
 /// The agents that a plan may use.
 pub const AGENTS: &str = "AGENTS";
-/// How an agent works through its turns.
+/// Instructions for the agent's loop of turns.
 pub const AGENT_FLOW: &str = "AGENT_FLOW";
-/// Questions that the user has answered: one [`AnsweredQuestion`](crate::prompt::AnsweredQuestion) a line, as JSON.
+/// Questions that the user has answered: one [`AnsweredQuestion`](crate::prompt::AnsweredQuestion) per line, as JSON.
 pub const ANSWERS: &str = "ANSWERS";
-/// The files that the run has changed: `- PATH`, one a line.
+/// The files that the run has changed: one `- PATH` per line.
 pub const CHANGED_FILES: &str = "CHANGED_FILES";
-/// What the sub-tasks found that a task depends on: lines as in [`OBSERVATIONS`].
+/// Findings of the sub-tasks on which a task depends: lines as in [`OBSERVATIONS`].
 pub const FINDINGS: &str = "FINDINGS";
-/// The goal in the user's words.
+/// The goal as the user wrote it.
 pub const GOAL: &str = "GOAL";
-/// The user's guidance: `NUMBER. TEXT`, from 1; further lines of a text follow it.
+/// The user's guidance: entries of the form `NUMBER. TEXT`, numbered from 1. A text may continue on further lines.
 pub const GUIDANCE: &str = "GUIDANCE";
-/// How sub-tasks ended: one [`ObservationLine`](crate::prompt::ObservationLine) a line, as JSON.
+/// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line, as JSON.
 pub const OBSERVATIONS: &str = "OBSERVATIONS";
-/// The plan of the iteration that is judged: a [`Plan`](crate::plan::Plan) as JSON.
+/// The plan of the iteration that is evaluated: a [`Plan`](crate::plan::Plan) as JSON.
 pub const PLAN: &str = "PLAN";
-/// The iteration's number and how many there may be: `1 of 15`.
+/// The number of the iteration and the maximum number of iterations: `1 of 15`.
 pub const ITERATION: &str = "ITERATION";
-/// The iterations before: one [`PastIteration`](crate::prompt::PastIteration) a line, as JSON.
+/// The earlier iterations: one [`PastIteration`](crate::prompt::PastIteration) per line, as JSON.
 pub const ITERATIONS: &str = "ITERATIONS";
 /// A model's summary of the older part of its conversation.
 pub const SUMMARY: &str = "SUMMARY";
-/// A sub-agent's task in the planner's words.
+/// The task of a sub-agent, written by the planner or by a delegating agent.
 pub const TASK: &str = "TASK";
-/// The tools that a plan's own calls may use.
+/// The tools that the calls of a plan may use.
 pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
 
-/// Every tag of the templates.
+/// All tags used in the templates.
 const TAGS: [&str; 14] = [
     AGENTS,
     AGENT_FLOW,
@@ -49,9 +50,10 @@ const TAGS: [&str; 14] = [
     TOOLS_FOR_CALLS,
 ];
 
-/// Escapes every one of the [`TAGS`] in the text: `<` becomes `\u003c`, which is the same inside a JSON string and which models read well
-/// elsewhere. Closing tags are matched in any case and with white space around the slash, as a model would read them; opening tags exactly
-/// as templates write them. Any other `<` stays, so code and markup (`Vec<Task>`) are unchanged.
+/// Escapes all [`TAGS`] in the text: replaces their `<` with `\u003c`, which is equivalent inside a JSON string and which models understand
+/// elsewhere. Closing tags are matched in any letter case and with white space around the slash, because a model would recognise them as
+/// tags; opening tags are matched exactly as templates write them. Any other `<` is unchanged, so code and markup (`Vec<Task>`) stay
+/// readable.
 pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split('<');
     let before = pieces.next().unwrap_or_default();
@@ -76,7 +78,7 @@ fn starts_tag(text: &str) -> bool {
     })
 }
 
-/// Returns true if a tag's name ends before `rest`.
+/// Returns true if the name of a tag ends where `rest` begins.
 fn is_name_boundary(rest: &str) -> bool {
     !rest.starts_with(|character: char| character.is_ascii_alphanumeric() || character == '_')
 }

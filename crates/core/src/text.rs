@@ -1,13 +1,13 @@
-//! Shortening and cleaning of text for people and models.
+//! Shortening and cleaning of text for users and models.
 
 use std::borrow::Cow;
 
 use serde_json::Value;
 
-/// Shortens the text to about `max` characters: its beginning and end, with a note of how many characters were left out between them. With
-/// a `handle`, the note says how to read them.
+/// Shortens the text to about `max` characters: keeps its beginning and end, and replaces the middle with a note that states how many
+/// characters are omitted. With a `handle`, the note also states how to read the omitted text.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
-    // A character has at least one byte, so most texts need no counting.
+    // Each character has at least one byte, so a text of at most `max` bytes needs no counting.
     if text.len() <= max {
         return Cow::Borrowed(text);
     }
@@ -49,12 +49,12 @@ pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
-/// Replaces control characters with spaces, for lists with one entry per line.
+/// Replaces control characters with spaces, so that the text fits on one line of a list.
 pub(crate) fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 
-/// Returns true for characters that reorder or hide text and are not visible themselves.
+/// Returns true for invisible characters, including those that hide or reorder text.
 pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

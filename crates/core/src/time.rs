@@ -1,4 +1,4 @@
-//! Time as an argument of the machines, which never read a clock.
+//! Points in time and durations. The machines receive the time as an argument and never read a clock.
 
 use std::fmt;
 use std::ops::{Add, AddAssign, Sub};
@@ -16,7 +16,7 @@ pub struct Timestamp(pub u64);
 pub struct Millis(pub u64);
 
 impl Millis {
-    /// A duration of whole seconds.
+    /// Creates a duration of whole seconds.
     pub const fn from_secs(seconds: u64) -> Self {
         Millis(seconds.saturating_mul(1_000))
     }
@@ -34,7 +34,7 @@ impl From<Millis> for std::time::Duration {
     }
 }
 
-/// Formats the duration for people: `312 ms`, `4.2 s`, `3 min 20 s`.
+/// Formats the duration for display: `312 ms`, `4.2 s`, `3 min 20 s`.
 impl fmt::Display for Millis {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.0 {
@@ -46,7 +46,7 @@ impl fmt::Display for Millis {
     }
 }
 
-/// Writes an amount in a unit, followed by the rest in the next smaller unit if there is any: `2 min 5 s`, `24 h`.
+/// Writes an amount with its unit, followed by the rest in the next smaller unit if it is not zero: `2 min 5 s`, `24 h`.
 fn with_rest(f: &mut fmt::Formatter<'_>, amount: u64, unit: &str, rest: u64, smaller: &str) -> fmt::Result {
     match rest {
         0 => write!(f, "{amount} {unit}"),
@@ -71,7 +71,7 @@ impl Add<Millis> for Timestamp {
 impl Sub for Timestamp {
     type Output = Millis;
 
-    /// The duration since `earlier`; zero if `earlier` is later, as clocks can step back.
+    /// Returns the duration since `earlier`; zero if `earlier` is later, because clocks can be set back.
     fn sub(self, earlier: Timestamp) -> Millis {
         Millis(self.0.saturating_sub(earlier.0))
     }

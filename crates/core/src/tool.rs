@@ -18,32 +18,32 @@ pub use change::{FileVersion, StateChange, display_path};
 pub use for_model::ModelToolResult;
 pub(crate) use not_run::guidance_from_error;
 
-/// The specification of a tool for models and machines. Journaled with the run, so that a replay takes the same decisions.
+/// The specification of a tool. Journaled with the run, so that a replay makes the same decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ToolSpec {
     /// The name, such as `search`.
     pub name: String,
-    /// What the tool does and when to use it. Short listings show only the first sentence.
+    /// The purpose of the tool and when to use it. Short listings show only the first sentence.
     pub description: String,
-    /// JSON Schema (2020-12) of the parameters, an object.
+    /// JSON Schema (2020-12) of the parameters, which are an object.
     pub parameters: Value,
-    /// Whether a call that was interrupted by the end of the process may be repeated.
+    /// Whether a call may be repeated if the process ended before the call finished.
     pub repeat: Repeat,
     /// The minimum access that an agent needs to call the tool.
     #[serde(default = "Access::read_only", skip_serializing_if = "Access::is_read_only")]
     pub access: Access,
-    /// Whether each call needs a person's approval, unless a rule of the run's [policy](crate::policy) decides otherwise (APPROVE-1).
+    /// True if each call needs the user's approval, unless a rule of the run's [policy](crate::policy) decides otherwise (APPROVE-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_approval: bool,
-    /// Example parameters for prompts; `null` for none.
+    /// Example parameters for prompts; `null` if there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
 }
 
 impl ToolSpec {
-    /// Estimated tokens of the tool's definition in a request.
+    /// Estimates the tokens of the tool's definition in a request.
     pub fn estimated_tokens(&self) -> u64 {
-        /// Tokens of the fields around the definition: `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
+        /// Tokens of the JSON around the definition: `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
         const FRAME: u64 = 18;
         let texts = [&self.name, &self.description, &self.parameters.to_string()];
         let tokens: u64 = texts.into_iter().map(|text| estimated_tokens(text)).sum();
@@ -51,16 +51,16 @@ impl ToolSpec {
     }
 }
 
-/// Whether a call that may already have run can be repeated (HOST-2). JSON: `"safe"`, `"unsafe"`, or
+/// Whether a call that may already have run may be repeated (HOST-2). JSON: `"safe"`, `"unsafe"`, or
 /// `{"safe_where": {"parameter": "operation", "values": ["read", "list"]}}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Repeat {
-    /// The call changes nothing, or repeating it has no further effect.
+    /// The call changes nothing, or repeating it has no additional effect.
     Safe,
-    /// The call must not be repeated. Whether it ran is unknown, and the model is told that it was interrupted.
+    /// The call must not be repeated, because it may have taken effect. The model receives an error that the call was interrupted.
     Unsafe,
-    /// Safe if a parameter has one of these values, otherwise unsafe.
+    /// The call is safe to repeat if a parameter has one of these values; otherwise it must not be repeated.
     SafeWhere {
         /// The parameter's name.
         parameter: String,
@@ -83,15 +83,15 @@ impl Repeat {
     }
 }
 
-/// What an agent may do to the workspace. Each level includes the previous ones.
+/// An agent's access to the workspace. Each level includes the previous ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Read only: no changes of files and no commands.
+    /// Read files, but change no files and run no commands.
     ReadOnly,
-    /// Read and run commands. File tools refuse changes, but commands may make them.
+    /// Read files and run commands. File tools refuse to change files, but a command may change them.
     Execute,
-    /// Read, run commands and change files.
+    /// Read files, run commands and change files.
     #[default]
     ReadWrite,
 }
@@ -107,7 +107,7 @@ impl Access {
     }
 }
 
-/// Formats the access for people: `read-only`, `execute`, `read-write`.
+/// Formats the access for display: `read-only`, `execute`, `read-write`.
 impl fmt::Display for Access {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
@@ -124,12 +124,12 @@ pub struct ToolResult {
     /// Success or failure, with the output.
     #[serde(flatten)]
     pub outcome: ToolOutcome,
-    /// Duration of the call.
+    /// The duration of the call.
     pub duration: Millis,
-    /// Changes that the call made (LOOP-8), even if it failed half-way.
+    /// The changes that the call made (LOOP-8), even if it failed before its end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<StateChange>,
-    /// Files whose content the caller knows from this call: those it read or wrote, and those shown with a refusal.
+    /// Files whose content the caller knows after this call: files that it read or wrote, and files shown with a refusal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
     /// Additional data for operators; never sent to the model.
@@ -137,15 +137,15 @@ pub struct ToolResult {
     pub metadata: Map<String, Value>,
 }
 
-/// A file as a call found or left it. An agent cannot change a file that differs from what it last saw (PAOR-5).
+/// A file in the state in which a call found or left it. An agent cannot change a file that differs from what the agent last saw (PAOR-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {
-    /// Path relative to the workspace, with `/`.
+    /// Path relative to the workspace, with `/` as separator.
     pub path: String,
     /// SHA-256 of the whole file; `None` if it does not exist.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// First line that the caller has not seen, counted from 1; `None` if it has seen the whole file.
+    /// The first line that the caller has not seen, counted from 1; `None` if it has seen the whole file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unseen_from: Option<usize>,
 }
@@ -164,19 +164,20 @@ pub enum ToolOutcome {
     },
     /// The call failed.
     Failure {
-        /// Stable identifier of the kind of failure, such as `outside_workspace`; empty for none. [`code`] has Dirigent's own codes.
+        /// Stable code of the kind of failure, such as `outside_workspace`; empty if there is none. The module [`code`] contains Dirigent's
+        /// own codes.
         #[serde(default, skip_serializing_if = "String::is_empty")]
         code: String,
-        /// What went wrong and what to do.
+        /// An error message: what failed, and what to do.
         error: String,
-        /// Output despite the failure, such as that of a failed command; `null` for none.
+        /// Output despite the failure, such as that of a failed command; `null` if there is none.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         output: Value,
     },
 }
 
 impl ToolResult {
-    /// Creates a success without changes. The caller sets the duration.
+    /// Creates a success without changes. The caller must set the duration.
     pub fn success(output: Value) -> Self {
         ToolResult {
             outcome: ToolOutcome::Success { output },
@@ -199,7 +200,7 @@ impl ToolResult {
         }
     }
 
-    /// Sets the code of a failure; does nothing to a success.
+    /// Sets the code of a failure. Does nothing to a success.
     pub fn with_code(mut self, new_code: impl Into<String>) -> Self {
         match &mut self.outcome {
             ToolOutcome::Failure { code, .. } => *code = new_code.into(),
@@ -216,7 +217,7 @@ impl ToolResult {
         self
     }
 
-    /// Adds data for operators, which watchers and the journal get, but not the model.
+    /// Adds data for operators. The journal and watchers contain it, but the model does not see it.
     pub fn with_metadata(mut self, name: impl Into<String>, value: impl Into<Value>) -> Self {
         self.metadata.insert(name.into(), value.into());
         self

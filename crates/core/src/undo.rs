@@ -1,10 +1,11 @@
-//! Computes how to undo a run: the changes of its finished calls after some entry, inverted.
+//! Computes how to undo a run: inverts the changes of all calls that finished after a given journal entry.
 //!
-//! Pure: computed from journal entries alone. The caller compares the plan with the workspace and removes what no longer matches with
-//! [`UndoPlan::without`].
+//! The computation is pure: it uses only journal entries. The caller compares the plan with the workspace and calls [`UndoPlan::without`]
+//! to drop the steps whose paths have changed since.
 //!
-//! A path that changed several times is restored once. A moved folder, and a moved file of unknown content, is moved back in order, with
-//! everything below it. A moved file of known content becomes two steps: one path is restored and one is removed.
+//! A path that changed several times is restored once. Moved folders, and moved files of unknown content, are moved back together with
+//! everything below them, the last move first. A moved file of known content becomes two steps: its old path is restored and its new path
+//! is removed.
 
 mod merge;
 
@@ -27,70 +28,72 @@ pub enum PathState {
     File(FileVersion),
     /// A folder.
     Folder,
-    /// No version was journaled: the file was too large or not a regular file.
+    /// The state is unknown, because no version was journaled: the file was too large or not a regular file.
     Unknown,
 }
 
 /// A path to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestorePath {
-    /// The path when its step comes, relative to the workspace, with `/`.
+    /// The path at the time when this step is executed, relative to the workspace, with `/` as separator.
     pub path: String,
-    /// The state that the run left, which must still hold.
+    /// The state in which the run left the path. The step is valid only while the path is still in this state.
     pub expected: PathState,
-    /// The state before the run, which is restored.
+    /// The state before the run, which this step restores.
     pub original: PathState,
-    /// True if somebody else (a command of the run, or a person) changed the path between two of the undone changes; that change is undone,
-    /// too.
+    /// True if something other than the undone calls (a command of the run, or the user) changed the path between two undone changes.
+    /// Undoing overwrites that change as well.
     pub changed_by_others: bool,
-    /// The diff of each undone change as its tool reported it, in journal order.
+    /// The diff of each undone change, in journal order; `None` where the tool reported no diff.
     pub diffs: Vec<Option<String>>,
 }
 
 /// A file or folder to move back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveBack {
-    /// The path when its step comes.
+    /// The current path, at the time when this step is executed.
     pub from: String,
-    /// The path before the run moved it.
+    /// The path before the run moved the file or folder.
     pub to: String,
-    /// The path before any step is executed; `None` if an earlier step creates it.
+    /// The current path before any undo step is executed; `None` if an earlier step creates it.
     pub source: Option<String>,
-    /// The path that must be free before any step is executed; `None` if an earlier step frees it.
+    /// The path that must be free before any undo step is executed; `None` if an earlier step frees it.
     pub target: Option<String>,
 }
 
-/// One step of an [`UndoPlan`]; the steps before it must be done.
+/// One step of an [`UndoPlan`]. Requires that all earlier steps have been executed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RestoreStep {
-    /// Restore a path.
+    /// Restores a path.
     Restore(RestorePath),
-    /// Move a file or folder back.
+    /// Moves a file or folder back.
     Move(MoveBack),
 }
 
-/// How to undo a run, and what cannot be undone.
+/// The steps that undo a run, and the changes that cannot be undone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct UndoPlan {
-    /// The steps, in order.
+    /// The steps, in execution order.
     pub steps: Vec<RestoreStep>,
-    /// Changes outside of files, in journal order: by commands, in databases, by requests.
+    /// Changes that are not file changes, in journal order: exited commands, database changes and sent requests.
     pub other_changes: Vec<StateChange>,
-    /// Calls that may have changed something without reporting it: their end is not journaled, or they panicked, were cancelled or timed
-    /// out without reporting a change.
+    /// Calls that may have made unreported changes: those without a journaled end, and those that panicked, were cancelled or timed out and
+    /// reported no changes.
     pub unfinished: BTreeSet<EffectId>,
-    /// All calls that started or ended in the undone part.
+    /// All calls that started or ended after the given journal entry.
     calls: BTreeSet<EffectId>,
-    /// The file versions that these calls reported as found or left, by path.
+    /// The file versions that the changes of these calls name, by path.
     reported: BTreeSet<(String, FileVersion)>,
-    /// Old and new names of moved files, which are restored together or not at all.
+    /// Old and new paths of moved files. Both paths of a pair are restored, or neither is.
     pairs: Vec<(String, String)>,
 }
 
 impl UndoPlan {
-    /// Computes how to undo all changes of entries after number `after`; 0 undoes the whole run. `entries` are all entries of the run.
+    /// Computes how to undo all changes of the entries after number `after`; 0 undoes the whole run. `entries` must contain all entries of
+    /// the run.
     ///
-    /// Only calls that started count: an agent returns the changes of the agents it delegated to a second time.
+    /// Ignores results of calls that have no start entry. Delegations have none, and their results repeat the changes of the agents they
+    /// started.
     pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
         let mut started = BTreeSet::new();
         let mut unfinished = BTreeSet::new();
@@ -141,19 +144,19 @@ impl UndoPlan {
         }
     }
 
-    /// Returns true if a snapshot of a file before a call hints at an unreported change: the call is undone, and no undone call reported
-    /// this version of the file.
+    /// Returns true if the recorded original of a file indicates an unreported change: this plan undoes the call that recorded it, but no
+    /// undone call reported this version of the file.
     pub fn is_unreported(&self, effect: EffectId, path: &str, version: &FileVersion) -> bool {
         self.calls.contains(&effect) && !self.reported.contains(&(path.to_owned(), version.clone()))
     }
 
-    /// Returns true if there is nothing to do.
+    /// Returns true if the plan has no steps.
     pub fn is_empty(&self) -> bool {
         self.steps.is_empty()
     }
 
-    /// The plan without the steps that overlap `refused` paths, and without the steps that then cannot be done: moves of folders around
-    /// them, and the other names of moved files.
+    /// Returns the plan without the steps whose paths overlap a `refused` path. Also removes moves that overlap a removed path and, if
+    /// one path of a moved file is removed, its other path.
     pub fn without(mut self, refused: &BTreeSet<String>) -> UndoPlan {
         let mut excluded = refused.clone();
         loop {
@@ -189,13 +192,13 @@ impl UndoPlan {
     }
 }
 
-/// Returns true if the path is `ancestor` or below it.
+/// Returns true if `path` equals `ancestor` or is below it.
 pub fn is_within(path: &str, ancestor: &str) -> bool {
     path.strip_prefix(ancestor)
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns true if a call ended without a chance to report its changes.
+/// Returns true if the call was stopped (it panicked, was cancelled or timed out) and reported no changes.
 fn was_cut_off(result: &ToolResult) -> bool {
     let gave_up = |code: &str| [code::BROKE_DOWN, code::CANCELLED, code::TIMED_OUT].contains(&code);
     match &result.outcome {
@@ -204,7 +207,7 @@ fn was_cut_off(result: &ToolResult) -> bool {
     }
 }
 
-/// The file versions that a change names, with their paths.
+/// Returns each file version that a change names, with its path.
 fn versions(change: &StateChange) -> Vec<(String, FileVersion)> {
     let (path, versions) = match change {
         StateChange::FileCreated { path, after, .. } => (path, [after, &None]),

@@ -1,7 +1,7 @@
-//! What a run has used: tokens, cost, calls and time, for the run, each agent and each model (HOST-10).
+//! The usage of a run: tokens, cost, calls and time, for the run, each agent and each model (HOST-10).
 //!
-//! Computed from journal entries by a [`RunView`](crate::view::RunView), so it is the same live and later, also for runs that were cut off.
-//! It decides nothing: limits are in [`crate::budget`].
+//! A [`RunView`](crate::view::RunView) computes the usage from journal entries, so the result is the same during the run and later, and
+//! available for interrupted runs as well. This module enforces no limits: see [`crate::budget`].
 
 use serde::Serialize;
 
@@ -9,57 +9,57 @@ use crate::id::AgentId;
 use crate::message::Usage;
 use crate::time::Millis;
 
-/// The model name for replies that do not name their model.
+/// The model name for replies that do not name a model.
 pub const UNKNOWN_MODEL: &str = "unknown";
 
-/// What a run has used so far. JSON: the fields of [`UsageTotals`], and
+/// The usage of a run so far. JSON: the fields of [`UsageTotals`], and
 /// `"active_time": …, "models": [{"model": "…", …}], "agents": [{"agent": 1, "name": "planner", …, "models": […]}]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageReport {
-    /// The run's totals, including tool calls that plans spell out.
+    /// The run's totals, including the tool calls of plans.
     #[serde(flatten)]
     pub total: UsageTotals,
     /// Time from the start to the last journal entry, without the times in which no process owned the run or all outstanding work waited
-    /// for people.
+    /// for the user.
     pub active_time: Millis,
-    /// Each model that replied, in the order of the agents and of their first replies.
+    /// The usage of each model that replied, in the order of the agents and of their first replies.
     pub models: Vec<ModelUsage>,
-    /// Each agent that started, planners and reflectors included, in order.
+    /// The usage of each agent that started, including planners and reflectors, in the order of their ids.
     pub agents: Vec<AgentUsage>,
 }
 
-/// What an agent has used. JSON: `{"agent": 3, "name": "explore", …}` with the fields of [`UsageTotals`].
+/// The usage of an agent. JSON: `{"agent": 3, "name": "explore", …}` with the fields of [`UsageTotals`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct AgentUsage {
     /// The agent's id.
     pub agent: AgentId,
-    /// `planner`, `reflector`, or the name of a sub-agent.
+    /// The name: `planner`, `reflector`, or the name of a sub-agent.
     pub name: String,
-    /// The agent's totals. Model time and tool time together are its whole time.
+    /// The agent's totals.
     #[serde(flatten)]
     pub totals: UsageTotals,
-    /// What each of its models has used. Requests that failed or were cut off count for no model.
+    /// The usage of each of the agent's models. Requests that failed or were interrupted count for no model.
     pub models: Vec<ModelUsage>,
 }
 
-/// What a model has used. JSON: `{"model": "…", …}` with the fields of [`UsageTotals`].
+/// The usage of a model. JSON: `{"model": "…", …}` with the fields of [`UsageTotals`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ModelUsage {
     /// The provider's name for the model, from its replies; [`UNKNOWN_MODEL`] if they do not name it.
     pub model: String,
-    /// Its replies and the tool calls they asked for, with the time of both.
+    /// Totals of the model's replies and of the tool calls that these replies requested, including the time of both.
     #[serde(flatten)]
     pub totals: UsageTotals,
 }
 
-/// Amounts and times. JSON: the fields of [`Usage`], `"malformed"`, and both times in milliseconds. Agents work in parallel, so their times
-/// together may exceed the time of the run.
+/// Amounts and times. JSON: the fields of [`Usage`], `"malformed"`, and both times in milliseconds. The times of agents that work in
+/// parallel can add up to more than the time of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageTotals {
-    /// Calls, tokens and cost. The JSON has no cost if no price is known.
+    /// Calls, tokens and cost. JSON omits a cost of zero, as for an unknown price.
     #[serde(flatten)]
     pub usage: Usage,
-    /// Malformed replies (LOOP-3), which are paid for and count as model calls.
+    /// Number of malformed replies (LOOP-3). They are billed and count as model calls.
     pub malformed: u32,
     /// Time from each model request to its reply or failure, including retries and waiting for rate limits.
     pub model_time: Millis,

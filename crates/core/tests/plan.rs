@@ -132,7 +132,7 @@ fn paor_8_a_plan_answers_only_guidance_that_was_given() {
     assert_eq!(
         faults(&answering(&[3, 1, 0, 3])),
         [
-            "`answers_guidance` names 0, 3, but the numbers of the user's guidance are 1 to 2: name only guidance that this plan answers"
+            "`answers_guidance` contains 0, 3, but the user's guidance is numbered from 1 to 2: list only guidance that this plan answers"
         ]
     );
 }
@@ -151,13 +151,13 @@ fn paor_4_every_fault_of_the_shape_is_named() {
     ]);
     insta::assert_snapshot!(faults(&bad).join("\n"), @"
 2 sub-tasks have the id `edit`: give each one a unique id
-sub-task `read-parser` depends on itself: drop that dependency
-sub-task `read-parser` depends on `nowhere`, which is not in the plan: use the id of a sub-task of this plan, or drop the dependency
-sub-task `edit` depends on `read_parsr`, which is not in the plan (did you mean `read-parser`?): use the id of a sub-task of this plan, or drop the dependency
-sub-tasks depend on each other in a cycle: `edit` → `test` → `edit`. Drop one of these dependencies
-subtasks[4] has an empty `id`: give it a short name of its own, such as `step-5`
-sub-task `` has an empty `title`: say in a few words what it is
-the plan starts 5 sub-agents and the run may start 4 more: merge sub-tasks, or use `calls` where tools suffice
+sub-task `read-parser` depends on itself: remove this dependency
+sub-task `read-parser` depends on `nowhere`, which is not in the plan: use the id of a sub-task of this plan, or remove the dependency
+sub-task `edit` depends on `read_parsr`, which is not in the plan (did you mean `read-parser`?): use the id of a sub-task of this plan, or remove the dependency
+sub-tasks depend on each other in a cycle: `edit` → `test` → `edit`. Remove one of these dependencies
+subtasks[4] has an empty `id`: give it a short unique id, such as `step-5`
+sub-task `` has an empty `title`: describe the sub-task in a few words
+the plan starts 5 sub-agents, but the run may start only 4 more: merge sub-tasks, or use `calls` where tools suffice
 ");
 }
 
@@ -176,8 +176,8 @@ fn paor_4_what_cannot_be_seen_has_no_place_in_ids_and_titles() {
     assert_eq!(
         faults(&bad),
         [
-            "the `id` of subtasks[0] has the character U+202E, which is invisible: remove it",
-            "the `title` of subtasks[1] has the character U+001B, which is invisible: remove it",
+            "the `id` of subtasks[0] contains the invisible character U+202E: remove it",
+            "the `title` of subtasks[1] contains the invisible character U+001B: remove it",
         ]
     );
 }
@@ -205,8 +205,8 @@ fn paor_4_every_cycle_is_named_in_order() {
         .map(ToString::to_string)
         .collect();
     insta::assert_snapshot!(messages.join("\n"), @"
-sub-tasks depend on each other in a cycle: `t0` → `t2` → `t1` → `t0`. Drop one of these dependencies
-sub-tasks depend on each other in a cycle: `t3` → `t4` → `t3`, and in further cycles with these: `t5`. Drop dependencies until no cycle is left
+sub-tasks depend on each other in a cycle: `t0` → `t2` → `t1` → `t0`. Remove one of these dependencies
+sub-tasks depend on each other in a cycle: `t3` → `t4` → `t3`. They form further cycles with `t5`. Remove dependencies until no cycle remains
 ");
 }
 
@@ -239,14 +239,14 @@ fn paor_5_every_fault_of_the_work_is_named() {
         subtask("g", &[]),
     ]);
     insta::assert_snapshot!(faults(&bad).join("\n"), @"
-sub-task `a` is for the agent `Explorer`, which does not exist (did you mean `explore`?): the agents are `explore` and `edit`
-sub-task `a` has an empty `task`: tell the agent all that it needs to know
-sub-task `b` is for the agent `lawyer`, which does not exist: the agents are `explore` and `edit`
-sub-task `c` has an empty list of `calls`: name at least one, or give it an `agent` and a `task`
+sub-task `a` is assigned to the agent `Explorer`, which does not exist (did you mean `explore`?): the available agents are `explore` and `edit`
+sub-task `a` has an empty `task`: write everything that the agent needs to know
+sub-task `b` is assigned to the agent `lawyer`, which does not exist: the available agents are `explore` and `edit`
+sub-task `c` has an empty list of `calls`: add at least one call, or set `agent` and `task` instead
 sub-task `d`, calls[0]: there is no tool `serch` (did you mean `search`?): the tools are `search`
 sub-task `d`, calls[1]: the parameters of `search` are wrong: `parameters.patern` is unknown: did you mean `pattern`?; `parameters.pattern` is missing
-the plan has 7 sub-tasks and may have 6: merge some, or plan only the next part of the work
-the plan starts 5 sub-agents and the run may start 4 more: merge sub-tasks, or use `calls` where tools suffice
+the plan has 7 sub-tasks, but the maximum is 6: merge some, or plan only the next part of the work
+the plan starts 5 sub-agents, but the run may start only 4 more: merge sub-tasks, or use `calls` where tools suffice
 ");
 }
 
@@ -299,10 +299,10 @@ fn paor_4_a_sub_task_has_either_an_agent_or_calls() {
         ]
     });
     insta::assert_snapshot!(Plan::from_parameters(&bad).unwrap_err().replace("; ", ";\n"), @"
-`subtasks[0]` has both `agent` or `task` and `calls`: keep `agent` and `task`, or keep `calls`;
-`subtasks[1]` has no work: give it `agent` and `task`, or give it `calls`;
-`subtasks[2]` has an `agent` and no `task`: say what the agent is to do;
-`subtasks[3]` has a `task` and no `agent`: name the agent that does it
+`subtasks[0]` has `calls` as well as `agent` or `task`: keep either `calls`, or `agent` and `task`;
+`subtasks[1]` has no work: set `agent` and `task`, or set `calls`;
+`subtasks[2]` has an `agent` but no `task`: describe the task of the agent;
+`subtasks[3]` has a `task` but no `agent`: name the agent for the task
 ");
 }
 

@@ -420,26 +420,26 @@ fn a_rule_has_one_json_form() {
 #[test]
 fn what_is_no_rule_is_refused_with_what_is_wrong() {
     let problem = |text: &str| text.parse::<CallPattern>().unwrap_err().problem;
-    assert_eq!(problem(" "), "it names no tool");
-    assert_eq!(problem("(a: b)"), "it names no tool");
+    assert_eq!(problem(" "), "the tool's name is missing");
+    assert_eq!(problem("(a: b)"), "the tool's name is missing");
     assert_eq!(problem("rm -rf"), "`rm -rf` is not a tool's name");
-    assert_eq!(
-        problem("run(command: a"),
-        "the `(` is not closed by a `)` at the end"
-    );
+    assert_eq!(problem("run(command: a"), "the closing `)` at the end is missing");
     assert_eq!(
         problem("run()"),
-        "`` is not a parameter with a pattern, such as `command: cargo test*`"
+        "expected a parameter and its pattern, such as `command: cargo test*`, but found ``"
     );
     assert_eq!(
         problem("run(cargo test)"),
-        "`cargo test` is not a parameter with a pattern, such as `command: cargo test*`"
+        "expected a parameter and its pattern, such as `command: cargo test*`, but found `cargo test`"
     );
     assert_eq!(
         problem("run(a: b, c)"),
-        "`c` is not a parameter with a pattern, such as `command: cargo test*`"
+        "expected a parameter and its pattern, such as `command: cargo test*`, but found `c`"
     );
-    assert_eq!(problem("run(a: )"), "a pattern is empty; write `*` for any text");
+    assert_eq!(
+        problem("run(a: )"),
+        "a pattern is empty; use `*` to match any text"
+    );
     assert_eq!(problem("run(a: b, a: c)"), "the parameter `a` occurs twice");
     assert_eq!(
         problem(r#"run(a: "b)"#),

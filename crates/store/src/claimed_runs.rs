@@ -1,7 +1,7 @@
-//! The runs that this process owns, and the effect of each job on them and on the tables.
+//! The runs that this process owns, and the effects of jobs on these runs and on the database tables.
 //!
-//! Entry numbers are assigned here, in memory. After a failed transaction nothing more is written for its runs, so that no entry can
-//! follow a missing one. A new claim counts on from the last stored entry.
+//! Entry numbers are assigned here, in memory. After a failed transaction, all further writes for its runs are refused, so that no entry
+//! can follow a missing one. A new claim continues from the last stored entry.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -23,17 +23,17 @@ use crate::sql::{integer, run_key, unsigned};
 /// The runs that this process owns.
 #[derive(Default)]
 pub(crate) struct ClaimedRuns {
-    /// Registered when the first run is claimed.
+    /// This process as an owner of runs; `None` until the first run is claimed.
     owner: Option<Owner>,
     runs: HashMap<RunId, ClaimedRun>,
-    /// Runs that were released here but may still be in the claims table.
+    /// Runs that this process has released but that may still be in the claims table.
     unreleased: Vec<RunId>,
-    /// Dead owners, whose lock files are removed once their claims are deleted.
+    /// Dead owners whose claims are being deleted. Their lock files are removed after the commit.
     dead: Vec<String>,
 }
 
 struct ClaimedRun {
-    /// The run's key in the runs table.
+    /// The run's key in the `runs` table.
     id: i64,
     /// The last assigned entry number.
     last: u64,
@@ -42,7 +42,7 @@ struct ClaimedRun {
 
 enum WriteState {
     Open,
-    /// The run ended before this claim; its next entry reopens it.
+    /// The run ended before this claim; appending the next entry reopens it.
     EndedBefore,
     Ended,
     Poisoned(StoreError),
@@ -51,7 +51,7 @@ enum WriteState {
 type Applied = rusqlite::Result<JobOutcome>;
 
 impl ClaimedRuns {
-    /// Applies a job within a transaction. An error fails the whole transaction.
+    /// Applies a job within a transaction. An error makes the whole transaction fail.
     pub(crate) fn apply(&mut self, db: &Connection, path: &Path, job: &Job) -> Applied {
         match job {
             Job::Create {
@@ -96,14 +96,14 @@ impl ClaimedRuns {
         }
     }
 
-    /// Deletes the claims whose release failed with an earlier transaction.
+    /// Deletes the claims that could not be released because an earlier transaction failed.
     pub(crate) fn release_leftovers(&self, db: &Connection) -> rusqlite::Result<()> {
         self.unreleased
             .iter()
             .try_for_each(|run| self.release(db, *run).map(drop))
     }
 
-    /// Cleans up after a committed transaction.
+    /// Completes the in-memory changes of a committed transaction, and removes the lock files of dead owners.
     pub(crate) fn committed(&mut self, path: &Path) {
         self.unreleased.clear();
         for owner in self.dead.drain(..) {
@@ -111,7 +111,7 @@ impl ClaimedRuns {
         }
     }
 
-    /// Rolls back the in-memory changes of a failed transaction and returns the outcome of each of its jobs.
+    /// Undoes the in-memory changes of a failed transaction, and returns the outcome of each of its jobs.
     pub(crate) fn failed(
         &mut self,
         batch: &[Job],
@@ -124,7 +124,7 @@ impl ClaimedRuns {
             .iter()
             .map(|job| match (job, outcomes.next()) {
                 (_, Some(JobOutcome::Refused(e))) => JobOutcome::Refused(e),
-                // The job was not applied: an existing claim of the run stays.
+                // The job was not applied, so an existing claim of the run remains.
                 (Job::Create { .. } | Job::Claim { .. } | Job::Fork { .. }, None) => {
                     JobOutcome::Refused(error.clone())
                 }
@@ -301,7 +301,7 @@ impl ClaimedRuns {
             && !message::accept(db, message, claimed.id, seq)?
         {
             let error = StoreError::MessageNotPending { run, message };
-            // The caller has already built later entries on this one.
+            // The caller has already derived later entries from this one.
             claimed.write_state = WriteState::Poisoned(error.clone());
             return Ok(JobOutcome::Refused(error));
         }

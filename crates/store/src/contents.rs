@@ -1,4 +1,4 @@
-//! The SQL of recorded file contents: each content once, by its digest, and the calls that recorded it.
+//! The SQL for recorded file contents. Each content is stored once, by its digest, with the calls that recorded it.
 
 use dirigent_core::id::RunId;
 use dirigent_core::tool::FileVersion;
@@ -7,7 +7,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 use crate::record::Original;
 use crate::sql::{parsed, run_key};
 
-/// Reads a content; `None` if the digest is unknown.
+/// Reads a recorded content; `None` if the digest is unknown.
 pub(crate) fn load(db: &Connection, digest: &str) -> rusqlite::Result<Option<Vec<u8>>> {
     db.prepare_cached("SELECT bytes FROM contents WHERE digest = ?1")?
         .query_row([digest], |row| row.get(0))
@@ -19,7 +19,7 @@ pub(crate) fn exists(db: &Connection, digest: &str) -> rusqlite::Result<bool> {
         .exists([digest])
 }
 
-/// Reads all originals of a run, oldest first.
+/// Reads all originals that a run's calls recorded, oldest first.
 pub(crate) fn originals(db: &Connection, run: RunId) -> rusqlite::Result<Vec<Original>> {
     db.prepare_cached(
         "SELECT effect, path, digest, mode FROM originals
@@ -39,7 +39,7 @@ pub(crate) fn originals(db: &Connection, run: RunId) -> rusqlite::Result<Vec<Ori
     .collect()
 }
 
-/// Writes a content and its original within a transaction. If the run is not in the journal, only the content is written.
+/// Writes a content and its original within a transaction. Writes only the content if the journal does not contain the run.
 pub(crate) fn insert(
     db: &Connection,
     digest: &str,

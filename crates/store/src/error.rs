@@ -10,12 +10,12 @@ use rusqlite::ErrorCode;
 
 use crate::message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 
-/// A failure of the journal. `Clone`, as one failed transaction fails many callers.
+/// A failure of the journal. `Clone`, because one failed transaction fails many callers.
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
     /// The journal, its lock file or one of its folders could not be created, opened or locked.
-    #[error("cannot {action} {}: check that the path is right and that you may write there", path.display())]
+    #[error("cannot {action} {}: check that the path is correct and that you have write permission", path.display())]
     Io {
         /// The failed operation, as a verb: `create the folder`.
         action: &'static str,
@@ -25,14 +25,14 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// The journal does not exist, and [`crate::JournalOptions::existing`] forbids creating it.
-    #[error("there is no journal {}: check the path; the first run creates one", path.display())]
+    #[error("the journal {} does not exist: check the path; the first run creates the journal", path.display())]
     Missing {
         /// The journal.
         path: PathBuf,
     },
     /// SQLite could not open the file.
     #[error(
-        "cannot open the journal {}: check that it is a file and that you may read and write it and its folder",
+        "cannot open the journal {}: check that it is a file and that you have permission to read and write it and its folder",
         path.display()
     )]
     CannotOpen {
@@ -61,7 +61,7 @@ pub enum StoreError {
     },
     /// The disk is full, or the journal has reached [`crate::JournalOptions::max_bytes`].
     #[error(
-        "no space left for the journal {}: free space on its disk (or raise its size limit), then resume the run",
+        "no space left for the journal {}: free disk space or raise the size limit of the journal, then resume the run",
         path.display()
     )]
     Full {
@@ -76,7 +76,7 @@ pub enum StoreError {
     Damaged {
         /// The journal.
         path: PathBuf,
-        /// SQLite's finding.
+        /// The error that SQLite reported.
         source: Arc<rusqlite::Error>,
     },
     /// The file is another program's database.
@@ -92,7 +92,7 @@ pub enum StoreError {
     },
     /// Another version of Dirigent wrote the file.
     #[error(
-        "the journal {} has format {found}, but this version of Dirigent supports format {supported} only: use the version that \
+        "the journal {} has format {found}, but this version of Dirigent supports only format {supported}: use the version that \
          wrote it, or another journal",
         path.display()
     )]
@@ -104,23 +104,23 @@ pub enum StoreError {
         /// The format of this version.
         supported: i32,
     },
-    /// SQLite failed in a way that has no variant of its own.
-    #[error("the journal {} failed", path.display())]
+    /// A failure of SQLite that has no variant of its own.
+    #[error("an operation on the journal {} failed", path.display())]
     Sqlite {
         /// The journal.
         path: PathBuf,
         /// The cause.
         source: Arc<rusqlite::Error>,
     },
-    /// The journal's writer thread is gone, so nothing more can be written.
+    /// The journal's writer thread has stopped, so nothing more can be written.
     #[error("the writer of the journal {} has stopped: restart the process and resume its runs", path.display())]
     Stopped {
         /// The journal.
         path: PathBuf,
     },
-    /// The text cannot identify a run.
+    /// The text is not a valid id or search text for a run.
     #[error(
-        "`{text}` is not a run id: give a whole id, at least 4 hexadecimal digits of its beginning or end, or `last`"
+        "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`"
     )]
     NotARunId {
         /// The text.
@@ -135,20 +135,20 @@ pub enum StoreError {
         path: PathBuf,
     },
     /// Several runs match the text.
-    #[error("`{text}` matches {} runs, give more of the id: {}", candidates.len(), list(candidates))]
+    #[error("`{text}` matches {} runs; use more digits of the id: {}", candidates.len(), list(candidates))]
     AmbiguousRun {
         /// The search text.
         text: String,
         /// The matching runs, newest first.
         candidates: Vec<RunId>,
     },
-    /// The run's id is taken.
+    /// A run with this id already exists.
     #[error("run {run} already exists in the journal: claim it to continue it, or use a new id")]
     RunExists {
         /// The run.
         run: RunId,
     },
-    /// The run has no such entry.
+    /// The run has no entry with this number.
     #[error("run {run} has no entry {at}: {}", entry_range(*last))]
     NoSuchEntry {
         /// The run.
@@ -158,7 +158,7 @@ pub enum StoreError {
         /// The number of the run's last entry; 0 if it has none.
         last: u64,
     },
-    /// A message was posted to a run that is over.
+    /// A message was posted to a run that has finished.
     #[error(
         "run {run} has finished and accepts no messages: fork it to continue from an earlier entry, or start a new run"
     )]
@@ -180,13 +180,13 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
-    /// The run's newest pending message is not the one that the sender has read.
+    /// The run's newest pending message is not the one that the sender expects.
     #[error("the pending messages of run {run} have changed: read them and post again")]
     OtherMessages {
         /// The run.
         run: RunId,
     },
-    /// The journal has no such message.
+    /// The journal has no message with this number.
     #[error("the journal {} has no message {message}", path.display())]
     NoSuchMessage {
         /// The message's number.
@@ -194,9 +194,9 @@ pub enum StoreError {
         /// The journal.
         path: PathBuf,
     },
-    /// An entry was to consume a message that is not pending for its run.
+    /// The entry consumes a message that is not pending for its run.
     #[error(
-        "message {message} is not pending for run {run}: it was accepted or rejected before, or belongs to another run"
+        "message {message} is not pending for run {run}: it was already accepted or rejected, or belongs to another run"
     )]
     MessageNotPending {
         /// The run.
@@ -205,14 +205,14 @@ pub enum StoreError {
         message: MessageId,
     },
     /// A live process, perhaps this one, owns the run.
-    #[error("run {run} is owned by process {pid}: wait for it, or end that process first")]
+    #[error("run {run} is owned by process {pid}: wait until that process ends, or end it")]
     AlreadyClaimed {
         /// The run.
         run: RunId,
         /// The process.
         pid: u32,
     },
-    /// Another journal handle issued the claim.
+    /// The claim was issued by a separately opened journal.
     #[error("run {run} is not claimed through this journal: claim it before writing")]
     NotClaimed {
         /// The run.
@@ -226,7 +226,7 @@ pub enum StoreError {
     },
     /// An earlier write for the run failed. Later writes are refused, so that the run's entries have no gaps.
     #[error(
-        "an earlier write for run {run} failed, so later ones are refused: claim it again to continue it"
+        "an earlier write for run {run} failed, so later writes are refused: claim the run again to continue it"
     )]
     Poisoned {
         /// The run.
@@ -255,7 +255,7 @@ impl StoreError {
         }
     }
 
-    /// Maps a failure of SQLite to the variant that says what to do about it.
+    /// Maps a failure of SQLite to the variant with suitable advice.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {
@@ -280,8 +280,8 @@ impl StoreError {
 
 fn entry_range(last: u64) -> String {
     match last {
-        0 => "it has none yet".to_owned(),
-        1 => "it has entry 1 alone".to_owned(),
+        0 => "it has no entries yet".to_owned(),
+        1 => "it has only entry 1".to_owned(),
         last => format!("it has entries 1 to {last}"),
     }
 }

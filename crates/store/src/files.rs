@@ -1,10 +1,10 @@
-//! Creating files and folders that only their user may open.
+//! Creation of files and folders that only the current user can access.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::Path;
 
-/// Creates a folder and its missing parents for their user only. They are on disk when this returns.
+/// Creates a folder and its missing parents, accessible only to the current user. The folders are on disk when this function returns.
 pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     if folder.as_os_str().is_empty() || folder.is_dir() {
         return Ok(());
@@ -23,7 +23,7 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
-/// Creates a file for its user only. Fails if the file exists.
+/// Creates a file that is accessible only to the current user. Fails if the file exists.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);

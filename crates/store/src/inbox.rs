@@ -1,4 +1,4 @@
-//! Messages between processes: posting them to a run, receiving them, and waiting for their result.
+//! Messages between processes: posting them to a run, receiving them, and waiting for the result.
 
 use std::collections::VecDeque;
 use std::future;
@@ -13,28 +13,28 @@ use crate::journal::{Journal, RunClaim};
 use crate::message::{self, MAX_MESSAGE_BYTES, Message, MessageId, MessageState};
 use crate::watcher::{ChangeSubscription, INTERVAL};
 
-/// The maximum number of messages of one read. Bodies may be long.
+/// Maximum number of messages per read, because their bodies may be long.
 const BATCH: usize = 16;
 
 impl Journal {
-    /// Posts a message to a run; `body` is JSON that the run's owner understands. No claim is needed. When this returns, the message survives a
-    /// power failure. Blocks on the writer: not to be called from a callback of [`Journal::append`].
+    /// Posts a message to a run. `body` is JSON that the run's owner understands. No claim is needed. When this function returns, the
+    /// message survives a power failure. Blocks on the writer thread, so it must not be called from a callback of [`Journal::append`].
     ///
-    /// The process that owns the run finds the message in its [`Inbox`] within about 200 ms. If no process owns it, the message waits for the
-    /// next owner.
+    /// The process that owns the run receives the message from its [`Inbox`] within about 200 ms. If no process owns the run, the message
+    /// waits for the next owner.
     ///
     /// # Errors
-    /// [`StoreError::Finished`] for a run that is over, [`StoreError::NoSuchRun`], [`StoreError::MessageTooLong`],
+    /// [`StoreError::Finished`] if the run has finished; [`StoreError::NoSuchRun`]; [`StoreError::MessageTooLong`];
     /// [`StoreError::TooManyMessages`]; a write failure.
     pub fn post(&self, run: RunId, at: Timestamp, body: String) -> Result<MessageId, StoreError> {
         self.post_if(run, at, body, None)
     }
 
-    /// Posts a message like [`Self::post`], but only if `last` is still the run's newest pending message (`None`: no message is pending). For
-    /// a message that is valid only after exactly the messages that its sender has read.
+    /// Posts a message like [`Self::post`], but only if `last` is still the run's newest pending message (`None`: no message is pending).
+    /// Use this for a message that is valid only directly after the messages that its sender has read.
     ///
     /// # Errors
-    /// [`StoreError::OtherMessages`] if the newest pending message is another one; as [`Self::post`].
+    /// [`StoreError::OtherMessages`] if the newest pending message is a different one; the errors of [`Self::post`].
     pub fn post_after(
         &self,
         run: RunId,
@@ -62,7 +62,7 @@ impl Journal {
         })
     }
 
-    /// Reads the state of a message. Blocks on the disk.
+    /// Reads the state of a message. Blocks on disk access.
     ///
     /// # Errors
     /// [`StoreError::NoSuchMessage`]; a read failure.
@@ -75,11 +75,12 @@ impl Journal {
             })
     }
 
-    /// Waits until a message is accepted or rejected, which is noticed within about 200 ms. Returns [`MessageState::Pending`] after `timeout`.
-    /// Does not check whether any process owns the run: see [`crate::RunRecord::owner_pid`]. Must be awaited in a Tokio runtime with timers.
+    /// Waits until a message is accepted or rejected, which is noticed within about 200 ms. Returns [`MessageState::Pending`] after
+    /// `timeout`. Does not check whether a process owns the run; [`crate::RunRecord::owner_pid`] shows this. Must be awaited in a Tokio
+    /// runtime with timers.
     ///
     /// # Errors
-    /// As [`Journal::message`].
+    /// The errors of [`Journal::message`].
     pub async fn wait_settled(&self, id: MessageId, timeout: Duration) -> Result<MessageState, StoreError> {
         let mut changes = self.subscribe();
         let settled = async {
@@ -96,18 +97,18 @@ impl Journal {
         }
     }
 
-    /// Queues the rejection of a message to a claimed run, with a reason for people. Never blocks; it is stored after everything appended
-    /// before. A message that is already accepted or rejected stays so.
+    /// Queues the rejection of a message to a claimed run, with a reason for the user. Never blocks. The rejection is stored after
+    /// everything appended before. Does nothing if the message is already accepted or rejected.
     pub fn reject_message(&self, claim: &RunClaim, message: MessageId, reason: String) {
         if !self.issued(claim) {
             return tracing::error!("run {} is not claimed through this journal", claim.run());
         }
         let run = claim.run();
-        // Without a writer the message waits for the run's next owner.
+        // Without a writer thread, the message waits for the run's next owner.
         let _ = self.send(Job::RejectMessage { run, message, reason });
     }
 
-    /// Returns true if a run has pending messages. Blocks on the disk.
+    /// Returns true if a run has pending messages. Blocks on disk access.
     ///
     /// # Errors
     /// A read failure.
@@ -118,7 +119,7 @@ impl Journal {
         Ok(!pending.is_empty())
     }
 
-    /// Reads all pending messages of a run, oldest first: the order in which its next owner handles them. Blocks on the disk.
+    /// Reads all pending messages of a run, oldest first, which is the order in which its next owner handles them. Blocks on disk access.
     ///
     /// # Errors
     /// A read failure.
@@ -127,7 +128,7 @@ impl Journal {
             .with(|db| message::pending(db, run, MessageId(0), usize::MAX))
     }
 
-    /// Opens a run's inbox, for the process that owns the run: only the claim's holder can accept messages (see
+    /// Opens a run's inbox, for the process that owns the run. Only the holder of the claim can accept messages (see
     /// [`crate::NewEntry::consumes`]) or reject them.
     pub fn inbox(&self, run: RunId) -> Inbox {
         Inbox {
@@ -159,7 +160,7 @@ fn check_length(body: &str) -> Result<(), StoreError> {
 
 /// A run's pending and future messages. Created by [`Journal::inbox`].
 ///
-/// It returns each message once. A message that was neither accepted nor rejected is returned again by the run's next inbox, in this process
+/// Returns each message once. A message that was neither accepted nor rejected is returned again by the run's next inbox, in this process
 /// or in the next owner.
 pub struct Inbox {
     changes: ChangeSubscription,
@@ -173,9 +174,9 @@ pub struct Inbox {
 }
 
 impl Inbox {
-    /// Waits for the next message and returns it, oldest first. Retries a journal that cannot be read until it can.
+    /// Waits for the next message and returns it, oldest first. Retries if the journal cannot be read.
     ///
-    /// Cancel safe. Must be awaited in a Tokio runtime with timers, on whose blocking threads the journal is read.
+    /// Cancel safe. Must be awaited in a Tokio runtime with timers. The journal is read on the runtime's blocking threads.
     pub async fn next(&mut self) -> Message {
         loop {
             if let Some(message) = self.read.pop_front() {

@@ -12,7 +12,7 @@ use crate::error::StoreError;
 use crate::message::MessageId;
 use crate::record::{Durability, ForkPoint, NewEntry, Original, RunEnding};
 
-/// A write, and where to report its result.
+/// A job for the writer thread, with the channel or callback for its result.
 pub(crate) enum Job {
     Create {
         run: RunId,
@@ -50,7 +50,7 @@ pub(crate) enum Job {
         run: RunId,
         at: Timestamp,
         body: String,
-        /// The newest message that must be pending (0: none may be), if that matters.
+        /// The message that must be the newest pending one (0: no message may be pending); `None` to skip this check.
         last: Option<MessageId>,
         reply: SyncSender<Result<MessageId, StoreError>>,
     },
@@ -61,7 +61,7 @@ pub(crate) enum Job {
     },
     StoreContent {
         digest: String,
-        /// `None` if the content is stored already.
+        /// The content; `None` if it is already stored.
         bytes: Option<Vec<u8>>,
         /// The file that a call is about to change.
         original: Option<Original>,
@@ -76,7 +76,8 @@ impl Job {
     pub(crate) fn durability(&self) -> Durability {
         match self {
             Job::Append { entry, .. } => entry.durability,
-            // The user is told of a run's end once; a sender may leave after posting; the file that a content came from changes next.
+            // Must survive a power failure: the end of a run is reported only once, a sender may exit after posting, and a recorded file is
+            // changed next.
             Job::End { .. } | Job::Post { .. } | Job::StoreContent { .. } => Durability::Full,
             Job::Create { .. }
             | Job::Claim { .. }
@@ -87,7 +88,8 @@ impl Job {
         }
     }
 
-    /// Returns true if both jobs may share a transaction, and so its failure. A content that does not fit must not fail a run.
+    /// Returns true if both jobs may share a transaction, and so fail together. A file content that exceeds the space must not fail the
+    /// entries of a run.
     pub(crate) fn shares_transaction_with(&self, other: &Job) -> bool {
         matches!(self, Job::StoreContent { .. }) == matches!(other, Job::StoreContent { .. })
     }
@@ -95,15 +97,15 @@ impl Job {
 
 /// The result of a job within its transaction.
 pub(crate) enum JobOutcome {
-    /// Done if the transaction commits. The number is an entry's or a message's, else 0.
+    /// The job is done if the transaction commits. Contains the number of the entry or message; 0 for other jobs.
     Done(u64),
-    /// Refused, without effect on the transaction's other jobs.
+    /// The job is refused, without effect on the transaction's other jobs.
     Refused(StoreError),
 }
 
 type Callback = Box<dyn FnOnce(Result<u64, StoreError>) + Send>;
 
-/// A caller's callback. It is called exactly once, on drop with [`StoreError::Stopped`] if not before.
+/// A caller's callback. It is called exactly once: if not before, then on drop with [`StoreError::Stopped`].
 pub(crate) struct OnCommit {
     callback: Option<Callback>,
     journal: Arc<PathBuf>,
@@ -136,9 +138,9 @@ impl Drop for OnCommit {
     }
 }
 
-/// Calls a callback. Its panic must not end the thread that other callers wait for.
+/// Calls a callback and catches its panic, which must not end the writer thread.
 fn call_catching_panic(callback: Callback, result: Result<u64, StoreError>) {
     if catch_unwind(AssertUnwindSafe(|| callback(result))).is_err() {
-        tracing::error!("a callback of the journal panicked; the journal goes on");
+        tracing::error!("a callback of the journal panicked; the journal continues");
     }
 }

@@ -1,4 +1,4 @@
-//! The journal's handle: opening it, claiming runs, appending and reading entries.
+//! The handle of the journal: opens it, claims runs, and appends and reads entries.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -20,10 +20,11 @@ use crate::schema;
 use crate::watcher::{ChangeSubscription, Watcher};
 use crate::writer::Writer;
 
-/// The journal of runs. Clones are handles of the same journal: one writer thread serves them all.
+/// The journal of runs. Clones are handles of the same journal, which has one writer thread.
 ///
-/// The thread ends when the last handle is dropped ([`RunClaim`]s, [`Tail`](crate::Tail)s and [`Inbox`](crate::Inbox)es count as handles).
-/// Dropping the last handle blocks until everything appended is stored and every callback was called, unless a callback itself drops it.
+/// The writer thread ends when the last handle is dropped; each [`RunClaim`], [`Tail`](crate::Tail) and [`Inbox`](crate::Inbox) counts as a
+/// handle. Dropping the last handle blocks until everything appended is stored and all callbacks have returned, unless a callback itself
+/// drops it.
 #[derive(Clone)]
 pub struct Journal {
     inner: Arc<Inner>,
@@ -31,7 +32,7 @@ pub struct Journal {
 
 struct Inner {
     path: Arc<PathBuf>,
-    /// `None` once dropped.
+    /// `None` while the journal is being dropped.
     jobs: Option<Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Readers,
@@ -43,7 +44,7 @@ impl JournalOptions {
     /// Opens the journal at `path` with these options. See [`Journal::open`].
     ///
     /// # Errors
-    /// As [`Journal::open`]; [`StoreError::Missing`] with [`Self::existing`].
+    /// The errors of [`Journal::open`]; [`StoreError::Missing`] with [`Self::existing`].
     pub fn open(&self, path: &Path) -> Result<Journal, StoreError> {
         let (connection, path) = schema::open_for_writing(path, self)?;
         let path = Arc::new(path);
@@ -68,15 +69,15 @@ impl JournalOptions {
     }
 }
 
-/// The exclusive right to write for a run. Dropping it releases the run once everything appended with it is stored; the end of the process
-/// releases it at once.
+/// The exclusive right to write for a run. Dropping the claim releases the run once everything appended with it is stored. The end of the
+/// process releases the run at once.
 pub struct RunClaim {
     journal: Journal,
     run: RunId,
 }
 
 impl RunClaim {
-    /// The claimed run.
+    /// Returns the claimed run.
     pub fn run(&self) -> RunId {
         self.run
     }
@@ -84,7 +85,7 @@ impl RunClaim {
 
 impl Drop for RunClaim {
     fn drop(&mut self) {
-        // Without a writer the run is released when the process ends.
+        // Without a writer thread, the run is released when the process ends.
         let _ = self.journal.send(Job::Release { run: self.run });
     }
 }
@@ -102,25 +103,25 @@ impl fmt::Debug for Journal {
 }
 
 impl Journal {
-    /// Opens the journal at `path` for reading and writing, with the default [`JournalOptions`]. A missing journal is created, with its
-    /// parent folders, for its user only.
+    /// Opens the journal at `path` for reading and writing, with the default [`JournalOptions`]. A missing journal and its parent folders
+    /// are created, accessible only to the current user.
     ///
     /// # Errors
-    /// Refuses another program's file ([`StoreError::Foreign`]), another format ([`StoreError::UnsupportedFormat`]) and a damaged file
-    /// ([`StoreError::Damaged`]), and leaves it unchanged. Fails if the file cannot be created, read or written.
+    /// [`StoreError::Foreign`] for another program's file, [`StoreError::UnsupportedFormat`] for another format, and
+    /// [`StoreError::Damaged`] for a damaged file; the file is left unchanged. Other errors if the file cannot be created, read or written.
     pub fn open(path: &Path) -> Result<Journal, StoreError> {
         JournalOptions::default().open(path)
     }
 
-    /// The canonical path of the journal's file.
+    /// Returns the canonical path of the journal's file.
     pub fn path(&self) -> &Path {
         &self.inner.path
     }
 
-    /// Creates a run and claims it. Blocks on the writer: not to be called from a callback of [`Journal::append`].
+    /// Creates a run and claims it. Blocks on the writer thread, so it must not be called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::RunExists`] if the id is taken; a write failure.
+    /// [`StoreError::RunExists`] if a run with this id exists; a write failure.
     pub fn create(
         &self,
         run: RunId,
@@ -138,8 +139,8 @@ impl Journal {
         })
     }
 
-    /// Claims an existing run. A run that is marked as ended stays so until its next entry is appended. Blocks on the writer: not to be called
-    /// from a callback of [`Journal::append`].
+    /// Claims an existing run. A run that is marked as ended remains ended until its next entry is appended. Blocks on the writer thread,
+    /// so it must not be called from a callback of [`Journal::append`].
     ///
     /// # Errors
     /// [`StoreError::AlreadyClaimed`] while a live process owns the run, this process included; [`StoreError::NoSuchRun`]; a write failure.
@@ -147,13 +148,13 @@ impl Journal {
         self.request_claim(run, |reply| Job::Claim { run, reply })
     }
 
-    /// Creates the run `new` with copies of the entries of `source` up to and including `at`, and claims it (HOST-9). It has the goal and
-    /// workspace of `source`, which does not change and may be active in any process. Blocks on the writer: not to be called from a callback
-    /// of [`Journal::append`].
+    /// Creates the run `new` with copies of the entries of `source` up to and including `at`, and claims it (HOST-9). The new run has the
+    /// goal and workspace of `source`. `source` is not changed, and any process may own it. Blocks on the writer thread, so it must not be
+    /// called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::NoSuchEntry`] if `source` has no entry `at`; [`StoreError::NoSuchRun`]; [`StoreError::RunExists`] if the id `new` is
-    /// taken; a write failure.
+    /// [`StoreError::NoSuchEntry`] if `source` has no entry `at`; [`StoreError::NoSuchRun`]; [`StoreError::RunExists`] if a run with the id
+    /// `new` exists; a write failure.
     pub fn fork(&self, source: RunId, at: u64, new: RunId, now: Timestamp) -> Result<RunClaim, StoreError> {
         let point = ForkPoint { run: source, seq: at };
         self.request_claim(new, |reply| Job::Fork {
@@ -164,15 +165,16 @@ impl Journal {
         })
     }
 
-    /// Queues an entry of a claimed run. Never blocks. The entries of one caller are stored in the order of its calls, several in one
-    /// transaction.
+    /// Queues an entry of a claimed run. Never blocks. The entries of one caller are stored in the order of its calls. One transaction can
+    /// store several entries.
     ///
-    /// Once the entry is stored, or has failed to be, the writer thread calls `on_commit` exactly once, with the entry's number in the run. All
-    /// writes wait for the callback, so it should only send a message. Its panic is logged, and the journal goes on.
+    /// The writer thread calls `on_commit` exactly once, after the entry was stored or could not be stored. The argument is the entry's
+    /// number in the run, or the error. All writes wait for the callback, so it should only send a message. A panic of the callback is
+    /// logged and does not stop the journal.
     ///
-    /// A failed transaction fails each of its entries and stores none of them. Later entries of the same runs are refused
-    /// ([`StoreError::Poisoned`]) until the runs are claimed again, so that a run's entries have no gaps. The same holds for an entry that
-    /// consumes a message which is no longer pending ([`StoreError::MessageNotPending`]).
+    /// If a transaction fails, none of its entries is stored. Later entries of the same runs are refused ([`StoreError::Poisoned`]) until
+    /// the runs are claimed again, so that a run's entries have no gaps. The same applies after an entry that consumes a message which is
+    /// not pending ([`StoreError::MessageNotPending`]).
     pub fn append(
         &self,
         claim: &RunClaim,
@@ -190,8 +192,8 @@ impl Journal {
     }
 
     /// Marks a claimed run as ended, after everything appended before. `status` is the reason as JSON. Later entries are refused
-    /// ([`StoreError::Ended`]) until the run is claimed again. With [`RunEnding::Finished`] the run's pending messages are rejected in the same
-    /// transaction. `on_commit` is called as in [`Journal::append`], after an fsync.
+    /// ([`StoreError::Ended`]) until the run is claimed again. With [`RunEnding::Finished`], the run's pending messages are rejected in the
+    /// same transaction. `on_commit` is called as in [`Journal::append`], after an fsync.
     pub fn end(
         &self,
         claim: &RunClaim,
@@ -211,7 +213,7 @@ impl Journal {
         });
     }
 
-    /// Reads up to `limit` entries of a run, in order, starting behind entry `after` (0: from the first).
+    /// Reads up to `limit` entries of a run, in order, starting after entry `after` (0: from the first entry).
     ///
     /// # Errors
     /// [`StoreError::NoSuchRun`]; [`StoreError::Entry`] for an unreadable entry; a read failure.
@@ -224,11 +226,11 @@ impl Journal {
         Ok(entries)
     }
 
-    /// Blocks until everything appended before is stored or has failed. Blocks on the writer: not to be called from a callback of
-    /// [`Journal::append`].
+    /// Blocks until everything appended before is stored or has failed. Must not be called from a callback of [`Journal::append`], because
+    /// it blocks on the writer thread.
     ///
     /// # Errors
-    /// [`StoreError::Stopped`] if the writer is gone.
+    /// [`StoreError::Stopped`] if the writer thread has stopped.
     pub fn flush(&self) -> Result<(), StoreError> {
         self.wait(|reply| Job::Flush { reply })
     }
@@ -287,7 +289,7 @@ impl Journal {
         })
     }
 
-    /// Sends a job to the writer and blocks until its reply.
+    /// Sends a job to the writer thread and blocks until its reply.
     pub(crate) fn wait<T>(
         &self,
         job: impl FnOnce(SyncSender<Result<T, StoreError>>) -> Job,
@@ -327,7 +329,7 @@ impl Drop for Inner {
         if let Some(writer) = self.writer.take()
             && writer.thread().id() != thread::current().id()
         {
-            // A panic of the thread has been reported.
+            // A panic of the thread has already been reported.
             let _ = writer.join();
         }
     }

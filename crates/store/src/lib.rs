@@ -1,10 +1,10 @@
 //! The journal of Dirigent's runs: every input of every run, in order, in one SQLite file (HOST-2).
 //!
 //! A [`Journal`] appends entries through one writer thread, which stores many entries with one fsync. It reads entries on separate
-//! connections, and any number of [`Tail`]s follow a run without slowing it down. One process at a time owns a run, by a [`RunClaim`]. When that
-//! process ends, even by `kill -9`, its runs are free at once.
+//! connections, and any number of [`Tail`]s follow a run without slowing it down. Only one process at a time owns a run, by holding a
+//! [`RunClaim`]. When that process ends, even by `kill -9`, other processes can claim its runs at once.
 //!
-//! This crate decides nothing about a run: it stores entries in the order in which they are appended.
+//! This crate makes no decisions about a run. It stores entries in the order in which they are appended.
 //!
 //! ```
 //! use dirigent_core::id::{RunId, Scope};
@@ -39,22 +39,22 @@
 //! ```
 //!
 //! # Messages between processes
-//! Any process may [`Journal::post`] a message to a run. The message is pending until the process that owns the run, now or later, receives it
-//! from its [`Inbox`]. The owner either accepts it, by appending an entry that consumes it in the same transaction ([`NewEntry::consumes`]), or
-//! rejects it. So a message becomes exactly one entry, whichever process is killed at any time. The sender reads the result with
-//! [`Journal::message`] or waits for it with [`Journal::wait_settled`]. Messages that are still pending when their run finishes are rejected,
-//! so that no sender waits for ever.
+//! Any process may [`Journal::post`] a message to a run. The message is pending until the process that owns the run, now or later, receives
+//! it from its [`Inbox`]. The owner either accepts the message, by appending an entry that consumes it in the same transaction
+//! ([`NewEntry::consumes`]), or rejects it. So an accepted message becomes exactly one entry, even if a process is killed at any time. The
+//! sender reads the result with [`Journal::message`] or waits for it with [`Journal::wait_settled`]. Messages that are still pending when
+//! their run finishes are rejected, so that no sender waits forever.
 //!
-//! Inboxes, [`Journal::wait_settled`] and [`Journal::follow`] share one thread, which polls every 200 ms for writes. A poll takes microseconds
-//! and no disk access. The thread runs only while it is needed.
+//! Inboxes, [`Journal::wait_settled`] and [`Journal::follow`] share one thread, which polls for writes every 200 ms. A poll takes
+//! microseconds and does not access the disk. The thread runs only while it is needed.
 //!
 //! # File contents
-//! [`Journal::record_original`] records the content of a file before a run changes it, so that the change can be undone. Each content is stored
-//! once, however many files and runs have it, and is never deleted.
+//! [`Journal::record_original`] records the content of a file before a run changes it, so that the change can be undone. Each content is
+//! stored once, even if many files and runs share it, and is never deleted.
 //!
 //! # Files
-//! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. A process that owns runs has a lock file in
-//! `<journal>-owners`. All of them must be on a local disk.
+//! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. Each process that owns runs has a lock file in
+//! `<journal>-owners`. All these files must be on a local disk.
 #![warn(missing_docs)]
 
 mod claimed_runs;

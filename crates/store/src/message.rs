@@ -1,4 +1,4 @@
-//! Messages to runs and their SQL. A message is pending until it is accepted, as an entry of its run, or rejected; each happens once.
+//! Messages to runs, and their SQL. A message is pending until it is either accepted, as an entry of its run, or rejected.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sql::{integer, run_key, unsigned};
 
-/// The maximum length of a message's body in bytes: 1 MiB.
+/// Maximum length of a message's body, in bytes: 1 MiB.
 pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
 
-/// The maximum number of pending messages of a run.
+/// Maximum number of pending messages of a run.
 pub const MAX_PENDING_MESSAGES: u64 = 1_000;
 
 /// The rejection reason of the messages that are pending when their run finishes.
@@ -30,24 +30,24 @@ impl fmt::Display for MessageId {
 /// A message to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// Its number.
+    /// The number of the message.
     pub id: MessageId,
-    /// When it was posted.
+    /// The time at which the message was posted.
     pub at: Timestamp,
-    /// The text that [`crate::Journal::post`] was given.
+    /// The text that was passed to [`crate::Journal::post`].
     pub body: String,
 }
 
 /// The state of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum MessageState {
-    /// Not handled yet: no process owns the run, or its owner has not read the message.
+    /// The message is not handled yet: no process owns the run, or its owner has not read the message.
     Pending,
-    /// Recorded as an entry of the run.
+    /// The message is stored as an entry of the run.
     Accepted,
-    /// Will not become an entry.
+    /// The message will not become an entry.
     Rejected {
-        /// The reason, for people.
+        /// The reason, as text for the user.
         reason: String,
     },
 }
@@ -58,7 +58,7 @@ pub(crate) fn newest(db: &Connection) -> rusqlite::Result<u64> {
         .query_row([], |row| unsigned(row, 0))
 }
 
-/// Reads up to `limit` pending messages of a run, in order, starting behind `after`.
+/// Reads up to `limit` pending messages of a run, in order, starting after the message `after`.
 pub(crate) fn pending(
     db: &Connection,
     run: RunId,
@@ -94,8 +94,8 @@ pub(crate) fn state(db: &Connection, message: MessageId) -> rusqlite::Result<Opt
         .optional()
 }
 
-/// Inserts a message within a transaction. `last` is the newest message that must be pending, 0 if none may be; `None` skips this check.
-/// The outer error fails the whole transaction.
+/// Inserts a message within a transaction. `last` is the message that must be the newest pending one (0: no message may be pending); `None`
+/// skips this check. The outer error makes the whole transaction fail.
 pub(crate) fn post(
     db: &Connection,
     run: RunId,
@@ -135,7 +135,7 @@ pub(crate) enum PostError {
     NoSuchRun,
     Finished,
     TooMany,
-    /// The newest pending message is another one by now.
+    /// The newest pending message is not the expected one.
     Outdated,
 }
 
@@ -158,7 +158,7 @@ pub(crate) fn reject(db: &Connection, message: MessageId, run: i64, reason: &str
     .map(drop)
 }
 
-/// Rejects all pending messages within the transaction that finishes their run, so that no sender waits for ever.
+/// Rejects all pending messages within the transaction that finishes their run, so that no sender waits forever.
 pub(crate) fn reject_pending(db: &Connection, run: i64) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE messages SET reason = ?2, body = NULL WHERE run = ?1 AND body IS NOT NULL")?
         .execute(params![run, RUN_ENDED])

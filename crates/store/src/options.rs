@@ -1,4 +1,4 @@
-//! The options with which a journal is opened.
+//! The options for opening a journal.
 
 use std::time::Duration;
 
@@ -28,24 +28,24 @@ impl Default for JournalOptions {
 }
 
 impl JournalOptions {
-    /// Sets how long to wait for another process's write before failing with [`StoreError::Locked`](crate::StoreError::Locked). 5 s by
-    /// default.
+    /// Sets how long to wait for another process's write before failing with [`StoreError::Locked`](crate::StoreError::Locked). The default
+    /// is 5 s.
     #[must_use]
     pub fn busy_timeout(mut self, timeout: Duration) -> Self {
         self.busy_timeout = timeout;
         self
     }
 
-    /// Limits the size of the file in bytes, rounded down to whole pages of 4 KiB. Its write-ahead log comes on top, usually a few MiB.
-    /// Writes beyond the limit fail with [`StoreError::Full`](crate::StoreError::Full). Unlimited by default.
+    /// Limits the size of the journal file in bytes, rounded down to whole pages of 4 KiB. The write-ahead log takes additional space,
+    /// usually a few MiB. Writes beyond the limit fail with [`StoreError::Full`](crate::StoreError::Full). Unlimited by default.
     #[must_use]
     pub fn max_bytes(mut self, bytes: u64) -> Self {
         self.max_bytes = Some(bytes);
         self
     }
 
-    /// Refuses a journal that does not exist with [`StoreError::Missing`](crate::StoreError::Missing) instead of creating it, so that a
-    /// mistyped path leaves no empty journal behind.
+    /// Makes opening fail with [`StoreError::Missing`](crate::StoreError::Missing) if the journal does not exist, instead of creating it.
+    /// So a mistyped path does not create an empty journal.
     #[must_use]
     pub fn existing(mut self) -> Self {
         self.missing = Missing::Refuse;

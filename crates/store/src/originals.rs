@@ -1,4 +1,4 @@
-//! Recording file contents before a run changes them.
+//! Recording of file contents before a run changes them.
 
 use dirigent_core::id::RunId;
 
@@ -9,21 +9,22 @@ use crate::journal::Journal;
 use crate::record::Original;
 
 impl Journal {
-    /// Records a file that a call is about to change. When this returns, the content is on disk and survives a power failure. A content
-    /// that is stored already is not written again. Blocks on the writer: not to be called from a callback of [`Journal::append`].
+    /// Records a file that a call is about to change. When this function returns, the content is on disk and survives a power failure.
+    /// Content that is already stored is not written again. Blocks on the writer thread, so it must not be called from a callback of
+    /// [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::Full`] or another write failure: nothing is recorded then, and no run's entry fails with it.
+    /// [`StoreError::Full`] or another write failure. Nothing is recorded in this case, and no run's entries fail.
     pub fn record_original(&self, original: Original, bytes: &[u8]) -> Result<(), StoreError> {
         let digest = original.version.digest.clone();
         self.store_content(digest, bytes, Some(original))
     }
 
-    /// Records a content that belongs to no call, such as a file that is replaced when a run is undone. Durable and blocking like
+    /// Records content that belongs to no call, such as that of a file which is replaced when a run is undone. As durable and blocking as
     /// [`Journal::record_original`].
     ///
     /// # Errors
-    /// As [`Journal::record_original`].
+    /// The errors of [`Journal::record_original`].
     pub fn record_content(&self, digest: &str, bytes: &[u8]) -> Result<(), StoreError> {
         self.store_content(digest.to_owned(), bytes, None)
     }
@@ -47,7 +48,7 @@ impl Journal {
         })
     }
 
-    /// Reads a recorded content by its SHA-256 in hexadecimal digits; `None` if it was never recorded.
+    /// Reads recorded content by its SHA-256 in hexadecimal digits; `None` if it was never recorded.
     ///
     /// # Errors
     /// A read failure.
@@ -55,7 +56,7 @@ impl Journal {
         self.readers().with(|db| contents::load(db, digest))
     }
 
-    /// Returns true if a content is recorded.
+    /// Returns true if the content with this digest is recorded.
     ///
     /// # Errors
     /// A read failure.
@@ -63,7 +64,7 @@ impl Journal {
         self.readers().with(|db| contents::exists(db, digest))
     }
 
-    /// Reads all files that a run's calls recorded, oldest first.
+    /// Reads the originals of all files that a run's calls recorded, oldest first.
     ///
     /// # Errors
     /// A read failure.

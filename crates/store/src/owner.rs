@@ -1,7 +1,7 @@
-//! The owners of runs: each process that owns runs holds a lock file for as long as it lives.
+//! The owners of runs. Each process that owns runs holds a locked file until it ends.
 //!
-//! The operating system releases the lock when the process ends, even by `kill -9`, so its runs are free at once, and a reused process id
-//! misleads nobody. The files are in `<journal>-owners/`. A process that only reads creates none.
+//! The operating system releases the lock when the process ends, even by `kill -9`, so other processes can claim its runs at once. A reused
+//! process id is not mistaken for the owner. The lock files are in `<journal>-owners/`. A process that only reads the journal creates none.
 
 use std::fs::{self, File, TryLockError};
 use std::io::ErrorKind;
@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::error::StoreError;
 use crate::files::{create_private_file, create_private_folder};
 
-/// This process's lock file as an owner of the journal's runs; removed on drop.
+/// The lock file of this process, which identifies it as an owner of runs. Removed on drop.
 pub(crate) struct Owner {
     name: String,
     path: PathBuf,
@@ -19,7 +19,7 @@ pub(crate) struct Owner {
 }
 
 impl Owner {
-    /// Creates and locks a file with a name that no other owner has, had or will have.
+    /// Creates and locks a file with a name that no other owner uses or has used.
     pub(crate) fn register(journal: &Path) -> Result<Owner, StoreError> {
         let folder = folder(journal);
         create_private_folder(&folder).map_err(|e| StoreError::io("create the folder", &folder, e))?;
@@ -31,7 +31,7 @@ impl Owner {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(StoreError::io("create the lock file", &path, e)),
             };
-            // Other processes open the file only once its name is in the claims table.
+            // Other processes open the file only after its name is in the claims table, so the lock is free.
             file.try_lock()
                 .map_err(|e| StoreError::io("lock the file", &path, e.into()))?;
             return Ok(Owner {
@@ -42,7 +42,7 @@ impl Owner {
         }
     }
 
-    /// The owner's name in the claims table.
+    /// Returns the owner's name in the claims table.
     pub(crate) fn name(&self) -> &str {
         &self.name
     }
@@ -50,7 +50,7 @@ impl Owner {
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // An unlocked file that stays behind also counts as dead.
+        // If the file cannot be removed, its owner still counts as dead, because the file is no longer locked.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -62,7 +62,7 @@ pub(crate) enum Liveness {
     Dead,
 }
 
-/// Tests whether an owner is alive. Its lock is exclusive, those of callers are shared, so callers do not disturb each other.
+/// Tests whether an owner is alive. Owners hold an exclusive lock and callers try a shared one, so callers do not disturb each other.
 pub(crate) fn liveness(journal: &Path, name: &str) -> Result<Liveness, StoreError> {
     let path = folder(journal).join(name);
     let file = match File::open(&path) {
@@ -88,7 +88,7 @@ fn folder(journal: &Path) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Combines the process id with the time, as process ids are reused.
+/// Creates a unique name from the process id and the time, because process ids are reused.
 fn unique_name() -> String {
     let time = SystemTime::now()
         .duration_since(UNIX_EPOCH)

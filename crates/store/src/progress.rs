@@ -1,4 +1,4 @@
-//! How far the runs of this process are stored: the writer updates it, tails wait for it.
+//! The storage progress of the runs of this process. The writer thread updates it, and tails wait for it.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -6,12 +6,12 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use dirigent_core::id::RunId;
 use tokio::sync::watch;
 
-/// How far a run is stored.
+/// The storage progress of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     /// The number of the last stored entry.
     pub(crate) committed: u64,
-    /// Set when the run is marked as ended: no more entries come.
+    /// True once the run is marked as ended, so that no more entries follow.
     pub(crate) closed: bool,
 }
 

@@ -1,4 +1,4 @@
-//! Reading the journal on separate connections, so that readers and the writer never wait for each other.
+//! Reads the journal on separate connections, so that readers and the writer do not wait for each other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -17,7 +17,7 @@ use crate::record::{ForkPoint, RunRecord};
 use crate::schema::open_for_reading;
 use crate::sql::{integer, parsed, run_key, unsigned};
 
-/// The maximum number of idle connections that are kept open.
+/// Maximum number of idle connections that are kept open.
 const MAX_IDLE_CONNECTIONS: usize = 4;
 
 const RECORDS: &str = "
@@ -31,16 +31,16 @@ const RECORDS: &str = "
 /// The entries of one read.
 #[derive(Default)]
 pub(crate) struct EntryBatch {
-    /// In order, up to and including the first unreadable entry.
+    /// The entries in order, up to and including the first unreadable one.
     pub(crate) entries: Vec<Result<Entry, StoreError>>,
-    /// The number of the last of them.
+    /// The number of the last entry in `entries`; `None` if there are none.
     pub(crate) last_seq: Option<u64>,
 }
 
 /// Whether a live process owns a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ownership {
-    /// A live process owns the run. The run may be marked as ended: it has just ended, or is about to go on.
+    /// A live process owns the run. If the run is marked as ended, it has just ended or is about to be resumed.
     Owned { ended_at: Option<u64> },
     /// No live process owns the run, or the run does not exist.
     Unowned,
@@ -61,7 +61,7 @@ impl Readers {
         }
     }
 
-    /// Closes idle connections. The last connection to close, the writer's, then removes the write-ahead log.
+    /// Closes idle connections, so that the writer's connection is the last to close and removes the write-ahead log.
     pub(crate) fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
@@ -180,7 +180,7 @@ impl Readers {
             .collect()
     }
 
-    /// Clears the owner of a record if that process is dead. `known` caches the liveness of each owner.
+    /// Clears the owner of a record if the owner's process is dead. `known` caches the liveness of each owner.
     fn with_owner(
         &self,
         mut record: RunRecord,

@@ -1,4 +1,4 @@
-//! The data that callers give to the journal and get from it.
+//! The data types that callers write to and read from the journal.
 
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::time::Timestamp;
@@ -6,81 +6,82 @@ use dirigent_core::tool::FileVersion;
 
 use crate::message::MessageId;
 
-/// The guarantee that an entry has once its callback is called.
+/// The durability of an entry at the time when its callback is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Durability {
-    /// Survives the end of the process, `kill -9` included, but not a power failure.
+    /// The entry survives the end of the process, even by `kill -9`, but not a power failure.
     Normal,
-    /// Survives a power failure too: for entries that an external effect depends on (HOST-2).
+    /// The entry also survives a power failure. For entries on which an external effect depends (HOST-2).
     Full,
 }
 
 /// An entry to be appended to a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEntry {
-    /// When the input arrived.
+    /// The time at which the input arrived.
     pub at: Timestamp,
-    /// The machine that takes the input.
+    /// The machine that receives the input.
     pub scope: Scope,
     /// A [`dirigent_core::journal::Input`] as JSON.
     pub body: String,
-    /// What the entry must survive.
+    /// The required durability of the entry.
     pub durability: Durability,
-    /// The pending message that this entry records. It is marked as accepted in the entry's transaction, so that a message becomes exactly
-    /// one entry even if the process dies.
+    /// The pending message that this entry records, if any. The message is marked as accepted in the same transaction, so that it becomes
+    /// exactly one entry even if the process dies.
     pub consumes: Option<MessageId>,
 }
 
 /// Whether a run that is marked as ended can be resumed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum RunEnding {
-    /// The run is over: its pending messages are rejected, and no new ones are accepted.
+    /// The run cannot be resumed: its pending messages are rejected, and no new messages are accepted.
     Finished,
-    /// The run waits to be resumed: its messages stay pending, and new ones are accepted.
+    /// The run can be resumed: its messages stay pending, and new messages are accepted.
     Paused,
 }
 
-/// The point at which a fork leaves its source run.
+/// The entry at which a fork branches off from its source run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ForkPoint {
     /// The source run.
     pub run: RunId,
-    /// The last entry that both runs share.
+    /// The number of the last entry that both runs share.
     pub seq: u64,
 }
 
 /// A run's metadata, without its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {
-    /// The run.
+    /// The run's id.
     pub run: RunId,
-    /// The text of its goal.
+    /// The goal of the run.
     pub goal: String,
-    /// The folder that it works in.
+    /// The folder in which the run works.
     pub workspace: String,
-    /// When it was created.
+    /// The time at which the run was created.
     pub created_at: Timestamp,
-    /// When it was marked as ended; `None` while it can go on.
+    /// The time at which the run was marked as ended; `None` while it can continue.
     pub ended_at: Option<Timestamp>,
-    /// The reason for its end, as the JSON that [`crate::Journal::end`] was given.
+    /// The reason for the end, as the JSON that was passed to [`crate::Journal::end`].
     pub status: Option<String>,
-    /// The live process that owns the run; `None` if no process does.
+    /// The id of the live process that owns the run; `None` if no process owns it.
     pub owner_pid: Option<u32>,
-    /// The number of its entries.
+    /// The number of the run's entries.
     pub entries: u64,
-    /// The point at which it was forked from another run, if it was.
+    /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,
 }
 
-/// A file as a call found it, recorded before the call changed it. The call may have died before it could report its changes.
+/// A file as a call found it, recorded before the call changed it. The original exists even if the call died before it could report its
+/// changes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
-    /// The run.
+    /// The id of the run.
     pub run: RunId,
-    /// The call.
+    /// The effect id of the call.
     pub effect: EffectId,
-    /// The file's path relative to the run's workspace, with `/`.
+    /// The file's path relative to the run's workspace, with `/` as separator.
     pub path: String,
-    /// The file's version. Its digest finds the recorded content.
+    /// The version of the file. The recorded content is stored under its digest.
     pub version: FileVersion,
 }

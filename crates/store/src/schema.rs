@@ -1,4 +1,4 @@
-//! Opening the journal's file: checking its application and format, and creating its tables. A refused file is never written to.
+//! Opens the journal's file: checks its application and format, and creates its tables. Never writes to a file that it refuses.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -11,10 +11,10 @@ use crate::error::StoreError;
 use crate::files::{create_private_file, create_private_folder};
 use crate::options::{JournalOptions, Missing};
 
-/// `Drgt` in ASCII: SQLite's application id of Dirigent's journals.
+/// The SQLite application id of Dirigent's journals: `Drgt` in ASCII.
 const APPLICATION_ID: i32 = 0x4472_6774;
 
-/// The tables. The key of `journal` is a separate index, as most bodies are too long to be stored in an index.
+/// The tables. The key of `journal` is a separate index, because most bodies are too long to be stored in an index.
 const TABLES: &str = "
     CREATE TABLE runs (
         id          INTEGER PRIMARY KEY,
@@ -65,17 +65,17 @@ const TABLES: &str = "
     CREATE INDEX originals_of ON originals (run);
 ";
 
-/// The number of the format: of the tables, and of the JSON in them. Journals of other formats are refused.
+/// The version of the format, which comprises the tables and the JSON in them. Journals in other formats are refused.
 const FORMAT: i32 = 4;
 
-/// The maximum size of the write-ahead log after a checkpoint, in bytes: a huge transaction must not keep its space for ever.
+/// Maximum size of the write-ahead log after a checkpoint, in bytes. Otherwise, the log would keep the size of the largest transaction.
 const MAX_LOG_BYTES: u32 = 16 * 1024 * 1024;
 
 /// SQLite's default page size, which this crate does not change.
 const PAGE_BYTES: u64 = 4096;
 
-/// Opens the journal for its writer, creating it if allowed. Returns the file's canonical path, so that all processes agree on the paths
-/// of the files beside it.
+/// Opens the journal for its writer, and creates it if allowed. Returns the canonical path of the file, so that all processes agree on the
+/// paths of the log and the lock files.
 pub(crate) fn open_for_writing(
     path: &Path,
     options: &JournalOptions,
@@ -109,7 +109,7 @@ pub(crate) fn open_for_writing(
     Ok((connection, path))
 }
 
-/// Opens the journal read-only, beside a writer of this process.
+/// Opens a read-only connection to the journal.
 pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -145,8 +145,8 @@ fn create_if_missing(path: &Path) -> Result<(), StoreError> {
     if let Some(folder) = path.parent() {
         create_private_folder(folder).map_err(|e| StoreError::io("create the folder", folder, e))?;
     }
-    // Closing any handle of a file drops all locks that SQLite holds on it in this process. So a new file is closed before SQLite can have
-    // opened it here, and an existing file is opened by SQLite alone.
+    // Closing any handle of a file drops all locks that SQLite holds on the file in this process. So a new file is closed before SQLite can
+    // open it, and only SQLite opens an existing file.
     static CREATING: Mutex<()> = Mutex::new(());
     let _guard = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     match create_private_file(path) {
@@ -156,7 +156,7 @@ fn create_if_missing(path: &Path) -> Result<(), StoreError> {
     }
 }
 
-/// Refuses a file that is not a journal of this format, through a connection that cannot change it.
+/// Refuses a file that is not a journal of this format. Checks it through a connection that cannot change it.
 fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let connection = open_for_reading(path, busy_timeout)?;
@@ -166,7 +166,7 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
         }
         roll_back_unfinished(path, busy_timeout).map_err(fails)?;
     }
-    // One snapshot: another process may be creating the journal right now.
+    // Read all values in one snapshot, because another process may be creating the journal at the same time.
     let snapshot = connection.unchecked_transaction().map_err(fails)?;
     let application_id = pragma(&snapshot, "application_id").map_err(fails)?;
     let format = pragma(&snapshot, "user_version").map_err(fails)?;
@@ -184,14 +184,14 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
     }
 }
 
-/// Returns true if a process died in a transaction before the file used a write-ahead log. SQLite reads such a file only after rolling that
-/// transaction back.
+/// Returns true if the error means that a process died in a transaction before the file used a write-ahead log. SQLite can read the file
+/// only after rolling that transaction back.
 fn is_unfinished(error: &rusqlite::Error) -> bool {
     matches!(error, rusqlite::Error::SqliteFailure(failure, _)
         if failure.extended_code == rusqlite::ffi::SQLITE_READONLY_ROLLBACK)
 }
 
-/// Rolls the unfinished transaction back, as the next reader with write access would; changes nothing else.
+/// Rolls back the unfinished transaction, as any reader with write access would do, and changes nothing else.
 fn roll_back_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result<()> {
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags)?;
@@ -199,8 +199,8 @@ fn roll_back_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result
     pragma(&connection, "application_id").map(drop)
 }
 
-/// Reads both ends of every table, to find damage there before anything is written. (Reading all of a long journal would make every start
-/// slow; damage further inside is reported by its reader.)
+/// Reads the first and the last row of every table, to find damage there before anything is written. Reading a long journal completely
+/// would make every start slow; damage elsewhere is reported when it is read.
 fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
     for table in ["runs", "journal", "claims", "messages", "contents", "originals"] {
         for order in ["ASC", "DESC"] {
@@ -223,7 +223,7 @@ fn create_tables(connection: &mut Connection, path: &Path) -> Result<(), StoreEr
         return Ok(());
     }
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate).map_err(fails)?;
-    // Another process, perhaps of another version, may have created them while this one waited for the lock.
+    // Another process, perhaps of another version, may have created the tables while this process waited for the lock.
     match pragma(&transaction, "user_version").map_err(fails)? {
         FORMAT => Ok(()),
         0 => transaction
@@ -244,7 +244,7 @@ fn unsupported(path: &Path, found: i32) -> StoreError {
     }
 }
 
-/// Turns on the write-ahead log. SQLite does not apply the busy timeout to this change, so it is retried here.
+/// Enables the write-ahead log. SQLite does not apply the busy timeout to this change, so it is retried here.
 fn use_write_ahead_log(connection: &Connection, busy_timeout: Duration) -> rusqlite::Result<()> {
     const PAUSE: Duration = Duration::from_millis(5);
     let start = Instant::now();

@@ -1,25 +1,25 @@
-//! Conversions between the journal's types and SQLite's.
+//! Conversions between the types of the journal and those of SQLite.
 
 use dirigent_core::id::RunId;
 use rusqlite::Row;
 use rusqlite::types::Type;
 
-/// A run's id as the `runs` table has it: without dashes, so that both ends of it can be searched.
+/// Formats a run's id as in the `runs` table: without dashes, so that its beginning and its end can be searched.
 pub(crate) fn run_key(run: RunId) -> String {
     run.0.simple().to_string()
 }
 
-/// A number as SQLite's signed integer. No time, entry or message number comes near its maximum.
+/// Converts a number to SQLite's signed integer type. No time, entry number or message number comes near the maximum.
 pub(crate) fn integer(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-/// Reads a column that [`integer`] wrote.
+/// Reads a number that was written with [`integer`].
 pub(crate) fn unsigned(row: &Row<'_>, column: usize) -> rusqlite::Result<u64> {
     row.get::<_, i64>(column).map(i64::unsigned_abs)
 }
 
-/// Reads a column whose text has a parser.
+/// Reads a text column and parses it.
 pub(crate) fn parsed<T>(row: &Row<'_>, column: usize) -> rusqlite::Result<T>
 where
     T: std::str::FromStr,

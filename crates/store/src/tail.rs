@@ -1,6 +1,7 @@
-//! Following a run: first its stored entries, then new ones, in one sequence.
+//! Follows a run: returns first its stored entries and then new ones, in one sequence.
 //!
-//! A tail reads the journal and is only notified of the run's progress, so it misses nothing, slows nobody down and may be slow itself.
+//! A tail reads all entries from the journal, and is only notified of the run's progress. So it misses no entry, may be slow, and does not
+//! delay the writer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -15,15 +16,15 @@ use crate::progress::Progress;
 use crate::reader::Ownership;
 use crate::watcher::ChangeSubscription;
 
-/// The maximum number of entries of one read.
+/// Maximum number of entries per read.
 const BATCH: usize = 256;
 
-/// The interval at which the liveness of the run's owner is checked, as its death writes nothing.
+/// The interval at which the liveness of the run's owner is checked, because nothing is written to the journal when the owner dies.
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Journal {
-    /// Follows a run from behind entry `after`: its stored entries, then, if this process owns the run, new ones until its end. A slow tail
-    /// delays nobody.
+    /// Follows a run from after entry `after`: returns its stored entries and then, if this process owns the run, new ones until the run
+    /// ends. A slow tail does not delay the writer.
     pub fn tail(&self, run: RunId, after: u64) -> Tail {
         let source = self.live().subscribe(run);
         Tail::new(
@@ -34,8 +35,9 @@ impl Journal {
         )
     }
 
-    /// Follows a run from behind entry `after`, whichever process owns it: its stored entries, then new ones, which are noticed within about
-    /// 200 ms. Ends when the run is marked as ended, or about a second after its owner released it or died. A slow tail delays nobody.
+    /// Follows a run from after entry `after`, regardless of which process owns it: returns its stored entries and then new ones, which are
+    /// noticed within about 200 ms. Ends when the run is marked as ended, or about a second after its owner released it or died. A slow
+    /// tail does not delay the writer.
     pub fn follow(&self, run: RunId, after: u64) -> Tail {
         let source = match self.live().subscribe(run) {
             Some(progress) => TailSource::Live(progress),
@@ -60,17 +62,17 @@ enum TailSource {
     Live(watch::Receiver<Progress>),
     /// Any process may write the run.
     Watched(ChangeSubscription, InitialState),
-    /// Only stored entries remain.
+    /// Only stored entries remain to be read.
     Stored,
     Finished,
 }
 
-/// The state in which a watched run was first seen.
+/// The state of a watched run at the first check of its owner.
 #[derive(Clone, Copy)]
 enum InitialState {
     Unknown,
     Running,
-    /// The run had ended at this time but was claimed to go on: this end is not the one to wait for.
+    /// The run was marked as ended at this time, but was claimed in order to resume it. The tail ignores this end.
     Ended(u64),
 }
 
@@ -85,10 +87,12 @@ impl Tail {
         }
     }
 
-    /// Returns the next entry as soon as it is stored. `None` after the last entry, once the run is marked as ended, its claim is released, or
-    /// (with [`Journal::tail`]) if this process did not own it when the tail was created. `None` after an error.
+    /// Waits until the next entry is stored and returns it. Returns `None` after the last entry: once the run is marked as ended, its claim
+    /// is released or, with [`Journal::tail`], if this process did not own the run when the tail was created. Also returns `None` after an
+    /// error.
     ///
-    /// Cancel safe. Must be awaited in a Tokio runtime, on whose blocking threads the journal is read. [`Journal::follow`] needs its timers.
+    /// Cancel safe. Must be awaited in a Tokio runtime, for [`Journal::follow`] with timers. The journal is read on the runtime's blocking
+    /// threads.
     pub async fn next(&mut self) -> Option<Result<Entry, StoreError>> {
         loop {
             if let Some(entry) = self.read.pop_front() {
@@ -112,7 +116,7 @@ impl Tail {
                     }
                 }
                 TailSource::Live(progress) => {
-                    // Taken before reading: what is stored in between is read now or seen next time.
+                    // The progress is read before the entries, so an entry that is stored in between is read now or noticed next time.
                     let Progress { committed, closed } = *progress.borrow_and_update();
                     if committed > self.position {
                         self.read_more().await;
@@ -124,7 +128,7 @@ impl Tail {
         }
     }
 
-    /// Stops watching if no more entries can come.
+    /// Checks the owner of the run, and stops watching if no more entries can come.
     async fn check_owner(&mut self) {
         let (journal, run) = (self.journal.clone(), self.run);
         let ownership = tokio::task::spawn_blocking(move || journal.readers().ownership(run)).await;
@@ -149,12 +153,12 @@ impl Tail {
         }
     }
 
-    /// Waits for a write, or until the run's owner is to be checked again.
+    /// Waits for a write, or until the owner of the run must be checked again.
     async fn wait_for_more(&mut self) {
         if let TailSource::Watched(subscription, _) = &mut self.source
             && self.read.is_empty()
         {
-            // The journal is read again in both cases.
+            // In both cases, the caller reads the journal again.
             let _ = tokio::time::timeout(OWNER_CHECK_INTERVAL, subscription.wait_for_write()).await;
         }
     }

@@ -1,7 +1,7 @@
-//! Noticing the writes of other processes: one polling thread per open journal, which lives only while there are subscriptions.
+//! Detection of writes by other processes. Each open journal has one polling thread, which runs only while there are subscriptions.
 //!
-//! It polls `PRAGMA data_version`, which reads memory that the processes share: this takes microseconds and no disk access. Subscribers learn
-//! only that something was written, and read the journal for themselves.
+//! The thread polls `PRAGMA data_version`, which reads memory that the processes share. A poll takes microseconds and does not access the
+//! disk. Subscribers learn only that something was written, and read the journal themselves.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use crate::error::StoreError;
 use crate::message;
 use crate::schema::open_for_reading;
 
-/// The polling interval, and so the longest time that a write goes unnoticed.
+/// The polling interval, which is the maximum delay before a write is noticed.
 pub(crate) const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Counters that grow with each noticed change.
@@ -51,7 +51,7 @@ impl State {
     }
 }
 
-/// A subscription to changes. The thread ends with the last subscription.
+/// A subscription to changes. The thread ends when the last subscription is dropped.
 pub(crate) struct ChangeSubscription {
     watcher: Arc<Watcher>,
     receiver: watch::Receiver<ChangeCounters>,
@@ -69,7 +69,7 @@ impl Watcher {
         })
     }
 
-    /// Subscribes to changes. A caller that reads the journal after this call and then waits misses no write in between.
+    /// Subscribes to changes. A caller that subscribes, then reads the journal and then waits does not miss a write in between.
     pub(crate) fn subscribe(self: &Arc<Self>) -> ChangeSubscription {
         let receiver = self.counters.subscribe();
         let seen = *receiver.borrow();
@@ -86,7 +86,7 @@ impl Watcher {
         }
     }
 
-    /// Ends the thread, even if there are subscriptions, and waits for its end.
+    /// Stops the thread, even if there are subscriptions, and waits for its end.
     pub(crate) fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
@@ -94,14 +94,14 @@ impl Watcher {
         drop(state);
         self.wake.notify_one();
         if let Some(thread) = thread {
-            // A panic of the thread has been reported.
+            // A panic of the thread has already been reported.
             let _ = thread.join();
         }
     }
 
     fn start(self: &Arc<Self>, state: &mut State) {
         if let Some(last) = state.thread.take() {
-            // The earlier thread has left its loop and only closes its connection.
+            // The previous thread has left its loop and is only closing its connection.
             let _ = last.join();
         }
         let watcher = Arc::clone(self);
@@ -113,7 +113,7 @@ impl Watcher {
             }
             Err(e) => {
                 tracing::error!(
-                    "cannot start the thread that watches the journal, so writes of other processes go unnoticed: {e}"
+                    "cannot start the thread that watches the journal, so writes by other processes are not noticed: {e}"
                 );
             }
         }
@@ -152,7 +152,8 @@ struct Changes {
     messages: bool,
 }
 
-/// The thread's view of the journal. A failed poll counts as a change, so that subscribers read the journal and report the error.
+/// The view of the journal that the thread compares. A failed poll counts as a change, so that subscribers read the journal and report the
+/// error.
 #[derive(Default)]
 struct ChangeDetector {
     connection: Option<Connection>,
@@ -184,7 +185,7 @@ impl ChangeDetector {
             .pragma_query_value(None, "data_version", |row| row.get::<_, i64>(0))
             .map_err(fails)?;
         let writes = self.version.replace(version) != Some(version);
-        // Read after the version: a message that is posted in between shows here or in the next poll.
+        // The messages are read after the version, so a message that is posted in between is noticed in this poll or in the next one.
         let messages = writes && {
             let last = message::newest(connection).map_err(fails)?;
             self.last_message.replace(last) != Some(last)
@@ -205,7 +206,7 @@ impl ChangeSubscription {
     }
 
     async fn wait_for(&mut self, is_new: impl Fn(&ChangeCounters, &ChangeCounters) -> bool) {
-        // This subscription holds the watcher and with it the sender, so the channel never closes.
+        // The subscription keeps the watcher and its sender alive, so the channel never closes.
         if let Ok(now) = self.receiver.wait_for(|now| is_new(&self.seen, now)).await {
             self.seen = *now;
         }

@@ -1,7 +1,7 @@
-//! The writer thread: takes all jobs that have gathered in its queue and writes them in one transaction, so that many callers share one
+//! The writer thread. It takes all jobs that are waiting in its queue and writes them in one transaction, so that many callers share one
 //! fsync.
 //!
-//! It never waits for more jobs to gather, and never stores part of a batch.
+//! The thread does not wait for further jobs, and stores either a whole batch or nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::message::MessageId;
 use crate::progress::LiveRuns;
 use crate::record::Durability;
 
-/// The maximum number of jobs in one transaction.
+/// Maximum number of jobs in one transaction.
 const MAX_BATCH: usize = 256;
 
 /// The writer thread's state.
@@ -25,7 +25,7 @@ pub(crate) struct Writer {
     path: Arc<PathBuf>,
     claimed: ClaimedRuns,
     live: Arc<LiveRuns>,
-    /// The durability that SQLite's `synchronous` is set to.
+    /// The current value of SQLite's `synchronous` setting; `None` before the first transaction.
     synced: Option<Durability>,
 }
 
@@ -40,7 +40,7 @@ impl Writer {
         }
     }
 
-    /// Works until all senders are gone and the queue is empty.
+    /// Runs until all senders are dropped and the queue is empty.
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         let mut batch = Vec::with_capacity(MAX_BATCH);
         let mut first: Option<Job> = None;
@@ -59,7 +59,7 @@ impl Writer {
             match self.write(&batch, &mut outcomes) {
                 Ok(()) => self.claimed.committed(&self.path),
                 Err(e) => {
-                    tracing::error!(journal = %self.path.display(), "a transaction failed, nothing of it was written: {e}");
+                    tracing::error!(journal = %self.path.display(), "a transaction failed and was rolled back: {e}");
                     outcomes = self.claimed.failed(&batch, outcomes, &e);
                 }
             }
@@ -77,7 +77,7 @@ impl Writer {
             .map(Job::durability)
             .max()
             .unwrap_or(Durability::Normal);
-        // SQLite cannot change it within a transaction. Syncing the log for a Full batch covers all Normal batches before it.
+        // SQLite cannot change this setting within a transaction. Syncing the log for a Full batch also covers all earlier Normal batches.
         if self.synced != Some(durability) {
             let level = match durability {
                 Durability::Normal => "NORMAL",
@@ -131,7 +131,7 @@ impl Writer {
             }
             Job::RejectMessage { run, message, .. } => {
                 if let Err(e) = result {
-                    tracing::warn!(%run, %message, "a message stays pending, its rejection was not stored: {e}");
+                    tracing::warn!(%run, %message, "a message stays pending, because its rejection could not be stored: {e}");
                 }
             }
             Job::StoreContent { reply, .. } | Job::Flush { reply } => {

@@ -508,8 +508,8 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
         .unwrap();
     assert_eq!(
         baseline["observation"]["finding"]["calls"][0]["result"]["error"],
-        "`execute_command` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the \
-         present state before you decide whether to call it again"
+        "`execute_command` was interrupted: the process ended while it ran, so it may or may not have taken effect. Check the \
+         current state before you decide whether to call it again"
     );
     assert_eq!(differing(&place.files(), &expected), BTreeSet::new());
     let shown = place.dirigent(["show", "last"]).with_code(0).stdout;

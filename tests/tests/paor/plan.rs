@@ -107,8 +107,8 @@ async fn paor_4_a_cyclic_dangling_or_duplicate_plan_goes_back_with_every_fault_n
     insta::assert_snapshot!(model.planner_asked()[1].result()["error"].as_str().unwrap(), @r#"
     the plan was refused; submit it again with these corrected:
     - 2 sub-tasks have the id `twice`: give each one a unique id
-    - sub-task `fourth` depends on `secnd`, which is not in the plan (did you mean `second`?): use the id of a sub-task of this plan, or drop the dependency
-    - sub-tasks depend on each other in a cycle: `first` → `third` → `second` → `first`. Drop one of these dependencies
+    - sub-task `fourth` depends on `secnd`, which is not in the plan (did you mean `second`?): use the id of a sub-task of this plan, or remove the dependency
+    - sub-tasks depend on each other in a cycle: `first` → `third` → `second` → `first`. Remove one of these dependencies
     "#);
     assert_eq!(notes.all(), ["only"], "nothing of the refused plan ran");
     assert_eq!(report.iteration_count, 1);

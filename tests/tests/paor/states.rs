@@ -104,14 +104,14 @@ fn paor_1_any_other_transition_is_refused_with_both_states_named() {
             } else {
                 assert_eq!(
                     entered.unwrap_err().to_string(),
-                    format!("a run cannot go from {from} to {to}")
+                    format!("a run cannot change from phase {from} to {to}")
                 );
             }
         }
     }
     assert_eq!(
         Complete.enter(Planning).unwrap_err().to_string(),
-        "a run cannot go from Complete to Planning"
+        "a run cannot change from phase Complete to Planning"
     );
 }
 

@@ -329,7 +329,7 @@ fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
     let mut controller = opened(asking(&["readPrice", "getPrice"]));
     let told = shown(&types(&mut controller, "3\n"));
     assert!(
-        told.contains("3 is none of the 2 choices: 1 `readPrice`, 2 `getPrice`"),
+        told.contains("3 is not one of the 2 choices: 1 `readPrice`, 2 `getPrice`"),
         "{told}"
     );
     let message = Steering::Answer {

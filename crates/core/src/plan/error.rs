@@ -1,4 +1,4 @@
-//! Errors of a plan, in words for the planner.
+//! Errors in plans, with messages for the planner.
 
 use std::fmt;
 
@@ -6,24 +6,24 @@ use crate::call::CallError;
 use crate::id::SubTaskId;
 use crate::name::{did_you_mean, quoted, quoted_list};
 
-/// An error in a plan. The message tells the planner what is wrong, where, and what to do.
+/// An error in a plan. The message tells the planner what is wrong, where it is, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A sub-task has an empty id.
-    #[error("subtasks[{index}] has an empty `id`: give it a short name of its own, such as `step-{}`", index + 1)]
+    #[error("subtasks[{index}] has an empty `id`: give it a short unique id, such as `step-{}`", index + 1)]
     EmptyId {
         /// Index of the sub-task in the plan.
         index: usize,
     },
     /// A sub-task has an empty title.
-    #[error("sub-task {} has an empty `title`: say in a few words what it is", quoted(&subtask.0))]
+    #[error("sub-task {} has an empty `title`: describe the sub-task in a few words", quoted(&subtask.0))]
     EmptyTitle {
         /// The sub-task.
         subtask: SubTaskId,
     },
-    /// An id or a title contains an invisible character, so that it would not read as shown.
+    /// An id or a title contains an invisible character, so it is not displayed as written.
     #[error(
-        "the {field} of subtasks[{index}] has the character U+{:04X}, which is invisible: remove it",
+        "the {field} of subtasks[{index}] contains the invisible character U+{:04X}: remove it",
         u32::from(*character)
     )]
     InvisibleCharacter {
@@ -31,7 +31,7 @@ pub enum PlanError {
         index: usize,
         /// The field with the character.
         field: TextField,
-        /// The first such character.
+        /// The first invisible character.
         character: char,
     },
     /// Several sub-tasks have the same id.
@@ -42,9 +42,9 @@ pub enum PlanError {
         /// Number of sub-tasks with this id.
         count: usize,
     },
-    /// A sub-task depends on a sub-task that is not in the plan.
+    /// A sub-task depends on a sub-task that does not exist in the plan.
     #[error(
-        "sub-task {} depends on {}, which is not in the plan{}: use the id of a sub-task of this plan, or drop the dependency",
+        "sub-task {} depends on {}, which is not in the plan{}: use the id of a sub-task of this plan, or remove the dependency",
         quoted(&subtask.0), quoted(&dependency.0), did_you_mean(nearest.as_ref().map(|id| id.0.as_str()))
     )]
     UnknownDependency {
@@ -56,22 +56,23 @@ pub enum PlanError {
         nearest: Option<SubTaskId>,
     },
     /// A sub-task depends on itself.
-    #[error("sub-task {} depends on itself: drop that dependency", quoted(&subtask.0))]
+    #[error("sub-task {} depends on itself: remove this dependency", quoted(&subtask.0))]
     SelfDependency {
         /// The sub-task.
         subtask: SubTaskId,
     },
-    /// Sub-tasks depend on each other. One error per group whose members all depend, directly or indirectly, on each other.
+    /// Sub-tasks depend on each other in a cycle. There is one error per group of sub-tasks that all depend on each other, directly or
+    /// indirectly.
     #[error("{}", describe_cycle(members, others))]
     Cycle {
-        /// A shortest cycle through the group's first sub-task: each depends on the next, the last on the first.
+        /// A shortest cycle through the group's first sub-task. Each member depends on the next, and the last depends on the first.
         members: Vec<SubTaskId>,
-        /// The rest of the group in plan order; they are in further cycles with the members.
+        /// The other sub-tasks of the group, in plan order. They form further cycles with the members.
         others: Vec<SubTaskId>,
     },
-    /// A sub-task is for an agent that does not exist.
+    /// A sub-task is assigned to an agent that does not exist.
     #[error(
-        "sub-task {} is for the agent {}, which does not exist{}: the agents are {}",
+        "sub-task {} is assigned to the agent {}, which does not exist{}: the available agents are {}",
         quoted(&subtask.0), quoted(agent), did_you_mean(nearest.as_deref()), quoted_list(known.iter().map(String::as_str))
     )]
     UnknownAgent {
@@ -79,19 +80,19 @@ pub enum PlanError {
         subtask: SubTaskId,
         /// The unknown agent.
         agent: String,
-        /// The most similar agent, if any.
+        /// The name of the most similar agent, if any.
         nearest: Option<String>,
-        /// All agents.
+        /// The names of all agents.
         known: Vec<String>,
     },
-    /// A sub-task for an agent has an empty task.
-    #[error("sub-task {} has an empty `task`: tell the agent all that it needs to know", quoted(&subtask.0))]
+    /// A sub-task with an agent has an empty task.
+    #[error("sub-task {} has an empty `task`: write everything that the agent needs to know", quoted(&subtask.0))]
     EmptyTask {
         /// The sub-task.
         subtask: SubTaskId,
     },
     /// A sub-task has an empty list of calls.
-    #[error("sub-task {} has an empty list of `calls`: name at least one, or give it an `agent` and a `task`", quoted(&subtask.0))]
+    #[error("sub-task {} has an empty list of `calls`: add at least one call, or set `agent` and `task` instead", quoted(&subtask.0))]
     NoCalls {
         /// The sub-task.
         subtask: SubTaskId,
@@ -108,7 +109,7 @@ pub enum PlanError {
     },
     /// The plan has too many sub-tasks.
     #[error(
-        "the plan has {count} sub-tasks and may have {max}: merge some, or plan only the next part of the work"
+        "the plan has {count} sub-tasks, but the maximum is {max}: merge some, or plan only the next part of the work"
     )]
     TooManySubTasks {
         /// Number of sub-tasks.
@@ -118,7 +119,7 @@ pub enum PlanError {
     },
     /// The plan starts more sub-agents than the run may still start.
     #[error(
-        "the plan starts {count} sub-agents and the run may start {remaining} more: merge sub-tasks, or use `calls` where tools suffice"
+        "the plan starts {count} sub-agents, but the run may start only {remaining} more: merge sub-tasks, or use `calls` where tools suffice"
     )]
     TooManyAgents {
         /// Number of sub-agents that the plan starts.
@@ -126,17 +127,17 @@ pub enum PlanError {
         /// Number of sub-agents that the run may still start.
         remaining: u32,
     },
-    /// The plan answers guidance that does not exist (PAOR-8).
-    #[error("`answers_guidance` names {}, {}", listed_numbers(numbers), known_guidance(*known))]
+    /// The plan answers guidance with numbers that do not exist (PAOR-8).
+    #[error("`answers_guidance` contains {}, {}", listed_numbers(numbers), known_guidance(*known))]
     UnknownGuidance {
         /// The unknown numbers.
         numbers: Vec<u32>,
-        /// Number of pieces of guidance that the user gave.
+        /// Number of guidance entries that the user gave.
         known: u32,
     },
 }
 
-/// A field of a sub-task with text for people.
+/// A text field of a sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextField {
     /// The id.
@@ -165,26 +166,26 @@ fn listed_numbers(numbers: &[u32]) -> String {
 
 fn known_guidance(known: u32) -> String {
     let valid = match known {
-        0 => return "but the user gave no guidance: leave `answers_guidance` out".to_owned(),
-        1 => "the only number of the user's guidance is 1".to_owned(),
-        known => format!("the numbers of the user's guidance are 1 to {known}"),
+        0 => return "but the user gave no guidance: omit `answers_guidance`".to_owned(),
+        1 => "the only guidance of the user has number 1".to_owned(),
+        known => format!("the user's guidance is numbered from 1 to {known}"),
     };
-    format!("but {valid}: name only guidance that this plan answers")
+    format!("but {valid}: list only guidance that this plan answers")
 }
 
 fn describe_cycle(members: &[SubTaskId], others: &[SubTaskId]) -> String {
     let cycle = listed_path(members);
     if others.is_empty() {
-        format!("sub-tasks depend on each other in a cycle: {cycle}. Drop one of these dependencies")
+        format!("sub-tasks depend on each other in a cycle: {cycle}. Remove one of these dependencies")
     } else {
         format!(
-            "sub-tasks depend on each other in a cycle: {cycle}, and in further cycles with these: {}. Drop dependencies until no cycle is left",
+            "sub-tasks depend on each other in a cycle: {cycle}. They form further cycles with {}. Remove dependencies until no cycle remains",
             quoted_list(others.iter().map(|id| id.0.as_str()))
         )
     }
 }
 
-/// Formats a cycle as `a` → `b` → `a`, cutting a long one.
+/// Formats a cycle as `a` → `b` → `a`, and omits the end of a long one.
 fn listed_path(members: &[SubTaskId]) -> String {
     const SHOWN: usize = 20;
     let mut steps: Vec<String> = members.iter().take(SHOWN).map(|id| quoted(&id.0)).collect();

@@ -1,4 +1,4 @@
-//! The execution state of a plan: which sub-tasks may start, and which are skipped (PAOR-4). Starts nothing itself.
+//! The execution state of a plan: tracks which sub-tasks may start and which are skipped (PAOR-4). Does not start anything itself.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -16,7 +16,7 @@ use super::structure::{DependencyGraph, PlanStructure, build_structure};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubTaskState {
-    /// A dependency has not ended yet.
+    /// At least one dependency has not succeeded yet.
     Waiting,
     /// All dependencies succeeded, and the sub-task may start.
     Ready,
@@ -26,7 +26,7 @@ pub enum SubTaskState {
     Succeeded,
     /// The sub-task failed.
     Failed,
-    /// The sub-task never starts, because a direct or indirect dependency failed or the user's guidance changed the plan (PAOR-8).
+    /// The sub-task will never start: a direct or indirect dependency failed, or the user's guidance changed the plan (PAOR-8).
     Skipped,
 }
 
@@ -52,39 +52,39 @@ pub enum SubTaskOutcome {
     Failed,
 }
 
-/// A skipped sub-task.
+/// A sub-task that is skipped because of a failed dependency.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Skipped {
     /// Index of the skipped sub-task.
     pub index: usize,
-    /// Index of the sub-task whose failure is the cause.
+    /// Index of the failed sub-task that causes the skip.
     pub because: usize,
 }
 
 /// The number of sub-tasks in each state.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SubTaskCounts {
-    /// [`SubTaskState::Waiting`].
+    /// Sub-tasks in state [`SubTaskState::Waiting`].
     pub waiting: usize,
-    /// [`SubTaskState::Ready`].
+    /// Sub-tasks in state [`SubTaskState::Ready`].
     pub ready: usize,
-    /// [`SubTaskState::Running`].
+    /// Sub-tasks in state [`SubTaskState::Running`].
     pub running: usize,
-    /// [`SubTaskState::Succeeded`].
+    /// Sub-tasks in state [`SubTaskState::Succeeded`].
     pub succeeded: usize,
-    /// [`SubTaskState::Failed`].
+    /// Sub-tasks in state [`SubTaskState::Failed`].
     pub failed: usize,
-    /// [`SubTaskState::Skipped`].
+    /// Sub-tasks in state [`SubTaskState::Skipped`].
     pub skipped: usize,
 }
 
 impl SubTaskCounts {
-    /// The number of all sub-tasks.
+    /// Returns the number of all sub-tasks.
     pub fn total(&self) -> usize {
         self.waiting + self.ready + self.running + self.ended()
     }
 
-    /// The number of sub-tasks that have succeeded, failed or been skipped.
+    /// Returns the number of sub-tasks that have succeeded, failed or been skipped.
     pub fn ended(&self) -> usize {
         self.succeeded + self.failed + self.skipped
     }
@@ -103,19 +103,19 @@ impl SubTaskCounts {
 
 /// A plan with the state of each sub-task. Sub-tasks are identified by their index in [`Plan::subtasks`].
 ///
-/// Executing a whole plan takes time linear in sub-tasks and dependencies, times the logarithm of the sub-tasks that are ready at once.
+/// Executing a whole plan takes O((n + d) · log r) time for n sub-tasks with d dependencies, of which up to r are ready at once.
 #[derive(Clone, Debug)]
 pub struct PlanGraph {
     plan: Arc<Plan>,
     graph: Arc<DependencyGraph>,
     states: Vec<SubTaskState>,
-    /// For each sub-task, the number of dependencies that have not succeeded yet.
+    /// For each sub-task, the number of its dependencies that have not succeeded yet.
     missing: Vec<usize>,
     ready: BTreeSet<usize>,
     counts: SubTaskCounts,
 }
 
-/// Compares plan and states; everything else follows from them.
+/// Compares only the plan and the states, because all other fields are derived from them.
 impl PartialEq for PlanGraph {
     fn eq(&self, other: &Self) -> bool {
         self.states == other.states && self.plan == other.plan
@@ -123,10 +123,10 @@ impl PartialEq for PlanGraph {
 }
 
 impl PlanGraph {
-    /// Creates the state of a plan that has not started.
+    /// Creates the execution state of a plan in which no sub-task has started.
     ///
     /// # Errors
-    /// All duplicate ids and all unknown or cyclic dependencies. [`Plan::validate`] checks everything else.
+    /// Returns all duplicate ids, unknown dependencies and cycles. [`Plan::validate`] performs all other checks.
     pub fn new(plan: Arc<Plan>) -> Result<PlanGraph, Vec<PlanError>> {
         let PlanStructure { graph, errors } = build_structure(&plan);
         if !errors.is_empty() {
@@ -159,19 +159,19 @@ impl PlanGraph {
         })
     }
 
-    /// The plan.
+    /// Returns the plan.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }
 
-    /// Marks the first ready sub-task in plan order as running, and returns it.
+    /// Marks the first ready sub-task in plan order as running and returns its index; `None` if no sub-task is ready.
     pub fn next_ready(&mut self) -> Option<usize> {
         let index = self.ready.pop_first()?;
         self.set(index, SubTaskState::Running);
         Some(index)
     }
 
-    /// Ends a running sub-task. Returns the sub-tasks that are skipped because of it, in plan order. Does nothing if the sub-task is not
+    /// Ends a running sub-task. Returns the sub-tasks that are skipped as a result, in plan order. Does nothing if the sub-task is not
     /// running.
     pub fn finish(&mut self, index: usize, outcome: SubTaskOutcome) -> Vec<Skipped> {
         if self.states.get(index) != Some(&SubTaskState::Running) {
@@ -221,7 +221,7 @@ impl PlanGraph {
         skipped
     }
 
-    /// Skips all sub-tasks that have not started. Returns them in plan order.
+    /// Skips all sub-tasks that have not started. Returns their indices in plan order.
     pub fn skip_rest(&mut self) -> Vec<usize> {
         self.ready.clear();
         let unstarted = |state: SubTaskState| match state {
@@ -246,15 +246,15 @@ impl PlanGraph {
         self.states[index] = state;
     }
 
-    /// The state of a sub-task.
+    /// Returns the state of a sub-task.
     ///
     /// # Panics
-    /// If the index is out of range.
+    /// Panics if the index is out of range.
     pub fn state(&self, index: usize) -> SubTaskState {
         self.states[index]
     }
 
-    /// The number of running sub-tasks.
+    /// Returns the number of running sub-tasks.
     pub fn running(&self) -> usize {
         self.counts.running
     }
@@ -264,19 +264,20 @@ impl PlanGraph {
         self.counts.ended() == self.states.len()
     }
 
-    /// The number of sub-tasks in each state.
+    /// Returns the number of sub-tasks in each state.
     pub fn counts(&self) -> SubTaskCounts {
         self.counts
     }
 
-    /// The dependencies of a sub-task in their listed order, without duplicates. Empty if the index is out of range.
+    /// Returns the dependencies of a sub-task in the order in which the sub-task lists them, without duplicates. Empty if the index is out
+    /// of range.
     pub fn dependencies(&self, index: usize) -> impl Iterator<Item = usize> {
         self.graph
             .neighbors_directed(NodeIndex::new(index), Direction::Incoming)
             .map(NodeIndex::index)
     }
 
-    /// The direct dependents of a sub-task in plan order, without duplicates.
+    /// Returns the direct dependents of a sub-task in plan order, without duplicates.
     pub fn dependents(&self, index: usize) -> impl Iterator<Item = usize> {
         self.graph.neighbors(NodeIndex::new(index)).map(NodeIndex::index)
     }

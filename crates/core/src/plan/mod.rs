@@ -20,24 +20,24 @@ use crate::id::SubTaskId;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
-    /// The idea of the plan in one or two sentences or, without sub-tasks, why there are none.
+    /// The idea of the plan in one or two sentences. For a plan without sub-tasks: the reason why there are none.
     pub summary: String,
-    /// Numbers of the user's guidance that the plan answers (PAOR-8).
+    /// Numbers of the guidance entries that the plan takes into account (PAOR-8).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub answers_guidance: Vec<u32>,
     /// The sub-tasks, in any order.
     pub subtasks: Vec<SubTask>,
 }
 
-/// A node of the plan. JSON: `{"id", "title", "depends_on": [id], "agent", "task"}` or
+/// A sub-task: a node of the plan's graph. JSON: `{"id", "title", "depends_on": [id], "agent", "task"}` or
 /// `{"id", "title", "depends_on": [id], "calls": [{"tool", "parameters"}]}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubTask {
-    /// The name within the plan.
+    /// The id, which is unique within the plan.
     pub id: SubTaskId,
-    /// A short description for people.
+    /// A short description for the user.
     pub title: String,
-    /// Sub-tasks that must succeed before this one starts.
+    /// The sub-tasks that must succeed before this sub-task starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<SubTaskId>,
     /// The work to do.
@@ -49,14 +49,14 @@ pub struct SubTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Work {
-    /// A sub-agent works on a task and ends with its findings.
+    /// A task for a sub-agent, which ends with its findings.
     Agent {
         /// The agent's name.
         agent: String,
-        /// The task: everything that the agent needs to know.
+        /// The task, including everything that the agent needs to know.
         task: String,
     },
-    /// Tool calls, run one after another until one fails.
+    /// Tool calls, executed in sequence until one fails.
     Calls {
         /// The calls.
         calls: Vec<PlannedCall>,

@@ -1,5 +1,5 @@
-//! The dependency graph of a plan, and its errors: duplicate ids, unknown dependencies and cycles. All steps are iterative and linear in
-//! sub-tasks and dependencies, because plans can have very long chains.
+//! Builds the dependency graph of a plan and detects duplicate ids, unknown dependencies and cycles. All algorithms are iterative and take
+//! time linear in the number of sub-tasks and dependencies, because plans can have very long chains.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -12,7 +12,7 @@ use super::error::PlanError;
 use crate::id::SubTaskId;
 use crate::name::nearest;
 
-/// Nodes are the indices of sub-tasks; edges lead from a sub-task to its dependents.
+/// The dependency graph of a plan. Nodes are sub-task indices, and each edge leads from a sub-task to one of its dependents.
 pub(super) type DependencyGraph = DiGraph<(), ()>;
 
 /// A plan's graph and its errors. The graph is complete only if there are no errors.
@@ -21,7 +21,8 @@ pub(super) struct PlanStructure {
     pub(super) errors: Vec<PlanError>,
 }
 
-/// Maximum number of name comparisons when looking for similar ids in one plan, so that thousands of wrong names do not take quadratic time.
+/// Maximum number of name comparisons per plan in the search for similar ids. Prevents quadratic time for plans with thousands of unknown
+/// names.
 const MAX_NAME_COMPARISONS: usize = 50_000;
 
 pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
@@ -32,7 +33,7 @@ pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
         graph.add_node(());
     }
     check_dependencies(plan, &indices, &mut errors);
-    // petgraph lists a node's edges newest first, so they are added in reverse to come in plan order.
+    // petgraph iterates over a node's edges newest first, so add them in reverse to iterate in plan order.
     let mut listed_by = vec![usize::MAX; plan.subtasks.len()];
     for (index, subtask) in plan.subtasks.iter().enumerate().rev() {
         let mut dependencies: Vec<usize> = Vec::with_capacity(subtask.depends_on.len());
@@ -81,7 +82,7 @@ fn check_dependencies(plan: &Plan, indices: &BTreeMap<&SubTaskId, usize>, errors
             } else if !indices.contains_key(dependency) {
                 let near = if indices.len() <= remaining_comparisons {
                     remaining_comparisons -= indices.len();
-                    // A sub-task cannot depend on itself, so its own id is not suggested.
+                    // A sub-task cannot depend on itself, so do not suggest its own id.
                     let others = plan
                         .subtasks
                         .iter()
@@ -136,7 +137,7 @@ fn check_cycles(plan: &Plan, graph: &DependencyGraph, errors: &mut Vec<PlanError
 
 /// A breadth-first search along dependencies for a path from a sub-task back to itself.
 struct CycleSearch {
-    /// The strongly connected group of each sub-task, by the group's first member.
+    /// For each sub-task, the first member of its strongly connected group.
     group: Vec<usize>,
     came_from: Vec<usize>,
 }
@@ -149,7 +150,7 @@ impl CycleSearch {
         }
     }
 
-    /// A shortest cycle through the first member of a strongly connected group.
+    /// Returns a shortest cycle through the first member of a strongly connected group.
     fn shortest(&mut self, graph: &DependencyGraph, group: &[usize]) -> Vec<usize> {
         let start = group[0];
         for &index in group {

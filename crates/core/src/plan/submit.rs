@@ -1,4 +1,4 @@
-//! The parameters of `submit_plan`: their schema, and reading a plan from them. [`Plan::validate`] checks the plan itself.
+//! The parameters of `submit_plan`: their schema, and their conversion to a [`Plan`]. [`Plan::validate`] checks the plan itself.
 
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use super::{Plan, PlannedCall, SubTask, Work};
 use crate::id::SubTaskId;
 
-/// The JSON Schema (2020-12) of the parameters of [`SUBMIT_PLAN`](crate::call::SUBMIT_PLAN).
+/// Returns the JSON Schema (2020-12) of the parameters of [`SUBMIT_PLAN`](crate::call::SUBMIT_PLAN).
 ///
-/// Each sub-task has either an agent or calls. The schema says so in words only, and [`Plan::from_parameters`] checks it: small models and
-/// constrained decoders handle `oneOf` badly.
+/// Each sub-task has either an agent or calls. The schema states this only in descriptions, and [`Plan::from_parameters`] checks it,
+/// because small models and constrained decoders handle `oneOf` badly.
 pub fn plan_schema() -> Value {
     json!({
         "type": "object",
@@ -68,7 +68,7 @@ pub fn plan_schema() -> Value {
     })
 }
 
-/// A plan as a model submits it.
+/// A plan in the form in which a model submits it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SubmittedPlan {
@@ -91,10 +91,11 @@ struct SubmittedSubTask {
 }
 
 impl Plan {
-    /// Reads parameters that conform to [`plan_schema`].
+    /// Parses parameters that conform to [`plan_schema`].
     ///
     /// # Errors
-    /// Names each sub-task that does not have either an agent and a task or calls. An empty `calls` beside an agent counts as left out.
+    /// Returns a message that names each sub-task without either an agent and a task, or calls. An empty `calls` list next to an agent or a
+    /// task is ignored.
     pub fn from_parameters(parameters: &Value) -> Result<Plan, String> {
         let submitted = SubmittedPlan::deserialize(parameters).map_err(|error| error.to_string())?;
         let (mut subtasks, mut errors) = (Vec::new(), Vec::new());
@@ -122,14 +123,16 @@ impl SubmittedSubTask {
         let work = match (self.agent, self.task, calls) {
             (Some(agent), Some(task), None) => Work::Agent { agent, task },
             (None, None, Some(calls)) => Work::Calls { calls },
-            (Some(_), None, None) => return Err("has an `agent` and no `task`: say what the agent is to do"),
-            (None, Some(_), None) => return Err("has a `task` and no `agent`: name the agent that does it"),
+            (Some(_), None, None) => {
+                return Err("has an `agent` but no `task`: describe the task of the agent");
+            }
+            (None, Some(_), None) => return Err("has a `task` but no `agent`: name the agent for the task"),
             (None, None, None) => {
-                return Err("has no work: give it `agent` and `task`, or give it `calls`");
+                return Err("has no work: set `agent` and `task`, or set `calls`");
             }
             (Some(_), _, Some(_)) | (None, Some(_), Some(_)) => {
                 return Err(
-                    "has both `agent` or `task` and `calls`: keep `agent` and `task`, or keep `calls`",
+                    "has `calls` as well as `agent` or `task`: keep either `calls`, or `agent` and `task`",
                 );
             }
         };

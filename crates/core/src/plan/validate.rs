@@ -1,4 +1,4 @@
-//! Validation of plans. Reports all errors at once, so that the planner can correct them in one step (PAOR-4). Repairs nothing.
+//! Validation of plans. Reports all errors at once, so that the planner can correct them in one step (PAOR-4). Does not repair plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -10,27 +10,27 @@ use crate::name::nearest;
 use crate::spec::AgentSpec;
 use crate::text::is_invisible;
 
-/// The rules that a plan is validated against.
+/// The rules against which a plan is validated.
 #[derive(Clone, Copy, Debug)]
 pub struct PlanRules<'a> {
-    /// All sub-agents.
+    /// All sub-agents of the run.
     pub agents: &'a [AgentSpec],
-    /// All tools, which the calls of a plan may use.
+    /// All tools of the run. The calls of a plan may use any of them.
     pub tools: &'a ToolSet,
     /// Maximum number of sub-tasks.
     pub max_subtasks: u32,
     /// Number of sub-agents that the run may still start (PAOR-5).
     pub remaining_agents: u32,
-    /// Number of pieces of guidance that the planner received, which are numbered from 1 (PAOR-8). `None` if unknown.
+    /// Number of guidance entries that the planner received, numbered from 1 (PAOR-8). `None` if unknown.
     pub guidance: Option<u32>,
 }
 
 impl Plan {
-    /// Checks that the plan can be executed, and returns it with the parameters that [`ToolSet::check`] returns for its calls.
+    /// Checks that the plan can be executed. Returns it with the call parameters that [`ToolSet::check`] returned.
     ///
     /// # Errors
-    /// Everything that is wrong: first the plan's shape (ids, dependencies, cycles), then each sub-task's work in plan order, then the
-    /// limits, then the guidance that the plan names.
+    /// Returns all errors: first those in the plan's structure (ids, dependencies, cycles), then those in the work of each sub-task in plan
+    /// order, then exceeded limits, then unknown guidance numbers.
     pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
         let errors = self.errors(rules);
         if !errors.is_empty() {
@@ -151,7 +151,7 @@ fn limit_errors(plan: &Plan, rules: &PlanRules<'_>, errors: &mut Vec<PlanError>)
     }
 }
 
-/// Looks up agents by name, and caches the nearest name of each unknown one.
+/// Finds agents by name, and caches the most similar name for each unknown agent.
 struct AgentNames<'a> {
     known: &'a [AgentSpec],
     seen: BTreeMap<&'a str, Option<Option<&'a str>>>,
@@ -163,7 +163,7 @@ impl<'a> AgentNames<'a> {
         AgentNames { known, seen }
     }
 
-    /// `None` if the agent exists, otherwise the most similar name, if any.
+    /// Returns `None` if the agent exists, otherwise the most similar name, if any.
     fn unknown(&mut self, name: &'a str) -> Option<Option<&'a str>> {
         let known = self.known;
         *self

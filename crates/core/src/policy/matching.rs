@@ -1,5 +1,5 @@
-//! Matching of parameters. An allowing rule matches the narrowest interpretation of a parameter only; an asking or denying rule matches any
-//! interpretation, so that in case of doubt a person is asked.
+//! Matching of parameters. An allowing rule matches only the narrowest interpretation of a parameter. An asking or denying rule matches any
+//! interpretation, so that the user is asked in case of doubt.
 
 use std::borrow::Cow;
 
@@ -9,21 +9,21 @@ use super::pattern::{matches, parent_components};
 use super::web;
 use crate::digest::canonical;
 
-/// One way to read a parameter: a whole value or a simple command.
+/// One interpretation of a parameter: the whole value or one simple command.
 struct Interpretation {
     text: String,
-    /// Byte offsets at which a program's name may begin.
+    /// Byte offsets in `text` at which the name of a program may begin.
     starts: Vec<usize>,
 }
 
-/// Words that precede a command.
+/// Words that may precede the name of a program in a command.
 const COMMAND_PREFIXES: [&str; 19] = [
     "then", "do", "else", "elif", "if", "while", "until", "!", "{", "time", "exec", "eval", "builtin",
     "command", "env", "nohup", "nice", "xargs", "sudo",
 ];
 
-/// Returns true if an allowing pattern matches. `*` does not match `..`, nor, in text for a shell, the start of another command or a
-/// redirection. A pattern that consists of `*` only matches everything.
+/// Returns true if an allowing pattern matches the parameter. `*` does not match `..`. In text for a shell, `*` also does not match a
+/// redirection or the start of another command. A pattern that consists only of `*` matches everything.
 pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
     if let Value::String(text) = value
         && web::is_pattern(pattern)
@@ -32,7 +32,7 @@ pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
     }
     let text = text_of(value);
     let matches_all = pattern.bytes().all(|byte| byte == b'*') && !pattern.is_empty();
-    // The text contains all literal parts of the pattern, so additional ones come from a `*`.
+    // The text contains all literal parts of the pattern, so any additional `..` or operator was matched by a `*`.
     let is_narrow = || {
         parent_components(&text) == parent_components(pattern)
             && (!is_for_a_shell(value) || operators(&text) == operators(pattern))
@@ -40,8 +40,8 @@ pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
     matches(pattern, &text) && (matches_all || is_narrow())
 }
 
-/// Returns true if an asking or denying pattern matches any interpretation of the parameter. A string for the parameter `command` runs in a
-/// shell, so `sh *` matches it, too.
+/// Returns true if an asking or denying pattern matches any interpretation of the parameter. A string parameter named `command` runs in a
+/// shell, so the pattern `sh *` matches it as well.
 pub(super) fn restrict_rule_matches(pattern: &str, name: &str, value: &Value, workspace: &str) -> bool {
     let given_to_a_shell = || {
         let line = value.as_str().filter(|_| name == "command");
@@ -63,10 +63,10 @@ impl Interpretation {
         Interpretation { text, starts }
     }
 
-    /// Joins words, formatting each with `spelled`.
+    /// Joins words with spaces, after formatting each with `spelled`.
     fn from_words(words: &[Cow<'_, str>], spelled: impl Fn(&str) -> String) -> Self {
         let (mut text, mut starts) = (String::new(), Vec::new());
-        // Whether a program's name may begin here, because only prefix words come before.
+        // True if the name of a program may begin at this word, because only prefix words precede it.
         let mut leads = true;
         let mut after_option = false;
         for (index, word) in words.iter().enumerate() {
@@ -78,7 +78,7 @@ impl Interpretation {
             }
             text.push_str(&spelled(word));
             let option = word.starts_with('-');
-            // The word after an option may be its value, and the next word the program.
+            // The word after an option may be the option's value, so the word after that may be the program.
             leads = is_command_flag(word)
                 || leads && (option || COMMAND_PREFIXES.contains(&&**word) || is_assignment(word))
                 || after_option && !option;
@@ -109,7 +109,7 @@ fn interpretations(value: &Value, workspace: &str) -> Vec<Interpretation> {
                 workspace,
                 &mut interpretations,
             );
-            // Which word is the command line depends on the other options, so all are read.
+            // Any word after `-c` may be the command line, depending on the other options, so all of them are read.
             let after_flag = words.iter().skip_while(|word| !is_command_flag(word)).skip(1);
             for line in after_flag.filter(|word| !word.starts_with('-')) {
                 read_shell(line, workspace, &mut interpretations);
@@ -120,7 +120,8 @@ fn interpretations(value: &Value, workspace: &str) -> Vec<Interpretation> {
     interpretations
 }
 
-/// Adds the simple commands of a shell's command line. Ignores quoting, so it may find too many.
+/// Adds an interpretation for each simple command of a shell command line. Ignores quoting, so it may find more commands than the shell
+/// runs.
 fn read_shell(line: &str, workspace: &str, interpretations: &mut Vec<Interpretation>) {
     for command in line.split([';', '&', '|', '\n', '(', ')', '`']) {
         let words: Vec<Cow<'_, str>> = command.split_whitespace().map(Cow::Borrowed).collect();
@@ -144,7 +145,7 @@ fn read_words(
 ) {
     interpretations.push(Interpretation::from_words(words, &spelled));
     if words.iter().any(|word| word == "xargs") {
-        // xargs appends words from its input.
+        // xargs appends words from its input, so match the command with an additional word, too.
         let more = [words, &[Cow::Borrowed("")]].concat();
         interpretations.push(Interpretation::from_words(&more, &spelled));
     }
@@ -158,7 +159,7 @@ fn read_words(
     }
 }
 
-/// The text form of a parameter, as [`CallPattern`](super::CallPattern) describes it.
+/// Converts a parameter to its text form, which [`CallPattern`](super::CallPattern) describes.
 fn text_of(value: &Value) -> Cow<'_, str> {
     if let Value::String(text) = value {
         return Cow::Borrowed(text);
@@ -172,7 +173,7 @@ fn text_of(value: &Value) -> Cow<'_, str> {
     }
 }
 
-/// The elements of a list of scalars as words; `None` for any other value.
+/// Returns the elements of a list of scalars as words; `None` for any other value.
 fn words(value: &Value) -> Option<Vec<Cow<'_, str>>> {
     let elements = value.as_array()?.iter();
     elements
@@ -193,7 +194,7 @@ fn quoted(word: &str) -> Cow<'_, str> {
     }
 }
 
-/// Returns true for an option that precedes a command line: `-c`, also with other letters (`-lc`).
+/// Returns true for an option that precedes a command line: `-c`, possibly combined with other letters (`-lc`).
 fn is_command_flag(word: &str) -> bool {
     word.strip_prefix('-')
         .is_some_and(|letters| letters.contains('c') && letters.chars().all(|c| c.is_ascii_alphabetic()))
@@ -209,7 +210,7 @@ fn is_assignment(word: &str) -> bool {
         .is_some_and(|(name, _)| is_name(name.strip_suffix('+').unwrap_or(name)))
 }
 
-/// Returns true if a shell may read the value: any string, or a list with `-c`.
+/// Returns true if a shell may interpret the value: any string, or a list that contains `-c`.
 fn is_for_a_shell(value: &Value) -> bool {
     value.is_string() || words(value).is_some_and(|words| words.iter().any(|word| is_command_flag(word)))
 }
@@ -220,7 +221,7 @@ fn operators(text: &str) -> usize {
     single + text.matches("$(").count() + text.matches("<(").count()
 }
 
-/// Normalises `.`, `//` and `a/..` in a path, without following symbolic links.
+/// Normalises a path: removes `.`, `//` and `a/..`, without following symbolic links.
 fn normalized_path(path: &str) -> String {
     let is_absolute = path.starts_with('/');
     let mut components = Vec::new();
@@ -242,7 +243,7 @@ fn normalized_path(path: &str) -> String {
     }
 }
 
-/// The normalised path, relative if it is in the workspace and absolute otherwise.
+/// Normalises a path. Returns it relative to the workspace if it is inside, and absolute otherwise.
 fn relative_to_workspace(path: &str, workspace: &str) -> String {
     let path = if path.starts_with('/') {
         normalized_path(path)

@@ -1,6 +1,6 @@
-//! Text patterns with `*` in rules.
+//! Text patterns with the wildcard `*`, as used in rules.
 
-/// Returns true if the whole text matches the pattern, in which `*` matches any text. Takes linear time.
+/// Returns true if the pattern matches the whole text. `*` matches any text. Takes linear time.
 pub(super) fn matches(pattern: &str, text: &str) -> bool {
     let Some((first, rest)) = pattern.split_once('*') else {
         return pattern == text;
@@ -19,7 +19,7 @@ pub(super) fn matches(pattern: &str, text: &str) -> bool {
     })
 }
 
-/// Counts the path components `..`, including those percent-encoded as in URLs (`..%2f`).
+/// Counts the `..` components of paths in the text, including percent-encoded ones as in URLs (`..%2f`).
 pub(super) fn parent_components(text: &str) -> usize {
     let text = text
         .to_ascii_lowercase()

@@ -1,11 +1,11 @@
-//! Matching of URLs in rules. URLs are compared in normalised form, so that a pattern such as `https://docs.rs/*` matches a host regardless
-//! of spelling.
+//! Matching of URLs in rules. URLs are compared in normalised form, so that a pattern such as `https://docs.rs/*` matches every spelling of
+//! a host.
 
 use url::Url;
 
 use super::pattern::{matches, parent_components};
 
-/// Returns true if the pattern is for URLs: its scheme matches `http` or `https`.
+/// Returns true if the pattern is for URLs: its scheme part matches `http` or `https`.
 pub(super) fn is_pattern(pattern: &str) -> bool {
     pattern.split_once("://").is_some_and(|(scheme, _)| {
         let scheme = scheme.to_ascii_lowercase();
@@ -13,9 +13,9 @@ pub(super) fn is_pattern(pattern: &str) -> bool {
     })
 }
 
-/// Returns true if an allowing URL pattern matches the text. A `*` in the host does not match across the end of the host, and a `*` right
-/// after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. URLs with a user or password, and
-/// URLs that programs interpret differently, match nothing.
+/// Returns true if an allowing URL pattern matches the text. A `*` in the host does not match across the end of the host, and a `*`
+/// directly after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. URLs with a user name
+/// or password match nothing, nor do URLs that different programs may interpret differently.
 pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
     let is_ambiguous = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
     let Some(url) = parse_http_url(text).filter(|_| !text.contains(is_ambiguous)) else {
@@ -38,8 +38,8 @@ pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
         && parent_components(wanted_rest) == parent_components(rest)
 }
 
-/// Returns true if an asking or denying pattern matches the normalised URL: host in lower case, in ASCII and without a trailing dot; no `..`,
-/// user, password or unnecessary escapes.
+/// Returns true if an asking or denying pattern matches the text as a URL, after normalisation: host in lower case, in ASCII and without a
+/// trailing dot; no `..`, user name, password or unnecessary escapes.
 pub(super) fn restrict_rule_matches(pattern: &str, text: &str) -> bool {
     let Some(url) = parse_http_url(text) else {
         return false;
@@ -53,18 +53,18 @@ pub(super) fn restrict_rule_matches(pattern: &str, text: &str) -> bool {
     fits(pattern) || normalized_pattern(pattern, &url).is_some_and(|pattern| fits(&pattern))
 }
 
-/// The pattern with normalised host and path; `None` if its scheme does not match that of the URL.
+/// Normalises the host and path of the pattern. Returns `None` if its scheme does not match the scheme of the URL.
 fn normalized_pattern(pattern: &str, url: &Url) -> Option<String> {
     let (scheme, address) = match pattern.split_once("://") {
         Some((scheme, address)) => (scheme.to_ascii_lowercase(), address),
-        // `*example.com` is for a host, but `*.zip` may not be; the caller also matches the unchanged pattern.
+        // A pattern without a scheme may be for a host (`*example.com`) or not (`*.zip`); the caller also matches the unchanged pattern.
         None => return (!pattern.contains('/')).then(|| format!("{pattern}/")),
     };
     if !matches(&scheme, url.scheme()) {
         return None;
     }
     let is_host = !address.contains(['/', '?', '#', '\\']);
-    // Parsed with the scheme of the URL, which determines the default port.
+    // Parse with the scheme of the URL, because it determines the default port.
     let normalized_pattern = normalized(parse_http_url(&format!("{}://{address}", url.scheme()))?);
     match is_host && address.ends_with('*') {
         true => normalized_pattern.strip_suffix('/').map(str::to_owned),
@@ -75,14 +75,14 @@ fn normalized_pattern(pattern: &str, url: &Url) -> Option<String> {
 fn normalized(mut url: Url) -> String {
     url.set_fragment(None);
     let host = url.host_str().map(|host| host.trim_end_matches('.').to_owned());
-    // Setting the user, password and host cannot fail for an HTTP URL, which has a host.
+    // Setting the user name, password and host cannot fail, because an HTTP URL has a host.
     let _ = url.set_username("");
     let _ = url.set_password(None);
     let _ = url.set_host(host.as_deref());
     unescaped(url.as_str())
 }
 
-/// Decodes unnecessary percent escapes, such as `%61` for `a`, and writes the others in upper case.
+/// Decodes unnecessary percent escapes, such as `%61` for `a`, and converts the other escapes to upper case.
 fn unescaped(address: &str) -> String {
     let mut pieces = address.split('%');
     let mut text = pieces.next().unwrap_or_default().to_owned();

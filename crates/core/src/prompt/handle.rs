@@ -1,4 +1,4 @@
-//! Handles: names in prompts for shortened or omitted output, by which `read_output` reads the whole (PAOR-6).
+//! Handles: names in prompts for shortened or omitted output. `read_output` reads the complete output by its handle (PAOR-6).
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::id::{AgentId, EffectId, Scope};
 
-/// The output that a handle refers to. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`.
+/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum OutputHandle {
@@ -15,7 +15,7 @@ pub enum OutputHandle {
     Call(EffectId),
     /// The findings of an agent.
     Agent(AgentId),
-    /// All observations of an iteration, numbered from 1.
+    /// All observations of an iteration. Iterations are numbered from 1.
     Iteration(u32),
 }
 

@@ -1,9 +1,9 @@
-//! Prompts. All texts for models are rendered here, from the templates in `config/prompts`.
+//! Prompts. This module renders all texts for models, from the templates in `config/prompts`.
 //!
-//! A system prompt depends on the agent's spec alone and is journaled with the run. So all requests of an agent share their prefix, and a
+//! A system prompt depends only on the agent's spec and is journaled with the run. So all requests of an agent share their prefix, and a
 //! replay uses the same prompts.
 //!
-//! The values in templates come from users, tools, models and files. They cannot open or close a section (`crate::tags`), and values below
+//! The values in templates come from users, tools, models and files. They cannot open or close a section (`crate::tags`), and a value below
 //! a heading cannot start another heading.
 
 mod handle;
@@ -55,7 +55,7 @@ macro_rules! template {
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(templates);
 
-// The delimiters are the default ones, the templates are compiled in, and a test renders each of them.
+// The delimiters are the defaults, the templates are compiled in, and a test renders each of them.
 #[expect(clippy::expect_used, reason = "constants, used by every test of a prompt")]
 fn templates() -> Environment<'static> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).build();
@@ -97,14 +97,18 @@ fn render(template: &str, values: impl Serialize) -> String {
     text.trim_end().to_owned()
 }
 
-/// Formats a value as JSON on one line, without escaping for HTML, so that code stays readable.
+/// Formats a value as JSON on one line, without HTML escaping, so that code stays readable.
 fn json_text(value: Value) -> Result<String, minijinja::Error> {
     serde_json::to_string(&value).map_err(|error| {
-        minijinja::Error::new(ErrorKind::BadSerialization, "a value that is not JSON").with_source(error)
+        minijinja::Error::new(
+            ErrorKind::BadSerialization,
+            "the value cannot be converted to JSON",
+        )
+        .with_source(error)
     })
 }
 
-/// Writes a template value with section tags escaped.
+/// Writes a template value with all section tags escaped.
 fn write_escaped(out: &mut Output<'_>, _: &mut State<'_, '_>, value: &Value) -> Result<(), minijinja::Error> {
     match value.as_str() {
         Some(text) if !value.is_safe() => out.write_str(&escape_tags(text))?,

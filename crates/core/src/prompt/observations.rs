@@ -1,4 +1,4 @@
-//! Observations in prompts for planner, reflector and sub-agents, within a size budget (PAOR-6).
+//! Formats observations for the prompts of planners, reflectors and sub-agents, within a size budget (PAOR-6).
 
 use std::collections::BTreeMap;
 
@@ -10,21 +10,22 @@ use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
 
-/// Maximum characters of one string of an observation in a prompt.
+/// Maximum length of a string of an observation in a prompt, in characters.
 pub(super) const MAX_STRING: usize = 3_000;
-/// Maximum characters of one string when little room remains.
+/// Maximum length of a string if little room remains, in characters.
 const MIN_STRING: usize = 200;
-/// Maximum bytes of all observations in a prompt. Failures come first; the rest is only counted.
+/// Maximum size of all observations in a prompt, in bytes. Failures take precedence; observations that do not fit are only counted.
 const MAX_OBSERVATIONS: usize = 120_000;
-/// Maximum bytes of the observations of all earlier iterations in a prompt.
+/// Maximum size of the observations of all earlier iterations in a prompt, in bytes.
 const MAX_EARLIER: usize = 24_000;
-/// Maximum characters of an agent's findings from an earlier iteration.
+/// Maximum length of an agent's findings from an earlier iteration, in characters.
 const EARLIER_FINDINGS: usize = 800;
-/// Maximum characters of a call's result from an earlier iteration.
+/// Maximum length of a call's result from an earlier iteration, in characters.
 const EARLIER_RESULT: usize = 300;
 
-/// Formats the observations of an iteration as JSON, one element per observation, within the size budget (PAOR-6). Long strings are shortened
-/// and get their handle. If the observations exceed the budget, failures come first, later ones are shortened more, and the rest is counted.
+/// Formats the observations of an iteration as JSON, one value per observation, within the size budget (PAOR-6). Long strings are
+/// shortened, with a handle for reading the rest. If the observations exceed the budget, failures take precedence, later observations are
+/// shortened more, and the rest is only counted.
 pub(super) fn observation_lines<'a>(
     observed: impl IntoIterator<Item = &'a Observation>,
     iteration: Option<u32>,
@@ -37,8 +38,8 @@ pub(super) fn observation_lines<'a>(
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// Formats short observations of earlier iterations, one list per iteration in the given order. Later iterations take precedence if room is
-/// scarce.
+/// Formats the observations of earlier iterations briefly, as one list per iteration in the given order. If not all of them fit, later
+/// iterations take precedence.
 pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<Vec<Value>> {
     let mut room = MAX_EARLIER;
     let mut lines: Vec<Vec<Value>> = iterations
@@ -53,8 +54,8 @@ pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<
     lines
 }
 
-/// Formats each observation in the first form that fits the room, failures first. A last line counts the omitted observations and has the
-/// handle to read them.
+/// Formats each observation in the first of the forms that fits the remaining room, failures first. The last line counts the omitted
+/// observations and contains the handle for reading them.
 fn lines_within(
     observed: &[&Observation],
     forms: &[fn(&Observation) -> Value],
@@ -94,7 +95,7 @@ fn lines_within(
     lines.into_values().chain(counted).collect()
 }
 
-/// Shortens long strings in a value. If the value is still long, shortens its JSON text instead.
+/// Shortens long strings in a value. If the value is still too long, replaces it with its shortened JSON text.
 fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
     let value = shorten_value(value, max, handle);
     let text = value.to_string();
@@ -106,7 +107,7 @@ fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
-/// Formats complete observations, to which the handle of their iteration refers.
+/// Formats the complete observations of an iteration, to which the iteration's handle refers.
 pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Value {
     let whole: Vec<Value> = observed
         .into_iter()
@@ -115,7 +116,7 @@ pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation
     json!({ "observations": whole })
 }
 
-/// Formats an agent's complete report, to which the agent's handle refers.
+/// Formats the complete report of an agent, to which the agent's handle refers.
 pub fn whole_report(report: &AgentReport) -> Value {
     let result = report.result.as_ref().map(AgentAnswer::text);
     match result {
@@ -204,7 +205,7 @@ fn typed_line(observation: &Observation, max: usize) -> ObservationLine {
     }
 }
 
-/// Formats one observation of an earlier iteration: its result, and the handles to read all of it.
+/// Formats one observation of an earlier iteration: its result, and the handles for reading the complete output.
 fn earlier_line(observation: &Observation) -> Value {
     let mut line = json!({"subtask": observation.subtask, "status": observation.status()});
     match &observation.finding {

@@ -1,23 +1,23 @@
-//! A tool's parameters as a list that models read well, at about half the length of the JSON Schema (PROMPT-2):
+//! Formats a tool's parameters as a list that models read well, at about half the length of the JSON Schema (PROMPT-2):
 //!
 //! ```text
 //! - path (string, required): The file.
 //! - depth (integer, 1 or more, default 2): How far to look.
 //! - edits (array of object, required): In this order.
 //!   - old (string, required)
-//! - run (array of string | string, required): One of several forms, those below it that have more to say.
+//! - run (array of string | string, required): One of several forms. Forms with details are listed below.
 //!   - array of string, 1 or more elements: A program and its arguments.
 //! ```
 //!
-//! A parameter is written as JSON Schema if the list cannot express its schema, and all parameters are if the list cannot express the outer
-//! schema. The list omits what does not affect calls: `null` for optional parameters, `additionalProperties: false`, titles, the
-//! description, examples and default of the outer schema, and the default of array elements.
+//! A parameter is written as JSON Schema if the list cannot express its schema. All parameters are written as JSON Schema if the list
+//! cannot express the outer schema. The list omits everything that does not affect calls: `null` for optional parameters,
+//! `additionalProperties: false`, titles, the default of array elements, and the description, examples and default of the outer schema.
 
 use serde_json::{Map, Value};
 
 use crate::text::one_line;
 
-/// Keywords that the list can express, and `title`, `$schema` and `additionalProperties`, which it omits.
+/// Keywords that the list can express, plus `title`, `$schema` and `additionalProperties`, which the list omits.
 const KNOWN: [&str; 24] = [
     "$schema",
     "additionalProperties",
@@ -45,7 +45,7 @@ const KNOWN: [&str; 24] = [
     "uniqueItems",
 ];
 
-/// Keywords that may accompany `anyOf`.
+/// Keywords that may appear next to `anyOf`.
 const BESIDE_FORMS: [&str; 5] = ["anyOf", "default", "description", "examples", "title"];
 
 /// Lists the parameters, for use below a heading.
@@ -66,7 +66,7 @@ fn text(schema: &Value, depth: usize) -> String {
     }
 }
 
-/// The description of a value's type in words, and the lines for nested values.
+/// The description of a value's type, and the lines for nested values.
 struct TypeDescription {
     words: Vec<String>,
     below: Vec<String>,
@@ -201,7 +201,7 @@ fn one_of(
     presence: Presence,
     depth: usize,
 ) -> Option<TypeDescription> {
-    // Other keywords apply to all alternatives, which the list cannot express.
+    // Other keywords apply to all alternatives, and the list cannot express that.
     if !schema.keys().all(|key| BESIDE_FORMS.contains(&key.as_str())) {
         return None;
     }

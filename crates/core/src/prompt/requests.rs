@@ -1,4 +1,4 @@
-//! Requests to agents: the first user message of planners, reflectors and sub-agents, and the request to summarise a long conversation
+//! Requests to agents: the first user message for planners, reflectors and sub-agents, and the request to summarise a long conversation
 //! (LOOP-11).
 
 use std::borrow::Cow;
@@ -15,19 +15,19 @@ use crate::spec::AgentSpec;
 use crate::text::{one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
-/// Maximum characters of the task in a request for a summary. The whole task is in the conversation.
+/// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
 const MAX_TASK: usize = 1_000;
 
-/// The state of the run for a planner or reflector.
+/// The state of the run, for the request to a planner or reflector.
 #[derive(Clone, Debug, Serialize)]
 pub struct IterationContext<'a> {
-    /// The goal in the user's words.
+    /// The goal as the user wrote it.
     pub goal: &'a str,
-    /// The iteration, from 1.
+    /// The number of the iteration, counted from 1.
     pub iteration: u32,
     /// Maximum number of iterations.
     pub max_iterations: u32,
-    /// The user's guidance so far. Plans refer to it by numbers from 1.
+    /// The user's guidance so far. Plans refer to its entries by number, counted from 1.
     pub guidance: &'a [String],
     /// Questions with the user's answers.
     pub answers: &'a [AnsweredQuestion],
@@ -47,17 +47,17 @@ pub struct AnsweredQuestion {
 /// A summary of an earlier iteration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct PastIteration<'a> {
-    /// The iteration, from 1.
+    /// The number of the iteration, counted from 1.
     pub iteration: u32,
     /// The plan's summary.
     pub plan: Cow<'a, str>,
     /// The reflection's verdict and summary.
     #[serde(flatten)]
     pub reflection: Option<PastReflection<'a>>,
-    /// Why the run ended before the plan was complete, if the user resumed the run afterwards.
+    /// The reason why the run ended before the plan was complete, if the user resumed the run later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut_off: Option<Cow<'a, str>>,
-    /// Short observations with handles; empty if the request has the full observations.
+    /// Short observations with handles; empty if the request contains the complete observations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Value>,
 }
@@ -81,7 +81,7 @@ impl<'a> From<&'a Reflection> for PastReflection<'a> {
     }
 }
 
-/// Renders the planner's request. `observed` are the observations of the last iteration.
+/// Renders the request to a planner. `observed` contains the observations of the last iteration.
 pub fn plan_request(
     iteration: &IterationContext<'_>,
     agents: &[AgentSpec],
@@ -121,7 +121,7 @@ pub fn plan_request(
     )
 }
 
-/// Renders the reflector's request. `changed` are the files that the whole run has changed so far.
+/// Renders the request to a reflector. `changed` lists all files that the run has changed so far.
 pub fn reflect_request(
     iteration: &IterationContext<'_>,
     plan: &Plan,
@@ -153,19 +153,20 @@ pub fn reflect_request(
     )
 }
 
-/// Renders a sub-agent's request: only its task and the observations of its dependencies in this iteration (PAOR-5).
+/// Renders the request to a sub-agent: its task, and the observations of its dependencies in this iteration (PAOR-5).
 pub fn task_request(task: &str, iteration: u32, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied(), Some(iteration));
     render("task_request", json!({"task": task, "findings": findings}))
 }
 
-/// Renders the request to summarise the conversation before it, so that the summary can replace the older part (LOOP-11). `task` is the
-/// agent's task, which is shortened. The reply is text without a call in every call form, even if a JSON Schema is otherwise enforced.
+/// Renders the request to summarise the preceding conversation. The summary replaces the older part of the conversation (LOOP-11). `task`
+/// is the agent's task, which is shortened. The reply must be text without a call in every call form, even where a JSON Schema is otherwise
+/// enforced.
 pub fn summarise_request(task: &str) -> String {
     render("summarise", json!({"task": shorten(task, MAX_TASK, None)}))
 }
 
-/// Renders the message that replaces the older part of a conversation by the model's summary.
+/// Renders the message that replaces the older part of a conversation with the model's summary.
 pub fn summary(text: &str) -> String {
     render("summary", json!({"text": text.trim()}))
 }

@@ -1,4 +1,4 @@
-//! The lines of a request's sections as types: written here, and read by a model that works by rules.
+//! The lines of prompt sections, as types. Prompts are written from them, and the rule-based offline model parses them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -7,17 +7,17 @@ use crate::id::SubTaskId;
 use crate::observation::ObservationStatus;
 use crate::time::Millis;
 
-/// How a sub-task ended, in a line of [`OBSERVATIONS`](crate::tags::OBSERVATIONS) or [`FINDINGS`](crate::tags::FINDINGS). Long strings are
-/// shortened.
+/// The result of a sub-task, as a line of [`OBSERVATIONS`](crate::tags::OBSERVATIONS) or [`FINDINGS`](crate::tags::FINDINGS). Long strings
+/// are shortened.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ObservationLine {
     /// The sub-task's id in the plan.
     pub subtask: SubTaskId,
     /// The sub-task's title in the plan.
     pub title: String,
-    /// How the sub-task ended.
+    /// The status with which the sub-task ended.
     pub status: ObservationStatus,
-    /// Why the sub-task never started.
+    /// The reason why the sub-task never started; `None` if it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
     /// The time from start to end; `None` if the sub-task never started.
@@ -26,19 +26,19 @@ pub struct ObservationLine {
     /// The name of the sub-agent that did the work; `None` for a sequence of calls.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
-    /// The sub-agent's answer.
+    /// The sub-agent's answer; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings: Option<String>,
-    /// Why the sub-agent ended without an answer.
+    /// The reason why the sub-agent ended without an answer; `None` if it answered.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// What the sub-agent wrote before its end.
+    /// Text that the sub-agent wrote before it ended without an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub findings_so_far: Option<String>,
     /// The calls in order; `None` if the sub-task never started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub calls: Option<Vec<CallLine>>,
-    /// What the sub-agent changed, one text for each change.
+    /// The changes that the sub-agent made, one text per change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes: Option<Vec<String>>,
 }
@@ -48,22 +48,22 @@ pub struct ObservationLine {
 pub struct CallLine {
     /// The tool's name.
     pub tool: String,
-    /// The parameters, or a shortened text of them.
+    /// The parameters, or their shortened text.
     #[serde(default)]
     pub parameters: Value,
-    /// The result ([`ToolResult::for_model`](crate::tool::ToolResult::for_model)) or a shortened text of it; `None` for a sub-agent's call.
+    /// The result ([`ToolResult::for_model`](crate::tool::ToolResult::for_model)) or its shortened text; `None` for a sub-agent's call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result: Option<Value>,
-    /// Whether a sub-agent's call succeeded.
+    /// True if a sub-agent's call succeeded; `None` for a call of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub success: Option<bool>,
-    /// The error of a sub-agent's failed call.
+    /// The error of a sub-agent's failed call; `None` for any other call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The call's running time; `None` for a sub-agent's call.
+    /// The duration of the call; `None` for a sub-agent's call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<Millis>,
-    /// The handle by which the whole result can be read; `None` if the call did not run.
+    /// The handle for reading the complete result; `None` if the call did not run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub handle: Option<String>,
 }

@@ -1,4 +1,4 @@
-//! Shortens long results visibly, with the handle to read the rest (PAOR-6).
+//! Shortens long results, marks the omissions, and adds the handle for reading the rest (PAOR-6).
 
 use serde_json::Value;
 
@@ -7,11 +7,11 @@ use crate::text::{shorten, shorten_value};
 /// The name of the tool that reads shortened output.
 pub const READ_OUTPUT: &str = "read_output";
 
-/// Minimum characters of an output that remain, even if the rest of the result is long.
+/// Minimum length of a shortened output in characters, even if the rest of the result is long.
 const MIN_OUTPUT: usize = 400;
 
-/// Shortens a tool's result for models to about `max` characters. Shortens long strings first, which keeps the structure; if this is not
-/// enough, replaces the output by its text with the middle left out.
+/// Shortens a tool's result for a model to about `max` characters. First shortens long strings, which preserves the structure. If this is
+/// not enough, replaces the output with its text and omits the middle of that text.
 pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>) -> Value {
     if size(&result) <= max {
         return result;
@@ -39,14 +39,14 @@ pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>
     };
     result["output"] = Value::Null;
     let room = max.saturating_sub(size(&result)).max(MIN_OUTPUT);
-    // Quotes take twice the room within a JSON string.
+    // Characters such as quotes are escaped in a JSON string and take more room there.
     let quoted = size(&Value::from(text.as_str())).max(1);
     let share = room * text.chars().count() / quoted;
     result["output"] = Value::String(shorten(&text, share.max(MIN_OUTPUT), handle).into_owned());
     result
 }
 
-/// Keeps the first changes in about `max` characters, and counts the others.
+/// Keeps the first changes, up to about `max` characters, and adds a note with the number of the others.
 fn bound(changes: &mut Vec<Value>, max: usize) {
     for change in changes.iter_mut() {
         *change = shorten_value(change, max, None);

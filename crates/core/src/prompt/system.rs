@@ -14,8 +14,8 @@ use crate::tool::ToolSpec;
 /// Renders an agent's system prompt (PROMPT-2): role, tools, call form, when to finish (LOOP-9), limits (LOOP-2), and diagrams. `tools` are
 /// the agent's own tools; its terminating tool is added.
 ///
-/// If tools are native, the provider sends their descriptions, and the prompt has only names and examples. The prompt of an agent without
-/// tools does not mention calls.
+/// With native tools, the provider sends the tools' descriptions, so the prompt contains only names and examples. The prompt of an agent
+/// without tools does not mention calls.
 pub fn system_prompt(
     role: &str,
     tools: &[&ToolSpec],
@@ -46,7 +46,7 @@ pub fn system_prompt(
     )
 }
 
-/// Renders the message before an agent's last turn (LOOP-2).
+/// Renders the message that announces an agent's last turn (LOOP-2).
 pub(crate) fn last_turn(spec: &AgentSpec) -> String {
     render(
         "last_turn",
@@ -58,13 +58,14 @@ pub(crate) fn last_turn(spec: &AgentSpec) -> String {
     )
 }
 
-/// Renders the answer to a reply with a call among prose, which may be a quotation (CALL-7).
+/// Renders the answer to a reply that contains a call within prose, where the call may be a quotation (CALL-7).
 pub fn call_in_prose() -> String {
     render("call_in_prose", json!({}))
 }
 
-/// Renders the correction of a malformed reply (LOOP-3): the error, and the call form with an example of the `meant` tool or, without one,
-/// of the first tool that has an example. `tools` are all that the agent may call, including its terminating tool.
+/// Renders the correction of a malformed reply (LOOP-3): the error, and the call form with an example. The example is that of the tool
+/// `meant` or, if it is `None`, of the first tool that has one. `tools` are all tools that the agent may call, including its terminating
+/// tool.
 pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Option<&str>) -> String {
     let terminating = submission_tool(spec.answer).map(|tool| tool.name);
     let terminates = |tool: &ToolSpec| {
@@ -96,7 +97,7 @@ pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Optio
     )
 }
 
-/// Whether a valid call of a tool is the agent's answer.
+/// Whether a valid call of a tool becomes the agent's answer.
 #[derive(Clone, Copy)]
 enum Terminates {
     Yes,
@@ -113,7 +114,7 @@ fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {
     })
 }
 
-/// Escapes lines of a tool's description that look like Markdown headings, because a heading starts the next tool in the template.
+/// Escapes lines of a tool's description that look like Markdown headings, because in the template a heading starts the next tool.
 fn without_headings(description: &str) -> String {
     let description = description.replace("\r\n", "\n");
     let lines = description.split(['\n', '\r']).map(|line| {
@@ -126,7 +127,7 @@ fn without_headings(description: &str) -> String {
     lines.collect::<Vec<_>>().join("\n")
 }
 
-/// The name of the call form in templates.
+/// Returns the name of the call form in templates.
 fn form_name(calls: CallForm) -> &'static str {
     match calls {
         CallForm::Json | CallForm::Auto => "json",

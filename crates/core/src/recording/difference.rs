@@ -1,4 +1,4 @@
-//! The first difference of a replay from its recording, for people.
+//! The first difference between a replay and its recording, formatted for the user.
 
 use std::fmt;
 
@@ -9,35 +9,35 @@ use crate::call::CallForm;
 use crate::id::Scope;
 use crate::message::Message;
 
-/// Context lines around a change.
+/// Number of context lines around each change in the diff.
 const CONTEXT: usize = 3;
-/// The most lines compared on each side, from the first different line on.
+/// Maximum number of lines compared on each side, starting at the first different line.
 const COMPARED: usize = 400;
-/// Longer lines are folded, in characters.
+/// Maximum length of a line in bytes. Longer lines are folded.
 const LONG_LINE: usize = 200;
 
-/// The first difference of a replay from its recording.
+/// The first difference between a replay and its recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the replay differs from the recording in {part} ({location})\n{diff}")]
 pub struct Difference {
-    /// The entry at which they differ.
+    /// The entry at which the replay and the recording differ.
     pub location: EntryLocation,
     /// The part that differs.
     pub part: Part,
-    /// A unified diff from the recorded to the present part. Long lines are folded, and lines far after the first change are left out.
+    /// A unified diff from the recorded to the present part. Long lines are folded, and lines far after the first change are omitted.
     pub diff: String,
 }
 
 /// An entry of a recording.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EntryLocation {
-    /// The number of the recorded entry, from 1. The entry is on the next line of the file, after the header.
+    /// The number of the recorded entry, counted from 1. The first line of the file is a header, so the entry is on line `seq + 1`.
     pub seq: u64,
-    /// The run or one of its agents.
+    /// The run, or the agent to which the entry belongs.
     pub scope: Scope,
     /// The agent's name; `None` for the run, and before the agent has started.
     pub agent: Option<String>,
-    /// The number of the agent's last model request, from 1; 0 for the run, and before the first request.
+    /// The number of the agent's latest model request, counted from 1; 0 for the run, and before the first request.
     pub turn: u32,
 }
 
@@ -68,7 +68,7 @@ pub enum Part {
     Workspace,
     /// The run's limits.
     Limits,
-    /// The policy of approvals and denials.
+    /// The run's policy.
     Policy,
     /// The set of tools.
     Tools,
@@ -106,7 +106,7 @@ pub enum Part {
     Approval,
     /// An agent's report.
     Report,
-    /// An input that answers no request.
+    /// An input that is not the answer to a request.
     Input,
     /// The end of the run.
     End,
@@ -120,28 +120,28 @@ impl fmt::Display for Part {
             Part::Workspace => f.write_str("the workspace"),
             Part::Limits => f.write_str("the limits of the run"),
             Part::Policy => f.write_str("the policy"),
-            Part::Tools => f.write_str("the tools that there are"),
+            Part::Tools => f.write_str("the set of tools"),
             Part::Tool { name } => write!(f, "the tool `{name}`"),
-            Part::Agents => f.write_str("the agents that there are"),
+            Part::Agents => f.write_str("the set of agents"),
             Part::AgentTools { agent } => write!(f, "the tools of `{agent}`"),
             Part::SystemPrompt { agent } => write!(f, "the system prompt of `{agent}`"),
             Part::AgentDefinition { agent } => write!(f, "the definition of `{agent}`"),
-            Part::Brief => f.write_str("the task of an agent"),
+            Part::Brief => f.write_str("the brief of an agent"),
             Part::Request => f.write_str("the request to the model"),
             Part::Call => f.write_str("the tool call"),
             Part::Question => f.write_str("the question to the user"),
-            Part::Approval => f.write_str("what the user decides about"),
-            Part::Report => f.write_str("what an agent ended with"),
-            Part::Input => f.write_str("what is under way"),
+            Part::Approval => f.write_str("the approval request"),
+            Part::Report => f.write_str("the report of an agent"),
+            Part::Input => f.write_str("the pending work"),
             Part::End => f.write_str("the end of the run"),
         }
     }
 }
 
-/// The request as text to compare.
+/// Formats a recorded request as text for comparison.
 pub(super) fn request_text(recorded: Option<&RecordedRequest>) -> String {
     match recorded {
-        None => "nothing was asked".to_owned(),
+        None => "no request".to_owned(),
         Some(RecordedRequest::Request(asked)) => request(asked),
         Some(RecordedRequest::Call(call)) => json(call),
         Some(RecordedRequest::Question(question)) => json(question),
@@ -179,18 +179,18 @@ fn request(request: &Request) -> String {
         };
         text.push_str(&format!("[{speaker}]\n{}\n", message.content()));
         if let Some(calls) = calls {
-            text.push_str(&format!("understood as {calls}\n"));
+            text.push_str(&format!("parsed as {calls}\n"));
         }
     }
     text
 }
 
-/// A JSON value as text to compare.
+/// Formats a JSON value as text for comparison.
 pub(super) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// A unified diff, limited in time and size for any texts.
+/// Computes a unified diff. Limits the time and the size of the result for any two texts.
 pub(super) fn diff(recorded: &str, present: &str) -> String {
     let (recorded, present) = (folded(recorded), folded(present));
     let same = recorded.iter().zip(&present).take_while(|(a, b)| a == b).count();
@@ -214,8 +214,8 @@ pub(super) fn diff(recorded: &str, present: &str) -> String {
         .to_string()
 }
 
-/// The text's lines. Long lines, such as results in JSON, are folded at their inner line breaks and elements, so that a small change
-/// differs in few lines.
+/// Returns the lines of the text. Long lines, such as results in JSON, are folded at their escaped line breaks and between elements, so
+/// that a small change affects only a few lines.
 fn folded(text: &str) -> Vec<String> {
     let mut lines = Vec::new();
     for line in text.lines() {

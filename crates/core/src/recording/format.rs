@@ -1,4 +1,4 @@
-//! Recordings as JSON Lines, to read, to compare, and to keep beside a project's tests.
+//! Recordings as JSON Lines: a format to read, to compare, and to store next to a project's tests.
 
 use std::fmt;
 
@@ -8,10 +8,10 @@ use super::{RecordedEntry, Recording, start_spec};
 use crate::end_reason::EndReason;
 use crate::time::Timestamp;
 
-/// The format version that is written and read.
+/// The format version that this module reads and writes.
 const VERSION: u64 = 1;
 
-/// The first line. The goal is only for readers; the first entry decides.
+/// The first line. Its goal is only for readers of the file; the spec in the first entry is authoritative.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Header {
@@ -20,7 +20,7 @@ struct Header {
     started_at: Timestamp,
 }
 
-/// The first line, of any version.
+/// The first line, in any format version.
 #[derive(Deserialize)]
 struct AnyHeader {
     dirigent_recording: u64,
@@ -35,44 +35,44 @@ struct End {
     entries: usize,
 }
 
-/// Why a text is not a recording that can be replayed.
+/// The reason why a text is not a valid recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
-    /// The text is something else.
-    #[error("it is not a recording: its first line does not begin with {{\"dirigent_recording\": …")]
+    /// The text is not a recording.
+    #[error("it is not a recording: the first line does not begin with {{\"dirigent_recording\": …")]
     NotARecording,
-    /// Of a version that is not known here.
+    /// The recording has an unknown format version.
     #[error(
-        "it is a recording of version {version}, and this version of Dirigent reads version {VERSION}; replay it with the \
-         version that made it, or record the run anew"
+        "the recording has format version {version}, but this version of Dirigent supports only version {VERSION}: replay it with the \
+         version that created it, or record the run again"
     )]
     Version {
-        /// The version of the recording.
+        /// The format version of the recording.
         version: u64,
     },
     /// A line is invalid.
     #[error("line {line}: {problem}")]
     Line {
-        /// The line's number, from 1.
+        /// The line number, counted from 1.
         line: usize,
-        /// What is wrong with the line.
+        /// A description of the error.
         problem: String,
     },
-    /// The end of the recording is missing.
+    /// The recording is truncated: its last line is missing.
     #[error(
-        "line {line}: the recording was cut here: its last line, which says how the run ended, is missing"
+        "line {line}: the recording is truncated: its last line, which states how the run ended, is missing"
     )]
     Truncated {
-        /// The number of the last line, from 1.
+        /// The number of the last line in the file, counted from 1.
         line: usize,
     },
 }
 
 impl Recording {
-    /// Reads a recording. The content is not trusted: [`replay`](super::replay) finds what the machines would refuse.
+    /// Parses a recording. Does not check that the machines accept its entries; [`replay`](super::replay) does.
     ///
     /// # Errors
-    /// [`FormatError`], with the number of the line if there is one.
+    /// [`FormatError`], with the line number where possible.
     pub fn parse(text: impl AsRef<[u8]>) -> Result<Recording, FormatError> {
         let lines: Vec<&[u8]> = text
             .as_ref()
@@ -89,7 +89,7 @@ impl Recording {
             let entry: RecordedEntry = read(line, bytes)?;
             let expected = entries.len() as u64 + 1;
             if entry.seq != expected {
-                let problem = format!("entry {expected} should stand here, and not entry {}", entry.seq);
+                let problem = format!("expected entry {expected}, but found entry {}", entry.seq);
                 return Err(FormatError::Line { line, problem });
             }
             entries.push(entry);
@@ -101,14 +101,14 @@ impl Recording {
         let spec = entries
             .first()
             .and_then(start_spec)
-            .ok_or_else(|| problem(2, "the first entry is not the start of a run"))?
+            .ok_or_else(|| problem(2, "the first entry does not start a run"))?
             .clone();
         if header.goal != spec.goal {
-            return Err(problem(2, "the goal is not that of the first line"));
+            return Err(problem(2, "the goal differs from the goal in line 1"));
         }
         if end.entries != entries.len() {
             let counted = format!(
-                "{} entries should have come before it, and {} did",
+                "expected {} entries before this line, but found {}",
                 end.entries,
                 entries.len()
             );
@@ -121,7 +121,7 @@ impl Recording {
         })
     }
 
-    /// Returns true if a text begins like a recording of any version.
+    /// Returns true if the text begins like a recording, in any format version.
     pub fn is_recording(text: impl AsRef<[u8]>) -> bool {
         let first = text
             .as_ref()
@@ -157,7 +157,7 @@ fn end(line: usize, bytes: &[u8]) -> Result<End, FormatError> {
 
 fn read<'a, T: Deserialize<'a>>(line: usize, bytes: &'a [u8]) -> Result<T, FormatError> {
     serde_json::from_slice(bytes).map_err(|error| {
-        // serde_json counts lines from the beginning of this line.
+        // serde_json counts lines from the beginning of this line, so only the column is useful.
         let text = error.to_string();
         let message = text
             .rsplit_once(" at line ")

@@ -1,4 +1,4 @@
-//! A run's machines and their requests, as recording and replay drive them. Defines what a model request consists of.
+//! The machines of a run and their requests, for recording and replay. Defines the content of a recorded model request.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::view::{EventKind, RunView};
 #[derive(Default)]
 pub(super) struct Machines {
     view: RunView,
-    /// The brief of each agent, also after the run no longer waits for it.
+    /// The brief of each agent that has started, including agents that have ended.
     briefs: BTreeMap<AgentId, Arc<AgentBrief>>,
-    /// The messages of each agent's last request.
+    /// The messages of each agent's latest request.
     requests: BTreeMap<AgentId, Vec<Message>>,
-    /// The calls of agents for which an approval was requested, also after the decision.
+    /// The agents' calls for which approval was requested, including calls that are already decided.
     approvals: BTreeSet<EffectId>,
-    /// The agent name and the task of each delegation, by the delegating call.
+    /// The agent name and the task of each delegation, by the effect id of the delegating call.
     delegations: BTreeMap<EffectId, (String, String)>,
 }
 
@@ -41,7 +41,7 @@ impl Machines {
         self.briefs.get(&agent).map(Arc::as_ref)
     }
 
-    /// The report of the agent that the run waits for with this id, if the agent has ended.
+    /// Returns the report of the agent that was started by this effect of the run; `None` if the agent has not ended.
     pub(super) fn report(&self, effect: EffectId) -> Option<&AgentReport> {
         self.agent(self.run().agent_of(effect)?)?.report()
     }
@@ -51,12 +51,12 @@ impl Machines {
         self.approvals.contains(&effect)
     }
 
-    /// The agent name and the task of a delegating call.
+    /// Returns the agent name and the task of a delegating call.
     pub(super) fn delegation(&self, call: EffectId) -> Option<&(String, String)> {
         self.delegations.get(&call)
     }
 
-    /// Returns true if the call of an agent waits for approval.
+    /// Returns true if the call of an agent currently waits for approval.
     pub(super) fn awaits_approval(&self, effect: EffectId) -> bool {
         match effect.scope {
             Scope::Run => false,
@@ -67,7 +67,7 @@ impl Machines {
         }
     }
 
-    /// The request that the input answers. Call it once for each input, before the input is applied.
+    /// Returns the request that the input answers, if any. Must be called once for each input, before the input is applied.
     pub(super) fn answered_request(&mut self, scope: Scope, input: &Input) -> Option<RecordedRequest> {
         match (scope, input) {
             (Scope::Run, Input::Run(input)) => self.request_answered_by_run_input(input),
@@ -107,7 +107,7 @@ impl Machines {
         Ok(())
     }
 
-    /// What the machine waits for, one line each.
+    /// Describes the effects for which the machine waits, one per line.
     pub(super) fn waiting(&self, scope: Scope) -> String {
         let lines: Vec<String> = match scope {
             Scope::Run => self

@@ -1,8 +1,8 @@
-//! Recordings: runs as files that replay without models and tools (HOST-9).
+//! Recordings: runs as files that can be replayed without models and tools (HOST-9).
 //!
-//! A [`Recording`] is a projection of a run's journal: every input in order, with the request that it answers (to the model, a tool or the
-//! user), as the machines made it. [`replay`] feeds the recorded outside inputs to machines of the present code and the present
-//! [`RunSpec`], derives all other inputs, and reports the first difference. Neither asks a model, runs a tool or reads a clock.
+//! A [`Recording`] is created from a run's journal. It contains every input in order, with the request (to the model, a tool or the user)
+//! that the input answers. [`replay`] feeds the recorded external inputs to machines that use the present code and the present [`RunSpec`],
+//! derives all other inputs, and reports the first difference. Neither recording nor replay calls a model, runs a tool or reads a clock.
 
 mod difference;
 mod format;
@@ -30,7 +30,7 @@ use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use machines::Machines;
 
-/// A recorded run. [`std::fmt::Display`] writes it as JSON Lines and [`Recording::parse`] reads them:
+/// A recorded run. [`std::fmt::Display`] formats it as JSON Lines, and [`Recording::parse`] parses them:
 ///
 /// ```text
 /// {"dirigent_recording": 1, "goal": "…", "started_at": 1795310060902}
@@ -47,34 +47,34 @@ pub struct Recording {
     end: Option<EndReason>,
 }
 
-/// A journaled input with the request that it answers.
+/// A journaled input, and the request that it answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RecordedEntry {
-    /// The entry's number in the run, from 1, without gaps.
+    /// The number of the entry within its run, counted from 1 without gaps.
     pub seq: u64,
-    /// When the input was accepted.
+    /// The time at which the input was accepted.
     pub at: Timestamp,
     /// The machine that accepted the input.
     pub scope: Scope,
     /// The input.
     pub input: Input,
-    /// The request that the input answers; `None` if it answers none.
+    /// The request that the input answers; `None` if it does not answer a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answers: Option<RecordedRequest>,
 }
 
-/// A request of a machine, answered by an input.
+/// A request of a machine that an input answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedRequest {
     /// A model request, answered by the model's reply.
     Request(Request),
-    /// A tool call, recorded with its start.
+    /// A tool call, recorded with the input that reports its start.
     Call(ToolCall),
     /// A question, answered by the user.
     Question(Question),
-    /// An approval, decided by a person.
+    /// An approval request, decided by the user.
     Approval(Approval),
 }
 
@@ -90,10 +90,10 @@ pub struct Request {
     /// The names of the offered tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// The number of leading messages that are the same as in the agent's previous request.
+    /// The number of leading messages that are equal to those of the agent's previous request, and omitted here.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shared: usize,
-    /// The messages after these.
+    /// The messages after the shared ones.
     pub messages: Vec<Message>,
 }
 
@@ -103,22 +103,23 @@ fn is_zero(number: &usize) -> bool {
 }
 
 impl Recording {
-    /// The spec that the run started with.
+    /// Returns the spec with which the run started.
     pub fn spec(&self) -> &Arc<RunSpec> {
         &self.spec
     }
 
-    /// The entries in order; there is at least one.
+    /// Returns the entries in order. There is at least one.
     pub fn entries(&self) -> &[RecordedEntry] {
         &self.lines
     }
 
-    /// Why the run ended, or for [`EndReason::UserRequired`] why it waits; `None` if it was interrupted or had not ended.
+    /// Returns the reason why the run ended or, for [`EndReason::UserRequired`], why it waits; `None` if it was interrupted or had not
+    /// ended.
     pub fn end(&self) -> Option<&EndReason> {
         self.end.as_ref()
     }
 
-    /// When the run started.
+    /// Returns the time at which the run started.
     pub fn started_at(&self) -> Timestamp {
         self.lines.first().map_or_else(Timestamp::default, |line| line.at)
     }
@@ -132,7 +133,7 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// A recorder before the first entry.
+    /// Creates a recorder without entries.
     pub fn new() -> Self {
         Self::default()
     }
@@ -140,7 +141,7 @@ impl Recorder {
     /// Adds the next journal entry.
     ///
     /// # Errors
-    /// [`Refusal`] if the machines refuse the entry: the journal is not of a run, or out of order.
+    /// [`Refusal`] if the machines refuse the entry, because the journal is invalid or its entries are out of order.
     pub fn add(&mut self, entry: Entry) -> Result<(), Refusal> {
         let answers = self.machines.answered_request(entry.scope, &entry.input);
         self.machines.apply(entry.clone())?;
@@ -154,7 +155,7 @@ impl Recorder {
         Ok(())
     }
 
-    /// The recording of the entries so far; `None` without entries.
+    /// Returns the recording of all entries added so far; `None` if there are none.
     pub fn finish(self) -> Option<Recording> {
         Some(Recording {
             spec: start_spec(self.lines.first()?)?.clone(),
@@ -164,7 +165,7 @@ impl Recorder {
     }
 }
 
-/// The spec in a run's first entry; `None` for any other entry.
+/// Returns the spec in a run's first entry; `None` for any other entry.
 fn start_spec(line: &RecordedEntry) -> Option<&Arc<RunSpec>> {
     match (line.scope, &line.input) {
         (Scope::Run, Input::Run(RunInput::Started { spec })) => Some(spec),

@@ -1,4 +1,4 @@
-//! Replays recordings: feeds recorded outside inputs to the present machines.
+//! Replays recordings: feeds recorded external inputs to the present machines.
 
 use std::sync::Arc;
 
@@ -14,15 +14,15 @@ use crate::run::RunInput;
 use crate::spec::{AgentSpec, RunSpec};
 use crate::tool::ToolResult;
 
-/// Replays a recording as the run `run` with the spec `present`, and returns the journal of the replay. Only inputs from outside are taken
-/// from the recording, each at its recorded time: replies of models, results of tools, messages and answers of the user, timers, restarts,
-/// and panics of agents. Everything else is derived and compared: briefs, model requests, tool calls, delegations and their results,
-/// questions, reports, and the end of the run. So the journal equals that of the recorded run, or there is a first difference.
+/// Replays a recording with the run id `run` and the spec `present`, and returns the journal of the replay. Only external inputs are taken
+/// from the recording, each with its recorded time: replies of models, results of tools, messages and answers of the user, timers,
+/// restarts, and panics of agents. Everything else is derived and compared with the recording: briefs, model requests, tool calls,
+/// delegations and their results, questions, reports, and the end of the run. The returned journal equals that of the recorded run.
 ///
-/// Names and profiles of models are taken from the recording, agent by agent, as no model is asked.
+/// The names and profiles of models are taken from the recording, agent by agent, because no model is called.
 ///
 /// # Errors
-/// The first [`Difference`].
+/// Returns the first [`Difference`] between the replay and the recording.
 pub fn replay(recording: &Recording, present: RunSpec, run: RunId) -> Result<Vec<Entry>, Box<Difference>> {
     let present = with_models_of(present, &recording.spec);
     let mut replay = Replay {
@@ -56,11 +56,11 @@ impl Replay {
             scope: line.scope,
             input,
         };
-        // The location before the input is applied.
+        // Compute the location before the input is applied.
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
             let recorded = format!("{}\n{}", json(&line.input), request_text(line.answers.as_ref()));
-            // Refused inputs change nothing, so this is what the machine waits for.
+            // A refused input changes nothing, so the machine still waits for the same effects.
             let present = format!("{refusal}\n{}", self.machines.waiting(line.scope));
             return Err(difference(location, Part::Input, &recorded, &present));
         }
@@ -68,8 +68,8 @@ impl Replay {
         Ok(entry)
     }
 
-    /// The input of the present run: derived if possible, otherwise as recorded. An input in another machine's scope is left for the
-    /// machines to refuse.
+    /// Returns the input for the present machines: derived if possible, otherwise as recorded. An input in the scope of another machine is
+    /// returned unchanged, and the machines refuse it.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
         match (&line.input, line.scope) {
             (Input::Run(RunInput::Started { spec }), _) => {
@@ -131,7 +131,7 @@ impl Replay {
         }
     }
 
-    /// Compares what agents tell the run about their pending calls with the recording.
+    /// Checks that an agent's notification about a pending call matches the recording.
     fn compare_waiting(
         &self,
         line: &RecordedEntry,
@@ -150,7 +150,7 @@ impl Replay {
         ))
     }
 
-    /// Compares a delegation's agent and task with the recording.
+    /// Compares the agent and the task of a delegation with the recording.
     fn compare_delegation(
         &self,
         line: &RecordedEntry,
@@ -227,7 +227,7 @@ impl Replay {
                 let waiting = self.machines.waiting(Scope::Run);
                 differs(
                     &json(recorded),
-                    &format!("no agent {agent} is started\n{waiting}"),
+                    &format!("agent {agent} has not started\n{waiting}"),
                 )
             }
         }
@@ -242,7 +242,7 @@ impl Replay {
         let Some(agent) = self.machines.run().agent_of(effect) else {
             return Ok(line.input.clone());
         };
-        // A panic comes from outside of the machine.
+        // A panic is an external event, so it is taken from the recording.
         if let Err(AgentFailure::Panicked { .. }) = recorded.result {
             return Ok(line.input.clone());
         }
@@ -269,7 +269,7 @@ impl Replay {
         }
     }
 
-    /// Causes come before their effects: tools, for example, appear in the prompts of agents.
+    /// Compares causes before effects. For example, tools come before system prompts, which list the tools.
     fn compare_specs(&self, line: &RecordedEntry, recorded: &RunSpec) -> Result<(), Box<Difference>> {
         let (location, present) = (|| self.location(line), &*self.present);
         compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;
@@ -323,8 +323,11 @@ impl Replay {
         if recorded == present {
             return Ok(());
         }
-        let recorded = recorded.map_or_else(|| "no end".to_owned(), json);
-        let present = present.map_or_else(|| format!("no end\n{}", self.machines.waiting(Scope::Run)), json);
+        let recorded = recorded.map_or_else(|| "the run has not ended".to_owned(), json);
+        let present = present.map_or_else(
+            || format!("the run has not ended\n{}", self.machines.waiting(Scope::Run)),
+            json,
+        );
         Err(difference(self.location(last), Part::End, &recorded, &present))
     }
 

@@ -4,17 +4,17 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The content and mode of a file at one time, for undo to compare with and restore.
+/// The content and mode of a file at a point in time, which undo compares and restores.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileVersion {
-    /// SHA-256 of the content, or of a symbolic link's target, as 64 hexadecimal digits. The key under which the content is stored.
+    /// SHA-256 of the content, or of the target of a symbolic link, as 64 hexadecimal digits. The content is stored under this key.
     pub digest: String,
-    /// File type and permissions as in Unix' `st_mode`: `0o100644` for a regular file, `0o120777` for a symbolic link.
+    /// File type and permissions, as in `st_mode` on Unix: `0o100644` for a regular file, `0o120777` for a symbolic link.
     pub mode: u32,
 }
 
-/// A change that a tool made (LOOP-8). Paths are relative to the workspace, with `/`. `diff` is a unified diff for operators, `None` if the
-/// content is binary or too long. The versions before and after the change are `None` if unknown.
+/// A change that a tool made (LOOP-8). Paths are relative to the workspace, with `/` as separator. `diff` is a unified diff for operators;
+/// `None` if the content is binary or too long. The file versions before and after the change are `None` if unknown.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "change", rename_all = "snake_case")]
 pub enum StateChange {
@@ -25,7 +25,7 @@ pub enum StateChange {
         /// Diff against an empty file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
-        /// The new file.
+        /// The file after its creation.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<FileVersion>,
     },
@@ -43,7 +43,7 @@ pub enum StateChange {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<FileVersion>,
     },
-    /// A file was deleted, or an empty folder, whose path ends with `/`.
+    /// A file or an empty folder was deleted. The path of a folder ends with `/`.
     FileDeleted {
         /// Path of the file or folder.
         path: String,
@@ -60,11 +60,11 @@ pub enum StateChange {
         from: String,
         /// The new path.
         to: String,
-        /// The moved file; `None` for a folder.
+        /// The moved file; `None` for a folder, or if unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         version: Option<FileVersion>,
     },
-    /// A command ended.
+    /// A command exited.
     ProcessExited {
         /// The command line.
         command: String,
@@ -75,14 +75,14 @@ pub enum StateChange {
     TableCreated {
         /// The connection's name in the configuration.
         connection: String,
-        /// The table, with its schema where the database has several.
+        /// The name of the table, including its schema if the database has several schemas.
         table: String,
     },
     /// A database table was dropped.
     TableDropped {
         /// The connection's name in the configuration.
         connection: String,
-        /// The table, with its schema where the database has several.
+        /// The name of the table, including its schema if the database has several schemas.
         table: String,
     },
     /// Database rows were inserted, updated or deleted.
@@ -95,7 +95,7 @@ pub enum StateChange {
         /// Number of changed rows.
         rows: u64,
     },
-    /// An HTTP request was answered that may have changed something on a server.
+    /// A server responded to an HTTP request that may have changed something on it.
     RequestSent {
         /// The HTTP method in upper case.
         method: String,
@@ -124,7 +124,7 @@ impl StateChange {
     }
 }
 
-/// Formats a path on one line for people and models, with control characters escaped, such as `\n`.
+/// Formats a path on one line for display, with control characters escaped, such as `\n`.
 pub fn display_path(path: &str) -> String {
     let mut shown = String::with_capacity(path.len());
     for character in path.chars() {
@@ -137,7 +137,7 @@ pub fn display_path(path: &str) -> String {
     shown
 }
 
-/// Formats the change for models and people: `edited src/a.rs`.
+/// Formats the change for models and users: `edited src/a.rs`.
 impl fmt::Display for StateChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -149,7 +149,7 @@ impl fmt::Display for StateChange {
             }
             StateChange::ProcessExited { command, code } => match code {
                 Some(code) => write!(f, "`{command}` exited with {code}"),
-                None => write!(f, "`{command}` was ended by a signal"),
+                None => write!(f, "`{command}` was terminated by a signal"),
             },
             StateChange::TableCreated { connection, table } => {
                 write!(f, "created table {table} in {connection}")
@@ -169,7 +169,7 @@ impl fmt::Display for StateChange {
                 }
             }
             StateChange::RequestSent { method, url, status } => {
-                write!(f, "sent {method} {url}, answered {status}")
+                write!(f, "sent {method} {url}, received status {status}")
             }
         }
     }

@@ -1,7 +1,7 @@
-//! Codes of failures ([`ToolOutcome::Failure`](super::ToolOutcome::Failure)): stable identifiers for Dirigent's own failures and those of
-//! many tools. Tools may define further codes.
+//! Codes of failures ([`ToolOutcome::Failure`](super::ToolOutcome::Failure)): stable identifiers for the failures of Dirigent and of many
+//! tools. Tools may define further codes.
 
-/// The parameters are invalid for the tool (CALL-6), or a plan or reflection has errors.
+/// The parameters are invalid for the tool (CALL-6), or a submitted plan or reflection has errors.
 pub const BAD_PARAMETERS: &str = "bad_parameters";
 /// The tool does not exist.
 pub const UNKNOWN_TOOL: &str = "unknown_tool";
@@ -9,9 +9,9 @@ pub const UNKNOWN_TOOL: &str = "unknown_tool";
 pub const ACCESS_DENIED: &str = "access_denied";
 /// A rule of the user's [policy](crate::policy) denies the call.
 pub const DENIED_BY_RULE: &str = "denied_by_rule";
-/// A person did not approve the call, nobody did in time, or an earlier call in the same reply was not approved.
+/// The user did not approve the call, its approval expired, or an earlier call in the same reply was not approved.
 pub const NOT_APPROVED: &str = "not_approved";
-/// The process ended during the call, which may or may not have taken effect (HOST-2).
+/// The process ended during the call, so the call may or may not have taken effect (HOST-2).
 pub const INTERRUPTED: &str = "interrupted";
 /// The user's guidance changed the plan before the call ran or finished (PAOR-8).
 pub const REDIRECTED: &str = "redirected";
@@ -26,17 +26,17 @@ pub const REFUSED: &str = "refused";
 /// The agent that the call started failed (PAOR-5).
 pub const AGENT_FAILED: &str = "agent_failed";
 
-/// The named thing does not exist.
+/// The requested item does not exist.
 pub const NOT_FOUND: &str = "not_found";
-/// The named thing already exists.
+/// The item to create already exists.
 pub const EXISTS: &str = "exists";
 /// The path leads out of the workspace.
 pub const OUTSIDE_WORKSPACE: &str = "outside_workspace";
 /// The workspace cannot be opened.
 pub const WORKSPACE: &str = "workspace";
-/// The path is a folder, a pipe, a device or similar, and a file is needed.
+/// The path is not a regular file but a folder, a pipe, a device or similar.
 pub const NOT_A_FILE: &str = "not_a_file";
-/// The path is a file, and a folder is needed.
+/// The path is not a folder but a file.
 pub const NOT_A_FOLDER: &str = "not_a_folder";
 /// The folder is not empty.
 pub const NOT_EMPTY: &str = "not_empty";
@@ -46,11 +46,11 @@ pub const TOO_BIG: &str = "too_big";
 pub const BINARY: &str = "binary";
 /// The file's encoding lacks a character of the new text.
 pub const NOT_ENCODABLE: &str = "not_encodable";
-/// The file belongs to git or configures Dirigent and its agents.
+/// The file belongs to Git, or configures Dirigent or its agents.
 pub const PROTECTED: &str = "protected";
-/// The system denies the operation: permissions, a full or read-only disk, or a limit.
+/// The operating system denies the operation because of permissions, a full or read-only disk, or a limit.
 pub const DENIED: &str = "denied";
-/// The file differs from what the agent last saw, or the agent has not seen it (PAOR-5).
+/// The file differs from what the agent last saw, or the agent has not seen the file (PAOR-5).
 pub const STALE: &str = "stale";
 /// Another process changed the file during the call.
 pub const CHANGED: &str = "changed";

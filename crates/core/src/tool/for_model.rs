@@ -1,4 +1,4 @@
-//! A tool's result in the form that models read.
+//! The result of a tool in the form in which models read it.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -6,22 +6,22 @@ use serde_json::{Value, json};
 use super::{ToolOutcome, ToolResult};
 
 /// A tool's result as JSON for models: `{"success": true, "output": …, "changes": ["edited src/a.rs"]}` or
-/// `{"success": false, "code": "not_found", "error": "…", "output": …, "changes": […]}`. Absent parts are left out.
+/// `{"success": false, "code": "not_found", "error": "…", "output": …, "changes": […]}`. Absent parts are omitted.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelToolResult {
-    /// Whether the call did what it was asked to.
+    /// True if the call succeeded.
     pub success: bool,
-    /// The failure's [code](super::code), the same whatever the error's text.
+    /// The [code](super::code) of the failure, which does not depend on the text of the error.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Why the call failed.
+    /// The error message of a failed call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The output; a failed call may have one, too.
+    /// The output. A failed call may have output as well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
-    /// What the call changed, one text for each change.
+    /// The changes that the call made, one text per change.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<String>,
 }

@@ -1,13 +1,13 @@
-//! Merges the changes of a run by path, from the last change to the first.
+//! Merges the changes of a run into one net change per path. Changes are added from the last to the first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{MoveBack, PathState, RestorePath, RestoreStep, is_within};
 use crate::tool::{FileVersion, StateChange};
 
-/// The merged inverse of changes, built from the last change to the first.
+/// The merged inverse of all changes added so far. Changes are added from the last to the first.
 pub(super) struct ChangeMerger {
-    /// The stages of restoring; each stage but the first begins with moving something back.
+    /// The stages of the undo, in execution order. Every stage except the first begins with moving a file or folder back.
     stages: Vec<Stage>,
     pairs: Vec<(String, String)>,
 }
@@ -16,11 +16,11 @@ pub(super) struct ChangeMerger {
 struct Stage {
     /// The move at the beginning of the stage; `None` for the first stage.
     back: Option<MoveBack>,
-    /// The changes of each path, the last one first.
+    /// The changes of each path, newest first.
     paths: BTreeMap<String, Vec<Change>>,
 }
 
-/// A change of a path by a call.
+/// One call's change to a path.
 struct Change {
     before: PathState,
     after: PathState,
@@ -37,7 +37,7 @@ impl Default for ChangeMerger {
 }
 
 impl ChangeMerger {
-    /// Adds the inverse of a change that came before all added changes.
+    /// Adds the inverse of a change that is older than all changes added so far.
     pub(super) fn add_inverse(&mut self, change: &StateChange) {
         match change {
             StateChange::FileCreated { path, diff, after } => {
@@ -90,8 +90,8 @@ impl ChangeMerger {
             let restorations = stage.paths.into_iter().filter_map(net_restoration);
             let (removed, made): (Vec<RestorePath>, Vec<RestorePath>) =
                 restorations.partition(|restoration| restoration.original == PathState::Nothing);
-            // Moved files are restored before their other names are removed. Only paths in the way are removed earlier, such as the content
-            // of a folder whose name a file takes.
+            // Restore the old path of a moved file before removing its new path. Only a path that is in the way of a restored one is
+            // removed first, such as the content of a folder that is replaced by a file.
             let paths = made.iter().map(|restoration| restoration.path.clone()).collect();
             let (first, last): (Vec<_>, Vec<_>) = removed
                 .into_iter()
@@ -128,8 +128,8 @@ impl ChangeMerger {
         });
     }
 
-    /// The stage in which to restore a path (named as it was before all added changes), and its name in that stage. The earliest possible
-    /// stage, so that changes before and after a move are merged.
+    /// Returns the stage in which to restore a path, and the name of the path in that stage. `path` is the name before all changes added so
+    /// far. Chooses the earliest possible stage, so that changes before and after a move are merged.
     fn locate(&self, path: &str) -> (usize, String) {
         let mut path = path.to_owned();
         for (stage, Stage { back, .. }) in self.stages.iter().enumerate().rev() {
@@ -139,7 +139,7 @@ impl ChangeMerger {
             if is_within(&path, to) {
                 path = format!("{from}{}", &path[to.len()..]);
             } else if is_within(&path, from) || is_within(from, &path) || is_within(to, &path) {
-                // The name is free, or its folder exists, only after this move.
+                // The path is free, or its parent folder exists, only after this move.
                 return (stage, path);
             }
         }
@@ -147,7 +147,7 @@ impl ChangeMerger {
     }
 }
 
-/// Returns true if the path is below one of the paths, or one of them is below the path.
+/// Returns true if `path` is an ancestor or a descendant of one of the `made` paths.
 fn is_in_the_way(path: &str, made: &BTreeSet<String>) -> bool {
     let below = format!("{path}/");
     let next = made.range(below.clone()..).next();
@@ -159,7 +159,7 @@ fn version(version: Option<&FileVersion>) -> PathState {
     version.cloned().map_or(PathState::Unknown, PathState::File)
 }
 
-/// The net change of a path; `None` if the path is as it was.
+/// Computes the net change of a path; `None` if its first and last states are equal.
 fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<RestorePath> {
     changes.reverse();
     let (original, expected) = (&changes.first()?.before, &changes.last()?.after);
@@ -168,7 +168,7 @@ fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<Restore
         .all(|[one, next]| one.after == next.before);
     let (original, expected, changed_by_others) = match first_and_last(&changes) {
         _ if follow_each_other => (original, expected, false),
-        // Two concurrent calls may be journaled in the other order than they happened.
+        // Concurrent calls may be journaled in a different order from the one in which they ran.
         Some((original, expected)) => (original, expected, false),
         None => (original, expected, true),
     };
@@ -184,8 +184,8 @@ fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<Restore
     })
 }
 
-/// The first and the last state, if the changes can be ordered so that each follows another: the state that one more change begins with
-/// than ends with, and the state that one more ends with.
+/// Returns the first and the last state if the changes can be ordered into a chain in which each change begins with the state in which the
+/// previous one ended; `None` otherwise. In a chain, every state except these two begins as many changes as it ends.
 fn first_and_last(changes: &[Change]) -> Option<(&PathState, &PathState)> {
     let mut balance: BTreeMap<&PathState, i64> = BTreeMap::new();
     for change in changes {

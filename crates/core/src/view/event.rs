@@ -25,33 +25,33 @@ pub struct Event {
     pub run: RunId,
     /// The number of the journal entry that caused the event. An entry may cause several events.
     pub seq: u64,
-    /// When the entry was accepted.
+    /// The time at which the entry was accepted.
     pub at: Timestamp,
-    /// The run or the agent of the event.
+    /// The machine to which the event belongs.
     pub scope: Scope,
-    /// What happened.
+    /// The kind of event, with its data.
     #[serde(flatten)]
     pub kind: EventKind,
 }
 
-/// What happened.
+/// The kind of an event, with its data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
     /// The run started.
     RunStarted {
-        /// The goal in the user's words.
+        /// The goal as the user wrote it.
         goal: String,
         /// The absolute path of the workspace.
         workspace: String,
     },
     /// The run's phase changed (PAOR-1).
     PhaseChanged {
-        /// The change.
+        /// The transition to the new phase.
         #[serde(flatten)]
         transition: Transition,
     },
-    /// The planner's plan was accepted.
+    /// The run accepted the planner's plan.
     PlanMade {
         /// The plan.
         plan: Plan,
@@ -63,7 +63,7 @@ pub enum EventKind {
         subtask: SubTaskId,
         /// The sub-task's title.
         title: String,
-        /// The sub-agent that works on it; `None` for a sequence of calls.
+        /// The sub-agent that works on the sub-task; `None` for a sequence of calls.
         agent: Option<AgentId>,
     },
     /// A sub-task ended or was skipped.
@@ -76,29 +76,29 @@ pub enum EventKind {
     AgentStarted {
         /// The agent's role.
         role: AgentRole,
-        /// The delegating call that started the agent (PAOR-5); `None` if the run started it.
+        /// The `delegate` call that started the agent (PAOR-5); `None` if the run started it.
         #[serde(skip_serializing_if = "Option::is_none")]
         caller: Option<EffectId>,
     },
     /// A model replied.
     ModelReplied {
-        /// The number of the request in the agent's loop, from 1.
+        /// The number of the agent's model request, counted from 1.
         turn: u32,
         /// The text of the reply.
         content: String,
         /// The provider's name for the model; `None` if unknown.
         model: Option<String>,
-        /// What the request used.
+        /// The usage of the request.
         usage: Usage,
     },
-    /// A model did not reply.
+    /// A model request failed.
     ModelFailed {
-        /// Why the model did not reply.
+        /// The reason for the failure.
         error: String,
     },
     /// A tool call started.
     ToolStarted {
-        /// The call's id.
+        /// The effect id of the call.
         effect: EffectId,
         /// The name of the tool.
         tool: String,
@@ -107,7 +107,7 @@ pub enum EventKind {
     },
     /// A tool call ended.
     ToolFinished {
-        /// The call's id.
+        /// The effect id of the call.
         effect: EffectId,
         /// The name of the tool.
         tool: String,
@@ -118,28 +118,28 @@ pub enum EventKind {
         code: Option<String>,
         /// The error of a failed call.
         error: Option<String>,
-        /// How long the call took.
+        /// The duration of the call.
         duration: Millis,
         /// The changes that the call made.
         changes: Vec<StateChange>,
-        /// The tool's data for operators, which no model sees.
+        /// The tool's data for operators, which is not shown to models.
         #[serde(skip_serializing_if = "Map::is_empty")]
         metadata: Map<String, Value>,
     },
     /// An agent ended.
     AgentFinished {
-        /// Why the agent has no answer; `None` if it has one.
+        /// The reason why the agent has no answer; `None` if it has one.
         failure: Option<AgentFailure>,
-        /// What the agent used.
+        /// The usage of the agent.
         usage: Usage,
         /// Time from start to end.
         duration: Millis,
     },
     /// The user gave guidance.
     Guided {
-        /// The guidance, in the user's words.
+        /// The guidance text.
         guidance: String,
-        /// True if running work was stopped for it.
+        /// True if running work was stopped because of the guidance.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         immediate: bool,
     },
@@ -148,9 +148,9 @@ pub enum EventKind {
         /// The approval to decide about.
         approval: Arc<Approval>,
     },
-    /// A person decided about a call.
+    /// The user decided about a call.
     ApprovalDecided {
-        /// The call's id.
+        /// The effect id of the call.
         effect: EffectId,
         /// The decision.
         #[serde(flatten)]
@@ -158,12 +158,12 @@ pub enum EventKind {
     },
     /// An approval expired without a decision.
     ApprovalExpired {
-        /// The call's id.
+        /// The effect id of the call.
         effect: EffectId,
     },
     /// The run asks the user a question.
     QuestionAsked {
-        /// The id that the answer must carry.
+        /// The effect id of the question, to which the answer must refer.
         effect: EffectId,
         /// The question.
         #[serde(flatten)]
@@ -171,23 +171,23 @@ pub enum EventKind {
     },
     /// The user answered the run's question.
     QuestionAnswered {
-        /// The answer, in the user's words.
+        /// The answer text.
         answer: String,
     },
     /// A new process resumed the run or the agent.
     Resumed,
-    /// The run ended, or for `user_required` waits for the user.
+    /// The run ended or, for `user_required`, waits for the user.
     RunFinished {
-        /// Why the run ended.
+        /// The reason why the run ended.
         #[serde(flatten)]
         reason: EndReason,
-        /// The outcome, in the reflector's or the planner's words.
+        /// The outcome, as summarised by the reflector or the planner.
         summary: String,
     },
 }
 
 impl EventKind {
-    /// The event of a call that starts.
+    /// Creates the event for the start of a call.
     pub(super) fn tool_started(effect: EffectId, call: ToolCall) -> Self {
         EventKind::ToolStarted {
             effect,
@@ -196,7 +196,7 @@ impl EventKind {
         }
     }
 
-    /// The event of a call that has ended.
+    /// Creates the event for the end of a call.
     pub(super) fn tool_finished(effect: EffectId, call: &ToolCall, result: &ToolResult) -> Self {
         let (code, error) = match &result.outcome {
             ToolOutcome::Success { .. } => (None, None),

@@ -1,6 +1,6 @@
-//! A run as watchers see it: the machines rebuilt from journal entries, and the events that the entries mean.
+//! A run as watchers see it: the machines rebuilt from journal entries, and the events that these entries cause.
 //!
-//! Each watcher feeds entries to a [`RunView`] of its own, live or later. The run itself does not know its watchers.
+//! Each watcher feeds entries to its own [`RunView`], during the run or later. The run does not know its watchers.
 
 mod event;
 mod usage_ledger;
@@ -28,7 +28,7 @@ use crate::text::shorten;
 use crate::time::Timestamp;
 use crate::usage::UsageReport;
 
-/// The most characters of a message in a transcript.
+/// Maximum length of a message in a transcript, in characters.
 const TRANSCRIPT_MESSAGE: usize = 2_000;
 
 /// The machines of a run, rebuilt from its journal.
@@ -43,37 +43,37 @@ pub struct RunView {
 }
 
 impl RunView {
-    /// A view before the first entry.
+    /// Creates a view without entries.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The machines, for resuming the run.
+    /// Returns the machines, from which the run can be resumed.
     pub fn into_machines(self) -> (Run, BTreeMap<AgentId, Agent>) {
         (self.run, self.agents)
     }
 
-    /// The run's machine.
+    /// Returns the run's machine.
     pub fn run(&self) -> &Run {
         &self.run
     }
 
-    /// When the last entry of any machine was accepted.
+    /// Returns the time at which the last entry of any machine was accepted.
     pub fn last_at(&self) -> Timestamp {
         self.last_at
     }
 
-    /// The machine of an agent; `None` if the agent has not started.
+    /// Returns the machine of an agent; `None` if the agent has not started.
     pub fn agent(&self, agent: AgentId) -> Option<&Agent> {
         self.agents.get(&agent)
     }
 
-    /// All agents that have started, in order.
+    /// Returns all agents that have started, in the order of their ids.
     pub fn agents(&self) -> impl Iterator<Item = &Agent> {
         self.agents.values()
     }
 
-    /// The approvals that people must decide about, of the run and its agents, the oldest first (HOST-11).
+    /// Returns the pending approvals of the run and its agents, oldest first (HOST-11).
     pub fn approvals(&self) -> Vec<Arc<Approval>> {
         if self.run.phase().is_terminal() {
             return Vec::new();
@@ -88,8 +88,8 @@ impl RunView {
         approvals
     }
 
-    /// The run's report, with its [`UsageReport`] and the work of agents that have not reported (they still run, or the run's end cut them
-    /// off).
+    /// Returns the run's report, with its [`UsageReport`] and the work of agents that have not reported. These agents are still running, or
+    /// were interrupted by the end of the run.
     pub fn report(&self) -> Report {
         let delegated = self.unreported_delegated_work();
         let mut report = self.run.report_with(&self.unreported(&delegated));
@@ -98,12 +98,12 @@ impl RunView {
         report
     }
 
-    /// The calls that wait for approval, as in [`Report::waiting`].
+    /// Returns the calls that wait for approval, as in [`Report::waiting`].
     pub fn waiting(&self) -> Vec<WaitingCall> {
         self.run.waiting_calls(&self.approvals())
     }
 
-    /// What the run has used so far, including agents that still run or were cut off (HOST-10).
+    /// Returns the run's usage so far, including agents that are still running or were interrupted (HOST-10).
     pub fn usage_report(&self) -> UsageReport {
         self.usage_report_of(self.run.usage_with(&self.unreported(&[])))
     }
@@ -112,13 +112,13 @@ impl RunView {
         self.ledger.account(&self.run, &self.agents, usage, self.last_at)
     }
 
-    /// As [`Run::diff`], including the changes of agents that have not reported.
+    /// Like [`Run::diff`], but includes the changes of agents that have not reported.
     pub fn diff(&self) -> String {
         let delegated = self.unreported_delegated_work();
         self.run.diff_with(&self.unreported(&delegated))
     }
 
-    /// The work of agents that have not reported, and delegated work that no caller has reported.
+    /// Returns the work of agents that have not reported, and the delegated work that is not in any caller's report.
     fn unreported<'a>(&'a self, delegated: &'a [AgentWork]) -> Vec<&'a AgentWork> {
         let agents = self.agents.iter();
         agents
@@ -133,7 +133,7 @@ impl RunView {
             .unreported_delegated_work(|agent| self.agents.get(&agent).map(Agent::work))
     }
 
-    /// For a failed run, the work of the agents that its end cut off.
+    /// Returns the work of the agents that were interrupted by the end of a failed run; empty for any other run.
     pub fn cut_off(&self) -> BTreeMap<AgentId, AgentWork> {
         if self.run.phase() != Phase::Failed {
             return BTreeMap::new();
@@ -144,13 +144,13 @@ impl RunView {
             .collect()
     }
 
-    /// The conversations of all agents as text for people, with long messages shortened (PAOR-11).
+    /// Returns the conversations of all agents as readable text, with long messages shortened (PAOR-11).
     pub fn transcripts(&self) -> String {
         let mut text = String::new();
         for agent in self.agents.values() {
             let name = agent.spec().map_or("agent", |spec| spec.name.as_str());
             let _ = writeln!(text, "\n{} ({name})", agent.id());
-            // The system prompt is skipped: it is long, and the same for every agent of a name.
+            // Skip the system prompt: it is long, and the same for all agents with the same name.
             for message in agent.conversation().iter().skip(1) {
                 let speaker = match message {
                     Message::System { .. } => "system".to_owned(),
@@ -168,7 +168,7 @@ impl RunView {
     /// Applies the next journal entry and returns its events.
     ///
     /// # Errors
-    /// [`Refusal`] if the machines of this version refuse the entry.
+    /// [`Refusal`] if the present machines refuse the entry.
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
         let Entry {
             run,
@@ -237,7 +237,7 @@ impl RunView {
                 plan: Plan::clone(iteration.graph.plan()),
             });
         }
-        // A new iteration has no observations of the previous one, so all of its observations are new.
+        // A new iteration starts without observations, so all of its observations are new.
         let seen = if self.run.iterations().len() == iterations {
             observed
         } else {
@@ -251,7 +251,7 @@ impl RunView {
         }
         for command in commands {
             match command {
-                // An approval that is requested again after a restart is no news.
+                // An approval that is requested again after a restart is not a new event.
                 RunCommand::AskApproval { approval } if asked.contains(&approval.digest) => {}
                 command => {
                     events.extend(self.subtask_started(&command, &under_way));
@@ -272,7 +272,7 @@ impl RunView {
         )
     }
 
-    /// The events of an input alone.
+    /// Returns the events that follow from an input regardless of its commands.
     fn events_of_run_input(&self, input: &RunInput) -> Vec<EventKind> {
         match input {
             RunInput::Started { spec } => {
@@ -335,7 +335,8 @@ impl RunView {
         self.run.running_call(effect).cloned()
     }
 
-    /// The start of a sub-task by this command, given the steps outstanding before it.
+    /// Returns the event for the sub-task that this command starts, if any. `under_way` contains the steps that were outstanding before the
+    /// command.
     fn subtask_started(&self, command: &RunCommand, under_way: &BTreeSet<u32>) -> Option<EventKind> {
         let is_new = |effect: &EffectId| !under_way.contains(&effect.step);
         match command {
@@ -378,7 +379,7 @@ impl RunView {
         })
     }
 
-    /// The event of any other command.
+    /// Returns the event for a command, except for the start of a sub-task.
     fn event_of_run_command(&self, command: RunCommand) -> Option<EventKind> {
         match command {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
@@ -469,14 +470,14 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            // Requested again after a restart.
+            // The approval is requested again after a restart.
             AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::SetTimer { .. } => None,
-            // A delegation has no input for its start, so its first command counts as one; a restart commands it again.
+            // The start of a delegation has no input, so its first command counts as its start. A restart repeats the command.
             AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && delegating => None,
             AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
                 effect,

@@ -1,4 +1,4 @@
-//! The data of a usage report that the machines' states lack: waiting times, and the models of replies.
+//! The data of a usage report that the states of the machines do not contain: waiting times, and the models that replied.
 
 use std::collections::BTreeMap;
 
@@ -13,26 +13,26 @@ use crate::usage::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTota
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UsageLedger {
     agents: BTreeMap<AgentId, AgentTotals>,
-    /// Time of the calls that the run's plans spell out.
+    /// Total time of the plan's own tool calls.
     tool_time: Millis,
-    /// Outstanding effects, by scope and step. Their times are those of [`UsageLedger::clock`].
+    /// Outstanding effects, by scope and step. Their times are measured with [`UsageLedger::clock`].
     waits: BTreeMap<(Scope, u32), PendingWait>,
-    /// Time in which no process owned the run.
+    /// Total time in which no process owned the run.
     away: Millis,
-    /// Time in which all outstanding work waited for people, by [`UsageLedger::clock`].
+    /// Total time in which all outstanding work waited for the user, measured with [`UsageLedger::clock`].
     user_wait: Millis,
-    /// Start of such a wait that has not ended.
+    /// Start of the current wait of all outstanding work for the user; `None` if there is none.
     user_wait_since: Option<Timestamp>,
 }
 
-/// Waiting times and models of one agent.
+/// Waiting times and models of an agent.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct AgentTotals {
     malformed: u32,
     model_time: Millis,
     tool_time: Millis,
     models: Vec<ModelUsage>,
-    /// The index of the model that replied last.
+    /// The index in `models` of the model that replied last.
     last: Option<usize>,
 }
 
@@ -48,7 +48,8 @@ enum WaitKind {
     Tool,
 }
 
-/// What the ledger needs of an input. Taken before the machine consumes the input, recorded once the machine has accepted it.
+/// The part of an input that the ledger needs. It is extracted before the machine consumes the input, and recorded after the machine has
+/// accepted it.
 pub(crate) enum RecordedInput {
     /// A model request ended with a reply of this model.
     Replied { effect: EffectId, model: String },
@@ -60,11 +61,11 @@ pub(crate) enum RecordedInput {
     Nothing,
 }
 
-/// The usage of an agent before an input.
+/// The usage of an agent before an input was applied.
 #[derive(Clone, Copy)]
 pub(crate) struct PreviousUsage {
     usage: Usage,
-    /// Malformed replies in a row.
+    /// The number of malformed replies in a row.
     malformed: u32,
 }
 
@@ -78,7 +79,8 @@ impl PreviousUsage {
 }
 
 impl UsageLedger {
-    /// Records an input that an agent's machine accepted at `at`, with its commands and the agent's usage `before` it.
+    /// Records an input that an agent's machine accepted at the time `at`, with the resulting commands. `before` is the agent's usage
+    /// before the input.
     pub(crate) fn record_agent_input(
         &mut self,
         agent: &Agent,
@@ -97,7 +99,7 @@ impl UsageLedger {
             RecordedInput::Ended { effect } => {
                 self.end(effect, now);
             }
-            // Outstanding effects are commanded again, or end with this input.
+            // Outstanding effects are either commanded again or end with this input.
             RecordedInput::Resumed { .. } => self.end_all(Some(scope), now),
             RecordedInput::Nothing => {}
         }
@@ -117,8 +119,8 @@ impl UsageLedger {
         }
     }
 
-    /// Records an input that the run's machine accepted at `at`, with its commands. `last_at` is the time of the previous entry of any
-    /// machine.
+    /// Records an input that the run's machine accepted at the time `at`, with the resulting commands. `last_at` is the time of the
+    /// previous entry of any machine.
     pub(crate) fn record_run_input(
         &mut self,
         last_at: Timestamp,
@@ -149,7 +151,7 @@ impl UsageLedger {
                 RunCommand::StopTool { effect } => {
                     self.end(*effect, now);
                 }
-                // The run stops all outstanding work.
+                // When the run finishes, it stops all outstanding work.
                 RunCommand::Finish { .. } => self.end_all(None, now),
                 RunCommand::Announce { .. }
                 | RunCommand::StartAgent { .. }
@@ -163,7 +165,7 @@ impl UsageLedger {
         }
     }
 
-    /// The usage report of a run with this total usage, whose last entry was accepted at `last_at`.
+    /// Creates the usage report of a run. `usage` is its total usage, and `last_at` is the time of its last entry.
     pub(crate) fn account(
         &self,
         run: &Run,
@@ -207,7 +209,7 @@ impl UsageLedger {
         account
     }
 
-    /// The time `at` without the times in which no process owned the run.
+    /// Returns the time `at` minus the total time in which no process owned the run.
     fn clock(&self, at: Timestamp) -> Timestamp {
         Timestamp(at.0.saturating_sub(self.away.0))
     }
@@ -223,7 +225,7 @@ impl UsageLedger {
             .insert((effect.scope, effect.step), PendingWait { reason, since });
     }
 
-    /// Ends a wait and returns its length; zero if there is no such wait.
+    /// Ends a wait and returns its duration; zero if there is no wait for this effect.
     fn end(&mut self, effect: EffectId, now: Timestamp) -> Millis {
         match self.waits.remove(&(effect.scope, effect.step)) {
             Some(wait) => self.add(effect.scope, wait, now),
@@ -231,7 +233,7 @@ impl UsageLedger {
         }
     }
 
-    /// Ends all waits of the scope, or all waits without one.
+    /// Ends all waits of the scope; all waits of the run and its agents if the scope is `None`.
     fn end_all(&mut self, scope: Option<Scope>, now: Timestamp) {
         let ended = match scope {
             None => std::mem::take(&mut self.waits),
@@ -248,7 +250,7 @@ impl UsageLedger {
     fn add(&mut self, scope: Scope, wait: PendingWait, now: Timestamp) -> Millis {
         let span = now - wait.since;
         match scope {
-            // The run itself asks no model.
+            // The run machine sends no model requests, so this was a tool call.
             Scope::Run => self.tool_time += span,
             Scope::Agent(agent) => self.used(agent).waited(wait.reason, span),
         }
@@ -283,7 +285,7 @@ impl AgentTotals {
         }
     }
 
-    /// The totals of the model that replied last.
+    /// Returns the totals of the model that replied last.
     fn last_model_totals(&mut self) -> Option<&mut UsageTotals> {
         self.models
             .get_mut(self.last?)
@@ -336,7 +338,7 @@ impl RecordedInput {
     }
 }
 
-/// The index of the model, which is appended if it is new.
+/// Returns the index of the model, after appending the model if it is new.
 fn model_index(models: &mut Vec<ModelUsage>, model: &str) -> usize {
     let known = models.iter().position(|model_usage| model_usage.model == model);
     known.unwrap_or_else(|| {

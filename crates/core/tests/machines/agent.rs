@@ -742,7 +742,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted()
             "p",
             "change",
             "{\"success\":false,\"code\":\"interrupted\",\"error\":\"`change` was interrupted: the process ended while it ran, so it may or may not \
-             have happened. Look at the present state before you decide whether to call it again\"}"
+             have taken effect. Check the current state before you decide whether to call it again\"}"
         )
     );
     let stale = agent.handle(at(9_000), tool_ended("a7.2", ToolResult::success(Value::Null)));
@@ -810,7 +810,7 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
     };
     assert_eq!(
         agent.handle(at(0), again.clone()).unwrap_err().to_string(),
-        "Started cannot apply while the agent `implement` waits for its model"
+        "Started is not accepted while the agent `implement` waits for its model"
     );
     agent.handle(at(5), replied("a7.1", text("done"))).unwrap();
     let ended = agent.clone();
@@ -829,7 +829,7 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
         assert_eq!(
             refused.unwrap_err().to_string(),
             format!(
-                "{} cannot apply while the agent `implement` has ended",
+                "{} is not accepted while the agent `implement` has ended",
                 input.name()
             )
         );

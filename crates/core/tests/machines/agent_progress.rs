@@ -276,7 +276,7 @@ fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result()
     // then the model is asked again after the third, and knows what became of the others
     assert_eq!(agent_outline(&commands), ["ask a7.5"]);
     let results: Vec<&str> = agent.conversation()[3..].iter().map(Message::content).collect();
-    let refused = r#"{"success":false,"code":"refused","error":"it did not run: of one reply only the first 3 calls run. Make it again if it is still needed"}"#;
+    let refused = r#"{"success":false,"code":"refused","error":"the call did not run: only the first 3 calls of a reply are executed. Call it again if it is still needed"}"#;
     assert_eq!(results[..3].len(), 3);
     assert_eq!(results[3..5], [refused, refused]);
     assert_eq!(

@@ -168,8 +168,8 @@ fn loop_3_a_withheld_or_oversized_reply_ends_the_loop_with_its_own_message() {
         );
         assert_eq!(agent.work().usage.tokens(), 15, "it was paid for");
     }
-    insta::assert_snapshot!(AgentFailure::Filtered, @"the provider's content filter withheld the model's reply, so it was not asked again: change the task, or use another model");
-    insta::assert_snapshot!(AgentFailure::Oversized, @"the model's reply is longer than a reply may be, so it was not asked again: ask for less at a time, or allow more with `max_reply_bytes`");
+    insta::assert_snapshot!(AgentFailure::Filtered, @"the provider's content filter withheld the model's reply, so the request was not repeated: change the task, or use another model");
+    insta::assert_snapshot!(AgentFailure::Oversized, @"the model's reply exceeds the maximum size, so the request was not repeated: ask for less at a time, or allow more with `max_reply_bytes`");
 }
 
 #[test]

@@ -307,7 +307,7 @@ fn paor_7_an_agent_that_fails_is_a_failed_call_of_its_caller() {
     assert_eq!(
         give(&mut run, 20, agent_ended("run.3", broken)),
         [
-            r#"return a2.2 {"success":false,"code":"agent_failed","error":"the agent `explore` ended without findings: the agent broke down: boom","changes":["edited a.rs"]}"#
+            r#"return a2.2 {"success":false,"code":"agent_failed","error":"the agent `explore` ended without findings: the agent panicked: boom","changes":["edited a.rs"]}"#
         ]
     );
 }

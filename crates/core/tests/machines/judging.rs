@@ -58,7 +58,7 @@ fn paor_10_a_judgement_that_names_others_goes_back_with_every_one_of_them() {
     for fault in [
         "`src/c.rs` did not change",
         "`README.md` did not change",
-        "`src/b.rs` changed and is missing",
+        "`src/b.rs` changed but is missing",
     ] {
         assert!(told.contains(fault), "{told}");
     }
@@ -70,7 +70,7 @@ fn paor_10_a_judgement_that_names_no_files_goes_back_where_some_have_changed() {
     let mut agent = reflector(Some(&["src/a.rs"]));
     assert_eq!(judges(&mut agent, Value::Null), ["ask a7.2"]);
     let told = agent.conversation().last().unwrap().content();
-    assert!(told.contains("`achieved` needs `changed_files`"), "{told}");
+    assert!(told.contains("`achieved` requires `changed_files`"), "{told}");
 
     let paths: Vec<String> = (0..51).map(|number| format!("src/{number}.rs")).collect();
     let paths: Vec<&str> = paths.iter().map(String::as_str).collect();

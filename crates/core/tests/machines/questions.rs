@@ -56,7 +56,7 @@ fn paor_9_a_number_is_the_choice_with_that_number_and_any_other_text_is_itself()
     }
     assert_eq!(
         names.choose("7").unwrap_err().to_string(),
-        "7 is none of the 2 choices: 1 `getPrice`, 2 `fetchPrice`. Answer with a number from 1 to 2, or in your own words"
+        "7 is not one of the 2 choices: 1 `getPrice`, 2 `fetchPrice`. Answer with a number from 1 to 2, or with your own text"
     );
 }
 
@@ -93,7 +93,7 @@ fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
     let mut run = asking();
     let why = refused(&mut run, 20, answer("3"));
     assert!(
-        why.starts_with("3 is none of the 2 choices: 1 `a`, 2 `b`"),
+        why.starts_with("3 is not one of the 2 choices: 1 `a`, 2 `b`"),
         "{why}"
     );
     give(&mut run, 30, answer("1"));
@@ -125,7 +125,7 @@ fn paor_8_a_planner_that_names_guidance_that_was_not_given_is_told_the_numbers()
     assert_eq!(agent_outline(&refused), ["ask a3.2"]);
     let told = planner.conversation().last().unwrap().content();
     assert!(
-        told.contains("`answers_guidance` names 2, but the only number of the user's guidance is 1"),
+        told.contains("`answers_guidance` contains 2, but the only guidance of the user has number 1"),
         "{told}"
     );
     let accepted = planner.handle(at(60), replied("a3.2", plan(1))).unwrap();

@@ -114,8 +114,8 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
     for told in [
         "Only in src/utils.",
         "edited a.rs",
-        "it was stopped, as the user gave guidance",
-        "it did not run to its end, as the user gave guidance",
+        "the agent was stopped, because the user gave guidance",
+        "the call did not finish, because the user gave guidance",
         r#""because":"the user gave guidance that changes the plan""#,
     ] {
         assert!(task.contains(told), "{told} is not in {task}");
@@ -271,7 +271,7 @@ fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
         ]
     );
     let task = &brief_of(&run, "run.3").task;
-    assert!(task.contains("it did not run to its end"), "{task}");
+    assert!(task.contains("the call did not finish"), "{task}");
 }
 
 #[test]

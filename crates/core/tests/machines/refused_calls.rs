@@ -148,7 +148,7 @@ fn paor_6_a_call_that_nobody_approved_in_time_is_recorded() {
             "change",
             null,
             false,
-            "nobody approved it in time; it did not run"
+            "the call did not run: it was not approved in time"
         ])]
     );
 }

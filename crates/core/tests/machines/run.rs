@@ -75,7 +75,7 @@ fn paor_1_every_other_transition_is_refused_with_both_names() {
                     assert_eq!(refused, ImpossibleTransition { from, to });
                     assert_eq!(
                         refused.to_string(),
-                        format!("a run cannot go from {from} to {to}")
+                        format!("a run cannot change from phase {from} to {to}")
                     );
                 }
             }
@@ -234,11 +234,11 @@ fn paor_4_a_plan_that_no_graph_can_hold_or_that_cannot_run_ends_the_run() {
     for (subtasks, error) in [
         (
             json!([{"id": "p", "title": "P", "depends_on": ["p"], "agent": "explore", "task": "t"}]),
-            "finish, sub-task `p` depends on itself: drop that dependency",
+            "finish, sub-task `p` depends on itself: remove this dependency",
         ),
         (
             json!([{"id": "p", "title": "P", "calls": []}]),
-            "finish, sub-task `p` has an empty list of `calls`: name at least one, or give it an `agent` and a `task`",
+            "finish, sub-task `p` has an empty list of `calls`: add at least one call, or set `agent` and `task` instead",
         ),
     ] {
         let (mut run, _) = running(spec());
@@ -410,7 +410,7 @@ fn paor_7_a_call_that_takes_too_long_is_stopped_and_observed() {
     let before = run.clone();
     assert_eq!(
         crate::driver::refused(&mut run, 899_999, overdue.clone()),
-        "TimerFired cannot apply while the run is in Acting"
+        "TimerFired is not accepted while the run is in Acting"
     );
     assert_eq!(run, before);
     assert_eq!(
@@ -520,14 +520,14 @@ fn an_idle_run_takes_only_its_start_and_a_started_one_no_second() {
     let mut run = Run::new();
     assert_eq!(
         crate::driver::refused(&mut run, 0, resumed()),
-        "Resumed cannot apply while the run is in Idle"
+        "Resumed is not accepted while the run is in Idle"
     );
     assert_eq!(run, Run::new());
     let (mut run, _) = running(spec());
     let again = RunInput::Started { spec: spec().into() };
     assert_eq!(
         crate::driver::refused(&mut run, 0, again),
-        "Started cannot apply while the run is in Planning"
+        "Started is not accepted while the run is in Planning"
     );
 }
 

@@ -57,7 +57,7 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         RunInput::Cancelled,
     ] {
         let expected = format!(
-            "{} cannot apply while the run is in {}",
+            "{} is not accepted while the run is in {}",
             input.name(),
             run.phase()
         );
@@ -67,7 +67,7 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         let guided = RunInput::Guided {
             guidance: "g".to_owned(),
         };
-        let expected = format!("Guided cannot apply while the run is in {}", run.phase());
+        let expected = format!("Guided is not accepted while the run is in {}", run.phase());
         assert_eq!(refused(run, 9_999_999, guided), expected);
         assert_eq!(
             refused(run, 9_999_999, resumed()),
@@ -113,7 +113,7 @@ fn paor_12_time_limit() {
     );
     assert_eq!(
         refused(&mut run, 49, deadline()),
-        "TimerFired cannot apply while the run is in Planning"
+        "TimerFired is not accepted while the run is in Planning"
     );
     assert_eq!(
         give(&mut run, 50, deadline()),
@@ -265,7 +265,7 @@ fn paor_9_the_answer_goes_into_the_next_plan() {
     );
     assert_eq!(
         refused(&mut run, 300, user_answered("run.4")),
-        "run.4 is not under way: it has ended, or was never started"
+        "run.4 is not in progress: it has ended or never started"
     );
 }
 
@@ -279,11 +279,11 @@ fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answ
     assert_eq!(run.end(), Some(&EndReason::UserRequired));
     assert_eq!(
         refused(&mut run, 201, absent("run.4")),
-        "UserAbsent cannot apply while the run is in Reflecting"
+        "UserAbsent is not accepted while the run is in Reflecting"
     );
     assert_eq!(
         refused(&mut run, 202, user_answered("run.4")),
-        "UserAnswered cannot apply while the run is in Reflecting"
+        "UserAnswered is not accepted while the run is in Reflecting"
     );
     assert_eq!(
         run_outline(&run.outstanding()),
@@ -308,7 +308,7 @@ fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
     let mut run = asking(limited(|spec| spec.limits.timeout = Some(Millis(1_000))));
     assert_eq!(
         refused(&mut run, 5_000, deadline()),
-        "TimerFired cannot apply while the run is in Reflecting"
+        "TimerFired is not accepted while the run is in Reflecting"
     );
     // The process is away for a while as well: that time is part of the waiting and counts once.
     give(&mut run, 6_000, resumed());

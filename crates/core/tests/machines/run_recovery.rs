@@ -70,7 +70,7 @@ fn paor_3_a_run_at_its_iteration_limit_goes_on_with_a_higher_one() {
     assert_eq!(run.phase(), Phase::Failed);
     assert_eq!(
         refused(&mut run, 10, resumed_as_it_was()),
-        "the run cannot go on, as it is at its limit: iteration limit: 1 planning iteration did not reach the goal. Resume it with a \
+        "the run cannot continue, because it has reached a limit: iteration limit: 1 planning iteration did not reach the goal. Resume it with a \
          higher limit"
     );
     assert_eq!(

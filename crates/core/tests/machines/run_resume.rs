@@ -69,8 +69,8 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
     assert_eq!(
         calls[0].result,
         ToolResult::failure(
-            "`change` was interrupted: the process ended while it ran, so it may or may not have happened. Look at the \
-             present state before you decide whether to call it again"
+            "`change` was interrupted: the process ended while it ran, so it may or may not have taken effect. Check the \
+             current state before you decide whether to call it again"
         )
         .with_code("interrupted")
     );

@@ -315,22 +315,22 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
         (
             Scope::Run,
             Input::Agent(agent_resumed()),
-            "Resumed cannot apply while the journal's scope is run",
+            "Resumed is not accepted while the journal's scope is run",
         ),
         (
             Scope::Agent(AgentId(1)),
             Input::Run(resumed()),
-            "Resumed cannot apply while the journal's scope is a1",
+            "Resumed is not accepted while the journal's scope is a1",
         ),
         (
             Scope::Agent(AgentId(9)),
             Input::Agent(agent_resumed()),
-            "Resumed cannot apply while the agent has not started",
+            "Resumed is not accepted while the agent has not started",
         ),
         (
             Scope::Run,
             Input::Run(ended("run.1", ToolResult::success(Value::Null))),
-            "run.1 is not under way: it has ended, or was never started",
+            "run.1 is not in progress: it has ended or never started",
         ),
     ] {
         assert_eq!(watcher.apply(scope, input), Err(error.to_owned()));

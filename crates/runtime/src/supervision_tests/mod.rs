@@ -182,12 +182,12 @@ async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
         (
             "planner",
             PLANNER,
-            "the planner ended without a plan: the agent broke down: broken on purpose",
+            "the planner ended without a plan: the agent panicked: broken on purpose",
         ),
         (
             "reflector",
             REFLECTOR,
-            "the reflector ended without a judgement: the agent broke down: broken on purpose",
+            "the reflector ended without a judgement: the agent panicked: broken on purpose",
         ),
     ] {
         let gate = Gate::shut();

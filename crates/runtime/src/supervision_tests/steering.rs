@@ -144,7 +144,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
             assert_eq!(*agent, WORKER);
             let findings = result.as_ref().unwrap();
             assert!(
-                findings.contains("the agent broke down: broken on purpose"),
+                findings.contains("the agent panicked: broken on purpose"),
                 "{findings}"
             );
         }

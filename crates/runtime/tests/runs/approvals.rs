@@ -292,7 +292,7 @@ async fn approve_3_an_approval_that_has_expired_is_a_failed_call() {
 
     let told = finding(&report).clone().unwrap();
     assert!(
-        told.contains("nobody approved it in time; it did not run"),
+        told.contains("the call did not run: it was not approved in time"),
         "{told}"
     );
     assert_eq!(calls.lock().unwrap().len(), 0);

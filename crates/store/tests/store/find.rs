@@ -48,7 +48,7 @@ fn several_runs_that_fit_are_all_named_newest_first() {
 
     assert_eq!(
         error.to_string(),
-        format!("`aaaa` matches 2 runs, give more of the id: {NEW}, {OLD}")
+        format!("`aaaa` matches 2 runs; use more digits of the id: {NEW}, {OLD}")
     );
     let StoreError::AmbiguousRun { candidates, .. } = error else {
         panic!("{error:?}");
@@ -71,7 +71,7 @@ fn text_that_matches_no_run_is_refused_with_a_hint() {
         assert_eq!(
             refusal(&f.journal, text),
             format!(
-                "`{text}` is not a run id: give a whole id, at least 4 hexadecimal digits of its beginning or end, or `last`"
+                "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`"
             )
         );
     }

@@ -107,7 +107,7 @@ fn host_9_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
     );
     assert_eq!(
         refusal(4, 1),
-        "run 00000000-0000-0000-0000-000000000004 has no entry 1: it has none yet"
+        "run 00000000-0000-0000-0000-000000000004 has no entry 1: it has no entries yet"
     );
     let never = f.journal.fork(run(9), 1, run(2), Timestamp(7_000)).unwrap_err();
     assert!(matches!(never, StoreError::NoSuchRun { .. }), "{never:?}");

@@ -204,7 +204,7 @@ async fn a_message_is_accepted_once_and_an_entry_that_fails_to_consume_it_poison
     assert_eq!(
         twice.to_string(),
         format!(
-            "message {id} is not pending for run 00000000-0000-0000-0000-000000000001: it was accepted or rejected before, or \
+            "message {id} is not pending for run 00000000-0000-0000-0000-000000000001: it was already accepted or rejected, or \
              belongs to another run"
         )
     );

@@ -239,7 +239,7 @@ fn a_path_that_leads_nowhere_is_named() {
     assert_eq!(
         a_folder.to_string(),
         format!(
-            "cannot open the journal {}: check that the path is right and that you may write there",
+            "cannot open the journal {}: check that the path is correct and that you have write permission",
             folder.path().display()
         )
     );
@@ -257,7 +257,7 @@ fn existing_creates_no_journal() {
     assert_eq!(
         error.to_string(),
         format!(
-            "there is no journal {}: check the path; the first run creates one",
+            "the journal {} does not exist: check the path; the first run creates the journal",
             path.display()
         )
     );

@@ -55,7 +55,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
             20,
             tool_ended("a7.2", ToolResult::success(json!("done")))
         ),
-        "a7.2 is not under way: it has ended, or was never started"
+        "a7.2 is not in progress: it has ended or never started"
     );
     let approve = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
@@ -68,7 +68,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
     );
     assert_eq!(
         not_taken(&mut agent, 40, approve),
-        "no call `a7.2` waits for an approval: it was already decided, has ended, or never needed one"
+        "call `a7.2` does not wait for approval: it was already decided, has ended, or needed none"
     );
     assert_eq!(
         tell(
@@ -216,7 +216,7 @@ fn approve_3_an_altered_a_foreign_and_a_late_answer_are_refused() {
         effect: effect("a8.2"),
         decision: decision(agent.approval().unwrap(), ApprovalAnswer::Approve),
     };
-    assert!(not_taken(&mut agent, 20, foreign).starts_with("no call `a8.2` waits for an approval"));
+    assert!(not_taken(&mut agent, 20, foreign).starts_with("call `a8.2` does not wait for approval"));
     let late = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
         not_taken(&mut agent, 60_010, late),
@@ -264,7 +264,7 @@ fn approve_3_what_nobody_approves_in_time_does_not_run() {
     let mut agent = waiting();
     assert_eq!(
         not_taken(&mut agent, 60_009, expiry()),
-        "TimerFired cannot apply while the agent `implement` waits for an approval"
+        "TimerFired is not accepted while the agent `implement` waits for an approval"
     );
     assert_eq!(
         tell(&mut agent, 60_010, expiry()),
@@ -277,7 +277,7 @@ fn approve_3_what_nobody_approves_in_time_does_not_run() {
     assert_eq!(
         results(&agent),
         [
-            json!({"success": false, "code": "not_approved", "error": "nobody approved it in time; it did not run"})
+            json!({"success": false, "code": "not_approved", "error": "the call did not run: it was not approved in time"})
         ]
     );
 }

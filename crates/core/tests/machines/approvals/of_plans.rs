@@ -234,7 +234,7 @@ fn approve_2_an_approved_call_of_a_plan_runs_as_it_was_shown_and_once() {
     );
     assert_eq!(
         refused(&mut run, 20, approve),
-        "no call `run.2` waits for an approval: it was already decided, has ended, or never needed one"
+        "call `run.2` does not wait for approval: it was already decided, has ended, or needed none"
     );
 }
 
