@@ -164,7 +164,7 @@ impl Approval {
         self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
     }
 
-    /// Creates a new approval request for the call in its present form. Decisions about the earlier request are no longer valid
+    /// Creates a new approval request for the call in its current form. Decisions about the earlier request are no longer valid
     /// (APPROVE-3).
     pub(crate) fn renewed(&self, effect: EffectId, call: &ToolCall, spec: &RunSpec, now: Timestamp) -> Self {
         // A later time changes the digest, even if the clock has not advanced.

@@ -203,9 +203,9 @@ impl Budget {
 
     /// Reserves the expected usage of a request.
     ///
-    /// If other requests have reserved much of the budget, the request is granted fewer reply tokens than it asked for, but at least enough
-    /// for a typical reply; otherwise it waits until others settle. It is granted fewer than that only if the whole remaining budget is
-    /// smaller.
+    /// If other requests have reserved much of the budget, the request may be granted fewer reply tokens than it asked for. If not even a
+    /// typical reply fits, the request waits until others settle. It is granted less than a typical reply only if the whole remaining
+    /// budget is smaller than that.
     pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
         let headrooms = self.headrooms(expected, input);

@@ -33,8 +33,8 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
         })
         .collect();
     let description = format!(
-        "Has another agent do a part of your task, and gives you what it found. It knows nothing but `task`, so that must say \
-         everything it needs. Your own time limit is paused while it works. The agents:\n{}",
+        "Assigns a part of your task to another agent and returns its findings. The agent sees only `task`, so `task` must contain \
+         everything that it needs to know. Your time limit is paused while the agent works. The agents:\n{}",
         lines.join("\n")
     );
     Some(ToolSpec {
@@ -43,8 +43,8 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
         parameters: json!({
             "type": "object",
             "properties": {
-                "agent": {"type": "string", "enum": names, "description": "Which agent."},
-                "task": {"type": "string", "minLength": 1, "description": "What it is to do, and what it is to report."}
+                "agent": {"type": "string", "enum": names, "description": "The name of the agent."},
+                "task": {"type": "string", "minLength": 1, "description": "What the agent must do, and what it must report."}
             },
             "required": ["agent", "task"],
             "additionalProperties": false

@@ -29,7 +29,7 @@ macro_rules! limits {
         }
 
         #[doc = concat!("The [`", stringify!($limits), "`] that one source (such as a file or the command line) sets.")]
-        /// `None` if the source does not set the limit, so that the next source decides.
+        /// A field is `None` if the source does not set that limit, which leaves it to the next source.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct $settings {
             $($(#[doc = $help])+ pub $limit: Option<$kind>,)+
@@ -101,7 +101,7 @@ limits! {
     RunLimits, RunLimitSettings {
         /// Maximum number of planning iterations.
         max_iterations: Count as u32 = 15;
-        /// Maximum number of parallel sub-tasks. A sub-task that waits for the user does not count.
+        /// Maximum number of parallel sub-tasks. A sub-task that waits for the user does not count towards this maximum.
         max_parallel: Count as u32 = 4;
         /// Maximum number of sub-tasks in one plan.
         max_subtasks: Count as u32 = 1_000;

@@ -41,7 +41,7 @@ pub enum Refusal {
     /// The run has finished and cannot be resumed.
     #[error("the run has finished: {reason}")]
     Finished {
-        /// Why the run ended.
+        /// The reason why the run ended.
         reason: EndReason,
     },
     /// The run cannot be resumed with these limits, because it has already reached one of them (PAOR-1).

@@ -51,18 +51,18 @@ pub fn reflection_schema() -> Value {
             "verdict": {
                 "type": "string",
                 "enum": ["achieved", "continue", "ask_user", "failed"],
-                "description": "achieved: the observations show that the goal is reached. continue: more is to be done, so plan again. ask_user: only the user can decide. failed: the goal cannot be reached."
+                "description": "achieved: the observations show that the goal is reached. continue: work remains, so another plan is needed. ask_user: only the user can decide. failed: the goal cannot be reached."
             },
             "summary": {
                 "type": "string",
-                "description": "What was done, how it was confirmed and what is left, in a few sentences."
+                "description": "What was done, how it was verified and what remains, in a few sentences."
             },
-            "question": {"type": "string", "description": "With ask_user: what the user must decide."},
-            "choices": {"type": "array", "items": {"type": "string"}, "description": "With ask_user: answers to choose from."},
+            "question": {"type": "string", "description": "With ask_user: the question that the user must decide."},
+            "choices": {"type": "array", "items": {"type": "string"}, "description": "With ask_user: suggested answers."},
             "changed_files": {
                 "type": "array",
                 "items": {"type": "string"},
-                "description": format!("With achieved: every path of CHANGED_FILES and no other; an empty list where there is none. With more than {MAX_NAMED_FILES} of them it may be left out.")
+                "description": format!("With achieved: every path in CHANGED_FILES and no others; an empty list if there are none. Optional if there are more than {MAX_NAMED_FILES} paths.")
             }
         },
         "required": ["verdict", "summary"],

@@ -147,7 +147,7 @@ struct OfferedTools {
 
 impl OfferedTools {
     fn new(role: &AgentRole, agent: &AgentSpec, spec: &RunSpec, depth: DelegationDepth) -> Self {
-        // If the run has a tool of its own named `delegate`, that tool takes precedence.
+        // A tool of the run that is named `delegate` takes precedence over the generated one.
         let own_tool = spec.tools.iter().any(|tool| tool.name == DELEGATE);
         let delegate = match (role, depth) {
             (AgentRole::Sub(_), DelegationDepth::BelowMax) if agent.may_delegate() && !own_tool => {

@@ -27,7 +27,7 @@ pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
         ),
         AnswerForm::Reflection => (
             SUBMIT_REFLECTION,
-            "Submits your judgement and ends your work.",
+            "Submits your verdict and ends your work.",
             reflection_schema(),
             json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes.", "changed_files": ["src/lib.rs"]}),
         ),

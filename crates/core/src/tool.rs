@@ -25,7 +25,7 @@ pub struct ToolSpec {
     pub name: String,
     /// The purpose of the tool and when to use it. Short listings show only the first sentence.
     pub description: String,
-    /// JSON Schema (2020-12) of the parameters, which are an object.
+    /// JSON Schema (2020-12) of the parameters object.
     pub parameters: Value,
     /// Whether a call may be repeated if the process ended before the call finished.
     pub repeat: Repeat,
@@ -101,7 +101,7 @@ impl Access {
         Access::ReadOnly
     }
 
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde gives a reference")]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     fn is_read_only(&self) -> bool {
         *self == Access::ReadOnly
     }

@@ -39,7 +39,7 @@ pub struct RestorePath {
     pub path: String,
     /// The state in which the run left the path. The step is valid only while the path is still in this state.
     pub expected: PathState,
-    /// The state before the run, which this step restores.
+    /// The state before the undone changes, which this step restores.
     pub original: PathState,
     /// True if something other than the undone calls (a command of the run, or the user) changed the path between two undone changes.
     /// Undoing overwrites that change as well.

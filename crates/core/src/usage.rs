@@ -22,7 +22,7 @@ pub struct UsageReport {
     /// Time from the start to the last journal entry, without the times in which no process owned the run or all outstanding work waited
     /// for the user.
     pub active_time: Millis,
-    /// The usage of each model that replied, in the order of the agents and of their first replies.
+    /// The usage of each model that replied, ordered by agent and then by the model's first reply.
     pub models: Vec<ModelUsage>,
     /// The usage of each agent that started, including planners and reflectors, in the order of their ids.
     pub agents: Vec<AgentUsage>,
@@ -38,7 +38,7 @@ pub struct AgentUsage {
     /// The agent's totals.
     #[serde(flatten)]
     pub totals: UsageTotals,
-    /// The usage of each of the agent's models. Requests that failed or were interrupted count for no model.
+    /// The usage of each of the agent's models. Requests that failed or were interrupted are not attributed to a model.
     pub models: Vec<ModelUsage>,
 }
 
@@ -53,10 +53,10 @@ pub struct ModelUsage {
 }
 
 /// Amounts and times. JSON: the fields of [`Usage`], `"malformed"`, and both times in milliseconds. The times of agents that work in
-/// parallel can add up to more than the time of the run.
+/// parallel can add up to more than the duration of the run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageTotals {
-    /// Calls, tokens and cost. JSON omits a cost of zero, as for an unknown price.
+    /// Calls, tokens and cost. JSON omits a cost of zero, for example if the price is unknown.
     #[serde(flatten)]
     pub usage: Usage,
     /// Number of malformed replies (LOOP-3). They are billed and count as model calls.

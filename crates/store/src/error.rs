@@ -180,8 +180,8 @@ pub enum StoreError {
         /// The run.
         run: RunId,
     },
-    /// The run's newest pending message is not the one that the sender expects.
-    #[error("the pending messages of run {run} have changed: read them and post again")]
+    /// The newest pending message of the run is not the message that the sender expects.
+    #[error("the pending messages of run {run} have changed: read them again before you post the message")]
     OtherMessages {
         /// The run.
         run: RunId,

@@ -88,8 +88,8 @@ impl Job {
         }
     }
 
-    /// Returns true if both jobs may share a transaction, and so fail together. A file content that exceeds the space must not fail the
-    /// entries of a run.
+    /// Returns true if both jobs may share a transaction, and so fail together. A file content that does not fit
+    /// on the disk must not make the entries of a run fail.
     pub(crate) fn shares_transaction_with(&self, other: &Job) -> bool {
         matches!(self, Job::StoreContent { .. }) == matches!(other, Job::StoreContent { .. })
     }

@@ -20,8 +20,8 @@ impl Journal {
         self.store_content(digest, bytes, Some(original))
     }
 
-    /// Records content that belongs to no call, such as that of a file which is replaced when a run is undone. As durable and blocking as
-    /// [`Journal::record_original`].
+    /// Records content that does not belong to a call, such as the content of a file before the undo of a run replaces it. Has the same
+    /// durability as [`Journal::record_original`], and blocks in the same way.
     ///
     /// # Errors
     /// The errors of [`Journal::record_original`].

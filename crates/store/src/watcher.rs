@@ -152,8 +152,8 @@ struct Changes {
     messages: bool,
 }
 
-/// The view of the journal that the thread compares. A failed poll counts as a change, so that subscribers read the journal and report the
-/// error.
+/// The state of the journal at the last poll, with which the next poll is compared. A failed poll counts as a change, so that subscribers
+/// read the journal and report the error.
 #[derive(Default)]
 struct ChangeDetector {
     connection: Option<Connection>,

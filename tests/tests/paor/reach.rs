@@ -198,7 +198,7 @@ fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
                 .find(|request| mentions(request, "You are the boss."))
                 .unwrap();
             assert_eq!(
-                asked.body.to_string().contains("Has another agent do"),
+                asked.body.to_string().contains("Assigns a part of your task"),
                 offered,
                 "{form}, {depth}"
             );

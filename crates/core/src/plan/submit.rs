@@ -16,37 +16,37 @@ pub fn plan_schema() -> Value {
         "properties": {
             "summary": {
                 "type": "string",
-                "description": "The idea of the plan in a sentence or two. Without sub-tasks: why there are none."
+                "description": "The idea of the plan in one or two sentences. Without sub-tasks: the reason why there are none."
             },
             "answers_guidance": {
                 "type": "array",
                 "items": {"type": "integer", "minimum": 0},
-                "description": "The numbers of the user's guidance that this plan answers, as GUIDANCE has them; none without guidance."
+                "description": "The numbers of the entries in GUIDANCE that this plan takes into account. Empty if there is no guidance."
             },
             "subtasks": {
                 "type": "array",
-                "description": "The sub-tasks. Those that do not depend on each other run at the same time.",
+                "description": "The sub-tasks. Sub-tasks that do not depend on each other run in parallel.",
                 "items": {
                     "type": "object",
                     "properties": {
-                        "id": {"type": "string", "description": "A short name of its own, such as edit-parser."},
-                        "title": {"type": "string", "description": "What it is, in a few words."},
+                        "id": {"type": "string", "description": "A short unique id, such as edit-parser."},
+                        "title": {"type": "string", "description": "A description of the sub-task in a few words."},
                         "depends_on": {
                             "type": "array",
                             "items": {"type": "string"},
-                            "description": "The ids of the sub-tasks that must succeed before it starts."
+                            "description": "The ids of the sub-tasks that must succeed before this one starts."
                         },
                         "agent": {
                             "type": "string",
-                            "description": "The name of the agent that does it. Give agent and task, or else calls."
+                            "description": "The name of the agent for the sub-task. Set either agent and task, or calls."
                         },
                         "task": {
                             "type": "string",
-                            "description": "With agent: all that the agent needs to know. It sees nothing else."
+                            "description": "With agent: everything that the agent needs to know. It sees only this text and the findings of the dependencies."
                         },
                         "calls": {
                             "type": "array",
-                            "description": "Instead of agent and task: tool calls, run one after another.",
+                            "description": "Instead of agent and task: tool calls, executed one after another.",
                             "items": {
                                 "type": "object",
                                 "properties": {

@@ -163,7 +163,7 @@ impl<'a> AgentNames<'a> {
         AgentNames { known, seen }
     }
 
-    /// Returns `None` if the agent exists, otherwise the most similar name, if any.
+    /// Returns `None` if the agent exists; otherwise `Some` with the most similar name, if any.
     fn unknown(&mut self, name: &'a str) -> Option<Option<&'a str>> {
         let known = self.known;
         *self

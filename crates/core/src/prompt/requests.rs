@@ -160,8 +160,8 @@ pub fn task_request(task: &str, iteration: u32, findings: &[&Observation]) -> St
 }
 
 /// Renders the request to summarise the preceding conversation. The summary replaces the older part of the conversation (LOOP-11). `task`
-/// is the agent's task, which is shortened. The reply must be text without a call in every call form, even where a JSON Schema is otherwise
-/// enforced.
+/// is the agent's task, which is shortened. The reply must be text without a call, regardless of the call form, even if a JSON Schema
+/// is otherwise enforced.
 pub fn summarise_request(task: &str) -> String {
     render("summarise", json!({"task": shorten(task, MAX_TASK, None)}))
 }

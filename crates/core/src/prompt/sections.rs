@@ -1,4 +1,4 @@
-//! The lines of prompt sections, as types. Prompts are written from them, and the rule-based offline model parses them.
+//! Types for the lines of prompt sections. Prompts are rendered from these types, and the rule-based offline model parses them.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;

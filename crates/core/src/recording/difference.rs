@@ -24,7 +24,7 @@ pub struct Difference {
     pub location: EntryLocation,
     /// The part that differs.
     pub part: Part,
-    /// A unified diff from the recorded to the present part. Long lines are folded, and lines far after the first change are omitted.
+    /// A unified diff from the recorded to the replayed part. Long lines are folded, and lines far after the first change are omitted.
     pub diff: String,
 }
 
@@ -164,7 +164,7 @@ fn request(request: &Request) -> String {
     );
     if request.shared > 0 {
         text.push_str(&format!(
-            "[{} messages as in the previous request]\n",
+            "[{} messages shared with the previous request]\n",
             request.shared
         ));
     }

@@ -1,7 +1,7 @@
 //! Recordings: runs as files that can be replayed without models and tools (HOST-9).
 //!
 //! A [`Recording`] is created from a run's journal. It contains every input in order, with the request (to the model, a tool or the user)
-//! that the input answers. [`replay`] feeds the recorded external inputs to machines that use the present code and the present [`RunSpec`],
+//! that the input answers. [`replay`] feeds the recorded external inputs to machines that use the current code and a given [`RunSpec`],
 //! derives all other inputs, and reports the first difference. Neither recording nor replay calls a model, runs a tool or reads a clock.
 
 mod difference;
@@ -97,7 +97,7 @@ pub struct Request {
     pub messages: Vec<Message>,
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
 fn is_zero(number: &usize) -> bool {
     *number == 0
 }

@@ -1,4 +1,4 @@
-//! Replays recordings: feeds recorded external inputs to the present machines.
+//! Replays recordings: feeds recorded external inputs to the current machines.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ impl Replay {
         Ok(entry)
     }
 
-    /// Returns the input for the present machines: derived if possible, otherwise as recorded. An input in the scope of another machine is
+    /// Returns the input for the current machines: derived if possible, otherwise as recorded. An input in the scope of another machine is
     /// returned unchanged, and the machines refuse it.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
         match (&line.input, line.scope) {

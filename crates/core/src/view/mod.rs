@@ -48,7 +48,7 @@ impl RunView {
         Self::default()
     }
 
-    /// Returns the machines, from which the run can be resumed.
+    /// Returns the machines, with which the run can be resumed.
     pub fn into_machines(self) -> (Run, BTreeMap<AgentId, Agent>) {
         (self.run, self.agents)
     }
@@ -168,7 +168,7 @@ impl RunView {
     /// Applies the next journal entry and returns its events.
     ///
     /// # Errors
-    /// [`Refusal`] if the present machines refuse the entry.
+    /// [`Refusal`] if the current machines refuse the entry.
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
         let Entry {
             run,
@@ -379,7 +379,7 @@ impl RunView {
         })
     }
 
-    /// Returns the event for a command, except for the start of a sub-task.
+    /// Returns the event for a command, if any. [`Self::subtask_started`] handles the start of a sub-task.
     fn event_of_run_command(&self, command: RunCommand) -> Option<EventKind> {
         match command {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
@@ -477,7 +477,7 @@ impl RunView {
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::SetTimer { .. } => None,
-            // The start of a delegation has no input, so its first command counts as its start. A restart repeats the command.
+            // The start of a delegation has no input, so its first command is reported as its start. A restart repeats the command.
             AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && delegating => None,
             AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
                 effect,

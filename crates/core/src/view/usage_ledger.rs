@@ -21,7 +21,7 @@ pub(crate) struct UsageLedger {
     away: Millis,
     /// Total time in which all outstanding work waited for the user, measured with [`UsageLedger::clock`].
     user_wait: Millis,
-    /// Start of the current wait of all outstanding work for the user; `None` if there is none.
+    /// The time since which all outstanding work has waited for the user; `None` if some of it does not wait.
     user_wait_since: Option<Timestamp>,
 }
 
