@@ -25,7 +25,7 @@ pub trait Machine {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// The effect is not outstanding: its completion arrived late or twice, or the effect never started.
-    #[error("{effect} is not in progress: it has ended or never started")]
+    #[error("effect {effect} is not in progress: it has ended or never started")]
     Stale {
         /// The effect of the input.
         effect: EffectId,

@@ -265,7 +265,7 @@ fn paor_9_the_answer_goes_into_the_next_plan() {
     );
     assert_eq!(
         refused(&mut run, 300, user_answered("run.4")),
-        "run.4 is not in progress: it has ended or never started"
+        "effect run.4 is not in progress: it has ended or never started"
     );
 }
 

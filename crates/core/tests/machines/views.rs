@@ -330,7 +330,7 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
         (
             Scope::Run,
             Input::Run(ended("run.1", ToolResult::success(Value::Null))),
-            "run.1 is not in progress: it has ended or never started",
+            "effect run.1 is not in progress: it has ended or never started",
         ),
     ] {
         assert_eq!(watcher.apply(scope, input), Err(error.to_owned()));

@@ -55,7 +55,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
             20,
             tool_ended("a7.2", ToolResult::success(json!("done")))
         ),
-        "a7.2 is not in progress: it has ended or never started"
+        "effect a7.2 is not in progress: it has ended or never started"
     );
     let approve = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
