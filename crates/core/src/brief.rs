@@ -46,3 +46,14 @@ pub enum AgentRole {
     /// Works on a sub-task or a delegated task, as the sub-agent of this name.
     Sub(String),
 }
+
+impl AgentRole {
+    /// The agent's name: `planner`, `reflector`, or that of the sub-agent.
+    pub fn name(&self) -> &str {
+        match self {
+            AgentRole::Planner => "planner",
+            AgentRole::Reflector => "reflector",
+            AgentRole::Sub(name) => name,
+        }
+    }
+}

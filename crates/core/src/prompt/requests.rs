@@ -56,7 +56,7 @@ pub struct PastIteration<'a> {
     pub reflection: Option<PastReflection<'a>>,
     /// Why the run ended before the plan was complete, if the user resumed the run afterwards.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut_off: Option<Cow<'a, str>>,
+    pub interrupted: Option<Cow<'a, str>>,
     /// Short observations with handles; empty if the request has the full observations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Value>,

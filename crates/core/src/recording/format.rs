@@ -100,7 +100,7 @@ impl Recording {
         };
         let spec = entries
             .first()
-            .and_then(start_spec)
+            .and_then(|line: &RecordedEntry| start_spec(line.scope, &line.input))
             .ok_or_else(|| problem(2, "the first entry is not the start of a run"))?
             .clone();
         if header.goal != spec.goal {

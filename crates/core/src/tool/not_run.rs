@@ -19,7 +19,7 @@ impl ToolResult {
     }
 
     /// A call that was running when its run ended at a limit.
-    pub(crate) fn cut_off() -> Self {
+    pub(crate) fn run_ended() -> Self {
         ToolResult::failure(
             "the run ended at a limit before this call had a result: it may or may not have happened. Look at the present state before \
              you decide whether to call it again",
