@@ -66,9 +66,30 @@ impl RunView {
         Ok((view, events))
     }
 
+    /// Rebuilds a run from its journal entries, with their events; `None` without entries.
+    ///
+    /// # Errors
+    /// The number of the entry that the machines of this version refuse, and their refusal.
+    pub fn replay(
+        entries: impl IntoIterator<Item = Entry>,
+    ) -> Result<Option<(Self, Vec<Event>)>, (u64, Refusal)> {
+        let mut entries = entries.into_iter();
+        let Some(first) = entries.next() else {
+            return Ok(None);
+        };
+        let refused = |seq| move |refusal| (seq, refusal);
+        let seq = first.seq;
+        let (mut view, mut events) = RunView::start(first).map_err(refused(seq))?;
+        for entry in entries {
+            let seq = entry.seq;
+            events.extend(view.apply(entry).map_err(refused(seq))?);
+        }
+        Ok(Some((view, events)))
+    }
+
     /// The machines, for resuming the run.
-    pub fn into_machines(self) -> (Run, BTreeMap<AgentId, Agent>) {
-        self.machines.into_machines()
+    pub fn into_machines(self) -> RunTree {
+        self.machines
     }
 
     /// The machines of the run and its agents.

@@ -483,10 +483,7 @@ fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a
         ["await user a3.2"]
     );
     // its caller ends, and it is still to report
-    assert_eq!(
-        give(&mut run, 30, answered("run.2", "early")),
-        ["stop agent a3"]
-    );
+    assert_eq!(give(&mut run, 30, answered("run.2", "early")), ["stop agent a3"]);
 }
 
 #[test]

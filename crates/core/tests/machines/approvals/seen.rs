@@ -181,7 +181,7 @@ fn paor_9_a_report_says_what_waits_for_approval_and_what_waits_with_it() {
 #[test]
 fn approve_3_an_answer_to_one_of_two_leaves_the_other_pending() {
     let (view, _) = view_of(two_waiting());
-    let (mut run, mut agents) = view.into_machines();
+    let (mut run, mut agents) = view.into_machines().into_machines();
     let agent = agents.get_mut(&AgentId(2)).unwrap();
     let approve = decided(agent, ApprovalAnswer::Approve);
     let commands = agent_outline(&agent.handle(at(40), approve).unwrap());
