@@ -156,7 +156,7 @@ fn scout(form: CallForm) -> Agent {
         "planner": agent("planner"), "reflector": agent("reflector"), "agents": [agent("scout")], "tools": [note]
     });
     let spec: RunSpec = serde_json::from_value(spec).unwrap();
-    let mut scout = Agent::new(AgentId(7), Arc::new(RunContext::new(Arc::new(spec))));
+    let context = Arc::new(RunContext::new(Arc::new(spec)));
     let brief = AgentBrief {
         agent: AgentId(7),
         role: AgentRole::Sub("scout".to_owned()),
@@ -167,9 +167,7 @@ fn scout(form: CallForm) -> Agent {
         caller: None,
         changed: None,
     };
-    let commands = scout.handle(Timestamp(0), AgentInput::Started { brief });
-    commands.unwrap();
-    scout
+    Agent::start(Timestamp(0), context, brief).unwrap().0
 }
 
 /// Gives the scout its model's reply; what it does then.

@@ -2,43 +2,41 @@
 //! changes the recordings, and no command.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dirigent::core::agent::{Agent, AgentCommand};
-use dirigent::core::id::Scope;
-use dirigent::core::journal::{Entry, Input};
-use dirigent::core::machine::Machine;
-use dirigent::core::run::{Run, RunCommand};
+use dirigent::core::agent::AgentCommand;
+use dirigent::core::journal::Entry;
+use dirigent::core::route::Delivery;
+use dirigent::core::run::{RunCommand, RunInput};
+use dirigent::core::run_tree::RunTree;
 use dirigent::{Detail, RunView, render};
 
 /// Each entry with the commands that it led to, and the summary at the end.
 fn replayed(journal: &str) -> String {
-    let (mut run, mut agents, mut view) = (Run::new(), BTreeMap::new(), RunView::new());
-    let mut told = String::new();
+    let (mut told, mut machines, mut read) = (String::new(), None, Vec::new());
     for line in journal.lines() {
         let entry: Entry = serde_json::from_str(line).unwrap();
-        let (seq, scope) = (entry.seq, entry.scope);
-        let (input, commands) = match (scope, entry.input.clone()) {
-            (Scope::Run, Input::Run(input)) => {
-                let name = input.name();
-                let commands = run.handle(entry.at, input).unwrap();
-                (name, commands.iter().map(run_command).collect::<Vec<_>>())
+        read.push(entry.clone());
+        let (seq, at, scope, input) = (entry.seq, entry.at, entry.scope, entry.input.name());
+        let commands: Vec<String> = match (&mut machines, Delivery::try_from(entry).unwrap()) {
+            (None, Delivery::Run(RunInput::Started { spec })) => {
+                let (tree, commands) = RunTree::start(at, spec).unwrap();
+                machines = Some(tree);
+                commands.iter().map(run_command).collect()
             }
-            (Scope::Agent(id), Input::Agent(input)) => {
-                let context = run.context().unwrap().clone();
-                let agent = agents.entry(id).or_insert_with(|| Agent::new(id, context));
-                let name = input.name();
-                let commands = agent.handle(entry.at, input).unwrap();
-                (name, commands.iter().map(agent_command).collect())
+            (Some(machines), Delivery::Run(input)) => {
+                let commands = machines.handle_run_input(at, input).unwrap();
+                commands.iter().map(run_command).collect()
             }
-            (Scope::Run | Scope::Agent(_), Input::Run(_) | Input::Agent(_)) => {
-                panic!("entry {seq} is foreign")
+            (Some(machines), Delivery::Agent(agent, input)) => {
+                let commands = machines.handle_agent_input(at, agent, input).unwrap();
+                commands.iter().map(agent_command).collect()
             }
+            (None, delivery) => panic!("the first entry is {delivery:?}"),
         };
         let _ = writeln!(told, "{seq} {scope} {input} -> {}", commands.join(", "));
-        let _ = view.apply(entry).unwrap();
     }
+    let (view, _) = RunView::replay(read).unwrap().unwrap();
     format!("{told}\n{}", render::report(&view.report(), Detail::Concise))
 }
 
@@ -54,7 +52,7 @@ fn run_command(command: &RunCommand) -> String {
             call,
         } => format!("run {effect} {} for {subtask}", call.tool),
         RunCommand::StopTool { effect } => format!("stop {effect}"),
-        RunCommand::StopAgent { effect } => format!("stop agent {effect}"),
+        RunCommand::StopAgent { agent } => format!("stop agent {agent}"),
         RunCommand::ReturnFindings { effect, .. } => format!("return {effect}"),
         RunCommand::AskApproval { approval } => format!("ask to approve {}", approval.effect),
         RunCommand::AwaitUser { effect } => format!("await user {effect}"),

@@ -10,12 +10,15 @@ use std::time::Duration;
 use dirigent::core::agent::{Agent, AgentInput};
 use dirigent::core::agent_report::AgentFailure;
 use dirigent::core::call::CallForm;
-use dirigent::core::journal::{Entry, Input};
-use dirigent::core::machine::Machine;
+use dirigent::core::id::AgentId;
+use dirigent::core::journal::Entry;
 use dirigent::core::message::{ModelFailure, ModelReply};
 use dirigent::core::prompt::roles;
-use dirigent::core::run::{Run, RunInput};
+use dirigent::core::route::Delivery;
+use dirigent::core::run::RunInput;
+use dirigent::core::run_tree::RunTree;
 use dirigent::core::spec::ModelProfile;
+use dirigent::core::time::Timestamp;
 use dirigent::core::tool::{Access, StateChange, ToolResult};
 use dirigent::model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
 use dirigent::tools::{Tool, typed};
@@ -181,7 +184,7 @@ fn check_limits(dirigent: &Dirigent, run: dirigent::RunId, limits: &RunLimits, e
     let (view, _) = dirigent.read(run).unwrap();
     assert!(view.run().iteration() <= limits.max_iterations);
     for agent in view.agents() {
-        let spec = agent.spec().unwrap();
+        let spec = agent.spec();
         assert!(
             agent.turns() <= spec.limits.max_turns,
             "{} had {} turns",
@@ -228,32 +231,36 @@ struct Seen {
 impl Seen {
     /// Replays the machines: what a reply came to, they alone know.
     fn of(entries: Vec<Entry>) -> Seen {
-        let (mut run, mut agents, mut seen) = (Run::new(), BTreeMap::new(), Seen::default());
+        let (mut machines, mut seen) = (None, Seen::default());
         for entry in entries {
-            match entry.input {
-                Input::Run(input) => {
+            let (at, delivery) = (entry.at, Delivery::try_from(entry).unwrap());
+            match (&mut machines, delivery) {
+                (None, Delivery::Run(RunInput::Started { spec })) => {
+                    machines = Some(RunTree::start(at, spec).unwrap().0);
+                }
+                (Some(machines), Delivery::Run(input)) => {
                     seen.run_input(&input);
-                    run.handle(entry.at, input).unwrap();
+                    machines.handle_run_input(at, input).unwrap();
                 }
-                Input::Agent(input) => {
-                    let context = run.context().unwrap().clone();
-                    let dirigent::core::id::Scope::Agent(id) = entry.scope else {
-                        panic!("entry {} is foreign", entry.seq)
-                    };
-                    let agent = agents.entry(id).or_insert_with(|| Agent::new(id, context));
-                    seen.agent_input(agent, &input);
-                    let replied = matches!(input, AgentInput::ModelReplied { .. });
-                    let malformed_before = agent.malformed();
-                    agent.handle(entry.at, input).unwrap();
-                    if replied {
-                        let replies = seen.malformed.entry(id.to_string()).or_default();
-                        replies.push(agent.malformed() > malformed_before);
-                    }
-                }
+                (Some(machines), Delivery::Agent(id, input)) => seen.agent_entry(machines, at, id, input),
+                (None, delivery) => panic!("the first entry is {delivery:?}"),
             }
         }
         seen.replies.sort();
         seen
+    }
+
+    fn agent_entry(&mut self, machines: &mut RunTree, at: Timestamp, id: AgentId, input: AgentInput) {
+        if let Some(agent) = machines.agent(id) {
+            self.agent_input(agent, &input);
+        }
+        let replied = matches!(input, AgentInput::ModelReplied { .. });
+        let malformed_before = machines.agent(id).map_or(0, Agent::malformed);
+        machines.handle_agent_input(at, id, input).unwrap();
+        if replied {
+            let replies = self.malformed.entry(id.to_string()).or_default();
+            replies.push(machines.agent(id).unwrap().malformed() > malformed_before);
+        }
     }
 
     fn run_input(&mut self, input: &RunInput) {
@@ -268,7 +275,7 @@ impl Seen {
             AgentInput::ModelFailed { failure, .. } => self.replies.push(told(&Err(failure.clone()))),
             AgentInput::ToolStarted { effect } => {
                 let call = agent.running_call(*effect).expect("a call that was commanded");
-                let allowed = &agent.spec().unwrap().tools;
+                let allowed = &agent.spec().tools;
                 assert!(
                     allowed.contains(&call.tool),
                     "{} is not among {allowed:?}",

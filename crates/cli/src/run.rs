@@ -98,7 +98,7 @@ pub(crate) async fn resume(
     let limits = if command.limits.any_set() {
         let (view, _) = tokio::task::block_in_place(|| dirigent.read(run))?;
         let spec = view.run().spec();
-        spec.map(|spec| command.limits.with_defaults(spec.limits.clone()))
+        Some(command.limits.with_defaults(spec.limits.clone()))
     } else {
         None
     };

@@ -171,10 +171,7 @@ pub(crate) async fn show(
             output.print(&report.to_string());
         }
         (None, false) => {
-            let goal = machine
-                .spec()
-                .map(|spec| sanitize(&spec.goal))
-                .unwrap_or_default();
+            let goal = sanitize(&machine.spec().goal);
             let origin = record.forked_from.map_or_else(String::new, |point| {
                 format!("forked from {} at entry {}\n", point.run.short(), point.seq)
             });

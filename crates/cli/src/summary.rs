@@ -20,7 +20,7 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
     match detail {
         Detail::Concise => {}
         Detail::Verbose => {
-            let _ = write!(text, "\nTranscripts:\n{}", view.transcripts());
+            let _ = write!(text, "\nTranscripts:\n{}", render::transcripts(view));
         }
     }
     let mut text = sanitize(&text);

@@ -51,7 +51,7 @@ pub(crate) async fn follow(
     if !watching.json {
         print_summary(&events, run, &watching, output);
     }
-    let end = events.view().run().end().cloned();
+    let end = events.view().and_then(|view| view.run().end().cloned());
     if end.is_none() {
         output.note(&format!(
             "no process owns the run any more; continue it with `dirigent resume {}`",
@@ -95,8 +95,8 @@ pub(crate) async fn watch(
                 if !session.as_ref().is_some_and(|session| session.shows_as_dialog(&event)) {
                     screen.show(&event);
                 }
-                if let Some(session) = &mut session {
-                    session.handle_event(&event, events.view(), run, &mut screen).await;
+                if let (Some(session), Some(view)) = (&mut session, events.view()) {
+                    session.handle_event(&event, view, run, &mut screen).await;
                 }
             }
             Some(delta) = next_delta(&mut deltas) => screen.show_delta(&delta),
@@ -152,11 +152,11 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
 }
 
 fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
-    output.print(&format!(
-        "\n{}",
-        summary(events.view(), run, detail(watching.verbose))
-    ));
-    let diff = events.view().diff();
+    let Some(view) = events.view() else {
+        return;
+    };
+    output.print(&format!("\n{}", summary(view, run, detail(watching.verbose))));
+    let diff = view.diff();
     if watching.diff && !diff.is_empty() {
         output.print(&coloured_diff(&sanitize(&diff)));
     } else if !diff.is_empty() && !watching.replayed {

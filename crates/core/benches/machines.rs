@@ -94,9 +94,7 @@ fn plan(count: usize) -> Plan {
 
 /// A run that waits for its planner, and what its planner will say.
 fn planning(plan: Plan) -> (Run, RunInput) {
-    let mut run = Run::new();
-    let spec = Arc::new(spec());
-    run.handle(NOW, RunInput::Started { spec }).unwrap();
+    let (run, _) = Run::start(NOW, Arc::new(spec())).unwrap();
     let report = AgentReport {
         result: Ok(AgentAnswer::Plan(plan)),
         work: AgentWork::default(),
@@ -134,7 +132,6 @@ fn carry_out(run: &mut Run, planned: RunInput, mut taken: impl FnMut(&RunInput))
 
 fn agent_step(criterion: &mut Criterion) {
     let context = Arc::new(RunContext::new(Arc::new(spec())));
-    let mut agent = Agent::new(AgentId(1), context);
     let brief = AgentBrief {
         agent: AgentId(1),
         role: AgentRole::Sub("explore".to_owned()),
@@ -145,7 +142,7 @@ fn agent_step(criterion: &mut Criterion) {
         caller: None,
         changed: None,
     };
-    agent.handle(NOW, AgentInput::Started { brief }).unwrap();
+    let (mut agent, _) = Agent::start(NOW, context, brief).unwrap();
     let reply = ModelReply {
         content:
             r#"I look at it. {"tool": "look", "parameters": {"path": "src/lib.rs"}, "terminate": false}"#
@@ -205,9 +202,8 @@ fn graphs(criterion: &mut Criterion) {
 
 fn resume(criterion: &mut Criterion) {
     let (mut run, planned) = planning(plan(5_000));
-    let mut inputs = vec![RunInput::Started {
-        spec: Arc::new(spec()),
-    }];
+    let spec = Arc::new(spec());
+    let mut inputs = Vec::new();
     carry_out(&mut run, planned, |input| inputs.push(input.clone()));
     let journal: Vec<String> = inputs
         .iter()
@@ -218,7 +214,7 @@ fn resume(criterion: &mut Criterion) {
     group.sample_size(10);
     group.bench_function(format!("{} inputs", journal.len()), |bencher| {
         bencher.iter(|| {
-            let mut run = Run::new();
+            let (mut run, _) = Run::start(NOW, spec.clone()).unwrap();
             for line in &journal {
                 run.handle(NOW, serde_json::from_str(line).unwrap()).unwrap();
             }
@@ -228,7 +224,7 @@ fn resume(criterion: &mut Criterion) {
                     last_seen: NOW,
                     forked: false,
                     limits: None,
-                    cut_off: Default::default(),
+                    interrupted: Default::default(),
                 },
             )
             .unwrap();

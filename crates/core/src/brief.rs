@@ -46,3 +46,14 @@ pub enum AgentRole {
     /// A sub-agent with this name, which works on a sub-task or a delegated task.
     Sub(String),
 }
+
+impl AgentRole {
+    /// The agent's name: `planner`, `reflector`, or that of the sub-agent.
+    pub fn name(&self) -> &str {
+        match self {
+            AgentRole::Planner => "planner",
+            AgentRole::Reflector => "reflector",
+            AgentRole::Sub(name) => name,
+        }
+    }
+}

@@ -71,6 +71,16 @@ pub enum Scope {
     Agent(AgentId),
 }
 
+impl Scope {
+    /// The agent; `None` for the run machine.
+    pub fn agent(self) -> Option<AgentId> {
+        match self {
+            Scope::Run => None,
+            Scope::Agent(agent) => Some(agent),
+        }
+    }
+}
+
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -106,6 +116,13 @@ pub struct EffectId {
     pub step: u32,
     /// Number of the attempt, counted from 0.
     pub attempt: u32,
+}
+
+impl EffectId {
+    /// Returns true if both are attempts of the same effect.
+    pub fn is_same_effect(self, other: EffectId) -> bool {
+        (self.scope, self.step) == (other.scope, other.step)
+    }
 }
 
 impl fmt::Display for EffectId {

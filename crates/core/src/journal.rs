@@ -32,7 +32,17 @@ pub enum Input {
     Agent(AgentInput),
 }
 
-/// A borrowed [`Input`], for serialization without cloning.
+impl Input {
+    /// The name of the input's variant, for messages.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Input::Run(input) => input.name(),
+            Input::Agent(input) => input.name(),
+        }
+    }
+}
+
+/// A borrowed [`Input`], for writing.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRef<'a> {

@@ -182,12 +182,12 @@ impl<W> Outstanding<W> {
         self.waiting.clear();
     }
 
-    /// Removes and returns all effects. The numbering of steps continues.
-    pub(crate) fn take(&mut self) -> Self {
+    /// An empty table that continues the numbering of steps.
+    pub(crate) fn empty_successor(&self) -> Self {
         Outstanding {
             scope: self.scope,
             last_step: self.last_step,
-            waiting: std::mem::take(&mut self.waiting),
+            waiting: BTreeMap::new(),
         }
     }
 

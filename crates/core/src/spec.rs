@@ -1,6 +1,7 @@
 //! The specification with which a run starts. It is journaled completely, so that a run depends only on its journal: later changes to the
 //! configuration or the prompts do not affect a resumed or replayed run.
 
+use crate::brief::AgentRole;
 use crate::call::CallForm;
 use crate::limits::{AgentLimits, RunLimits};
 use crate::policy::Policy;
@@ -32,7 +33,28 @@ pub struct RunSpec {
 }
 
 impl RunSpec {
-    /// Returns the sub-agent with this name.
+    /// The index of the agent with this role; `None` if the run has no such agent.
+    pub(crate) fn agent_index(&self, role: &AgentRole) -> Option<AgentIndex> {
+        match role {
+            AgentRole::Planner => Some(AgentIndex::Planner),
+            AgentRole::Reflector => Some(AgentIndex::Reflector),
+            AgentRole::Sub(name) => {
+                let index = self.agents.iter().position(|agent| agent.name == *name)?;
+                Some(AgentIndex::Sub(index))
+            }
+        }
+    }
+
+    /// The agent at an index of this spec.
+    pub(crate) fn agent_at(&self, index: AgentIndex) -> &AgentSpec {
+        match index {
+            AgentIndex::Planner => &self.planner,
+            AgentIndex::Reflector => &self.reflector,
+            AgentIndex::Sub(index) => &self.agents[index],
+        }
+    }
+
+    /// The sub-agent with this name.
     pub fn agent(&self, name: &str) -> Option<&AgentSpec> {
         self.agents.iter().find(|agent| agent.name == name)
     }
@@ -155,4 +177,12 @@ impl AnswerForm {
             AnswerForm::Reflection => false,
         }
     }
+}
+
+/// The position of an agent's spec in its [`RunSpec`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum AgentIndex {
+    Planner,
+    Reflector,
+    Sub(usize),
 }

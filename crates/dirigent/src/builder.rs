@@ -357,9 +357,7 @@ impl Dirigent {
         let Ok(Ok((view, _))) = read.await else {
             return Ok(());
         };
-        let Some(spec) = view.run().spec() else {
-            return Ok(());
-        };
+        let spec = view.run().spec();
         let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
         for agent in agents {
             if let Some(model) = &agent.model {

@@ -157,8 +157,15 @@ fn resume(c: &mut Criterion) {
         let spec = spec(bench.folder.path(), &bench.tools);
         let handle = orchestrator.start(spec, UserPresence::Absent).await.unwrap();
         let mut events = handle.events();
-        while events.view().agents().last().map_or(0, |agent| agent.turns()) <= (INPUTS / 3) as u32 {
+        let mut turns = 0;
+        while turns <= (INPUTS / 3) as u32 {
             events.next().await.unwrap().unwrap();
+            turns = events
+                .view()
+                .unwrap()
+                .agents()
+                .last()
+                .map_or(0, |agent| agent.turns());
         }
         handle.id()
     });

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentFailure, AgentReport};
 use dirigent_core::brief::AgentBrief;
-use dirigent_core::budget::{BudgetExceeded, ExpectedUsage};
+use dirigent_core::budget::ExpectedUsage;
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, Scope};
-use dirigent_core::message::{ModelFailure, ModelReply};
+use dirigent_core::route::{AgentEffect, Delivery, Route};
+use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::{Access, ToolResult};
 use dirigent_model::{ChatRequest, DeltaSink, ReplyFormat};
 use dirigent_store::StoreError;
 use dirigent_tools::ToolContext;
@@ -23,6 +23,7 @@ use crate::agent_message::AgentMessage;
 use crate::deltas::Delta;
 use crate::driver::Driver;
 use crate::effects;
+use crate::error::RuntimeError;
 use crate::run_resources::RunResources;
 
 pub(crate) struct AgentActor;
@@ -33,59 +34,24 @@ pub(crate) struct AgentArguments {
     /// The effect that the agent's report answers.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
-    /// The agent's machine after its journal entries; `None` for a new agent.
-    pub(crate) replayed: Option<Agent>,
-    /// Set if the agent has no entries of its own, only those of the run that this one was forked from.
-    pub(crate) forked: bool,
-    /// The time of the last input of any of the run's machines before this process.
-    pub(crate) last_seen: Timestamp,
+    /// The agent's machine after its journal entries, and the input that resumes it; `None` for a new agent.
+    pub(crate) resumed: Option<(Agent, AgentInput)>,
 }
 
 /// An agent's message to its run.
 #[derive(Debug)]
 pub(crate) enum AgentEvent {
-    Ended {
-        effect: EffectId,
-        report: AgentReport,
-    },
-    /// A call of the agent waits for an approval.
-    ApprovalAsked(EffectId),
-    /// The call no longer waits.
-    ApprovalSettled(EffectId),
-    /// The agent delegates a task to another agent.
-    Delegated {
-        effect: EffectId,
-        agent: String,
-        task: String,
-    },
+    /// An input that a command of the agent causes in the run's machine.
+    Deliver(RunInput),
     JournalFailed(StoreError),
 }
 
 pub(crate) enum AgentMsg {
-    /// Starts the machine, or resumes it if it has inputs.
-    Start {
-        last_seen: Timestamp,
-        forked: bool,
-    },
+    /// An input of the machine: the result of an effect, or what the run's machine caused.
+    Input(AgentInput),
     Stored(Result<(), StoreError>),
-    ModelEnded {
-        effect: EffectId,
-        result: Result<ModelReply, ModelFailure>,
-    },
-    /// The request does not fit the run's budget.
-    OverBudget {
-        effect: EffectId,
-        budget_exceeded: BudgetExceeded,
-    },
-    ToolEnded {
-        effect: EffectId,
-        result: ToolResult,
-    },
-    TimerFired(AgentTimer),
     /// A message of the user.
     Message(AgentMessage),
-    /// The run no longer needs the agent's answer.
-    Stop,
     #[cfg(test)]
     Break,
 }
@@ -116,27 +82,30 @@ impl Actor for AgentActor {
             supervisor,
             effect,
             brief,
-            replayed,
-            forked,
-            last_seen,
+            resumed,
         } = arguments;
-        let cancel = resources.cancel.child_token();
-        let machine = replayed.unwrap_or_else(|| Agent::new(brief.agent, resources.context.clone()));
+        let now = resources.services.clock.now();
+        let (machine, first, commands) = match resumed {
+            Some((machine, input)) => (machine, input, None),
+            None => {
+                let brief = AgentBrief::clone(&brief);
+                let (machine, commands) = Agent::start(now, resources.context.clone(), brief.clone())?;
+                (machine, AgentInput::Started { brief }, Some(commands))
+            }
+        };
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
-            // The actor may be gone.
+            // The actor may have ended.
             let _ = actor.send_message(AgentMsg::Stored(stored));
         });
         let journal = resources.services.journal.clone();
-        let driver = Driver::new(
-            machine,
-            resources.run,
-            Scope::Agent(brief.agent),
-            journal,
-            resources.claim.clone(),
-            notify,
-        );
-        let _ = myself.send_message(AgentMsg::Start { last_seen, forked });
+        let (scope, claim) = (Scope::Agent(brief.agent), resources.claim.clone());
+        let mut driver = Driver::new(machine, resources.run, scope, journal, claim, notify);
+        match commands {
+            Some(commands) => driver.start(now, &first, commands),
+            None => drop(myself.send_message(AgentMsg::Input(first))),
+        }
+        let cancel = resources.cancel.child_token();
         Ok(AgentState {
             driver,
             resources,
@@ -156,26 +125,10 @@ impl Actor for AgentActor {
         state: &mut AgentState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            AgentMsg::Start { last_seen, forked } => state.start(&myself, last_seen, forked),
+            AgentMsg::Input(input) => state.accept(input),
             AgentMsg::Stored(Ok(())) => state.stored(&myself),
             AgentMsg::Stored(Err(error)) => state.send_to_run(AgentEvent::JournalFailed(error)),
-            AgentMsg::ModelEnded { effect, result } => state.accept(match result {
-                Ok(reply) => AgentInput::ModelReplied { effect, reply },
-                Err(failure) => AgentInput::ModelFailed { effect, failure },
-            }),
-            AgentMsg::OverBudget {
-                effect,
-                budget_exceeded,
-            } => state.accept(AgentInput::OverBudget {
-                effect,
-                budget_exceeded,
-            }),
-            AgentMsg::ToolEnded { effect, result } => {
-                state.accept(AgentInput::ToolFinished { effect, result })
-            }
-            AgentMsg::TimerFired(timer) => state.accept(AgentInput::TimerFired { timer }),
             AgentMsg::Message(message) => state.handle_message(message),
-            AgentMsg::Stop => state.accept(AgentInput::Cancelled),
             #[cfg(test)]
             #[expect(clippy::panic, reason = "a deliberate crash, in tests only")]
             AgentMsg::Break => panic!("broken on purpose"),
@@ -185,21 +138,6 @@ impl Actor for AgentActor {
 }
 
 impl AgentState {
-    /// Starts the machine, or resumes it if it has inputs.
-    fn start(&mut self, myself: &ActorRef<AgentMsg>, last_seen: Timestamp, forked: bool) {
-        let machine = &self.driver.machine;
-        if machine.spec().is_none() {
-            let brief = AgentBrief::clone(&self.brief);
-            self.accept(AgentInput::Started { brief });
-        } else if machine.report().is_some() {
-            for command in machine.outstanding() {
-                self.dispatch(myself, command);
-            }
-        } else {
-            self.accept(AgentInput::Resumed { last_seen, forked });
-        }
-    }
-
     /// Executes the commands of a stored input, then acknowledges it.
     fn stored(&mut self, myself: &ActorRef<AgentMsg>) {
         let Some(stored) = self.driver.stored() else {
@@ -224,35 +162,33 @@ impl AgentState {
 
     /// Handles a message of the user. An agent that has ended rejects it.
     fn handle_message(&mut self, message: AgentMessage) {
-        let AgentMessage { agent, body, ack } = message;
+        let AgentMessage { agent, input, ack } = message;
         let (now, run) = (self.resources.services.clock.now(), self.resources.run);
-        let undeliverable = body.undeliverable(run, agent);
-        if let Err((refusal, ack)) = self.driver.accept_with_ack(now, body.into(), ack) {
-            ack.rejected(undeliverable.or_refusal(run, refusal));
+        let undeliverable = input.undeliverable(agent);
+        if let Err((refusal, ack)) = self.driver.accept_with_ack(now, input, ack) {
+            ack.rejected(RuntimeError::steering(run, undeliverable).or_refusal(run, refusal));
         }
     }
 
     fn dispatch(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
-        match command {
-            AgentCommand::AskModel { effect } => self.ask_model(myself, effect),
+        match command.route(self.effect) {
+            Route::Effect(AgentEffect::AskModel { effect }) => self.ask_model(myself, effect),
             // The call runs once its start, which the driver has queued, is stored.
-            AgentCommand::RunTool { .. } => {}
-            AgentCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
-            AgentCommand::AskApproval { approval } => {
-                self.send_to_run(AgentEvent::ApprovalAsked(approval.effect));
+            Route::Effect(AgentEffect::RunTool { .. }) => {}
+            Route::Effect(AgentEffect::SetTimer { timer, at }) => self.set_timer(myself, timer, at),
+            Route::Deliver(Delivery::Run(input)) => {
+                if let RunInput::AgentFinished { report, .. } = &input {
+                    self.finish(report);
+                }
+                self.send_to_run(AgentEvent::Deliver(input));
             }
-            AgentCommand::ApprovalSettled { effect } => {
-                self.send_to_run(AgentEvent::ApprovalSettled(effect));
-            }
-            AgentCommand::Delegate { effect, agent, task } => {
-                self.send_to_run(AgentEvent::Delegated { effect, agent, task });
-            }
-            AgentCommand::Finish { report } => self.finish(report),
+            // An agent's commands cause inputs only in the run's machine.
+            Route::Deliver(Delivery::Agent(..)) | Route::Watchers => {}
         }
     }
 
     fn send_to_run(&self, event: AgentEvent) {
-        // A supervisor that is gone takes its agents with it.
+        // A supervisor that has ended has stopped its agents.
         let _ = self.supervisor.send_message(event);
     }
 
@@ -262,7 +198,7 @@ impl AgentState {
         let task = self.resources.tasks.spawn(async move {
             tokio::select! {
                 () = tokio::time::sleep_until(when) => {
-                    let _ = myself.send_message(AgentMsg::TimerFired(timer));
+                    let _ = myself.send_message(AgentMsg::Input(AgentInput::TimerFired { timer }));
                 }
                 () = cancel.cancelled() => {}
             }
@@ -273,9 +209,7 @@ impl AgentState {
     }
 
     fn ask_model(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
-        let Some((request, expected)) = self.request() else {
-            return;
-        };
+        let (request, expected) = self.request();
         let (myself, cancel, budget) = (myself.clone(), self.cancel.clone(), self.resources.budget.clone());
         let model = self.resources.services.model.clone();
         self.resources.tasks.spawn(async move {
@@ -283,7 +217,7 @@ impl AgentState {
                 let permit = match budget.reserve(&expected).await {
                     Ok(permit) => permit,
                     Err(budget_exceeded) => {
-                        return AgentMsg::OverBudget {
+                        return AgentInput::OverBudget {
                             effect,
                             budget_exceeded,
                         };
@@ -291,22 +225,24 @@ impl AgentState {
                 };
                 let request = permit.limit_request(request);
                 // The request shares the conversation, and is dropped before the reply is processed.
-                let result = permit.track(effects::ask_model(model, request)).await;
-                AgentMsg::ModelEnded { effect, result }
+                match permit.track(effects::ask_model(model, request)).await {
+                    Ok(reply) => AgentInput::ModelReplied { effect, reply },
+                    Err(failure) => AgentInput::ModelFailed { effect, failure },
+                }
             };
             tokio::select! {
-                ended = ask => {
-                    let _ = myself.send_message(ended);
+                input = ask => {
+                    let _ = myself.send_message(AgentMsg::Input(input));
                 }
                 () = cancel.cancelled() => {}
             }
         });
     }
 
-    /// Builds the machine's current request and estimates its usage; `None` before the machine has started.
-    fn request(&self) -> Option<(ChatRequest, ExpectedUsage)> {
+    /// Builds the machine's current request and estimates its usage.
+    fn request(&self) -> (ChatRequest, ExpectedUsage) {
         let machine = &self.driver.machine;
-        let spec = machine.spec()?;
+        let spec = machine.spec();
         let profile = &spec.profile;
         let mut request = ChatRequest::new(machine.request().clone())
             .model(spec.model.clone())
@@ -335,7 +271,7 @@ impl AgentState {
             max_output_tokens: profile.max_output_tokens,
             price: profile.price,
         };
-        Some((request, expected))
+        (request, expected)
     }
 
     /// Runs a call whose start is recorded, unless the machine no longer waits for it.
@@ -343,11 +279,7 @@ impl AgentState {
         let Some(call) = self.driver.machine.running_call(effect).cloned() else {
             return;
         };
-        let access = self
-            .driver
-            .machine
-            .spec()
-            .map_or(Access::ReadOnly, |spec| spec.access);
+        let access = self.driver.machine.spec().access;
         let context = ToolContext {
             seen: Some(self.driver.machine.seen().clone()),
             ..self
@@ -357,21 +289,17 @@ impl AgentState {
         let (myself, tools) = (myself.clone(), self.resources.services.tools.clone());
         self.resources.tasks.spawn(async move {
             let result = effects::run_tool(tools, context, call).await;
-            let _ = myself.send_message(AgentMsg::ToolEnded { effect, result });
+            let _ = myself.send_message(AgentMsg::Input(AgentInput::ToolFinished { effect, result }));
         });
     }
 
-    fn finish(&mut self, report: AgentReport) {
+    /// Stops all running work of an agent that has ended. The supervisor stops this actor once it has the report.
+    fn finish(&self, report: &AgentReport) {
         self.cancel.cancel();
         if let Err(failure @ (AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. })) =
             &report.result
         {
             tracing::warn!(run = %self.resources.run, agent = %self.brief.agent, "{failure}");
         }
-        // The supervisor stops this actor once it has the report.
-        self.send_to_run(AgentEvent::Ended {
-            effect: self.effect,
-            report,
-        });
     }
 }

@@ -20,7 +20,7 @@ pub(crate) async fn report(
 ) -> AgentReport {
     let read = blocking(move || {
         journal.flush()?;
-        let (_, mut agents) = read_view(&journal, run)?.into_machines();
+        let (_, mut agents) = read_view(&journal, run)?.into_machines().into_machines();
         Ok(agents.remove(&agent))
     });
     let machine = read.await.unwrap_or_else(|error| {

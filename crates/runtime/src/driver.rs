@@ -52,8 +52,7 @@ impl Journaled for Run {
     }
 
     fn is_safe_to_repeat(&self, effect: EffectId) -> bool {
-        self.context()
-            .is_some_and(|context| is_safe(context.tools(), self.running_call(effect)))
+        is_safe(self.context().tools(), self.running_call(effect))
     }
 }
 
@@ -150,13 +149,37 @@ impl<M: Journaled> Driver<M> {
             Ok(commands) => commands,
             Err(refusal) => return Err((refusal, ack)),
         };
-        let starts: Vec<M::Input> = commands.iter().filter_map(M::start_input).collect();
-        let consumes = ack.message();
-        self.waiting.push_back(StoredInput {
+        let work = StoredInput {
             commands,
             started,
             ack,
-        });
+        };
+        self.queue(now, body, durability, work)
+    }
+
+    /// Queues the first input of a machine, which has started with it and returned these commands.
+    pub(crate) fn start(&mut self, now: Timestamp, first: &M::Input, commands: Vec<M::Command>) {
+        let body = to_json(&M::journal_input(first));
+        let work = StoredInput {
+            commands,
+            started: None,
+            ack: Ack::default(),
+        };
+        // A started machine commands no tool call, so there is no further input that it could refuse.
+        let _ = self.queue(now, body, Durability::Normal, work);
+    }
+
+    /// Queues an accepted input for the journal, and the starts of the tool calls that it commands.
+    fn queue(
+        &mut self,
+        now: Timestamp,
+        body: String,
+        durability: Durability,
+        work: StoredInput<M::Command>,
+    ) -> Result<(), (Refusal, Ack)> {
+        let starts: Vec<M::Input> = work.commands.iter().filter_map(M::start_input).collect();
+        let consumes = work.ack.message();
+        self.waiting.push_back(work);
         self.append(now, body, durability, consumes);
         starts
             .into_iter()

@@ -6,6 +6,7 @@ use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
 use dirigent_core::question::AnswerError;
 use dirigent_core::recording::Difference;
+use dirigent_core::route::SteeringError;
 use dirigent_store::StoreError;
 
 /// A failure to start, resume, steer or read a run.
@@ -126,6 +127,29 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
+    /// Returns the error for a message that has no machine to handle it.
+    pub(crate) fn steering(run: RunId, error: SteeringError) -> RuntimeError {
+        match error {
+            SteeringError::NoQuestion => RuntimeError::NoQuestion { run },
+            SteeringError::Answer(fault) => RuntimeError::Answer { run, fault },
+            SteeringError::NoAgent { agent } => RuntimeError::NoAgent { run, agent },
+            SteeringError::Decision(fault) => RuntimeError::Decision { run, fault },
+        }
+    }
+
+    /// Returns the error for an input that the run's machine refused. `end` is the machine's end, if it has one.
+    pub(crate) fn rejected_by_run(run: RunId, refusal: Refusal, end: Option<&EndReason>) -> RuntimeError {
+        match (refusal, end) {
+            (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
+            (Refusal::Answer(fault), _) => RuntimeError::Answer { run, fault },
+            (_, Some(_)) => RuntimeError::Ended { run },
+            (refusal, None) => {
+                let reason = refusal.to_string();
+                RuntimeError::MessageRejected { run, reason }
+            }
+        }
+    }
+
     /// Returns the error for an agent's refusal: the refused decision or answer, else this error.
     pub(crate) fn or_refusal(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {

@@ -2,6 +2,8 @@
 
 use std::collections::VecDeque;
 
+use dirigent_core::journal::Entry;
+use dirigent_core::machine::Refusal;
 use dirigent_core::view::{Event, RunView};
 use dirigent_store::Tail;
 
@@ -10,7 +12,7 @@ use crate::error::RuntimeError;
 /// The events of a run, in order and without gaps, however slowly they are read: they come from the journal, not from the run's actors.
 pub struct Events {
     tail: Tail,
-    view: RunView,
+    view: Option<RunView>,
     ready: VecDeque<Event>,
 }
 
@@ -19,7 +21,7 @@ impl Events {
     pub(crate) fn new(tail: Tail) -> Self {
         Events {
             tail,
-            view: RunView::new(),
+            view: None,
             ready: VecDeque::new(),
         }
     }
@@ -35,15 +37,26 @@ impl Events {
                 Err(error) => return Some(Err(error.into())),
             };
             let (run, seq) = (entry.run, entry.seq);
-            match self.view.apply(entry) {
+            match self.apply(entry) {
                 Ok(events) => self.ready.extend(events),
                 Err(refusal) => return Some(Err(RuntimeError::Replay { run, seq, refusal })),
             }
         }
     }
 
-    /// The run as of the last event.
-    pub fn view(&self) -> &RunView {
-        &self.view
+    fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
+        match &mut self.view {
+            Some(view) => view.apply(entry),
+            None => {
+                let (view, events) = RunView::start(entry)?;
+                self.view = Some(view);
+                Ok(events)
+            }
+        }
+    }
+
+    /// The run as of the last event; `None` before the first.
+    pub fn view(&self) -> Option<&RunView> {
+        self.view.as_ref()
     }
 }

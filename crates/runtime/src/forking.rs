@@ -16,7 +16,7 @@ use crate::journal_reader::{read_entries, replay_entries};
 use crate::orchestrator::Orchestrator;
 use crate::replayed_run::ReplayedRun;
 use crate::run_mailbox::{MailboxState, RunMailbox};
-use crate::supervisor::{Recovery, StartMode};
+use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
 /// The entries at which a run can be forked.
@@ -65,13 +65,12 @@ impl Orchestrator {
             None => Steering::Guide { guidance },
         });
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
-        let replayed = Box::new(replayed);
-        let mode = StartMode::Resume {
+        let mode = StartMode::Resume(Box::new(ResumedRun {
             replayed,
             recovery: Recovery::StayEnded,
             limits: None,
             first_message,
-        };
+        }));
         self.launch(new, claim, mode, RunMailbox::new(user, mailbox_state))
             .await
     }
@@ -104,14 +103,23 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
         last: 0,
         default_at: 0,
     };
-    let mut view = RunView::new();
+    let Some((first, rest)) = entries.split_first() else {
+        return Ok(range);
+    };
+    let refused = |seq| move |refusal| RuntimeError::Replay { run, seq, refusal };
+    let (mut view, _) = RunView::start(first.clone()).map_err(refused(first.seq))?;
+    if !view.run().phase().is_terminal() {
+        range = ForkRange {
+            last: first.seq,
+            default_at: first.seq,
+        };
+    }
     // The entry with which each agent ended.
     let mut ends: BTreeMap<AgentId, u64> = BTreeMap::new();
-    for entry in entries {
+    for entry in rest {
         let (seq, scope) = (entry.seq, entry.scope);
         let failed = failed_agent(&view, &entry.input);
-        view.apply(entry.clone())
-            .map_err(|refusal| RuntimeError::Replay { run, seq, refusal })?;
+        view.apply(entry.clone()).map_err(refused(seq))?;
         if let Scope::Agent(agent) = scope
             && view.agent(agent).is_some_and(|agent| agent.report().is_some())
         {

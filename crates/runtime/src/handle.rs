@@ -139,7 +139,13 @@ impl RunHandle {
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn approvals(&self) -> Result<Vec<Arc<Approval>>, RuntimeError> {
         let (journal, run) = (self.journal.clone(), self.run);
-        blocking(move || Ok(read_view(&journal, run)?.approvals())).await
+        blocking(move || match read_view(&journal, run) {
+            Ok(view) => Ok(view.approvals()),
+            // The run's first entry is not stored yet.
+            Err(RuntimeError::NeverBegan { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error),
+        })
+        .await
     }
 
     /// Waits for the run's end and returns its report. A failed run has a report, too, with the failure in [`Report::end`].

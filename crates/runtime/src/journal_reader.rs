@@ -13,7 +13,7 @@ const BATCH: usize = 1_000;
 /// Rebuilds a run from its journal entries, with its events so far. Blocks on the disk: not for an async context.
 ///
 /// # Errors
-/// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+/// [`RuntimeError::NeverBegan`], [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
 pub fn read_run(journal: &Journal, run: RunId) -> Result<(RunView, Vec<Event>), RuntimeError> {
     replay_entries(run, read_entries(journal, run)?)
 }
@@ -28,15 +28,9 @@ pub(crate) fn replay_entries(
     run: RunId,
     entries: impl IntoIterator<Item = Entry>,
 ) -> Result<(RunView, Vec<Event>), RuntimeError> {
-    let (mut view, mut events) = (RunView::new(), Vec::new());
-    for entry in entries {
-        let seq = entry.seq;
-        events.extend(
-            view.apply(entry)
-                .map_err(|refusal| RuntimeError::Replay { run, seq, refusal })?,
-        );
-    }
-    Ok((view, events))
+    RunView::replay(entries)
+        .map_err(|(seq, refusal)| RuntimeError::Replay { run, seq, refusal })?
+        .ok_or(RuntimeError::NeverBegan { run })
 }
 
 /// Reads all entries of a run.

@@ -38,7 +38,6 @@ mod read_output;
 mod replayed_run;
 mod replaying;
 mod resuming;
-mod routing;
 mod run_ending;
 mod run_mailbox;
 mod run_resources;

@@ -24,7 +24,7 @@ use crate::replayed_run::ReplayedRun;
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::Services;
 use crate::supervisor::{
-    Recovery, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
+    Recovery, ResumedRun, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
 };
 use crate::user_presence::UserPresence;
 
@@ -301,12 +301,12 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: Str
                 owned.arguments.tasks = TaskTracker::new();
                 let _ = myself.send_message(OrchestratorMsg::Launch {
                     owned,
-                    mode: StartMode::Resume {
+                    mode: StartMode::Resume(Box::new(ResumedRun {
                         recovery: Recovery::StayEnded,
                         limits: None,
-                        replayed: Box::new(replayed),
+                        replayed,
                         first_message: None,
-                    },
+                    })),
                     started: None,
                 });
             }

@@ -15,7 +15,7 @@ use crate::orchestrator::Orchestrator;
 use crate::pending_messages::post_for_resume;
 use crate::replayed_run::ReplayedRun;
 use crate::run_mailbox::{MailboxState, RunMailbox};
-use crate::supervisor::{Recovery, StartMode};
+use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
 /// Options for resuming a run. By default the user is absent, no question is answered, and the run keeps its limits.
@@ -70,7 +70,7 @@ impl Orchestrator {
         let view = &replayed.view;
         let checked = view
             .run()
-            .check_resume(view.last_at(), limits.as_ref(), &view.cut_off());
+            .check_resume(view.last_at(), limits.as_ref(), &view.interrupted_work());
         let recovery = match checked {
             Ok(()) => Recovery::Recover,
             // The process died before it journaled the end.
@@ -85,12 +85,12 @@ impl Orchestrator {
             blocking(move || post_for_resume(&journal, run, at, &steering)).await?;
         }
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
-        let mode = StartMode::Resume {
-            replayed: Box::new(replayed),
+        let mode = StartMode::Resume(Box::new(ResumedRun {
+            replayed,
             recovery,
             limits: limits.map(Box::new),
             first_message: None,
-        };
+        }));
         self.launch(run, claim, mode, RunMailbox::new(user, mailbox_state))
             .await
     }
@@ -105,9 +105,6 @@ impl Orchestrator {
             let claim = journal.claim(run)?;
             let replayed = ReplayedRun::read(&journal, run)?;
             let machine = replayed.view.run();
-            if machine.spec().is_none() {
-                return Err(RuntimeError::NeverBegan { run });
-            }
             let is_over =
                 machine.phase().is_terminal() && !machine.end().is_some_and(EndReason::is_resumable);
             let has_ended = journal.run(run)?.ended_at.is_some();

@@ -21,7 +21,7 @@ use crate::replayed_run::ReplayedRun;
 use crate::resuming::not_resumed;
 use crate::run_ending::{end_status, run_ending};
 use crate::run_mailbox::{MailboxState, RunMailbox};
-use crate::supervisor::{Recovery, StartMode};
+use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
 /// The time to wait for another process to handle a message. It notices messages within about 200 ms, but the machine may be busy or the
@@ -84,12 +84,12 @@ impl Orchestrator {
         if replayed.view.run().phase() == Phase::Failed {
             return Err(RuntimeError::Ended { run });
         }
-        let mode = StartMode::Resume {
-            replayed: Box::new(replayed),
+        let mode = StartMode::Resume(Box::new(ResumedRun {
+            replayed,
             recovery: Recovery::StayEnded,
             limits: None,
             first_message: Some(Steering::Cancel),
-        };
+        }));
         let mailbox = RunMailbox::new(UserPresence::Absent, MailboxState::Open);
         let handle = self.launch(run, claim, mode, mailbox).await?;
         match handle.outcome().await?.end {
@@ -108,8 +108,8 @@ impl Orchestrator {
             if record.ended_at.is_none() || record.owner_pid.is_some() {
                 return Ok(false);
             }
-            let machine = ReplayedRun::read(&reader, run)?.view.into_machines().0;
-            Ok(is_resumable_failure(&machine))
+            let replayed = ReplayedRun::read(&reader, run)?;
+            Ok(is_resumable_failure(replayed.view.run()))
         });
         if !can_be_guided.await? {
             return Ok(false);
@@ -121,7 +121,8 @@ impl Orchestrator {
                 Err(StoreError::AlreadyClaimed { .. }) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
-            let mut machine = ReplayedRun::read(&claimed, run)?.view.into_machines().0;
+            let machines = ReplayedRun::read(&claimed, run)?.view.into_machines();
+            let (mut machine, _) = machines.into_machines();
             if !is_resumable_failure(&machine) {
                 return Ok(false);
             }

@@ -187,11 +187,8 @@ struct Stored {
 impl Stored {
     /// Whether the run has come to an event of which that is true, as its watchers are told it.
     fn has(&self, is_it: impl Fn(&Value) -> bool) -> bool {
-        let mut view = RunView::new();
-        let mut events = self
-            .entries
-            .iter()
-            .flat_map(|entry| view.apply(entry.clone()).unwrap());
+        let replayed = RunView::replay(self.entries.iter().cloned()).unwrap();
+        let mut events = replayed.into_iter().flat_map(|(_, events)| events);
         events.any(|event| is_it(&serde_json::to_value(event).unwrap()))
     }
 }
@@ -315,11 +312,9 @@ fn assert_nothing_is_repeated(entries: &[Entry], past: usize, case: &str) {
 
 /// How many commands were started after the first entries.
 fn commands_started(entries: &[Entry], after: usize) -> usize {
-    let mut view = RunView::new();
-    let events = entries
-        .iter()
-        .flat_map(|entry| view.apply(entry.clone()).unwrap());
+    let (_, events) = RunView::replay(entries.iter().cloned()).unwrap().unwrap();
     events
+        .iter()
         .filter(|event| event.seq > after as u64)
         .filter(
             |event| matches!(&event.kind, EventKind::ToolStarted { tool, .. } if tool == "execute_command"),

@@ -182,7 +182,7 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
     assert_eq!(asked[0].section("ITERATION"), Some("2 of 15"));
     let iterations = asked[0].json_lines("ITERATIONS");
     assert!(
-        iterations[0]["cut_off"]
+        iterations[0]["interrupted"]
             .as_str()
             .unwrap()
             .starts_with("the run ended before this was judged: "),

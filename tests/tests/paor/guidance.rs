@@ -171,7 +171,7 @@ async fn paor_9_a_run_that_needs_the_user_pauses_asks_and_continues_with_the_ans
         unreachable!("just matched");
     };
     assert_eq!(question.question, "Which one?");
-    assert_eq!(events.view().run().phase(), Phase::Reflecting);
+    assert_eq!(events.view().unwrap().run().phase(), Phase::Reflecting);
     run.answer("the second").await.unwrap();
 
     // then it goes on with the answer

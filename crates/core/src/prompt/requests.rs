@@ -56,8 +56,8 @@ pub struct PastIteration<'a> {
     pub reflection: Option<PastReflection<'a>>,
     /// The reason why the run ended before the plan was complete, if the user resumed the run later.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub cut_off: Option<Cow<'a, str>>,
-    /// Short observations with handles; empty if the request contains the complete observations.
+    pub interrupted: Option<Cow<'a, str>>,
+    /// Short observations with handles; empty if the request has the full observations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Value>,
 }

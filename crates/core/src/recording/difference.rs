@@ -41,6 +41,18 @@ pub struct EntryLocation {
     pub turn: u32,
 }
 
+impl EntryLocation {
+    /// An entry of the run's machine.
+    pub(super) fn of_run(seq: u64) -> Self {
+        EntryLocation {
+            seq,
+            scope: Scope::Run,
+            agent: None,
+            turn: 0,
+        }
+    }
+}
+
 /// Formats the location as ``entry 14, agent a3 `explore`, turn 2``.
 impl fmt::Display for EntryLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -100,8 +100,8 @@ impl Recording {
         };
         let spec = entries
             .first()
-            .and_then(start_spec)
-            .ok_or_else(|| problem(2, "the first entry does not start a run"))?
+            .and_then(|line: &RecordedEntry| start_spec(line.scope, &line.input))
+            .ok_or_else(|| problem(2, "the first entry is not the start of a run"))?
             .clone();
         if header.goal != spec.goal {
             return Err(problem(2, "the goal differs from the goal in line 1"));

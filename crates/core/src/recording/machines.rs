@@ -1,70 +1,103 @@
 //! The machines of a run and their requests, for recording and replay. Defines the content of a recorded model request.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{RecordedRequest, Request};
 use crate::agent::{Agent, AgentCommand, AgentInput};
-use crate::agent_report::AgentReport;
 use crate::approval::Approval;
-use crate::brief::AgentBrief;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
 use crate::message::{Message, ToolCall};
+use crate::route::{Delivery, Resumption, Route};
 use crate::run::{Run, RunCommand, RunInput};
-use crate::view::{EventKind, RunView};
+use crate::run_tree::{RunTree, TreeEffect};
+use crate::spec::RunSpec;
+use crate::time::Timestamp;
 
-#[derive(Default)]
 pub(super) struct Machines {
-    view: RunView,
-    /// The brief of each agent that has started, including agents that have ended.
-    briefs: BTreeMap<AgentId, Arc<AgentBrief>>,
-    /// The messages of each agent's latest request.
+    tree: RunTree,
+    /// The last input of each kind that one machine has delivered to another.
+    delivered: BTreeMap<DeliveryKey, Delivery>,
+    /// The messages of each agent's last request.
     requests: BTreeMap<AgentId, Vec<Message>>,
-    /// The agents' calls for which approval was requested, including calls that are already decided.
-    approvals: BTreeSet<EffectId>,
-    /// The agent name and the task of each delegation, by the effect id of the delegating call.
-    delegations: BTreeMap<EffectId, (String, String)>,
+}
+
+/// The kind and the subject of a delivered input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum DeliveryKey {
+    Start(AgentId),
+    /// Of the effect that started the agent.
+    Report(Scope, u32),
+    ApprovalAsked(Scope, u32),
+    ApprovalSettled(Scope, u32),
+    Delegation(Scope, u32),
+    /// Of the delegating call.
+    Findings(Scope, u32),
+}
+
+impl DeliveryKey {
+    fn new(delivery: &Delivery) -> Option<Self> {
+        match delivery {
+            Delivery::Agent(agent, AgentInput::Started { .. }) => Some(DeliveryKey::Start(*agent)),
+            Delivery::Agent(_, AgentInput::ToolFinished { effect, .. }) => {
+                Some(DeliveryKey::Findings(effect.scope, effect.step))
+            }
+            Delivery::Run(input) => DeliveryKey::from_run_input(input),
+            Delivery::Agent(..) => None,
+        }
+    }
+
+    /// The key of an input that only agents cause.
+    pub(super) fn from_run_input(input: &RunInput) -> Option<Self> {
+        match input {
+            RunInput::AgentFinished { effect, .. } => Some(DeliveryKey::Report(effect.scope, effect.step)),
+            RunInput::ApprovalAsked { effect } => Some(DeliveryKey::ApprovalAsked(effect.scope, effect.step)),
+            RunInput::ApprovalSettled { effect } => {
+                Some(DeliveryKey::ApprovalSettled(effect.scope, effect.step))
+            }
+            RunInput::Delegated { effect, .. } => Some(DeliveryKey::Delegation(effect.scope, effect.step)),
+            RunInput::Started { .. }
+            | RunInput::ToolStarted { .. }
+            | RunInput::ToolFinished { .. }
+            | RunInput::Guided { .. }
+            | RunInput::Redirected { .. }
+            | RunInput::Decided { .. }
+            | RunInput::UserAnswered { .. }
+            | RunInput::UserAbsent { .. }
+            | RunInput::TimerFired { .. }
+            | RunInput::Resumed { .. }
+            | RunInput::Cancelled => None,
+        }
+    }
 }
 
 impl Machines {
+    /// Starts the machines with a run's first entry.
+    pub(super) fn start(at: Timestamp, spec: Arc<RunSpec>) -> Result<Self, Refusal> {
+        let (tree, commands) = RunTree::start(at, spec)?;
+        let routes = tree.route(commands, &Resumption::default());
+        let mut machines = Machines {
+            tree,
+            delivered: BTreeMap::new(),
+            requests: BTreeMap::new(),
+        };
+        machines.deliver(routes);
+        Ok(machines)
+    }
+
     pub(super) fn run(&self) -> &Run {
-        self.view.run()
+        self.tree.run()
     }
 
     pub(super) fn agent(&self, agent: AgentId) -> Option<&Agent> {
-        self.view.agent(agent)
+        self.tree.agent(agent)
     }
 
-    pub(super) fn brief(&self, agent: AgentId) -> Option<&AgentBrief> {
-        self.briefs.get(&agent).map(Arc::as_ref)
-    }
-
-    /// Returns the report of the agent that was started by this effect of the run; `None` if the agent has not ended.
-    pub(super) fn report(&self, effect: EffectId) -> Option<&AgentReport> {
-        self.agent(self.run().agent_of(effect)?)?.report()
-    }
-
-    /// Returns true if an agent has requested approval for the call.
-    pub(super) fn has_requested_approval(&self, effect: EffectId) -> bool {
-        self.approvals.contains(&effect)
-    }
-
-    /// Returns the agent name and the task of a delegating call.
-    pub(super) fn delegation(&self, call: EffectId) -> Option<&(String, String)> {
-        self.delegations.get(&call)
-    }
-
-    /// Returns true if the call of an agent currently waits for approval.
-    pub(super) fn awaits_approval(&self, effect: EffectId) -> bool {
-        match effect.scope {
-            Scope::Run => false,
-            Scope::Agent(agent) => {
-                let approval = self.agent(agent).and_then(Agent::approval);
-                approval.is_some_and(|approval| approval.effect == effect)
-            }
-        }
+    /// The last input of this kind that one machine has delivered to another.
+    pub(super) fn delivered(&self, key: DeliveryKey) -> Option<&Delivery> {
+        self.delivered.get(&key)
     }
 
     /// Returns the request that the input answers, if any. Must be called once for each input, before the input is applied.
@@ -76,35 +109,23 @@ impl Machines {
         }
     }
 
+    /// Applies an entry after the first.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<(), Refusal> {
-        let scope = entry.scope;
-        for event in self.view.apply(entry)? {
-            if let (Scope::Agent(_), EventKind::ApprovalAsked { approval }) = (scope, event.kind) {
-                self.approvals.insert(approval.effect);
+        let at = entry.at;
+        let delivery = Delivery::try_from(entry)?;
+        let routes = self.tree.handle(at, delivery, &Resumption::default())?;
+        self.deliver(routes);
+        Ok(())
+    }
+
+    fn deliver(&mut self, routes: Vec<Route<TreeEffect>>) {
+        for route in routes {
+            if let Route::Deliver(delivery) = route
+                && let Some(key) = DeliveryKey::new(&delivery)
+            {
+                self.delivered.insert(key, delivery);
             }
         }
-        if let Scope::Agent(agent) = scope
-            && let Some(agent) = self.view.agent(agent)
-        {
-            self.delegations.extend(agent.delegated());
-        }
-        if scope == Scope::Run {
-            let commands = self.view.run().outstanding().into_iter();
-            self.briefs.extend(commands.filter_map(|command| match command {
-                RunCommand::StartAgent { brief, .. } => Some((brief.agent, brief)),
-                RunCommand::Announce { .. }
-                | RunCommand::RunTool { .. }
-                | RunCommand::StopTool { .. }
-                | RunCommand::StopAgent { .. }
-                | RunCommand::ReturnFindings { .. }
-                | RunCommand::AskApproval { .. }
-                | RunCommand::AwaitUser { .. }
-                | RunCommand::AskUser { .. }
-                | RunCommand::SetTimer { .. }
-                | RunCommand::Finish { .. } => None,
-            }));
-        }
-        Ok(())
     }
 
     /// Describes the effects for which the machine waits, one per line.
@@ -192,11 +213,11 @@ impl Machines {
     }
 
     fn request(&mut self, id: AgentId, effect: EffectId) -> Option<Request> {
-        let agent = self.view.agent(id)?;
+        let agent = self.tree.agent(id)?;
         if !agent.outstanding().contains(&AgentCommand::AskModel { effect }) {
             return None;
         }
-        let spec = agent.spec()?;
+        let spec = agent.spec();
         let messages = agent.request();
         let earlier = self.requests.entry(id).or_default();
         let shared = earlier

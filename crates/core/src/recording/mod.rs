@@ -128,7 +128,8 @@ impl Recording {
 /// Builds a [`Recording`] from journal entries.
 #[derive(Default)]
 pub struct Recorder {
-    machines: Machines,
+    /// The machines after the entries so far; `None` before the first.
+    machines: Option<Machines>,
     lines: Vec<RecordedEntry>,
 }
 
@@ -143,8 +144,20 @@ impl Recorder {
     /// # Errors
     /// [`Refusal`] if the machines refuse the entry, because the journal is invalid or its entries are out of order.
     pub fn add(&mut self, entry: Entry) -> Result<(), Refusal> {
-        let answers = self.machines.answered_request(entry.scope, &entry.input);
-        self.machines.apply(entry.clone())?;
+        let mut answers = None;
+        match &mut self.machines {
+            Some(machines) => {
+                answers = machines.answered_request(entry.scope, &entry.input);
+                machines.apply(entry.clone())?;
+            }
+            None => {
+                let spec = start_spec(entry.scope, &entry.input).ok_or_else(|| Refusal::InvalidState {
+                    input: entry.input.name(),
+                    state: "the run has not started".to_owned(),
+                })?;
+                self.machines = Some(Machines::start(entry.at, spec.clone())?);
+            }
+        }
         self.lines.push(RecordedEntry {
             seq: self.lines.len() as u64 + 1,
             at: entry.at,
@@ -157,17 +170,19 @@ impl Recorder {
 
     /// Returns the recording of all entries added so far; `None` if there are none.
     pub fn finish(self) -> Option<Recording> {
+        let (machines, first) = (self.machines?, self.lines.first()?);
         Some(Recording {
-            spec: start_spec(self.lines.first()?)?.clone(),
-            end: self.machines.run().end().cloned(),
+            // The spec of the machines may have later limits.
+            spec: start_spec(first.scope, &first.input)?.clone(),
+            end: machines.run().end().cloned(),
             lines: self.lines,
         })
     }
 }
 
-/// Returns the spec in a run's first entry; `None` for any other entry.
-fn start_spec(line: &RecordedEntry) -> Option<&Arc<RunSpec>> {
-    match (line.scope, &line.input) {
+/// The spec in a run's first entry; `None` for any other entry.
+fn start_spec(scope: Scope, input: &Input) -> Option<&Arc<RunSpec>> {
+    match (scope, input) {
         (Scope::Run, Input::Run(RunInput::Started { spec })) => Some(spec),
         (Scope::Run | Scope::Agent(_), Input::Run(_) | Input::Agent(_)) => None,
     }

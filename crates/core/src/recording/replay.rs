@@ -3,16 +3,15 @@
 use std::sync::Arc;
 
 use super::difference::{diff, json, request_text};
-use super::machines::Machines;
+use super::machines::{DeliveryKey, Machines};
 use super::{Difference, EntryLocation, Part, RecordedEntry, RecordedRequest, Recording};
 use crate::agent::AgentInput;
-use crate::agent_report::{AgentFailure, AgentReport};
-use crate::brief::AgentBrief;
-use crate::id::{AgentId, EffectId, RunId, Scope};
+use crate::agent_report::AgentFailure;
+use crate::id::{RunId, Scope};
 use crate::journal::{Entry, Input};
+use crate::route::Delivery;
 use crate::run::RunInput;
 use crate::spec::{AgentSpec, RunSpec};
-use crate::tool::ToolResult;
 
 /// Replays a recording with the run id `run` and the spec `present`, and returns the journal of the replay. Only external inputs are taken
 /// from the recording, each with its recorded time: replies of models, results of tools, messages and answers of the user, timers,
@@ -24,39 +23,48 @@ use crate::tool::ToolResult;
 /// # Errors
 /// Returns the first [`Difference`] between the replay and the recording.
 pub fn replay(recording: &Recording, present: RunSpec, run: RunId) -> Result<Vec<Entry>, Box<Difference>> {
-    let present = with_models_of(present, &recording.spec);
-    let mut replay = Replay {
-        machines: Machines::default(),
-        present: Arc::new(present),
-        run,
+    let present = Arc::new(with_models_of(present, &recording.spec));
+    let Some((first, rest)) = recording.lines.split_first() else {
+        return Ok(Vec::new());
     };
-    let entries = recording
-        .lines
-        .iter()
-        .map(|line| replay.step(line))
-        .collect::<Result<Vec<_>, _>>()?;
+    compare_specs(first, &recording.spec, &present)?;
+    let input = Input::Run(RunInput::Started {
+        spec: present.clone(),
+    });
+    let machines = Machines::start(first.at, present).map_err(|refusal| {
+        let location = EntryLocation::of_run(first.seq);
+        difference(location, Part::Input, &json(&first.input), &refusal.to_string())
+    })?;
+    let mut replay = Replay { machines, run };
+    let mut entries = vec![replay.entry(first, input)];
+    for line in rest {
+        entries.push(replay.step(line)?);
+    }
     replay.compare_ends(recording)?;
     Ok(entries)
 }
 
 struct Replay {
     machines: Machines,
-    present: Arc<RunSpec>,
     run: RunId,
 }
 
 impl Replay {
-    fn step(&mut self, line: &RecordedEntry) -> Result<Entry, Box<Difference>> {
-        let input = self.present_input(line)?;
-        let answers = self.machines.answered_request(line.scope, &input);
-        let entry = Entry {
+    fn entry(&self, line: &RecordedEntry, input: Input) -> Entry {
+        Entry {
             run: self.run,
             seq: line.seq,
             at: line.at,
             scope: line.scope,
             input,
-        };
-        // Compute the location before the input is applied.
+        }
+    }
+
+    fn step(&mut self, line: &RecordedEntry) -> Result<Entry, Box<Difference>> {
+        let input = self.present_input(line)?;
+        let answers = self.machines.answered_request(line.scope, &input);
+        let entry = self.entry(line, input);
+        // The location before the input is applied.
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
             let recorded = format!("{}\n{}", json(&line.input), request_text(line.answers.as_ref()));
@@ -71,248 +79,65 @@ impl Replay {
     /// Returns the input for the current machines: derived if possible, otherwise as recorded. An input in the scope of another machine is
     /// returned unchanged, and the machines refuse it.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
+        let recorded = &line.input;
+        let Some(key) = self.delivery_key(line) else {
+            return Ok(recorded.clone());
+        };
+        let present = self.machines.delivered(key).map(|delivery| match delivery {
+            Delivery::Run(input) => Input::Run(input.clone()),
+            Delivery::Agent(_, input) => Input::Agent(input.clone()),
+        });
+        match present {
+            Some(present) if present == *recorded => Ok(present),
+            Some(present) => {
+                let (recorded, present) = differing_parts(recorded, &present);
+                Err(difference(self.location(line), key.part(), &recorded, &present))
+            }
+            None => {
+                let (recorded, _) = differing_parts(recorded, recorded);
+                let present = self.machines.waiting(self.cause(line, key));
+                Err(difference(self.location(line), key.part(), &recorded, &present))
+            }
+        }
+    }
+
+    /// The key of an input that another machine causes; `None` for an input from outside.
+    fn delivery_key(&self, line: &RecordedEntry) -> Option<DeliveryKey> {
         match (&line.input, line.scope) {
-            (Input::Run(RunInput::Started { spec }), _) => {
-                self.compare_specs(line, spec)?;
-                Ok(Input::Run(RunInput::Started {
-                    spec: self.present.clone(),
-                }))
-            }
             (Input::Run(RunInput::AgentFinished { effect, report }), _) => {
-                self.present_report(line, *effect, report)
+                // A panic comes from outside of the machine.
+                let panicked = matches!(report.result, Err(AgentFailure::Panicked { .. }));
+                let is_awaited = self.machines.run().agent_of(*effect).is_some();
+                (is_awaited && !panicked).then_some(DeliveryKey::Report(effect.scope, effect.step))
             }
-            (Input::Run(RunInput::ApprovalAsked { effect }), _) => {
-                self.compare_waiting(line, *effect, self.machines.has_requested_approval(*effect))
+            (Input::Run(input), _) => DeliveryKey::from_run_input(input),
+            (Input::Agent(AgentInput::Started { .. }), Scope::Agent(agent)) => {
+                Some(DeliveryKey::Start(agent))
             }
-            (Input::Run(RunInput::ApprovalSettled { effect }), _) => {
-                let is_settled =
-                    self.machines.has_requested_approval(*effect) && !self.machines.awaits_approval(*effect);
-                self.compare_waiting(line, *effect, is_settled)
+            (Input::Agent(AgentInput::ToolFinished { effect, .. }), Scope::Agent(_)) => {
+                let delegation = DeliveryKey::Delegation(effect.scope, effect.step);
+                let is_delegation = self.machines.delivered(delegation).is_some();
+                is_delegation.then_some(DeliveryKey::Findings(effect.scope, effect.step))
             }
-            (Input::Run(RunInput::Delegated { effect, agent, task }), _) => {
-                self.compare_delegation(line, *effect, agent, task)
-            }
-            (Input::Agent(AgentInput::ToolFinished { effect, result }), Scope::Agent(_))
-                if self.machines.delegation(*effect).is_some() =>
-            {
-                self.compare_findings(line, *effect, result)
-            }
-            (Input::Agent(AgentInput::Started { brief }), Scope::Agent(agent)) => {
-                self.present_start(line, agent, brief)
-            }
-            (
-                Input::Run(
-                    RunInput::ToolStarted { .. }
-                    | RunInput::ToolFinished { .. }
-                    | RunInput::Guided { .. }
-                    | RunInput::Redirected { .. }
-                    | RunInput::Decided { .. }
-                    | RunInput::UserAnswered { .. }
-                    | RunInput::UserAbsent { .. }
-                    | RunInput::TimerFired { .. }
-                    | RunInput::Resumed { .. }
-                    | RunInput::Cancelled,
-                )
-                | Input::Agent(
-                    AgentInput::Started { .. }
-                    | AgentInput::ModelReplied { .. }
-                    | AgentInput::ModelFailed { .. }
-                    | AgentInput::OverBudget { .. }
-                    | AgentInput::ToolStarted { .. }
-                    | AgentInput::ToolFinished { .. }
-                    | AgentInput::Decided { .. }
-                    | AgentInput::Guided { .. }
-                    | AgentInput::TimerFired { .. }
-                    | AgentInput::Resumed { .. }
-                    | AgentInput::Cancelled,
-                ),
-                _,
-            ) => Ok(line.input.clone()),
+            (Input::Agent(_), _) => None,
         }
     }
 
-    /// Checks that an agent's notification about a pending call matches the recording.
-    fn compare_waiting(
-        &self,
-        line: &RecordedEntry,
-        effect: EffectId,
-        is_so: bool,
-    ) -> Result<Input, Box<Difference>> {
-        if is_so {
-            return Ok(line.input.clone());
+    /// The machine that would have to cause the input.
+    fn cause(&self, line: &RecordedEntry, key: DeliveryKey) -> Scope {
+        match key {
+            DeliveryKey::Start(_) | DeliveryKey::Findings(..) => Scope::Run,
+            DeliveryKey::ApprovalAsked(scope, _)
+            | DeliveryKey::ApprovalSettled(scope, _)
+            | DeliveryKey::Delegation(scope, _) => scope,
+            DeliveryKey::Report(..) => match &line.input {
+                Input::Run(RunInput::AgentFinished { effect, .. }) => {
+                    let agent = self.machines.run().agent_of(*effect);
+                    agent.map_or(Scope::Run, Scope::Agent)
+                }
+                Input::Run(_) | Input::Agent(_) => Scope::Run,
+            },
         }
-        let present = self.machines.waiting(effect.scope);
-        Err(difference(
-            self.location(line),
-            Part::Approval,
-            &json(&line.input),
-            &present,
-        ))
-    }
-
-    /// Compares the agent and the task of a delegation with the recording.
-    fn compare_delegation(
-        &self,
-        line: &RecordedEntry,
-        call: EffectId,
-        agent: &str,
-        task: &str,
-    ) -> Result<Input, Box<Difference>> {
-        let description = |agent: &str, task: &str| format!("agent `{agent}`: {task}");
-        match self.machines.delegation(call) {
-            Some((present, present_task)) if present == agent && present_task == task => {
-                Ok(line.input.clone())
-            }
-            Some((present, present_task)) => Err(difference(
-                self.location(line),
-                Part::Call,
-                &description(agent, task),
-                &description(present, present_task),
-            )),
-            None => {
-                let present = self.machines.waiting(call.scope);
-                Err(difference(
-                    self.location(line),
-                    Part::Call,
-                    &description(agent, task),
-                    &present,
-                ))
-            }
-        }
-    }
-
-    /// Compares the result of a delegation with the recording.
-    fn compare_findings(
-        &self,
-        line: &RecordedEntry,
-        call: EffectId,
-        recorded: &ToolResult,
-    ) -> Result<Input, Box<Difference>> {
-        match self.machines.run().findings_of(call) {
-            Some(present) if present == recorded => Ok(line.input.clone()),
-            Some(present) => Err(difference(
-                self.location(line),
-                Part::Report,
-                &json(recorded),
-                &json(present),
-            )),
-            None => {
-                let present = self.machines.waiting(Scope::Run);
-                Err(difference(
-                    self.location(line),
-                    Part::Report,
-                    &json(recorded),
-                    &present,
-                ))
-            }
-        }
-    }
-
-    fn present_start(
-        &self,
-        line: &RecordedEntry,
-        agent: AgentId,
-        recorded: &AgentBrief,
-    ) -> Result<Input, Box<Difference>> {
-        let differs = |recorded: &str, present: &str| {
-            Err(difference(self.location(line), Part::Brief, recorded, present))
-        };
-        match self.machines.brief(agent) {
-            Some(present) if present == recorded => Ok(Input::Agent(AgentInput::Started {
-                brief: present.clone(),
-            })),
-            Some(present) if present.task != recorded.task => differs(&recorded.task, &present.task),
-            Some(present) => differs(&json(recorded), &json(present)),
-            None => {
-                let waiting = self.machines.waiting(Scope::Run);
-                differs(
-                    &json(recorded),
-                    &format!("agent {agent} has not started\n{waiting}"),
-                )
-            }
-        }
-    }
-
-    fn present_report(
-        &self,
-        line: &RecordedEntry,
-        effect: EffectId,
-        recorded: &AgentReport,
-    ) -> Result<Input, Box<Difference>> {
-        let Some(agent) = self.machines.run().agent_of(effect) else {
-            return Ok(line.input.clone());
-        };
-        // A panic is an external event, so it is taken from the recording.
-        if let Err(AgentFailure::Panicked { .. }) = recorded.result {
-            return Ok(line.input.clone());
-        }
-        match self.machines.report(effect) {
-            Some(present) if present == recorded => Ok(Input::Run(RunInput::AgentFinished {
-                effect,
-                report: present.clone(),
-            })),
-            Some(present) => Err(difference(
-                self.location(line),
-                Part::Report,
-                &json(recorded),
-                &json(present),
-            )),
-            None => {
-                let present = self.machines.waiting(Scope::Agent(agent));
-                Err(difference(
-                    self.location(line),
-                    Part::Report,
-                    &json(recorded),
-                    &present,
-                ))
-            }
-        }
-    }
-
-    /// Compares causes before effects. For example, tools come before system prompts, which list the tools.
-    fn compare_specs(&self, line: &RecordedEntry, recorded: &RunSpec) -> Result<(), Box<Difference>> {
-        let (location, present) = (|| self.location(line), &*self.present);
-        compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;
-        compare_text(location, Part::Workspace, &recorded.workspace, &present.workspace)?;
-        compare(location, Part::Limits, &recorded.limits, &present.limits)?;
-        compare(location, Part::Policy, &recorded.policy, &present.policy)?;
-        let names = |spec: &RunSpec| {
-            spec.tools
-                .iter()
-                .map(|tool| tool.name.clone())
-                .collect::<Vec<_>>()
-        };
-        compare_text(
-            location,
-            Part::Tools,
-            &names(recorded).join("\n"),
-            &names(present).join("\n"),
-        )?;
-        for (recorded, present) in recorded.tools.iter().zip(&present.tools) {
-            let name = recorded.name.clone();
-            compare(location, Part::Tool { name }, recorded, present)?;
-        }
-        let names = |spec: &RunSpec| agents(spec).map(|agent| agent.name.clone()).collect::<Vec<_>>();
-        compare_text(
-            location,
-            Part::Agents,
-            &names(recorded).join("\n"),
-            &names(present).join("\n"),
-        )?;
-        for (recorded, present) in agents(recorded).zip(agents(present)) {
-            let agent = recorded.name.clone();
-            let part = Part::AgentTools { agent: agent.clone() };
-            compare_text(
-                location,
-                part,
-                &recorded.tools.join("\n"),
-                &present.tools.join("\n"),
-            )?;
-            let part = Part::SystemPrompt { agent: agent.clone() };
-            compare_text(location, part, &recorded.system_prompt, &present.system_prompt)?;
-            compare(location, Part::AgentDefinition { agent }, recorded, present)?;
-        }
-        Ok(())
     }
 
     fn compare_ends(&self, recording: &Recording) -> Result<(), Box<Difference>> {
@@ -339,10 +164,108 @@ impl Replay {
         EntryLocation {
             seq: line.seq,
             scope: line.scope,
-            agent: agent.and_then(|agent| agent.spec()).map(|spec| spec.name.clone()),
+            agent: agent.map(|agent| agent.spec().name.clone()),
             turn: agent.map_or(0, |agent| agent.turns()),
         }
     }
+}
+
+impl DeliveryKey {
+    /// The part of a run in which deliveries of this kind differ.
+    fn part(self) -> Part {
+        match self {
+            DeliveryKey::Start(_) => Part::Brief,
+            DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
+            DeliveryKey::ApprovalAsked(..) | DeliveryKey::ApprovalSettled(..) => Part::Approval,
+            DeliveryKey::Delegation(..) => Part::Call,
+        }
+    }
+}
+
+/// The parts of two inputs of the same kind that a reader compares.
+fn differing_parts(recorded: &Input, present: &Input) -> (String, String) {
+    match (recorded, present) {
+        (
+            Input::Agent(AgentInput::Started { brief: recorded }),
+            Input::Agent(AgentInput::Started { brief }),
+        ) => {
+            if recorded.task == brief.task {
+                (json(recorded), json(brief))
+            } else {
+                (recorded.task.clone(), brief.task.clone())
+            }
+        }
+        (
+            Input::Run(RunInput::AgentFinished { report: recorded, .. }),
+            Input::Run(RunInput::AgentFinished { report, .. }),
+        ) => (json(recorded), json(report)),
+        (
+            Input::Agent(AgentInput::ToolFinished { result: recorded, .. }),
+            Input::Agent(AgentInput::ToolFinished { result, .. }),
+        ) => (json(recorded), json(result)),
+        (
+            Input::Run(RunInput::Delegated {
+                agent: recorded_agent,
+                task: recorded_task,
+                ..
+            }),
+            Input::Run(RunInput::Delegated { agent, task, .. }),
+        ) => {
+            let delegation = |agent: &str, task: &str| format!("agent `{agent}`: {task}");
+            (delegation(recorded_agent, recorded_task), delegation(agent, task))
+        }
+        (recorded, present) => (json(recorded), json(present)),
+    }
+}
+
+/// Compares the specs. Causes come before their effects: tools, for example, appear in the prompts of agents.
+fn compare_specs(
+    first: &RecordedEntry,
+    recorded: &RunSpec,
+    present: &RunSpec,
+) -> Result<(), Box<Difference>> {
+    let location = || EntryLocation::of_run(first.seq);
+    compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;
+    compare_text(location, Part::Workspace, &recorded.workspace, &present.workspace)?;
+    compare(location, Part::Limits, &recorded.limits, &present.limits)?;
+    compare(location, Part::Policy, &recorded.policy, &present.policy)?;
+    let names = |spec: &RunSpec| {
+        spec.tools
+            .iter()
+            .map(|tool| tool.name.clone())
+            .collect::<Vec<_>>()
+    };
+    compare_text(
+        location,
+        Part::Tools,
+        &names(recorded).join("\n"),
+        &names(present).join("\n"),
+    )?;
+    for (recorded, present) in recorded.tools.iter().zip(&present.tools) {
+        let name = recorded.name.clone();
+        compare(location, Part::Tool { name }, recorded, present)?;
+    }
+    let names = |spec: &RunSpec| agents(spec).map(|agent| agent.name.clone()).collect::<Vec<_>>();
+    compare_text(
+        location,
+        Part::Agents,
+        &names(recorded).join("\n"),
+        &names(present).join("\n"),
+    )?;
+    for (recorded, present) in agents(recorded).zip(agents(present)) {
+        let agent = recorded.name.clone();
+        let part = Part::AgentTools { agent: agent.clone() };
+        compare_text(
+            location,
+            part,
+            &recorded.tools.join("\n"),
+            &present.tools.join("\n"),
+        )?;
+        let part = Part::SystemPrompt { agent: agent.clone() };
+        compare_text(location, part, &recorded.system_prompt, &present.system_prompt)?;
+        compare(location, Part::AgentDefinition { agent }, recorded, present)?;
+    }
+    Ok(())
 }
 
 fn compare_requests(

@@ -20,7 +20,7 @@ pub struct Iteration {
     /// The reflector's judgement; `None` until there is one.
     pub reflection: Option<Reflection>,
     /// Why the run ended within this iteration, if it was resumed later; the plan was not completed.
-    pub(super) cut_off: Option<String>,
+    pub(super) interrupted: Option<String>,
     /// The index of each sub-task's observation, by the sub-task's index in the plan.
     pub(super) observed: BTreeMap<usize, usize>,
     /// The running sub-tasks, by index in the plan.
@@ -44,7 +44,7 @@ impl Iteration {
             graph,
             observations: Vec::new(),
             reflection: None,
-            cut_off: None,
+            interrupted: None,
             observed: BTreeMap::new(),
             active: BTreeMap::new(),
         }

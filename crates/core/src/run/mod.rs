@@ -134,7 +134,7 @@ pub enum RunInput {
         limits: Option<Box<RunLimits>>,
         /// For a failed run, the work of the agents that its end cut off; the run observes it now.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
-        cut_off: BTreeMap<AgentId, AgentWork>,
+        interrupted: BTreeMap<AgentId, AgentWork>,
     },
     /// The user cancelled the run.
     Cancelled,
@@ -183,8 +183,8 @@ pub enum RunCommand {
     },
     /// Stop an agent, which then reports its work.
     StopAgent {
-        /// The id of its [`RunCommand::StartAgent`].
-        effect: EffectId,
+        /// The agent's id.
+        agent: AgentId,
     },
     /// Return the result of a delegation to the agent that delegated.
     ReturnFindings {

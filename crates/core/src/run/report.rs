@@ -114,7 +114,7 @@ impl Run {
     /// As [`Run::report`], with the work of agents that have not reported.
     pub(crate) fn report_with(&self, unreported: &[&AgentWork]) -> Report {
         Report {
-            goal: self.spec().map_or_else(String::new, |spec| spec.goal.clone()),
+            goal: self.spec().goal.clone(),
             phase: self.phase(),
             end: self.end().cloned(),
             summary: self.summary(),

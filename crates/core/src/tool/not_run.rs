@@ -18,8 +18,8 @@ impl ToolResult {
         .with_code(code::INTERRUPTED)
     }
 
-    /// Creates the result of a call that was running when its run ended at a limit.
-    pub(crate) fn cut_off() -> Self {
+    /// A call that was running when its run ended at a limit.
+    pub(crate) fn run_ended() -> Self {
         ToolResult::failure(
             "the run ended at a limit before this call finished, so it may or may not have taken effect. Check the current state before \
              you decide whether to call it again",

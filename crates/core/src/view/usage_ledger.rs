@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use crate::agent::{Agent, AgentCommand, AgentInput};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::message::Usage;
-use crate::run::{Run, RunCommand, RunInput};
+use crate::run::{RunCommand, RunInput};
+use crate::run_tree::RunTree;
 use crate::time::{Millis, Timestamp};
 use crate::usage::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTotals};
 
@@ -61,8 +62,8 @@ pub(crate) enum RecordedInput {
     Nothing,
 }
 
-/// The usage of an agent before an input was applied.
-#[derive(Clone, Copy)]
+/// The usage of an agent before an input.
+#[derive(Clone, Copy, Default)]
 pub(crate) struct PreviousUsage {
     usage: Usage,
     /// The number of malformed replies in a row.
@@ -165,14 +166,8 @@ impl UsageLedger {
         }
     }
 
-    /// Creates the usage report of a run. `usage` is its total usage, and `last_at` is the time of its last entry.
-    pub(crate) fn account(
-        &self,
-        run: &Run,
-        agents: &BTreeMap<AgentId, Agent>,
-        usage: Usage,
-        last_at: Timestamp,
-    ) -> UsageReport {
+    /// The usage report of a run with this total usage, whose last entry was accepted at `last_at`.
+    pub(crate) fn account(&self, machines: &RunTree, usage: Usage, last_at: Timestamp) -> UsageReport {
         let mut whole = self.clone();
         let now = whole.clock(last_at);
         whole.end_all(None, now);
@@ -182,11 +177,15 @@ impl UsageLedger {
                 tool_time: whole.tool_time,
                 ..UsageTotals::default()
             },
-            active_time: Millis((now - run.started_at()).0.saturating_sub(whole.user_wait.0)),
+            active_time: Millis(
+                (now - machines.run().started_at())
+                    .0
+                    .saturating_sub(whole.user_wait.0),
+            ),
             ..UsageReport::default()
         };
         for (id, used) in whole.agents {
-            let Some(agent) = agents.get(&id) else { continue };
+            let Some(agent) = machines.agent(id) else { continue };
             let totals = UsageTotals {
                 usage: agent.work().usage,
                 malformed: used.malformed,
@@ -200,7 +199,7 @@ impl UsageLedger {
             }
             account.agents.push(AgentUsage {
                 agent: id,
-                name: agent.spec().map_or_else(String::new, |spec| spec.name.clone()),
+                name: agent.spec().name.clone(),
                 totals,
                 models: used.models,
             });

@@ -806,7 +806,7 @@ fn host_2_a_model_request_is_made_again_and_the_late_reply_to_the_first_is_stale
 fn an_agent_starts_once_and_takes_nothing_after_its_end() {
     let mut agent = implementer();
     let again = AgentInput::Started {
-        brief: agent.brief().unwrap().clone(),
+        brief: agent.brief().clone(),
     };
     assert_eq!(
         agent.handle(at(0), again.clone()).unwrap_err().to_string(),

@@ -373,11 +373,14 @@ impl Approved {
 fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
     let context = Arc::new(RunContext::new(Arc::new(asking())));
     let mut approved = Approved::default();
-    let new = || Agent::new(AgentId(1), context.clone());
-    let (mut agent, mut expected, mut now) = (new(), Expected::default(), 10_000_i64);
+    let brief = brief(&role);
+    let start = || Agent::start(Timestamp(10_000), context.clone(), brief.clone()).unwrap();
+    let (mut expected, mut now) = (Expected::default(), 10_000_i64);
+    let (mut agent, commands) = start();
+    expected.take(&AgentInput::Started { brief: brief.clone() }, &commands);
     let mut journal: Vec<(Timestamp, String, Vec<AgentCommand>, Agent)> = Vec::new();
     let mut ends = 0;
-    for (pause, step) in std::iter::once((0, Step::Start)).chain(steps) {
+    for (pause, step) in steps {
         now += pause;
         let at = Timestamp(now.unsigned_abs());
         let input = input(&agent, &role, step);
@@ -399,7 +402,7 @@ fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
         assert_eq!(to_be_done(&agent.outstanding()), expected.0);
         assert_eq!(ends, usize::from(agent.report().is_some()));
     }
-    let mut replayed = new();
+    let (mut replayed, _) = start();
     for (at, entry, commands, state) in journal {
         let Ok(Input::Agent(input)) = serde_json::from_str(&entry) else {
             panic!("{entry}");

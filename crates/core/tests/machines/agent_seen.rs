@@ -1,7 +1,6 @@
 //! What an agent saw of files, by which its tools tell what others have changed since (PAOR-5).
 
 use dirigent_core::agent::{Agent, AgentInput};
-use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
 use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult};
 use serde_json::json;
@@ -22,14 +21,14 @@ fn paor_5_an_agent_knows_what_it_last_saw_of_each_file_after_a_restart_too() {
     let refused = ToolResult::failure("`a` has changed").with_seen(vec![saw("a", Some("3"))]);
     let moved = ToolResult::success(json!("b")).with_seen(vec![saw("b", None), saw("c", Some("2"))]);
     let mut agent = implementer();
-    let brief = agent.brief().unwrap().clone();
-    let mut inputs = vec![AgentInput::Started { brief }];
+    let brief = agent.brief().clone();
+    let mut inputs = Vec::new();
     for (turn, result) in [looked, refused, moved].into_iter().enumerate() {
         let (asked, called) = (format!("a7.{}", 2 * turn + 1), format!("a7.{}", 2 * turn + 2));
         inputs.push(replied(&asked, says_call("look", json!({"path": "a"}), false)));
         inputs.push(tool_ended(&called, result));
     }
-    for input in &inputs[1..] {
+    for input in &inputs {
         agent.handle(at(0), input.clone()).unwrap();
     }
 
@@ -41,7 +40,7 @@ fn paor_5_an_agent_knows_what_it_last_saw_of_each_file_after_a_restart_too() {
     assert_eq!(**agent.seen(), known);
 
     let journaled = serde_json::to_string(&inputs).unwrap();
-    let mut again = Agent::new(AgentId(7), agent.context().clone());
+    let (mut again, _) = Agent::start(at(0), agent.context().clone(), brief).unwrap();
     for input in serde_json::from_str::<Vec<AgentInput>>(&journaled).unwrap() {
         again.handle(at(0), input).unwrap();
     }

@@ -76,7 +76,6 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
     spec.agents[1].deepest_prompt = Some("You work alone.".to_owned());
     let context = Arc::new(RunContext::new(Arc::new(spec)));
     for (depth, offers, prompt) in [(1, true, "You are the implement."), (2, false, "You work alone.")] {
-        let mut agent = Agent::new(AgentId(7), context.clone());
         let brief = AgentBrief {
             agent: AgentId(7),
             role: AgentRole::Sub("implement".to_owned()),
@@ -87,7 +86,7 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
             caller: None,
             changed: None,
         };
-        let _ = agent.handle(at(0), AgentInput::Started { brief }).unwrap();
+        let (mut agent, _) = Agent::start(at(0), context.clone(), brief).unwrap();
         assert_eq!(agent.offered().iter().any(|tool| tool.name == "delegate"), offers);
         assert_eq!(agent.conversation()[0].content(), prompt);
         let commands = gives(&mut agent, replied("a7.1", says_delegate("explore")));
@@ -339,7 +338,7 @@ fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_h
     };
     assert_eq!(
         give(&mut run, 30, agent_ended("run.2", report(Err(over), &["a.rs"]))),
-        ["stop agent run.3", "stop agent run.4"]
+        ["stop agent a3", "stop agent a4"]
     );
     refused(&mut run, 40, answered("run.2", "again"));
     assert_eq!(
@@ -398,7 +397,7 @@ fn host_2_a_caller_that_has_ended_is_not_started_again_and_the_others_are_stoppe
     give(&mut run, 20, answered("run.2", "early"));
     assert_eq!(
         give(&mut run, 30, resumed()),
-        ["start run.3+1 a3 explore", "stop agent run.3+1"]
+        ["start run.3+1 a3 explore", "stop agent a3"]
     );
     give(&mut run, 40, answered("run.3+1", "late"));
     assert_eq!(run.iterations()[0].observations.len(), 1);
@@ -484,10 +483,7 @@ fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a
         ["await user a3.2"]
     );
     // its caller ends, and it is still to report
-    assert_eq!(
-        give(&mut run, 30, answered("run.2", "early")),
-        ["stop agent run.3"]
-    );
+    assert_eq!(give(&mut run, 30, answered("run.2", "early")), ["stop agent a3"]);
 }
 
 #[test]

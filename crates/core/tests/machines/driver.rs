@@ -15,9 +15,8 @@ use crate::fixture::{at, effect, ended_with, plan, reflection, run_outline};
 
 /// A started run and the commands of its start.
 pub fn running(spec: RunSpec) -> (Run, Vec<String>) {
-    let mut run = Run::new();
-    let commands = give(&mut run, 0, RunInput::Started { spec: Arc::new(spec) });
-    (run, commands)
+    let (run, commands) = Run::start(at(0), Arc::new(spec)).unwrap();
+    (run, run_outline(&commands))
 }
 
 /// A run whose plan has come, and the commands that carry it out.

@@ -7,7 +7,6 @@ use dirigent_core::agent_report::{AgentAnswer, AgentReport, AgentWork};
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::limits::{AgentLimits, RunLimits};
-use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, ModelReply, ToolCall, Usage};
 use dirigent_core::plan::Plan;
 use dirigent_core::policy::Policy;
@@ -34,7 +33,7 @@ pub fn resumed() -> RunInput {
         last_seen: at(0),
         forked: false,
         limits: None,
-        cut_off: Default::default(),
+        interrupted: Default::default(),
     }
 }
 
@@ -101,7 +100,7 @@ pub fn spec() -> RunSpec {
 
 /// Agent 7 with that role, started at [`at`]`(0)` with the task "Do it."
 pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
-    let mut agent = Agent::new(AgentId(7), Arc::new(RunContext::new(Arc::new(spec))));
+    let context = Arc::new(RunContext::new(Arc::new(spec)));
     let brief = AgentBrief {
         agent: AgentId(7),
         role,
@@ -112,7 +111,7 @@ pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
         caller: None,
         changed: None,
     };
-    let commands = agent.handle(at(0), AgentInput::Started { brief }).unwrap();
+    let (agent, commands) = Agent::start(at(0), context, brief).unwrap();
     assert_eq!(agent_outline(&commands), ["deadline 301000", "ask a7.1"]);
     agent
 }
@@ -271,7 +270,7 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 format!("ask user {effect} {} {:?}", question.question, question.choices)
             }
             RunCommand::SetTimer { timer, at } => format!("timer {timer:?} {}", at.0),
-            RunCommand::StopAgent { effect } => format!("stop agent {effect}"),
+            RunCommand::StopAgent { agent } => format!("stop agent {agent}"),
             RunCommand::ReturnFindings { effect, result } => {
                 format!("return {effect} {}", result.for_model())
             }

@@ -18,7 +18,6 @@ use crate::fixture::{at, replied, says_call};
 
 pub const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
-#[derive(Default)]
 pub struct Journaled {
     pub view: RunView,
     pub entries: Vec<Entry>,
@@ -27,8 +26,11 @@ pub struct Journaled {
 impl Journaled {
     /// A run whose planner has submitted that plan.
     pub fn acting(spec: RunSpec, plan: &Value) -> Self {
-        let mut journaled = Journaled::default();
-        journaled.run(RunInput::Started { spec: Arc::new(spec) });
+        let started = Input::Run(RunInput::Started { spec: Arc::new(spec) });
+        let first = entry(1, 1, Scope::Run, started);
+        let (view, _) = RunView::start(first.clone()).unwrap();
+        let entries = vec![first];
+        let mut journaled = Journaled { view, entries };
         journaled.start(1, "run.1");
         journaled.replies(1, "a1.1", says_call("submit_plan", plan.clone(), false));
         journaled.report(1, "run.1");
@@ -37,13 +39,7 @@ impl Journaled {
 
     fn apply(&mut self, scope: Scope, input: Input) {
         let seq = self.entries.len() as u64 + 1;
-        let entry = Entry {
-            run: RUN,
-            seq,
-            at: at(seq),
-            scope,
-            input,
-        };
+        let entry = entry(seq, seq, scope, input);
         self.view.apply(entry.clone()).unwrap();
         self.entries.push(entry);
     }
@@ -78,5 +74,16 @@ impl Journaled {
             recorder.add(entry).unwrap();
         }
         recorder.finish().unwrap()
+    }
+}
+
+/// An entry that is accepted so many milliseconds after the start.
+pub fn entry(seq: u64, after: u64, scope: Scope, input: Input) -> Entry {
+    Entry {
+        run: RUN,
+        seq,
+        at: at(after),
+        scope,
+        input,
     }
 }

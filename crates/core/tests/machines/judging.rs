@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::agent::Agent;
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
@@ -15,7 +15,7 @@ use crate::fixture::{agent_outline, at, replied, says_call, spec};
 
 /// A reflector whose run has changed those files; none where it does not know.
 fn reflector(changed: Option<&[&str]>) -> Agent {
-    let mut agent = Agent::new(AgentId(7), Arc::new(RunContext::new(Arc::new(spec()))));
+    let context = Arc::new(RunContext::new(Arc::new(spec())));
     let brief = AgentBrief {
         agent: AgentId(7),
         role: AgentRole::Reflector,
@@ -26,8 +26,7 @@ fn reflector(changed: Option<&[&str]>) -> Agent {
         caller: None,
         changed: changed.map(|changed| changed.iter().map(|path| (*path).to_owned()).collect()),
     };
-    agent.handle(at(0), AgentInput::Started { brief }).unwrap();
-    agent
+    Agent::start(at(0), context, brief).unwrap().0
 }
 
 fn judges(agent: &mut Agent, changed_files: Value) -> Vec<String> {

@@ -145,7 +145,7 @@ fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)
                     verdict: ReflectionVerdict::AskUser,
                     summary: "There are two.".into(),
                 }),
-                cut_off: None,
+                interrupted: None,
                 observations: vec![json!({"subtask": "look", "status": "succeeded"})],
             },
             PastIteration {
@@ -155,7 +155,7 @@ fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)
                     verdict: ReflectionVerdict::Continue,
                     summary: "One is left.".into(),
                 }),
-                cut_off: None,
+                interrupted: None,
                 observations: Vec::new(),
             },
         ],
@@ -365,7 +365,7 @@ fn every_request(said: &str) -> Vec<String> {
             verdict: ReflectionVerdict::Continue,
             summary: said.into(),
         }),
-        cut_off: None,
+        interrupted: None,
         observations: vec![json!({"subtask": said})],
     };
     let iteration = IterationContext {

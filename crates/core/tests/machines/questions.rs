@@ -1,6 +1,6 @@
 //! Questions to the user and what answers them (PAOR-9), and what a plan says of the user's guidance (PAOR-8).
 
-use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::agent::Agent;
 use dirigent_core::machine::Machine;
 use dirigent_core::question::{AnswerError, Question};
 use dirigent_core::run::{Run, RunInput};
@@ -112,11 +112,7 @@ fn paor_8_a_planner_that_names_guidance_that_was_not_given_is_told_the_numbers()
     );
     give(&mut run, 30, answer("a"));
     let brief = brief_of(&run, "run.5");
-    let mut planner = Agent::new(brief.agent, run.context().unwrap().clone());
-    let started = AgentInput::Started {
-        brief: (*brief).clone(),
-    };
-    let _ = planner.handle(at(40), started).unwrap();
+    let (mut planner, _) = Agent::start(at(40), run.context().clone(), (*brief).clone()).unwrap();
     let plan = |guidance| {
         let parameters = json!({"summary": "Look.", "answers_guidance": [guidance], "subtasks": []});
         says_call("submit_plan", parameters, true)

@@ -67,7 +67,7 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
     let mut run = under_way();
     assert_eq!(
         give(&mut run, 10, redirected("Only in src/utils.")),
-        ["stop run.3", "stop agent run.2"]
+        ["stop run.3", "stop agent a2"]
     );
     // an end does not start what was ready
     assert_eq!(
@@ -161,7 +161,7 @@ fn paor_8_a_restart_stops_again_what_was_being_stopped() {
         give(&mut run, 20, resumed()),
         [
             "start run.2+1 a2 implement",
-            "stop agent run.2+1",
+            "stop agent a2",
             "Acting -> Observing (1)"
         ]
     );
@@ -180,7 +180,7 @@ fn paor_8_a_planner_is_stopped_and_another_plans_the_same_iteration() {
     let (mut run, _) = running(spec());
     assert_eq!(
         give(&mut run, 10, redirected("Rather so.")),
-        ["stop agent run.1", "start run.2 a2 planner"]
+        ["stop agent a1", "start run.2 a2 planner"]
     );
     assert!(brief_of(&run, "run.2").task.contains("Rather so."));
     assert_eq!(run.iteration(), 1);
@@ -209,7 +209,7 @@ fn paor_8_a_reflector_is_stopped_and_the_next_iteration_planned() {
     assert_eq!(
         give(&mut run, 10, redirected("Not so.")),
         [
-            "stop agent run.3",
+            "stop agent a2",
             "Reflecting -> Planning (2)",
             "start run.4 a3 planner"
         ]
@@ -247,7 +247,7 @@ fn paor_8_where_no_iteration_is_left_the_run_ends_at_its_limit_once_all_has_ende
     let one =
         json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
     let (mut run, _) = acting(spec, &one);
-    assert_eq!(give(&mut run, 10, redirected("Stop.")), ["stop agent run.2"]);
+    assert_eq!(give(&mut run, 10, redirected("Stop.")), ["stop agent a2"]);
     give(&mut run, 20, cancelled("run.2", "a.rs"));
     assert_eq!(run.end(), Some(&EndReason::IterationLimit { max_iterations: 1 }));
 }
@@ -304,7 +304,7 @@ fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
     assert_eq!(run.awaited_approval(), None, "`last` goes on");
     give(&mut run, 7, answered("run.4", "found"));
     assert_eq!(run.awaited_approval(), Some(call));
-    assert_eq!(give(&mut run, 10, redirected("Not that.")), ["stop agent run.2"]);
+    assert_eq!(give(&mut run, 10, redirected("Not that.")), ["stop agent a2"]);
     // it ends without a person: nobody is waited for
     assert_eq!(run.awaited_approval(), None);
     give(&mut run, 11, RunInput::ApprovalSettled { effect: call });
@@ -333,7 +333,7 @@ fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are
     give(&mut run, 5, delegated);
     assert_eq!(
         give(&mut run, 10, redirected("Not that.")),
-        ["stop agent run.2", "stop agent run.3"]
+        ["stop agent a2", "stop agent a3"]
     );
     // the next plan waits for both
     assert_eq!(give(&mut run, 20, cancelled("run.2", "own.rs")), [""; 0]);

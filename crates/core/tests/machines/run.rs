@@ -7,7 +7,7 @@ use dirigent_core::machine::Refusal;
 use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
 use dirigent_core::phase::{ImpossibleTransition, Phase};
 use dirigent_core::plan::SubTaskState;
-use dirigent_core::run::{Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run::{RunCommand, RunInput, RunTimer};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use crate::driver::{
     acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, running,
 };
-use crate::fixture::{at, call, effect, ended_with, resumed, run_outline, spec, usage};
+use crate::fixture::{at, call, effect, ended_with, run_outline, spec, usage};
 
 fn one_look() -> Value {
     json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "calls": [{"tool": "look", "parameters": {"path": "x"}}]}]})
@@ -516,13 +516,7 @@ fn usage_is_that_of_all_agents_and_calls() {
 }
 
 #[test]
-fn an_idle_run_takes_only_its_start_and_a_started_one_no_second() {
-    let mut run = Run::new();
-    assert_eq!(
-        crate::driver::refused(&mut run, 0, resumed()),
-        "Resumed is not accepted while the run is in Idle"
-    );
-    assert_eq!(run, Run::new());
+fn a_run_starts_once() {
     let (mut run, _) = running(spec());
     let again = RunInput::Started { spec: spec().into() };
     assert_eq!(

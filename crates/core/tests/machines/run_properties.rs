@@ -356,7 +356,7 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
             last_seen: at(0),
             forked: true,
             limits: None,
-            cut_off: Default::default(),
+            interrupted: Default::default(),
         },
         Step::Cancel => RunInput::Cancelled,
         Step::Foreign(effect, kind) => match kind % 4 {
@@ -518,13 +518,13 @@ impl Waiting {
         if before.iteration() == run.iteration() && started(run).is_subset(&started(before)) {
             return;
         }
-        let (Some(spec), Some(iteration)) = (run.spec(), run.iterations().last()) else {
+        let Some(iteration) = run.iterations().last() else {
             return;
         };
         let briefs: Vec<_> = run.outstanding().into_iter().filter_map(brief).collect();
         let mut waiting = self.0.clone();
         // Each time round one that has another one work for it.
-        for _ in 0..spec.limits.max_depth {
+        for _ in 0..run.spec().limits.max_depth {
             let callers = briefs.iter().filter(|brief| waiting.contains(&brief.agent));
             let callers: Vec<AgentId> = callers.filter_map(|brief| brief.caller).map(agent_of).collect();
             waiting.extend(callers);
@@ -533,7 +533,7 @@ impl Waiting {
         let waiting = agents.filter(|agent| waiting.contains(agent)).count() + run.approvals().count();
         let at_work = iteration.graph.running() - waiting;
         assert!(
-            at_work <= spec.limits.max_parallel.max(1) as usize,
+            at_work <= run.spec().limits.max_parallel.max(1) as usize,
             "{at_work} at work"
         );
     }
@@ -548,7 +548,7 @@ fn brief(command: RunCommand) -> Option<Arc<AgentBrief>> {
 
 /// Nobody works for an agent that the run does not wait for, or for one of a depth that may not delegate.
 fn assert_agents(run: &Run) {
-    let Some(spec) = run.spec() else { return };
+    let spec = run.spec();
     let outstanding = run.outstanding();
     let briefs = outstanding.iter().filter_map(|command| match command {
         RunCommand::StartAgent { brief, .. } => Some(brief),
@@ -560,7 +560,7 @@ fn assert_agents(run: &Run) {
     for brief in briefs {
         assert!(brief.depth <= spec.limits.max_depth);
         let stopped = outstanding.iter().any(|command| match command {
-            RunCommand::StopAgent { effect } => run.agent_of(*effect) == Some(brief.agent),
+            RunCommand::StopAgent { agent } => *agent == brief.agent,
             _ => false,
         });
         let Some(caller) = brief.caller else { continue };
@@ -627,10 +627,14 @@ fn assert_transitions(phase: &mut Phase, commands: &[RunCommand]) {
 
 fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
     let spec = Arc::new(spec);
-    let (mut run, mut expected, mut now) = (Run::new(), Expected::default(), 10_000_i64);
+    let start = || Run::start(Timestamp(10_000), spec.clone()).unwrap();
+    let (mut expected, mut now) = (Expected::default(), 10_000_i64);
     let (mut phase, mut approved, mut waiting) = (Phase::Idle, BTreeSet::new(), Waiting::default());
+    let (mut run, commands) = start();
+    expected.take(&RunInput::Started { spec: spec.clone() }, &commands);
+    assert_transitions(&mut phase, &commands);
     let mut journal: Vec<(Timestamp, String, Vec<RunCommand>, Run)> = Vec::new();
-    for (pause, step) in std::iter::once((0, Step::StartAgain)).chain(steps) {
+    for (pause, step) in steps {
         now += pause;
         let at = Timestamp(now.unsigned_abs());
         let input = input(&run, &spec, at, step);
@@ -662,7 +666,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
         assert_eq!(sorted(&run.outstanding()), sorted(&expected.0));
         assert_eq!(run.phase().is_terminal(), !run.outstanding().iter().any(is_work));
     }
-    let mut replayed = Run::new();
+    let (mut replayed, _) = start();
     for (at, entry, commands, state) in journal {
         let Ok(Input::Run(input)) = serde_json::from_str(&entry) else {
             panic!("{entry}");

@@ -34,7 +34,7 @@ fn resumed_with(change: impl FnOnce(&mut RunLimits)) -> RunInput {
         last_seen: at(0),
         forked: false,
         limits: Some(Box::new(limits)),
-        cut_off: BTreeMap::new(),
+        interrupted: BTreeMap::new(),
     }
 }
 
@@ -43,7 +43,7 @@ fn resumed_as_it_was() -> RunInput {
         last_seen: at(0),
         forked: false,
         limits: None,
-        cut_off: BTreeMap::new(),
+        interrupted: BTreeMap::new(),
     }
 }
 
@@ -224,7 +224,7 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
             last_seen: at(50),
             forked: false,
             limits: Some(Box::new(limits)),
-            cut_off: BTreeMap::from([(AgentId(2), work.clone())]),
+            interrupted: BTreeMap::from([(AgentId(2), work.clone())]),
         },
     );
     assert_eq!(commands, ["Failed -> Planning (2)", "start run.4 a3 planner"]);

@@ -107,7 +107,7 @@ fn host_2_time_that_the_agents_worked_between_the_runs_inputs_counts() {
         last_seen: at(400),
         forked: false,
         limits: None,
-        cut_off: Default::default(),
+        interrupted: Default::default(),
     };
     assert_eq!(
         give(&mut run, 50_000, back),

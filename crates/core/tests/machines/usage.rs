@@ -1,11 +1,9 @@
 //! HOST-10: what a run has cost, by its journal alone.
 
-use std::sync::Arc;
-
 use dirigent_core::agent::AgentInput;
 use dirigent_core::brief::{AgentBrief, AgentRole};
-use dirigent_core::id::{AgentId, RunId, Scope};
-use dirigent_core::journal::{Entry, Input};
+use dirigent_core::id::{AgentId, Scope};
+use dirigent_core::journal::Input;
 use dirigent_core::message::{ModelFailure, ModelFailureKind, ModelReply, Usage};
 use dirigent_core::price::Cost;
 use dirigent_core::run::{RunInput, RunTimer};
@@ -17,9 +15,9 @@ use serde_json::{Value, json};
 
 use crate::driver::{agent_ended, ended};
 use crate::fixture::{at, effect, replied, says_call, spec, text, tool_ended, usage};
+use crate::journaled::entry;
 
 /// A watcher that is fed with inputs and their times.
-#[derive(Default)]
 struct Watched {
     view: RunView,
     seq: u64,
@@ -27,22 +25,14 @@ struct Watched {
 
 impl Watched {
     fn started() -> Self {
-        let mut watched = Watched::default();
-        let spec = Arc::new(spec());
-        watched.run(0, RunInput::Started { spec });
-        watched
+        let started = Input::Run(RunInput::Started { spec: spec().into() });
+        let (view, _) = RunView::start(entry(1, 0, Scope::Run, started)).unwrap();
+        Watched { view, seq: 1 }
     }
 
     fn apply(&mut self, after: u64, scope: Scope, input: Input) {
         self.seq += 1;
-        let entry = Entry {
-            run: RunId(uuid::Uuid::from_u128(7)),
-            seq: self.seq,
-            at: at(after),
-            scope,
-            input,
-        };
-        self.view.apply(entry).unwrap();
+        self.view.apply(entry(self.seq, after, scope, input)).unwrap();
     }
 
     fn run(&mut self, after: u64, input: RunInput) {
@@ -244,7 +234,7 @@ fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_
             last_seen,
             forked: false,
             limits: None,
-            cut_off: Default::default(),
+            interrupted: Default::default(),
         },
     );
     let account = watched.view.usage_report();

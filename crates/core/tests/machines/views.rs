@@ -1,11 +1,9 @@
 //! What a watcher is told, entry by entry.
 
-use std::sync::Arc;
-
 use dirigent_core::agent::AgentInput;
 use dirigent_core::brief::{AgentBrief, AgentRole};
-use dirigent_core::id::{AgentId, RunId, Scope};
-use dirigent_core::journal::{Entry, Input};
+use dirigent_core::id::{AgentId, Scope};
+use dirigent_core::journal::Input;
 use dirigent_core::message::{ModelReply, Usage};
 use dirigent_core::observation::SubTaskResult;
 use dirigent_core::price::Cost;
@@ -16,12 +14,10 @@ use dirigent_core::view::RunView;
 use serde_json::{Value, json};
 
 use crate::driver::{agent_ended, ended, planned, reflected};
-use crate::fixture::{agent_resumed, at, effect, replied, resumed, says_call, spec, text, tool_ended, usage};
-
-const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
+use crate::fixture::{agent_resumed, effect, replied, resumed, says_call, spec, text, tool_ended, usage};
+use crate::journaled::{RUN, entry};
 
 /// A watcher and how many entries it has seen.
-#[derive(Default)]
 struct Watcher {
     view: RunView,
     seq: u64,
@@ -33,20 +29,20 @@ impl Watcher {
     }
 
     fn started_with(spec: RunSpec) -> Self {
-        let mut watcher = Watcher::default();
-        watcher.run(RunInput::Started { spec: Arc::new(spec) });
-        watcher
+        Watcher::first(spec).0
+    }
+
+    /// A watcher, and the events of the first entry.
+    fn first(spec: RunSpec) -> (Self, Vec<Value>) {
+        let started = Input::Run(RunInput::Started { spec: spec.into() });
+        let (view, events) = RunView::start(entry(1, 1, Scope::Run, started)).unwrap();
+        let events = events.iter().map(|event| json!(event.kind)).collect();
+        (Watcher { view, seq: 1 }, events)
     }
 
     fn apply(&mut self, scope: Scope, input: Input) -> Result<Vec<Value>, String> {
         self.seq += 1;
-        let entry = Entry {
-            run: RUN,
-            seq: self.seq,
-            at: at(self.seq),
-            scope,
-            input,
-        };
+        let entry = entry(self.seq, self.seq, scope, input);
         let events = self.view.apply(entry).map_err(|refusal| refusal.to_string())?;
         Ok(events
             .iter()
@@ -83,12 +79,9 @@ fn two() -> Value {
 
 #[test]
 fn paor_1_a_watcher_sees_the_start_and_every_phase() {
-    let mut watcher = Watcher::default();
-    let start = RunInput::Started {
-        spec: Arc::new(spec()),
-    };
+    let (mut watcher, events) = Watcher::first(spec());
     assert_eq!(
-        watcher.run(start),
+        events,
         [
             json!({"event": "run_started", "goal": "Rename `a` to `b`", "workspace": "/work"}),
             phase("idle", "planning")
@@ -325,7 +318,7 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
         (
             Scope::Agent(AgentId(9)),
             Input::Agent(agent_resumed()),
-            "Resumed is not accepted while the agent has not started",
+            "Resumed cannot apply while agent a9 has not started",
         ),
         (
             Scope::Run,

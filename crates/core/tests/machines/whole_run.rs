@@ -1,18 +1,19 @@
 //! A run and its agents driven together as the actors drive them, with arbitrary models, tools, users and crashes; and a
 //! watcher that is fed with the journal alone.
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 
-use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
+use dirigent_core::agent::AgentInput;
 use dirigent_core::brief::AgentRole;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use dirigent_core::journal::{Entry, Input};
-use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, ModelReply};
 use dirigent_core::plan::Plan;
 use dirigent_core::recording::{Recorder, Recording, replay};
-use dirigent_core::run::{Run, RunCommand, RunInput};
+use dirigent_core::route::{AgentEffect, Delivery, Resumption, Route, RunEffect};
+use dirigent_core::run::RunInput;
+use dirigent_core::run_tree::{RunTree, TreeEffect};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::ToolResult;
@@ -36,30 +37,29 @@ enum Work {
     User(EffectId),
 }
 
-/// Carries out commands at once or when it is told to, and keeps the journal.
+/// Drives the machines of a run as the actors do, ends work when it is told to, and keeps the journal.
 struct Driver {
-    run: Run,
-    agents: BTreeMap<AgentId, Agent>,
-    /// Which effect of the run an agent's end answers.
-    answers: BTreeMap<AgentId, EffectId>,
+    machines: RunTree,
     work: VecDeque<Work>,
     journal: Vec<Entry>,
     now: u64,
-    last_seen: Timestamp,
+    resumption: Resumption,
 }
 
 impl Driver {
     fn start(spec: RunSpec) -> Self {
+        let (now, spec) = (1_000, Arc::new(spec));
+        let (machines, commands) = RunTree::start(Timestamp(now), spec.clone()).unwrap();
         let mut driver = Driver {
-            run: Run::new(),
-            agents: BTreeMap::new(),
-            answers: BTreeMap::new(),
+            machines,
             work: VecDeque::new(),
             journal: Vec::new(),
-            now: 1_000,
-            last_seen: Timestamp(1_000),
+            now,
+            resumption: Resumption::default(),
         };
-        driver.give_run(RunInput::Started { spec: Arc::new(spec) });
+        driver.journal(Scope::Run, Input::Run(RunInput::Started { spec }));
+        let routes = driver.machines.route(commands, &driver.resumption);
+        driver.follow(routes);
         driver
     }
 
@@ -75,98 +75,77 @@ impl Driver {
     }
 
     fn give_run(&mut self, input: RunInput) {
-        let commands = self.run.handle(Timestamp(self.now), input.clone()).unwrap();
-        self.journal(Scope::Run, Input::Run(input));
-        for command in commands {
-            match command {
-                RunCommand::StartAgent { effect, brief } => {
-                    let agent = brief.agent;
-                    self.answers.insert(agent, effect);
-                    let brief = Arc::unwrap_or_clone(brief);
-                    self.go_on(agent, AgentInput::Started { brief });
-                }
-                RunCommand::RunTool { effect, .. } => self.work.push_back(Work::RunTool(effect)),
-                RunCommand::AskUser { effect, .. } => self.work.push_back(Work::User(effect)),
-                RunCommand::Finish { .. } if self.run.phase().is_terminal() => self.work.clear(),
-                RunCommand::Finish { .. }
-                | RunCommand::Announce { .. }
-                | RunCommand::StopTool { .. }
-                | RunCommand::StopAgent { .. }
-                | RunCommand::ReturnFindings { .. }
-                | RunCommand::AskApproval { .. }
-                | RunCommand::AwaitUser { .. }
-                | RunCommand::SetTimer { .. } => {}
-            }
-        }
-    }
-
-    /// Starts an agent, goes on with it, or says once more how it ended.
-    fn go_on(&mut self, agent: AgentId, start: AgentInput) {
-        match self.agents.get(&agent).map(Agent::report) {
-            None => self.give_agent(agent, start),
-            Some(None) => {
-                let last_seen = self.last_seen;
-                self.give_agent(
-                    agent,
-                    AgentInput::Resumed {
-                        last_seen,
-                        forked: false,
-                    },
-                );
-            }
-            Some(Some(report)) => {
-                let report = report.clone();
-                let effect = self.answers[&agent];
-                self.give_run(RunInput::AgentFinished { effect, report });
-            }
-        }
+        self.give(Delivery::Run(input));
     }
 
     fn give_agent(&mut self, id: AgentId, input: AgentInput) {
-        let context = self.run.context().unwrap().clone();
-        let agent = self.agents.entry(id).or_insert_with(|| Agent::new(id, context));
-        let commands = agent.handle(Timestamp(self.now), input.clone()).unwrap();
-        assert_conversation(agent);
-        self.journal(Scope::Agent(id), Input::Agent(input));
-        for command in commands {
-            match command {
-                AgentCommand::AskModel { effect } => self.work.push_back(Work::Model(id, effect)),
-                AgentCommand::RunTool { effect, .. } => self.work.push_back(Work::AgentTool(id, effect)),
-                AgentCommand::Finish { report } => {
-                    let effect = self.answers[&id];
-                    self.give_run(RunInput::AgentFinished { effect, report });
-                }
-                AgentCommand::AskApproval { .. }
-                | AgentCommand::ApprovalSettled { .. }
-                | AgentCommand::Delegate { .. }
-                | AgentCommand::SetTimer { .. } => {}
+        self.give(Delivery::Agent(id, input));
+    }
+
+    fn give(&mut self, delivery: Delivery) {
+        let now = Timestamp(self.now);
+        let routes = self
+            .machines
+            .handle(now, delivery.clone(), &self.resumption)
+            .unwrap();
+        match delivery {
+            Delivery::Run(input) => self.journal(Scope::Run, Input::Run(input)),
+            Delivery::Agent(agent, input) => {
+                assert_conversation(self.machines.agent(agent).unwrap());
+                self.journal(Scope::Agent(agent), Input::Agent(input));
             }
+        }
+        self.follow(routes);
+    }
+
+    fn follow(&mut self, routes: Vec<Route<TreeEffect>>) {
+        for route in routes {
+            match route {
+                Route::Deliver(delivery) => self.give(delivery),
+                Route::Effect(TreeEffect::Run(effect)) => self.execute(effect),
+                Route::Effect(TreeEffect::Agent(agent, effect)) => match effect {
+                    AgentEffect::AskModel { effect } => self.work.push_back(Work::Model(agent, effect)),
+                    AgentEffect::RunTool { effect } => self.work.push_back(Work::AgentTool(agent, effect)),
+                    AgentEffect::SetTimer { .. } => {}
+                },
+                Route::Watchers => {}
+            }
+        }
+    }
+
+    fn execute(&mut self, effect: RunEffect) {
+        match effect {
+            RunEffect::RunTool { effect } => self.work.push_back(Work::RunTool(effect)),
+            RunEffect::AwaitUser { effect } => self.work.push_back(Work::User(effect)),
+            RunEffect::Finish { .. } if self.machines.run().phase().is_terminal() => self.work.clear(),
+            RunEffect::Finish { .. } | RunEffect::StopTool { .. } | RunEffect::SetTimer { .. } => {}
+            RunEffect::StartAgent { .. } => panic!("agents are started by a delivery"),
         }
     }
 
     /// The process dies and comes back: what was under way is lost, and the machines are told.
     fn crash(&mut self) {
         self.work.clear();
-        self.last_seen = Timestamp(self.now);
+        let last_seen = Timestamp(self.now);
+        self.resumption.last_seen = last_seen;
         self.now += 60_000;
-        let last_seen = self.last_seen;
         self.give_run(RunInput::Resumed {
             last_seen,
             forked: false,
             limits: None,
-            cut_off: Default::default(),
+            interrupted: Default::default(),
         });
     }
 
     /// Ends one of the things under way.
     fn end(&mut self, choice: &Choice) {
         let Some(work) = self.work.remove(choice.pick % self.work.len().max(1)) else {
-            panic!("nothing is under way in {}", self.run.phase());
+            panic!("nothing is under way in {}", self.machines.run().phase());
         };
         self.now += u64::from(choice.kind);
         match work {
             Work::Model(agent, effect) => {
-                let role = self.agents[&agent].brief().unwrap().role.clone();
+                let role = self.machines.agent(agent).unwrap().brief().role.clone();
                 let reply = reply(&role, choice);
                 self.give_agent(agent, AgentInput::ModelReplied { effect, reply });
             }
@@ -309,7 +288,7 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
     };
     // Once the choices are used up, plain work brings every run to its end.
     for choice in choices.iter().chain(std::iter::repeat_n(&plain, 2_000)) {
-        if driver.run.phase().is_terminal() {
+        if driver.machines.run().phase().is_terminal() {
             break;
         }
         if choice.crashes {
@@ -317,20 +296,20 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
         } else {
             driver.end(choice);
         }
-        assert_iterations(&driver.run);
+        assert_iterations(driver.machines.run());
     }
     assert!(
-        driver.run.phase().is_terminal(),
+        driver.machines.run().phase().is_terminal(),
         "no end in {}",
-        driver.run.phase()
+        driver.machines.run().phase()
     );
-    let (mut view, mut events) = (RunView::new(), Vec::new());
-    for entry in &driver.journal {
-        let entry: Entry = serde_json::from_str(&serde_json::to_string(entry).unwrap()).unwrap();
-        events.extend(view.apply(entry).unwrap());
+    let read = |entry: &Entry| serde_json::from_str(&serde_json::to_string(entry).unwrap()).unwrap();
+    let (first, rest) = driver.journal.split_first().unwrap();
+    let (mut view, mut events) = RunView::start(read(first)).unwrap();
+    for entry in rest {
+        events.extend(view.apply(read(entry)).unwrap());
     }
-    assert_eq!(*view.run(), driver.run);
-    assert!(view.agents().eq(driver.agents.values()));
+    assert_eq!(*view.machines(), driver.machines);
     let resumed = |entry: &Entry| matches!(entry.input, Input::Run(RunInput::Resumed { .. }));
     assert_account(&view, driver.journal.iter().any(resumed));
     assert_events(&events);

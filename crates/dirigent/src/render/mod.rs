@@ -4,10 +4,12 @@
 
 mod graph;
 mod report;
+mod transcripts;
 mod usage;
 
 pub use graph::{dot, mermaid, tree};
 pub use report::report;
+pub use transcripts::transcripts;
 pub use usage::usage;
 
 /// How much a text shows.

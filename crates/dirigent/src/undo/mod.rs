@@ -559,10 +559,13 @@ fn unfinished(
     run: RunId,
     calls: &BTreeSet<EffectId>,
 ) -> Result<Vec<UnfinishedCall>, DirigentError> {
+    if calls.is_empty() {
+        return Ok(Vec::new());
+    }
     let (view, events) = read_run(journal, run)?;
-    let tools = view.run().context().map(|context| context.tools());
+    let tools = view.run().context().tools();
     let is_read_only = |tool: &str, parameters: &Value| {
-        let tool = tools.and_then(|tools| tools.get(tool));
+        let tool = tools.get(tool);
         tool.is_some_and(|tool| tool.access == Access::ReadOnly && tool.repeat.is_safe(parameters))
     };
     let mut found = BTreeMap::new();

@@ -187,7 +187,7 @@ async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
         (
             "reflector",
             REFLECTOR,
-            "the reflector ended without a judgement: the agent panicked: broken on purpose",
+            "the reflector ended without a reflection: the agent broke down: broken on purpose",
         ),
     ] {
         let gate = Gate::shut();

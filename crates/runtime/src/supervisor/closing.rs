@@ -84,8 +84,9 @@ impl SupervisorState {
 
     fn stop_all(&mut self) {
         self.arguments.cancel.cancel();
-        self.cut_off |= !self.agents.is_empty();
-        for (_, (_, actor)) in self.agents.drain() {
+        self.agents_stopped |= !self.agents.is_empty();
+        self.agent_ids.clear();
+        for actor in std::mem::take(&mut self.agents).into_values() {
             actor.stop(None);
         }
     }

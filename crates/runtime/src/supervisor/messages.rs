@@ -1,7 +1,8 @@
 //! Messages to the run: passes them to the machine that handles them, and stops the run if it waits for an absent user.
 
-use dirigent_core::id::{AgentId, EffectId};
-use dirigent_core::run::{RunCommand, RunInput};
+use dirigent_core::id::EffectId;
+use dirigent_core::route::Delivery;
+use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use ractor::ActorRef;
 
@@ -11,7 +12,6 @@ use crate::agent_actor::AgentMsg;
 use crate::agent_message::AgentMessage;
 use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::routing::{Route, rejected_by_run, route};
 use crate::run_mailbox::{RunMessage, RunMessageBody};
 use crate::user_presence::UserPresence;
 
@@ -37,7 +37,7 @@ impl SupervisorState {
             RunMessageBody::Break => {}
             #[cfg(test)]
             RunMessageBody::BreakAgent(agent) => {
-                if let Some(actor) = self.agent(agent) {
+                if let Some(actor) = self.agents.get(&agent) {
                     let _ = actor.send_message(AgentMsg::Break);
                 }
             }
@@ -45,10 +45,11 @@ impl SupervisorState {
     }
 
     pub(super) fn steer(&mut self, steering: Steering, ack: Ack) {
-        match route(self.arguments.run, &self.driver.machine, steering) {
-            Ok(Route::Run(input)) => self.handle_run_input(input, ack),
-            Ok(Route::Agent(agent, body)) => self.send_to_agent(AgentMessage { agent, body, ack }),
-            Err(error) => ack.rejected(error),
+        let run = self.arguments.run;
+        match steering.route(&self.driver.machine) {
+            Ok(Delivery::Run(input)) => self.handle_run_input(input, ack),
+            Ok(Delivery::Agent(agent, input)) => self.send_to_agent(AgentMessage { agent, input, ack }),
+            Err(error) => ack.rejected(RuntimeError::steering(run, error)),
         }
     }
 
@@ -56,18 +57,15 @@ impl SupervisorState {
         let Err((refusal, ack)) = self.accept_with_ack(input, ack) else {
             return;
         };
-        ack.rejected(rejected_by_run(
-            self.arguments.run,
-            refusal,
-            self.driver.machine.end(),
-        ));
+        let (run, end) = (self.arguments.run, self.driver.machine.end());
+        ack.rejected(RuntimeError::rejected_by_run(run, refusal, end));
     }
 
     fn send_to_agent(&mut self, message: AgentMessage) {
-        if let Some(actor) = self.agent(message.agent) {
+        if let Some(actor) = self.agents.get(&message.agent) {
             // If the actor has just crashed, the dropped acknowledgement tells the sender.
             let _ = actor.send_message(AgentMsg::Message(message));
-        } else if self.is_active(message.agent) {
+        } else if self.driver.machine.effect_of(message.agent).is_some() {
             self.undelivered.push(message);
         } else {
             message.reject(self.arguments.run);
@@ -79,25 +77,6 @@ impl SupervisorState {
         for message in std::mem::take(&mut self.undelivered) {
             self.send_to_agent(message);
         }
-    }
-
-    /// Returns true if the machine waits for the agent's report.
-    fn is_active(&self, agent: AgentId) -> bool {
-        let outstanding = self.driver.machine.outstanding();
-        let mut started = outstanding.iter().filter_map(|command| match command {
-            RunCommand::StartAgent { brief, .. } => Some(brief.agent),
-            RunCommand::Announce { .. }
-            | RunCommand::RunTool { .. }
-            | RunCommand::StopTool { .. }
-            | RunCommand::StopAgent { .. }
-            | RunCommand::ReturnFindings { .. }
-            | RunCommand::AskApproval { .. }
-            | RunCommand::AwaitUser { .. }
-            | RunCommand::AskUser { .. }
-            | RunCommand::SetTimer { .. }
-            | RunCommand::Finish { .. } => None,
-        });
-        started.any(|started| started == agent)
     }
 
     /// Notes that the whole run waits for the user to answer this question or decide about this call.

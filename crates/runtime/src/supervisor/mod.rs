@@ -9,12 +9,17 @@ mod work;
 use std::sync::Arc;
 
 use dirigent_core::id::Scope;
+use dirigent_core::message::Usage;
+use dirigent_core::route::{Resumption, Route, RunEffect};
 use dirigent_core::run::{Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::steering::Steering;
 use ractor::{Actor, ActorProcessingErr, ActorRef, SupervisionEvent};
 
 pub(crate) use self::closing::wait_for_all;
 use self::state::Closing;
-pub(crate) use self::state::{Recovery, StartMode, SupervisorArguments, SupervisorMsg, SupervisorState};
+pub(crate) use self::state::{
+    Recovery, ResumedRun, StartMode, SupervisorArguments, SupervisorMsg, SupervisorState,
+};
 use crate::ack::Ack;
 use crate::agent_actor::AgentEvent;
 use crate::driver::Driver;
@@ -36,14 +41,52 @@ impl Actor for RunSupervisor {
     ) -> Result<SupervisorState, ActorProcessingErr> {
         let actor = myself.clone();
         let notify = Arc::new(move |stored| {
-            // The actor may be gone.
+            // The actor may have ended.
             let _ = actor.send_message(SupervisorMsg::Stored(stored));
         });
+        let now = arguments.services.clock.now();
         let journal = arguments.services.journal.clone();
         let (run, claim) = (arguments.run, arguments.claim.clone());
-        let driver = Driver::new(Run::new(), run, Scope::Run, journal, claim, notify);
-        let _ = myself.send_message(SupervisorMsg::Start(mode));
-        Ok(SupervisorState::new(arguments, driver))
+        let driver = |machine| Driver::new(machine, run, Scope::Run, journal, claim, notify);
+        match mode {
+            StartMode::New(spec) => {
+                let (machine, commands) = Run::start(now, spec.clone())?;
+                let mut state = SupervisorState::new(arguments, driver(machine));
+                state.driver.start(now, &RunInput::Started { spec }, commands);
+                Ok(state)
+            }
+            StartMode::Resume(resume) => {
+                let ResumedRun {
+                    replayed,
+                    recovery,
+                    limits,
+                    first_message,
+                } = *resume;
+                let ReplayedRun { view, inherited } = replayed;
+                let (last_seen, interrupted) = (view.last_at(), view.interrupted_work());
+                let mut spent = Usage::default();
+                view.agents().for_each(|agent| spent += agent.work().usage);
+                let (machine, mut agents) = view.into_machines().into_machines();
+                agents.retain(|agent, _| machine.effect_of(*agent).is_some());
+                let forked = inherited.contains(&Scope::Run);
+                let resumed = RunInput::Resumed {
+                    last_seen,
+                    forked,
+                    limits,
+                    interrupted,
+                };
+                let _ = myself.send_message(SupervisorMsg::Resume {
+                    recovery,
+                    resumed,
+                    first_message,
+                });
+                let mut state = SupervisorState::new(arguments, driver(machine));
+                state.replayed = agents;
+                state.resumption = Resumption { last_seen, inherited };
+                state.spent = spent;
+                Ok(state)
+            }
+        }
     }
 
     async fn handle(
@@ -53,7 +96,11 @@ impl Actor for RunSupervisor {
         state: &mut SupervisorState,
     ) -> Result<(), ActorProcessingErr> {
         match message {
-            SupervisorMsg::Start(mode) => state.start(&myself, mode).await?,
+            SupervisorMsg::Resume {
+                recovery,
+                resumed,
+                first_message,
+            } => state.resume(&myself, recovery, resumed, first_message).await?,
             SupervisorMsg::Stored(Ok(())) => state.stored(&myself).await?,
             SupervisorMsg::Stored(Err(error)) => state.give_up(&myself, error.into()),
             SupervisorMsg::Agent(event) => state.handle_agent_event(&myself, event),
@@ -68,7 +115,7 @@ impl Actor for RunSupervisor {
             SupervisorMsg::InboxChecked { pending: true } => {}
             SupervisorMsg::InboxChecked { pending: false } => state.report_user_absent(),
             SupervisorMsg::WorkEnded => state.work_ended(&myself),
-            SupervisorMsg::Closed(Ok(())) if state.cut_off => state.read_report(&myself),
+            SupervisorMsg::Closed(Ok(())) if state.agents_stopped => state.read_report(&myself),
             SupervisorMsg::Closed(ended) => {
                 let report = Arc::new(state.driver.machine.report());
                 state.outcome = Some(ended.map(|()| report).map_err(RuntimeError::from));
@@ -103,60 +150,24 @@ impl Actor for RunSupervisor {
 }
 
 impl SupervisorState {
-    async fn start(
+    async fn resume(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
-        mode: StartMode,
+        recovery: Recovery,
+        resumed: RunInput,
+        first_message: Option<Steering>,
     ) -> Result<(), ActorProcessingErr> {
-        match mode {
-            StartMode::New(spec) => {
-                self.accept(RunInput::Started { spec });
-                Ok(())
+        if recovery == Recovery::StayEnded && self.driver.machine.phase().is_terminal() {
+            for command in self.driver.machine.outstanding() {
+                self.dispatch(myself, command).await?;
             }
-            StartMode::Resume {
-                replayed,
-                recovery,
-                limits,
-                first_message,
-            } => {
-                let recovers = recovery == Recovery::Recover;
-                let ReplayedRun { view, inherited } = *replayed;
-                let cut_off = view.cut_off();
-                self.last_seen = view.last_at();
-                for agent in view.agents() {
-                    self.spent += agent.work().usage;
-                }
-                let (machine, mut agents) = view.into_machines();
-                let outstanding = machine.outstanding();
-                agents.retain(|agent, _| {
-                    outstanding.iter().any(
-                        |command| matches!(command, RunCommand::StartAgent { brief, .. } if brief.agent == *agent),
-                    )
-                });
-                let forked = inherited.contains(&Scope::Run);
-                (self.driver.machine, self.replayed, self.inherited) = (machine, agents, inherited);
-                if self.driver.machine.spec().is_none() {
-                    let run = self.arguments.run;
-                    self.give_up(myself, RuntimeError::NeverBegan { run });
-                } else if self.driver.machine.phase().is_terminal() && !recovers {
-                    for command in outstanding {
-                        self.dispatch(myself, command).await?;
-                    }
-                } else {
-                    let last_seen = self.last_seen;
-                    self.accept(RunInput::Resumed {
-                        last_seen,
-                        forked,
-                        limits,
-                        cut_off,
-                    });
-                    if let Some(first_message) = first_message {
-                        self.steer(first_message, Ack::default());
-                    }
-                }
-                Ok(())
-            }
+            return Ok(());
         }
+        self.accept(resumed);
+        if let Some(first_message) = first_message {
+            self.steer(first_message, Ack::default());
+        }
+        Ok(())
     }
 
     async fn stored(&mut self, myself: &ActorRef<SupervisorMsg>) -> Result<(), ActorProcessingErr> {
@@ -175,15 +186,18 @@ impl SupervisorState {
 
     fn handle_agent_event(&mut self, myself: &ActorRef<SupervisorMsg>, event: AgentEvent) {
         match event {
-            AgentEvent::Ended { effect, report } => {
-                self.dismiss_agent(effect);
-                self.accept(RunInput::AgentFinished { effect, report });
-                self.send_undelivered();
-            }
-            AgentEvent::ApprovalAsked(effect) => self.accept(RunInput::ApprovalAsked { effect }),
-            AgentEvent::ApprovalSettled(effect) => self.accept(RunInput::ApprovalSettled { effect }),
-            AgentEvent::Delegated { effect, agent, task } => {
-                self.accept(RunInput::Delegated { effect, agent, task });
+            AgentEvent::Deliver(input) => {
+                let ended = match &input {
+                    RunInput::AgentFinished { effect, .. } => self.driver.machine.agent_of(*effect),
+                    _ => None,
+                };
+                if let Some(agent) = ended {
+                    self.dismiss_agent(agent);
+                }
+                self.accept(input);
+                if ended.is_some() {
+                    self.send_undelivered();
+                }
             }
             AgentEvent::JournalFailed(error) => self.give_up(myself, error.into()),
         }
@@ -194,30 +208,29 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMsg>,
         command: RunCommand,
     ) -> Result<(), ActorProcessingErr> {
-        match command {
-            RunCommand::Announce { transition } => {
-                tracing::debug!(run = %self.arguments.run, from = %transition.from, to = %transition.to, "phase");
-            }
+        if let RunCommand::Announce { transition } = &command {
+            tracing::debug!(run = %self.arguments.run, from = %transition.from, to = %transition.to, "phase");
+        }
+        let effect = match command.route() {
+            Route::Effect(effect) => effect,
+            Route::Deliver(delivery) => return Ok(self.deliver(delivery)),
+            Route::Watchers => return Ok(()),
+        };
+        match effect {
             // Starts nothing once the run closes or its machine has ended.
-            RunCommand::StartAgent { .. } | RunCommand::AskUser { .. } | RunCommand::AwaitUser { .. }
+            RunEffect::StartAgent { .. } | RunEffect::AwaitUser { .. }
                 if self.closing.is_some() || self.driver.machine.phase().is_terminal() => {}
-            RunCommand::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
+            RunEffect::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
             // The call runs once its start, which the driver has queued, is stored.
-            RunCommand::RunTool { .. } => {}
-            RunCommand::StopTool { effect } => {
+            RunEffect::RunTool { .. } => {}
+            RunEffect::StopTool { effect } => {
                 if let Some(call) = self.calls.remove(&effect) {
                     call.cancel();
                 }
             }
-            RunCommand::StopAgent { effect } => self.stop_agent(effect),
-            RunCommand::ReturnFindings { effect, result } => self.return_findings(effect, result),
-            // Watchers see the request in the journal.
-            RunCommand::AskApproval { .. } => {}
-            RunCommand::AskUser { effect, .. } | RunCommand::AwaitUser { effect } => {
-                self.await_user(myself, effect);
-            }
-            RunCommand::SetTimer { timer, at } => self.set_timer(myself, timer, at),
-            RunCommand::Finish { .. } => self.close(myself, Closing::End),
+            RunEffect::AwaitUser { effect } => self.await_user(myself, effect),
+            RunEffect::SetTimer { timer, at } => self.set_timer(myself, timer, at),
+            RunEffect::Finish { .. } => self.close(myself, Closing::End),
         }
         Ok(())
     }

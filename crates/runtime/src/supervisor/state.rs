@@ -1,17 +1,17 @@
 //! The supervisor's state and messages.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Weak};
 
 use dirigent_core::agent::Agent;
-use dirigent_core::id::{AgentId, EffectId, RunId, Scope};
+use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;
 use dirigent_core::message::Usage;
+use dirigent_core::route::Resumption;
 use dirigent_core::run::{Report, Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
-use dirigent_core::time::Timestamp;
 use dirigent_core::tool::ToolResult;
 use dirigent_store::{RunClaim, StoreError};
 use ractor::{ActorId, ActorRef};
@@ -51,14 +51,16 @@ pub(crate) enum StartMode {
     /// Starts a new run.
     New(Arc<RunSpec>),
     /// Continues a run that has inputs in the journal.
-    Resume {
-        replayed: Box<ReplayedRun>,
-        recovery: Recovery,
-        /// New limits; `None` keeps the run's limits.
-        limits: Option<Box<RunLimits>>,
-        /// A message to handle before all others.
-        first_message: Option<Steering>,
-    },
+    Resume(Box<ResumedRun>),
+}
+
+pub(crate) struct ResumedRun {
+    pub(crate) replayed: ReplayedRun,
+    pub(crate) recovery: Recovery,
+    /// New limits; `None` keeps the run's limits.
+    pub(crate) limits: Option<Box<RunLimits>>,
+    /// A message to handle before all others.
+    pub(crate) first_message: Option<Steering>,
 }
 
 /// The treatment of a run that failed and can be resumed.
@@ -71,7 +73,12 @@ pub(crate) enum Recovery {
 }
 
 pub(crate) enum SupervisorMsg {
-    Start(StartMode),
+    /// Continues a run with its first input in this process.
+    Resume {
+        recovery: Recovery,
+        resumed: RunInput,
+        first_message: Option<Steering>,
+    },
     Stored(Result<(), StoreError>),
     Agent(AgentEvent),
     Mailbox(MailboxEvent),
@@ -141,14 +148,12 @@ pub(crate) struct SupervisorState {
     pub(super) driver: Driver<Run>,
     pub(super) arguments: SupervisorArguments,
     pub(super) resources: Option<RunResources>,
-    pub(super) agents: HashMap<ActorId, (EffectId, ActorRef<AgentMsg>)>,
+    pub(super) agents: BTreeMap<AgentId, ActorRef<AgentMsg>>,
+    pub(super) agent_ids: HashMap<ActorId, AgentId>,
     /// The agents of a resumed run that are not started again yet.
     pub(super) replayed: BTreeMap<AgentId, Agent>,
-    /// The machines of a fork without entries of their own: see [`ReplayedRun::inherited`].
-    pub(super) inherited: BTreeSet<Scope>,
-    /// The time of the last input of any of the run's machines before this process.
-    pub(super) last_seen: Timestamp,
-    /// The usage of the run's agents until then.
+    pub(super) resumption: Resumption,
+    /// The usage of the run's agents before this process.
     pub(super) spent: Usage,
     pub(super) calls: HashMap<EffectId, CancellationToken>,
     pub(super) timers: HashMap<RunTimer, AbortHandle>,
@@ -158,7 +163,7 @@ pub(crate) struct SupervisorState {
     pub(super) awaited: Option<EffectId>,
     pub(super) closing: Option<Closing>,
     /// Set if agents were stopped when the run ended: the machine does not know their work.
-    pub(super) cut_off: bool,
+    pub(super) agents_stopped: bool,
     /// Taken by the orchestrator once the supervisor is gone.
     pub(crate) outcome: Outcome,
     _stop_everything: DropGuard,
@@ -169,17 +174,17 @@ impl SupervisorState {
         SupervisorState {
             driver,
             resources: None,
-            agents: HashMap::new(),
+            agents: BTreeMap::new(),
+            agent_ids: HashMap::new(),
             replayed: BTreeMap::new(),
-            inherited: BTreeSet::new(),
-            last_seen: Timestamp::default(),
+            resumption: Resumption::default(),
             spent: Usage::default(),
             calls: HashMap::new(),
             timers: HashMap::new(),
             undelivered: Vec::new(),
             awaited: None,
             closing: None,
-            cut_off: false,
+            agents_stopped: false,
             outcome: None,
             _stop_everything: arguments.cancel.clone().drop_guard(),
             arguments,

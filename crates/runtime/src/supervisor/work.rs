@@ -4,10 +4,11 @@ use std::sync::Arc;
 
 use dirigent_core::brief::AgentBrief;
 use dirigent_core::budget::Budget;
-use dirigent_core::id::{AgentId, EffectId, Scope};
-use dirigent_core::run::RunTimer;
+use dirigent_core::id::{AgentId, EffectId};
+use dirigent_core::route::{Delivery, start_agent};
+use dirigent_core::run::{RunInput, RunTimer};
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::{Access, ToolResult};
+use dirigent_core::tool::Access;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
 
 use super::state::{SupervisorMsg, SupervisorState};
@@ -24,51 +25,50 @@ impl SupervisorState {
         effect: EffectId,
         brief: Arc<AgentBrief>,
     ) -> Result<(), ActorProcessingErr> {
-        let replayed = self.replayed.remove(&brief.agent);
+        let agent = brief.agent;
+        let machine = self.replayed.remove(&agent);
+        let resumed = match start_agent(machine.as_ref(), effect, &brief, &self.resumption) {
+            // The agent had ended before this process.
+            Delivery::Run(report) => {
+                self.accept(report);
+                return Ok(());
+            }
+            Delivery::Agent(_, input) => machine.map(|machine| (machine, input)),
+        };
         let arguments = AgentArguments {
             resources: self.resources(),
             supervisor: myself.get_derived(),
             effect,
-            forked: self.inherited.contains(&Scope::Agent(brief.agent)),
             brief,
-            replayed,
-            last_seen: self.last_seen,
+            resumed,
         };
         let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
         self.arguments.tasks.spawn(async move {
             let _ = ended.await;
         });
-        self.agents.insert(actor.get_id(), (effect, actor));
+        self.agent_ids.insert(actor.get_id(), agent);
+        self.agents.insert(agent, actor);
         self.send_undelivered();
         Ok(())
     }
 
-    /// Stops an agent, which then reports its work. The report of an agent without an actor is on its way.
-    pub(super) fn stop_agent(&self, effect: EffectId) {
-        let mut agents = self.agents.values();
-        if let Some((_, actor)) = agents.find(|(other, _)| *other == effect) {
-            let _ = actor.send_message(AgentMsg::Stop);
-        }
-    }
-
-    /// Returns the findings of a delegated task to the delegating agent, unless that agent has ended.
-    pub(super) fn return_findings(&self, effect: EffectId, result: ToolResult) {
-        if let Scope::Agent(agent) = effect.scope
-            && let Some(actor) = self.agent(agent)
+    /// Sends an input that the run's machine causes to the agent's actor, unless the agent has ended.
+    pub(super) fn deliver(&self, delivery: Delivery) {
+        if let Delivery::Agent(agent, input) = delivery
+            && let Some(actor) = self.agents.get(&agent)
         {
-            let _ = actor.send_message(AgentMsg::ToolEnded { effect, result });
+            let _ = actor.send_message(AgentMsg::Input(input));
         }
     }
 
     /// Stops the actor of an agent that has reported, once it has answered the messages in its queue.
-    pub(super) fn dismiss_agent(&mut self, effect: EffectId) {
-        self.agents.retain(|_, (other, actor)| {
-            let ended = *other == effect;
-            if ended && actor.drain().is_err() {
+    pub(super) fn dismiss_agent(&mut self, agent: AgentId) {
+        if let Some(actor) = self.agents.remove(&agent) {
+            self.agent_ids.remove(&actor.get_id());
+            if actor.drain().is_err() {
                 actor.stop(None);
             }
-            !ended
-        });
+        }
     }
 
     /// Reports a crashed agent as an observation (PAOR-7). Its work until then is in the journal.
@@ -78,12 +78,13 @@ impl SupervisorState {
         actor: &ActorCell,
         message: String,
     ) {
-        let Some((effect, _)) = self.agents.remove(&actor.get_id()) else {
+        let Some(agent) = self.agent_ids.remove(&actor.get_id()) else {
             return;
         };
+        self.agents.remove(&agent);
         let run = self.arguments.run;
-        tracing::warn!(%run, %effect, message, "an agent crashed");
-        let Some(agent) = self.driver.machine.agent_of(effect) else {
+        tracing::warn!(%run, %agent, message, "an agent crashed");
+        let Some(effect) = self.driver.machine.effect_of(agent) else {
             return;
         };
         let (myself, services) = (myself.clone(), &self.arguments.services);
@@ -96,15 +97,9 @@ impl SupervisorState {
         );
         self.arguments.tasks.spawn(async move {
             let report = report.await;
-            let _ = myself.send_message(AgentEvent::Ended { effect, report }.into());
+            let input = RunInput::AgentFinished { effect, report };
+            let _ = myself.send_message(AgentEvent::Deliver(input).into());
         });
-    }
-
-    /// The actor of an active agent.
-    pub(super) fn agent(&self, agent: AgentId) -> Option<&ActorRef<AgentMsg>> {
-        let mut agents = self.agents.values();
-        let found = agents.find(|(effect, _)| self.driver.machine.agent_of(*effect) == Some(agent));
-        found.map(|(_, actor)| actor)
     }
 
     /// Runs a call whose start is recorded, unless the machine no longer waits for it.
@@ -153,16 +148,7 @@ impl SupervisorState {
         if let Some(resources) = &self.resources {
             return resources.clone();
         }
-        #[expect(
-            clippy::expect_used,
-            reason = "only a started machine commands anything, and it has its context"
-        )]
-        let context = self
-            .driver
-            .machine
-            .context()
-            .expect("a run that has started")
-            .clone();
+        let context = self.driver.machine.context().clone();
         let budget = Budget::new(&context.spec().limits, self.spent);
         let resources = RunResources {
             run: self.arguments.run,

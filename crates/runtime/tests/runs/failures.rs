@@ -225,7 +225,7 @@ async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
 
 #[tokio::test]
 async fn paor_12_a_planner_or_reflector_whose_model_breaks_is_a_recorded_failure() {
-    for (who, what) in [("planner", "a plan"), ("reflector", "a judgement")] {
+    for (who, what) in [("planner", "a plan"), ("reflector", "a reflection")] {
         for (fault, expected) in [
             (
                 Fault::Panics,

@@ -259,7 +259,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
         last_seen,
         forked: true,
         limits: None,
-        cut_off: Default::default(),
+        interrupted: Default::default(),
     };
     let entry = NewEntry {
         at: last_seen,

@@ -37,7 +37,7 @@ impl Agent {
 
     pub(super) fn ask_approval(&mut self, now: Timestamp, call: ToolCall, commands: &mut Commands) {
         let effect = self.outstanding.next_effect();
-        let agent = self.spec().map(|spec| spec.name.clone());
+        let agent = Some(self.spec().name.clone());
         let approval = Arc::new(Approval::new(effect, agent, &call, self.context.spec(), now));
         let pending = Pending::Approval {
             call,
@@ -184,7 +184,7 @@ impl Agent {
     fn take_calls(&mut self) -> VecDeque<ToolCall> {
         match std::mem::replace(&mut self.state, State::Asking) {
             State::Calling(rest) => rest,
-            State::Idle | State::Asking | State::Summarising(_) | State::Done(_) => VecDeque::new(),
+            State::Asking | State::Summarising(_) | State::Done(_) => VecDeque::new(),
         }
     }
 

@@ -21,7 +21,7 @@ impl Agent {
         if let Some(stuck) = self.stuck.take() {
             return self.finish(now, Err(stuck), commands);
         }
-        let max_turns = self.spec().map_or(0, |spec| spec.limits.max_turns);
+        let max_turns = self.spec().limits.max_turns;
         if self.turns >= max_turns {
             return self.finish(now, Err(AgentFailure::TurnLimit { max_turns }), commands);
         }
@@ -49,7 +49,7 @@ impl Agent {
 
     /// Tells the model that its last turn begins (LOOP-2). A repeated turn, whose request failed, was announced already.
     fn announce_last_turn(&mut self) {
-        let Some(spec) = self.spec() else { return };
+        let spec = self.spec();
         if self.turns < spec.limits.max_turns || self.last_turn_announced {
             return;
         }
@@ -65,7 +65,7 @@ impl Agent {
 
     /// The most tokens of a request that leave room for a reply; `None` if the model's limits are unknown.
     fn max_request_tokens(&self) -> Option<u64> {
-        let profile = &self.spec()?.profile;
+        let profile = &self.spec().profile;
         let window = [profile.context_window, self.too_long]
             .into_iter()
             .flatten()
@@ -82,7 +82,7 @@ impl Agent {
     /// a summary of the earlier turns. More room is made than needed now, so that the next requests begin like this one.
     fn compact(&mut self) -> Option<Vec<Message>> {
         let most = self.max_request_tokens()?;
-        let max_compactions = self.spec()?.limits.max_compactions;
+        let max_compactions = self.spec().limits.max_compactions;
         if self.conversation.tokens() <= most || self.compactions >= max_compactions {
             return None;
         }
@@ -113,11 +113,7 @@ impl Agent {
 
     fn summarise(&mut self, reply_text: Option<String>, commands: &mut Commands) {
         let summary = reply_text.unwrap_or_else(|| self.listed_calls());
-        let task = self
-            .brief
-            .as_ref()
-            .map_or_else(String::new, |brief| brief.task.clone());
-        self.conversation.summarise(&task, &summary);
+        self.conversation.summarise(&self.brief.task, &summary);
         self.summary = summary;
         if let Some(most) = self.max_request_tokens() {
             self.conversation.shorten_latest(most);

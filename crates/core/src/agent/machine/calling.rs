@@ -20,7 +20,7 @@ use crate::reflection::Reflection;
 use crate::spec::{AnswerForm, DELEGATE};
 use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
-use crate::tool::{Access, ToolOutcome, ToolResult, code};
+use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// The most characters of a string in the parameters of a call's summary.
 const DIGEST_STRING: usize = 200;
@@ -38,7 +38,7 @@ impl Agent {
         mut calls: VecDeque<ToolCall>,
         commands: &mut Commands,
     ) {
-        let most = self.spec().map_or(0, |spec| spec.limits.max_calls_per_reply);
+        let most = self.spec().limits.max_calls_per_reply;
         while self.stuck.is_none()
             && let Some(mut call) = calls.pop_front()
         {
@@ -104,18 +104,15 @@ impl Agent {
 
     /// Checks the tool, the parameters (CALL-6) and the agent's access; returns the parameters to use.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
-        let allowed = self
-            .brief
-            .as_ref()
-            .map_or(&[][..], |brief| self.context.own_tools(brief));
-        let access = self.spec().map_or(Access::ReadOnly, |spec| spec.access);
+        let allowed = self.context.own_tools(&self.brief);
+        let access = self.spec().access;
         self.tools_for(call).check(call, allowed, access)
     }
 
     /// Reads the answer from a terminating tool's call, or why it is refused; `None` for any other call.
     fn read_submission(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
         type Read = fn(&Agent, &Value) -> Result<AgentAnswer, String>;
-        let spec = self.spec()?;
+        let spec = self.spec();
         let (terminating, read): (_, Read) = match spec.answer {
             AnswerForm::Text => return None,
             AnswerForm::Plan => (SUBMIT_PLAN, |agent, parameters| {
@@ -145,12 +142,8 @@ impl Agent {
             agents: &spec.agents,
             tools: self.context.tools(),
             max_subtasks: spec.limits.max_subtasks,
-            remaining_agents: self
-                .brief
-                .as_ref()
-                .and_then(|brief| brief.agents_left)
-                .unwrap_or(spec.limits.max_agents),
-            guidance: self.brief.as_ref().and_then(|brief| brief.guidance),
+            remaining_agents: self.brief.agents_left.unwrap_or(spec.limits.max_agents),
+            guidance: self.brief.guidance,
         };
         plan.validate(&rules).map_err(|errors| {
             let errors: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
@@ -164,7 +157,7 @@ impl Agent {
     /// Checks that a reflection names the files that the run has changed (PAOR-10).
     fn check_reflection(&self, parameters: &Value) -> Result<Reflection, String> {
         let reflection = Reflection::from_parameters(parameters)?;
-        let changed = self.brief.as_ref().and_then(|brief| brief.changed.as_deref());
+        let changed = self.brief.changed.as_deref();
         changed.map_or(Ok(()), |changed| reflection.check_changed_files(changed))?;
         Ok(reflection)
     }
@@ -206,7 +199,7 @@ impl Agent {
             }
             (
                 ToolOutcome::Success { .. } | ToolOutcome::Failure { .. },
-                State::Idle | State::Asking | State::Summarising(_) | State::Done(_),
+                State::Asking | State::Summarising(_) | State::Done(_),
             ) => self.next_call(now, VecDeque::new(), commands),
         }
     }
@@ -226,7 +219,7 @@ impl Agent {
 
     /// Counts a repeated result (LOOP-10). Returns a note for the model; beyond the limit, the loop ends before the next call or request.
     fn record_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
-        let max_repeats = self.spec()?.limits.max_repeats;
+        let max_repeats = self.spec().limits.max_repeats;
         let times = self.repeats.count(call, result);
         if times > max_repeats {
             self.stuck = Some(AgentFailure::Stuck {

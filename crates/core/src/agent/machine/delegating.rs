@@ -1,7 +1,7 @@
 //! Calls that delegate to another agent (PAOR-5). They wait like any other call, and are always safe to command again: the run knows which
 //! agent it has started for which call.
 
-use super::{Agent, Commands, Pending};
+use super::{Agent, Commands};
 use crate::agent::{AgentCommand, AgentTimer};
 use crate::call::ToolSet;
 use crate::delegation::delegation;
@@ -20,16 +20,6 @@ impl Agent {
                 call: call.clone(),
             },
         }
-    }
-
-    /// The outstanding delegation, with the other agent's name and its task.
-    pub(crate) fn delegated(&self) -> Option<(EffectId, (String, String))> {
-        self.outstanding
-            .iter()
-            .find_map(|(effect, pending)| match pending {
-                Pending::Tool { call, .. } => Some((effect, self.delegation(call)?)),
-                Pending::Model | Pending::Approval { .. } => None,
-            })
     }
 
     /// Ends a delegation. Its time does not count, as the delegate has a time limit of its own.
@@ -59,6 +49,6 @@ impl Agent {
         if call.tool != DELEGATE {
             return None;
         }
-        self.context.delegation(self.brief.as_ref()?)
+        self.context.delegation(&self.brief)
     }
 }

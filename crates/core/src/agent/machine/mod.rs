@@ -27,7 +27,7 @@ use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::{Message, ToolCall};
 use crate::run_context::RunContext;
-use crate::spec::{AgentSpec, AnswerForm};
+use crate::spec::{AgentIndex, AgentSpec, AnswerForm};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 
@@ -36,7 +36,9 @@ use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 pub struct Agent {
     id: AgentId,
     context: Arc<RunContext>,
-    brief: Option<AgentBrief>,
+    /// The position of the agent's spec in the run's.
+    index: AgentIndex,
+    brief: AgentBrief,
     state: State,
     conversation: Conversation,
     repeats: Repeats,
@@ -69,7 +71,6 @@ pub struct Agent {
 
 #[derive(Clone, Debug, PartialEq)]
 enum State {
-    Idle,
     Asking,
     /// The model is asked by this request to summarise earlier turns (LOOP-11).
     Summarising(Arc<Vec<Message>>),
@@ -107,14 +108,35 @@ enum Edited {
 type Commands = Vec<AgentCommand>;
 
 impl Agent {
-    /// An agent before its first input.
-    pub fn new(id: AgentId, context: Arc<RunContext>) -> Self {
-        Agent {
+    /// Starts an agent: the effect of [`AgentInput::Started`], its first input.
+    ///
+    /// # Errors
+    /// [`Refusal::InvalidState`] if the run has no agent with the brief's role.
+    pub fn start(
+        now: Timestamp,
+        context: Arc<RunContext>,
+        brief: AgentBrief,
+    ) -> Result<(Self, Vec<AgentCommand>), Refusal> {
+        let Some(index) = context.spec().agent_index(&brief.role) else {
+            return Err(Refusal::InvalidState {
+                input: "Started",
+                state: format!("the run has no agent `{}`", brief.role.name()),
+            });
+        };
+        let spec = context.spec().agent_at(index);
+        let overhead = context.request_overhead(&brief);
+        let prompt = context.system_prompt(&brief).unwrap_or_default();
+        let given = ContextCalls::new(&context.offered(&brief));
+        let conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
+        let deadline = now + spec.limits.timeout;
+        let id = brief.agent;
+        let mut agent = Agent {
             id,
             context,
-            brief: None,
-            state: State::Idle,
-            conversation: Conversation::default(),
+            index,
+            brief,
+            state: State::Asking,
+            conversation,
             repeats: Repeats::default(),
             seen: Arc::default(),
             stuck: None,
@@ -130,11 +152,17 @@ impl Agent {
             malformed: 0,
             asked_to_send_alone: false,
             work: AgentWork::default(),
-            started_at: Timestamp::default(),
-            deadline: Timestamp::default(),
+            started_at: now,
+            deadline,
             delegating_since: None,
-            last_at: Timestamp::default(),
-        }
+            last_at: now,
+        };
+        let mut commands = vec![AgentCommand::SetTimer {
+            timer: AgentTimer::Deadline,
+            at: deadline,
+        }];
+        agent.ask(now, &mut commands);
+        Ok((agent, commands))
     }
 
     /// The agent's id in the run.
@@ -147,14 +175,14 @@ impl Agent {
         &self.context
     }
 
-    /// The agent's brief; `None` until started.
-    pub fn brief(&self) -> Option<&AgentBrief> {
-        self.brief.as_ref()
+    /// The agent's brief.
+    pub fn brief(&self) -> &AgentBrief {
+        &self.brief
     }
 
-    /// The agent's spec; `None` until started.
-    pub fn spec(&self) -> Option<&AgentSpec> {
-        self.context.agent(&self.brief.as_ref()?.role)
+    /// The agent's spec.
+    pub fn spec(&self) -> &AgentSpec {
+        self.context.spec().agent_at(self.index)
     }
 
     /// The conversation, without what was left out because it grew too long (LOOP-11).
@@ -166,7 +194,7 @@ impl Agent {
     pub fn request(&self) -> &Arc<Vec<Message>> {
         match &self.state {
             State::Summarising(request) => request,
-            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => self.conversation.messages(),
+            State::Asking | State::Calling(_) | State::Done(_) => self.conversation.messages(),
         }
     }
 
@@ -174,15 +202,14 @@ impl Agent {
     pub fn request_size(&self) -> RequestSize {
         match &self.state {
             State::Summarising(request) => {
-                let brief = self.brief.as_ref();
-                let overhead = brief.map_or(0, |brief| self.context.request_overhead(brief));
+                let overhead = self.context.request_overhead(&self.brief);
                 let messages: u64 = request.iter().map(Message::estimated_tokens).sum();
                 RequestSize {
                     counted: 0,
                     estimated: messages.saturating_add(overhead),
                 }
             }
-            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => self.conversation.size(),
+            State::Asking | State::Calling(_) | State::Done(_) => self.conversation.size(),
         }
     }
 
@@ -190,7 +217,7 @@ impl Agent {
     pub fn is_summarising(&self) -> bool {
         match &self.state {
             State::Summarising(_) => true,
-            State::Idle | State::Asking | State::Calling(_) | State::Done(_) => false,
+            State::Asking | State::Calling(_) | State::Done(_) => false,
         }
     }
 
@@ -208,7 +235,7 @@ impl Agent {
     pub fn work(&self) -> &AgentWork {
         match &self.state {
             State::Done(report) => &report.work,
-            State::Idle | State::Asking | State::Summarising(_) | State::Calling(_) => &self.work,
+            State::Asking | State::Summarising(_) | State::Calling(_) => &self.work,
         }
     }
 
@@ -216,7 +243,7 @@ impl Agent {
     pub fn report(&self) -> Option<&AgentReport> {
         match &self.state {
             State::Done(report) => Some(report),
-            State::Idle | State::Asking | State::Summarising(_) | State::Calling(_) => None,
+            State::Asking | State::Summarising(_) | State::Calling(_) => None,
         }
     }
 
@@ -260,7 +287,6 @@ impl Agent {
             })
             .collect();
         match (&self.state, self.approval()) {
-            (State::Idle, _) => {}
             (_, Some(approval)) => commands.extend(approving::expiry(approval)),
             (_, None) if self.delegating_since.is_some() => {}
             (_, None) => commands.push(AgentCommand::SetTimer {
@@ -272,19 +298,11 @@ impl Agent {
     }
 
     fn apply(&mut self, now: Timestamp, input: AgentInput) -> Result<Commands, Refusal> {
-        match (&self.state, &input) {
-            (State::Idle, AgentInput::Started { .. }) => {}
-            (State::Idle | State::Done(_), _) => return Err(self.invalid_state(&input)),
-            (State::Asking | State::Summarising(_) | State::Calling(_), _) => {}
+        if let State::Done(_) = self.state {
+            return Err(self.invalid_state(&input));
         }
         let mut commands = Vec::new();
         match input {
-            AgentInput::Started { ref brief } if self.state == State::Idle => {
-                if self.context.agent(&brief.role).is_none() {
-                    return Err(self.invalid_state(&input));
-                }
-                self.start(now, brief.clone(), &mut commands);
-            }
             AgentInput::Started { .. } => return Err(self.invalid_state(&input)),
             AgentInput::ModelReplied { effect, reply } => {
                 self.end_request(effect)?;
@@ -334,26 +352,6 @@ impl Agent {
             AgentInput::Cancelled => self.finish(now, Err(AgentFailure::Cancelled), &mut commands),
         }
         Ok(commands)
-    }
-
-    fn start(&mut self, now: Timestamp, brief: AgentBrief, commands: &mut Commands) {
-        let Some(spec) = self.context.agent(&brief.role) else {
-            return;
-        };
-        let timeout = spec.limits.timeout;
-        let overhead = self.context.request_overhead(&brief);
-        let prompt = self.context.system_prompt(&brief).unwrap_or_default();
-        let given = ContextCalls::new(&self.context.offered(&brief));
-        self.conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
-        self.started_at = now;
-        self.deadline = now + timeout;
-        self.brief = Some(brief);
-        self.state = State::Asking;
-        commands.push(AgentCommand::SetTimer {
-            timer: AgentTimer::Deadline,
-            at: self.deadline,
-        });
-        self.ask(now, commands);
     }
 
     fn end_request(&mut self, effect: EffectId) -> Result<(), Refusal> {
@@ -440,32 +438,29 @@ impl Agent {
     }
 
     fn call_form(&self) -> CallForm {
-        self.spec().map(|spec| spec.profile.calls).unwrap_or_default()
+        self.spec().profile.calls
     }
 
     fn answer_form(&self) -> AnswerForm {
-        self.spec().map_or(AnswerForm::Text, |spec| spec.answer)
+        self.spec().answer
     }
 
-    /// The tools offered to the model, with the terminating tool; empty until started.
+    /// The tools offered to the model, with the terminating tool.
     pub fn offered(&self) -> Arc<Vec<ToolSpec>> {
-        let brief = self.brief.as_ref();
-        brief.map(|brief| self.context.offered(brief)).unwrap_or_default()
+        self.context.offered(&self.brief)
     }
 
     fn limits_timeout(&self) -> Millis {
-        self.spec().map_or(Millis(0), |spec| spec.limits.timeout)
+        self.spec().limits.timeout
     }
 
     fn invalid_state(&self, input: &AgentInput) -> Refusal {
-        let role = match self.brief.as_ref().map(|brief| &brief.role) {
-            None => "agent".to_owned(),
-            Some(AgentRole::Planner) => "planner".to_owned(),
-            Some(AgentRole::Reflector) => "reflector".to_owned(),
-            Some(AgentRole::Sub(name)) => format!("agent `{name}`"),
+        let role = match &self.brief.role {
+            AgentRole::Planner => "planner".to_owned(),
+            AgentRole::Reflector => "reflector".to_owned(),
+            AgentRole::Sub(name) => format!("agent `{name}`"),
         };
         let doing = match &self.state {
-            State::Idle => "has not started",
             State::Asking | State::Summarising(_) => "waits for its model",
             State::Calling(_) if self.approval().is_some() => "waits for an approval",
             State::Calling(_) => "waits for a tool",

@@ -96,7 +96,7 @@ impl Agent {
     ) {
         self.malformed += 1;
         self.asked_to_send_alone = false;
-        let Some(spec) = self.spec() else { return };
+        let spec = self.spec();
         if self.malformed >= spec.limits.max_malformed {
             let last_reply = shorten(&reply.content, 2_000, None).into_owned();
             let failure = AgentFailure::Malformed {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Commands, Pending, Run};
+use super::work::{CallPosition, CallState, Pending, PlannedCall, Purpose};
+use super::{Commands, Run};
 use crate::agent_report::AgentFailure;
 use crate::approval::Approval;
 use crate::brief::AgentRole;
@@ -19,13 +20,6 @@ use crate::run::{RunCommand, RunTimer};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
-/// The position of a call in the plan: the sub-task's index, and the call's index in it.
-#[derive(Clone, Copy)]
-pub(super) struct CallPosition {
-    pub(super) index: usize,
-    pub(super) position: usize,
-}
-
 impl Run {
     /// Starts the sub-tasks that are ready; reflects once none is left.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
@@ -36,10 +30,7 @@ impl Run {
             return self.replan_once_stopped(now, commands);
         }
         if let Some(reason) = self.budget_exhausted() {
-            let running = self
-                .iterations
-                .last()
-                .map_or(0, |iteration| iteration.graph.running());
+            let running = self.current_iteration()?.graph.running();
             // Running agents have reserved their budget: what they find is paid for, and is observed.
             return if self.budget_exceeded.is_some() && running > 0 {
                 Ok(())
@@ -47,14 +38,10 @@ impl Run {
                 self.finish(reason, commands)
             };
         }
-        while let Some(index) = self.take_ready() {
+        while let Some(index) = self.take_ready()? {
             self.start_subtask(now, index, commands)?;
         }
-        if !self
-            .iterations
-            .last()
-            .is_some_and(|iteration| iteration.graph.is_done())
-        {
+        if !self.current_iteration()?.graph.is_done() {
             return Ok(());
         }
         if self.phase == Phase::Acting {
@@ -63,14 +50,15 @@ impl Run {
         self.reflect(commands)
     }
 
-    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for people take no slot (HOST-11).
-    fn take_ready(&mut self) -> Option<usize> {
-        let max_parallel = self.spec().map_or(1, |spec| spec.limits.max_parallel.max(1)) as usize;
-        let running = self.iterations.last()?.graph.running();
-        if running >= max_parallel && running - self.subtasks_awaiting_user() >= max_parallel {
-            return None;
+    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for the user take no slot (HOST-11).
+    fn take_ready(&mut self) -> Result<Option<usize>, Refusal> {
+        let max_parallel = self.spec().limits.max_parallel.max(1) as usize;
+        let waiting = self.work.waiting_subtasks();
+        let graph = &mut self.current_iteration_mut()?.graph;
+        if graph.running().saturating_sub(waiting) >= max_parallel {
+            return Ok(None);
         }
-        self.iterations.last_mut()?.graph.next_ready()
+        Ok(graph.next_ready())
     }
 
     pub(super) fn start_subtask(
@@ -79,9 +67,7 @@ impl Run {
         index: usize,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(iteration) = self.iterations.last() else {
-            return Ok(());
-        };
+        let iteration = self.current_iteration()?;
         let plan = iteration.graph.plan().clone();
         let agent = match &plan.subtasks[index].work {
             Work::Agent { agent, task } => {
@@ -91,64 +77,58 @@ impl Run {
                     .filter_map(|dependency| iteration.observation(dependency))
                     .collect();
                 let task = prompt::task_request(task, self.iteration, &findings);
-                let brief = Arc::new(self.brief(AgentRole::Sub(agent.clone()), task));
+                let brief = self.brief(AgentRole::Sub(agent.clone()), task);
                 self.sub_agents += 1;
                 let agent = brief.agent;
-                self.start_agent(Pending::SubAgent { brief, index }, commands);
+                self.start_agent(brief, Purpose::SubTask(index), commands);
                 Some(agent)
             }
             Work::Calls { .. } => None,
         };
-        if let Some(iteration) = self.iterations.last_mut() {
-            iteration.active.insert(
-                index,
-                ActiveSubTask {
-                    since: now,
-                    agent,
-                    calls: Vec::new(),
-                },
-            );
+        let active = ActiveSubTask {
+            since: now,
+            agent,
+            calls: Vec::new(),
+        };
+        self.current_iteration_mut()?.active.insert(index, active);
+        match agent {
+            Some(_) => Ok(()),
+            None => {
+                let position = CallPosition {
+                    subtask: index,
+                    call: 0,
+                };
+                self.start_call(now, &plan, position, commands)
+            }
         }
-        if agent.is_none() {
-            self.start_call(now, &plan, index, 0, commands)?;
-        }
-        Ok(())
     }
 
     /// Starts a call of a sub-task if the policy allows it, or asks for approval. A denied call ends the sub-task.
-    pub(super) fn start_call(
+    fn start_call(
         &mut self,
         now: Timestamp,
         plan: &Plan,
-        index: usize,
-        position: usize,
+        position: CallPosition,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(call) = planned_call(plan, index, position) else {
-            return Ok(());
+        let Some(call) = planned_call(plan, position) else {
+            return Err(self.no_plan());
         };
-        let call_position = CallPosition { index, position };
         match self.evaluate_policy(&call) {
             PolicyDecision::Allow => {
-                let effect = self.outstanding.next_effect();
-                self.execute(now, effect, call_position, call, None, commands);
+                let effect = self.work.next_effect();
+                self.execute(now, effect, position, call, None, commands);
                 Ok(())
             }
             PolicyDecision::Ask => {
-                self.ask_approval(now, call_position, call, commands);
+                self.ask_approval(now, position, call, commands);
                 Ok(())
             }
             PolicyDecision::Deny(why) => {
                 // The denied call gets an id of its own, though it is never outstanding.
-                let effect = self.outstanding.skip();
-                self.finish_unexecuted(
-                    now,
-                    effect,
-                    call_position,
-                    call,
-                    ToolResult::denied(why),
-                    commands,
-                )
+                let effect = self.work.skip_effect();
+                let result = ToolResult::denied(why);
+                self.finish_unexecuted(now, effect, position, call, result, commands)
             }
         }
     }
@@ -158,38 +138,53 @@ impl Run {
         &mut self,
         now: Timestamp,
         effect: EffectId,
-        call_position: CallPosition,
+        position: CallPosition,
         call: ToolCall,
         approved: Option<Arc<Approval>>,
         commands: &mut Commands,
     ) {
         let deadline = now + self.call_timeout();
-        let pending = Pending::Tool {
-            index: call_position.index,
-            position: call_position.position,
-            call,
+        let state = CallState::Running {
             started: false,
+            stopping: false,
             deadline,
             approved,
         };
-        commands.push(self.command(effect, &pending));
-        self.outstanding.put(effect, pending);
+        let planned = PlannedCall {
+            position,
+            call,
+            state,
+        };
+        commands.push(self.tool_command(effect, &planned));
+        self.work.insert(effect, Pending::Call(planned));
         commands.push(RunCommand::SetTimer {
             timer: RunTimer::Call(effect.step),
             at: deadline,
         });
     }
 
+    /// Records that a call's start is journaled.
+    pub(super) fn call_started(&mut self, effect: EffectId) -> Result<(), Refusal> {
+        self.work
+            .update_call(effect, |planned| match &mut planned.state {
+                CallState::Running { started, .. } => {
+                    *started = true;
+                    Ok(())
+                }
+                CallState::AwaitingApproval(_) => Err(Refusal::Stale { effect }),
+            })?
+    }
+
     pub(super) fn call_timeout(&self) -> Millis {
-        self.spec().map_or(Millis(0), |spec| spec.limits.call_timeout)
+        self.spec().limits.call_timeout
     }
 
     pub(super) fn overdue_call(&self, now: Timestamp, step: u32) -> Option<EffectId> {
-        let (effect, pending) = self.outstanding.at_step(Scope::Run, step)?;
-        let Pending::Tool { deadline, .. } = pending else {
-            return None;
-        };
-        (*deadline <= now).then_some(effect)
+        let (effect, planned) = self.work.call_at(Scope::Run, step)?;
+        match planned.state {
+            CallState::Running { deadline, .. } => (deadline <= now).then_some(effect),
+            CallState::AwaitingApproval(_) => None,
+        }
     }
 
     pub(super) fn end_call(
@@ -199,61 +194,49 @@ impl Run {
         result: ToolResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let &Pending::Tool { index, position, .. } = self.outstanding.get(effect)? else {
+        if self.running_call(effect).is_none() {
             return Err(Refusal::Stale { effect });
-        };
-        let Pending::Tool { call, .. } = self.outstanding.finish(effect)? else {
-            return Err(Refusal::Stale { effect });
-        };
-        self.stopping.remove(&effect.step);
+        }
+        let PlannedCall { position, call, .. } = self.work.remove_call(effect)?;
         self.usage.tool_calls = self.usage.tool_calls.saturating_add(1);
         let succeeded = result.succeeded();
-        let Some(iteration) = self.iterations.last_mut() else {
-            return Err(Refusal::Stale { effect });
-        };
+        let iteration = self.current_iteration_mut()?;
         let plan = iteration.graph.plan().clone();
-        if let Some(active) = iteration.active.get_mut(&index) {
+        if let Some(active) = iteration.active.get_mut(&position.subtask) {
             active.calls.push(ObservedCall { effect, call, result });
         }
-        match planned_call(&plan, index, position + 1) {
+        let next = CallPosition {
+            call: position.call + 1,
+            ..position
+        };
+        match planned_call(&plan, next) {
             Some(_) if succeeded && !self.redirecting => {
-                self.start_call(now, &plan, index, position + 1, commands)?;
+                self.start_call(now, &plan, next, commands)?;
                 // Further sub-tasks may start: a denied call ended its sub-task, and one that waits for approval freed its slot.
                 self.advance(now, commands)
             }
             Some(call) if succeeded => {
-                let effect = self.outstanding.skip();
-                let call_position = CallPosition {
-                    index,
-                    position: position + 1,
-                };
-                self.finish_unexecuted(
-                    now,
-                    effect,
-                    call_position,
-                    call,
-                    ToolResult::redirected(),
-                    commands,
-                )?;
+                let (effect, result) = (self.work.skip_effect(), ToolResult::redirected());
+                self.finish_unexecuted(now, effect, next, call, result, commands)?;
                 self.advance(now, commands)
             }
             Some(_) | None => {
-                let success = if succeeded {
+                let outcome = if succeeded {
                     SubTaskOutcome::Succeeded
                 } else {
                     SubTaskOutcome::Failed
                 };
-                let calls = self.take_calls(index);
-                self.end_subtask(now, index, success, SubTaskResult::Calls { calls }, commands)
+                let calls = self.take_calls(position.subtask)?;
+                let finding = SubTaskResult::Calls { calls };
+                self.end_subtask(now, position.subtask, outcome, finding, commands)
             }
         }
     }
 
     /// Takes the calls of a sub-task that have ended.
-    fn take_calls(&mut self, index: usize) -> Vec<ObservedCall> {
-        let iteration = self.iterations.last_mut();
-        let active = iteration.and_then(|iteration| iteration.active.get_mut(&index));
-        active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls))
+    fn take_calls(&mut self, index: usize) -> Result<Vec<ObservedCall>, Refusal> {
+        let active = self.current_iteration_mut()?.active.get_mut(&index);
+        Ok(active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls)))
     }
 
     /// Ends a call that did not run, and its sub-task.
@@ -261,31 +244,26 @@ impl Run {
         &mut self,
         now: Timestamp,
         effect: EffectId,
-        call_position: CallPosition,
+        position: CallPosition,
         call: ToolCall,
         result: ToolResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let mut calls = self.take_calls(call_position.index);
+        let mut calls = self.take_calls(position.subtask)?;
         calls.push(ObservedCall { effect, call, result });
-        self.observe_end(
-            now,
-            call_position.index,
-            SubTaskOutcome::Failed,
-            SubTaskResult::Calls { calls },
-            commands,
-        )
+        let finding = SubTaskResult::Calls { calls };
+        self.observe_end(now, position.subtask, SubTaskOutcome::Failed, finding, commands)
     }
 
     pub(super) fn end_subtask(
         &mut self,
         now: Timestamp,
         index: usize,
-        success: SubTaskOutcome,
+        outcome: SubTaskOutcome,
         finding: SubTaskResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.observe_end(now, index, success, finding, commands)?;
+        self.observe_end(now, index, outcome, finding, commands)?;
         self.advance(now, commands)
     }
 
@@ -294,21 +272,19 @@ impl Run {
         &mut self,
         now: Timestamp,
         index: usize,
-        success: SubTaskOutcome,
+        outcome: SubTaskOutcome,
         finding: SubTaskResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(iteration) = self.iterations.last_mut() else {
-            return Ok(());
-        };
         let was_stopped = match &finding {
             SubTaskResult::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
             // A stopped call ends its sequence.
             SubTaskResult::Calls { .. } => self.redirecting,
             SubTaskResult::Skipped { .. } => false,
         };
+        let iteration = self.current_iteration_mut()?;
         iteration.observe(index, now, finding);
-        for skipped in iteration.graph.finish(index, success) {
+        for skipped in iteration.graph.finish(index, outcome) {
             let because = iteration.graph.plan().subtasks[skipped.because].id.clone();
             let because = (!was_stopped).then_some(because);
             iteration.observe(skipped.index, now, SubTaskResult::Skipped { because });
@@ -320,9 +296,9 @@ impl Run {
     }
 }
 
-fn planned_call(plan: &Plan, index: usize, position: usize) -> Option<ToolCall> {
-    match &plan.subtasks[index].work {
-        Work::Calls { calls } => calls.get(position).map(|planned| ToolCall {
+fn planned_call(plan: &Plan, position: CallPosition) -> Option<ToolCall> {
+    match &plan.subtasks[position.subtask].work {
+        Work::Calls { calls } => calls.get(position.call).map(|planned| ToolCall {
             id: String::new(),
             tool: planned.tool.clone(),
             parameters: planned.parameters.clone(),

@@ -3,19 +3,19 @@
 
 use std::sync::Arc;
 
-use crate::tool::ToolResult;
 use serde_json::Value;
 
-use super::acting::CallPosition;
-use super::{Commands, Pending, Run};
-use crate::approval::{Approval, Decision, DecisionError, ResolvedDecision, resolve};
-use crate::id::{AgentId, EffectId, Scope};
+use super::work::{CallPosition, CallState, Pending, PlannedCall, Purpose};
+use super::{Commands, Run};
+use crate::approval::{Approval, Decision, ResolvedDecision, resolve};
+use crate::id::{EffectId, Scope};
 use crate::machine::Refusal;
 use crate::message::ToolCall;
 use crate::phase::Phase;
-use crate::policy::{Policy, PolicyDecision};
+use crate::policy::PolicyDecision;
 use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
+use crate::tool::ToolResult;
 
 /// The wait in which all outstanding work waits for people.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -28,34 +28,31 @@ pub(super) struct AwaitingUser {
 impl Run {
     /// The approvals that a plan's own calls wait for, in the order of their ids.
     pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
-        self.outstanding
-            .iter()
-            .filter_map(|(_, pending)| pending.approval())
+        self.work.approvals()
     }
 
-    /// If all outstanding work waits for people, the call of the run or an agent that has waited longest.
+    /// If all outstanding work waits for the user, the call of the run or an agent that has waited longest.
     pub fn awaited_approval(&self) -> Option<EffectId> {
         self.awaiting_user.map(|awaiting| awaiting.effect)
     }
 
     /// The index of the sub-task that waits with this call; `None` for a call of the planner or the reflector.
     pub(crate) fn blocked_subtask(&self, effect: EffectId) -> Option<usize> {
-        match (effect.scope, self.outstanding.at_step(effect.scope, effect.step)) {
-            (Scope::Run, Some((_, Pending::Approval { index, .. }))) => Some(*index),
-            (Scope::Run, _) => None,
-            (Scope::Agent(agent), _) => {
-                let (agent, mut active) = (self.root_agent(agent), self.iterations.last()?.active());
-                active.find_map(|(index, active)| (active.agent == Some(agent)).then_some(index))
+        match effect.scope {
+            Scope::Run => {
+                let (_, planned) = self.work.call_at(effect.scope, effect.step)?;
+                planned.approval().map(|_| planned.position.subtask)
             }
+            Scope::Agent(agent) => match self.work.root(agent)?.purpose {
+                Purpose::SubTask(index) => Some(index),
+                Purpose::Plan | Purpose::Reflection | Purpose::Delegation(_) | Purpose::Abandoned => None,
+            },
         }
     }
 
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
-        let Some(context) = &self.context else {
-            return PolicyDecision::Ask;
-        };
-        let spec = context.spec();
-        match context.tools().get(&call.tool) {
+        let spec = self.spec();
+        match self.context.tools().get(&call.tool) {
             Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
             // A call of an unknown tool fails when it is checked.
             None => PolicyDecision::Allow,
@@ -65,20 +62,18 @@ impl Run {
     pub(super) fn ask_approval(
         &mut self,
         now: Timestamp,
-        call_position: CallPosition,
+        position: CallPosition,
         call: ToolCall,
         commands: &mut Commands,
     ) {
-        let Some(context) = &self.context else { return };
-        let effect = self.outstanding.next_effect();
-        let approval = Arc::new(Approval::new(effect, None, &call, context.spec(), now));
-        let pending = Pending::Approval {
-            index: call_position.index,
-            position: call_position.position,
+        let effect = self.work.next_effect();
+        let approval = Arc::new(Approval::new(effect, None, &call, self.spec(), now));
+        let planned = PlannedCall {
+            position,
             call,
-            approval: approval.clone(),
+            state: CallState::AwaitingApproval(approval.clone()),
         };
-        self.outstanding.put(effect, pending);
+        self.work.insert(effect, Pending::Call(planned));
         commands.extend(expiry(&approval));
         commands.push(RunCommand::AskApproval { approval });
     }
@@ -90,44 +85,37 @@ impl Run {
         decision: Decision,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let pending = self.outstanding.at_step(effect.scope, effect.step);
-        let approved = pending.and_then(|(_, pending)| pending.approval()).cloned();
-        let approval = approved.as_deref();
-        let check = |parameters: &Value| match (&self.context, approval) {
-            (Some(context), Some(approval)) => context
-                .tools()
-                .check_any(&approval.tool, parameters)
-                .map_err(|fault| fault.to_string()),
-            (None, _) | (_, None) => Ok(parameters.clone()),
+        let asked = self.work.call_at(effect.scope, effect.step);
+        let approval = asked.and_then(|(_, planned)| planned.approval()).cloned();
+        let check = |parameters: &Value| match &approval {
+            Some(approval) => {
+                let checked = self.context.tools().check_any(&approval.tool, parameters);
+                checked.map_err(|fault| fault.to_string())
+            }
+            None => Ok(parameters.clone()),
         };
-        let no_policy = Policy::default();
-        let policy = self
-            .context
-            .as_ref()
-            .map_or(&no_policy, |context| &context.spec().policy);
-        let settled = resolve(approval, now, effect, decision, policy, check)?;
-        let Some((effect, call_position, mut call)) = self.end_approval(effect) else {
-            return Err(DecisionError::NotPending { effect }.into());
-        };
-        match settled {
-            ResolvedDecision::Run => self.execute(now, effect, call_position, call, approved, commands),
+        let policy = &self.spec().policy;
+        let resolved = resolve(approval.as_deref(), now, effect, decision, policy, check)?;
+        let (effect, position, mut call) = self.end_approval(effect)?;
+        let rejected = match resolved {
+            ResolvedDecision::Run => {
+                self.execute(now, effect, position, call, approval, commands);
+                return Ok(());
+            }
             ResolvedDecision::RunWith(parameters) => {
                 call.parameters = parameters;
-                self.execute(now, effect, call_position, call, approved, commands);
+                self.execute(now, effect, position, call, approval, commands);
+                return Ok(());
             }
-            ResolvedDecision::Reject(reason) => {
-                let result = ToolResult::rejected(reason.as_deref());
-                self.finish_unexecuted(now, effect, call_position, call, result, commands)?;
-                self.advance(now, commands)?;
-            }
+            ResolvedDecision::Reject(reason) => ToolResult::rejected(reason.as_deref()),
             ResolvedDecision::Guide(guidance) => {
                 let result = ToolResult::guided(&guidance);
                 self.guidance.push(guidance);
-                self.finish_unexecuted(now, effect, call_position, call, result, commands)?;
-                self.advance(now, commands)?;
+                result
             }
-        }
-        Ok(())
+        };
+        self.finish_unexecuted(now, effect, position, call, rejected, commands)?;
+        self.advance(now, commands)
     }
 
     pub(super) fn approval_expired(
@@ -136,39 +124,30 @@ impl Run {
         step: u32,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let expired = self.approvals().find(|approval| approval.effect.step == step);
-        let expired = expired.filter(|approval| approval.has_expired(now));
-        let ended = expired.map(|approval| approval.effect);
-        match ended.and_then(|effect| self.end_approval(effect)) {
-            Some((effect, call_position, call)) => {
-                self.finish_unexecuted(
-                    now,
-                    effect,
-                    call_position,
-                    call,
-                    ToolResult::approval_expired(),
-                    commands,
-                )?;
-                self.advance(now, commands)
-            }
-            None => Err(self.invalid_state(&RunInput::TimerFired {
-                timer: RunTimer::Approval(step),
-            })),
-        }
+        let asked = self.work.call_at(Scope::Run, step);
+        let expired = asked
+            .and_then(|(_, planned)| planned.approval())
+            .filter(|approval| approval.has_expired(now));
+        let Some(effect) = expired.map(|approval| approval.effect) else {
+            let timer = RunTimer::Approval(step);
+            return Err(self.invalid_state(&RunInput::TimerFired { timer }));
+        };
+        let (effect, position, call) = self.end_approval(effect)?;
+        let result = ToolResult::approval_expired();
+        self.finish_unexecuted(now, effect, position, call, result, commands)?;
+        self.advance(now, commands)
     }
 
-    pub(super) fn end_approval(&mut self, effect: EffectId) -> Option<(EffectId, CallPosition, ToolCall)> {
-        let (effect, _) = self.outstanding.at_step(effect.scope, effect.step)?;
-        match self.outstanding.finish(effect) {
-            Ok(Pending::Approval {
-                index,
-                position,
-                call,
-                ..
-            }) => Some((effect, CallPosition { index, position }, call)),
-            // The callers have checked that it is an approval.
-            Ok(_) | Err(_) => None,
-        }
+    /// Ends the wait of a planned call for approval, at any attempt.
+    pub(super) fn end_approval(
+        &mut self,
+        effect: EffectId,
+    ) -> Result<(EffectId, CallPosition, ToolCall), Refusal> {
+        let asked = self.work.call_at(effect.scope, effect.step);
+        let asked = asked.filter(|(_, planned)| planned.approval().is_some());
+        let (effect, _) = asked.ok_or(Refusal::Stale { effect })?;
+        let PlannedCall { position, call, .. } = self.work.remove_call(effect)?;
+        Ok((effect, position, call))
     }
 
     /// Records that an agent's call waits for approval. The agent's sub-task frees its slot.
@@ -178,14 +157,7 @@ impl Run {
         effect: EffectId,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let is_under_way = match effect.scope {
-            Scope::Run => false,
-            Scope::Agent(agent) => self.is_under_way(agent),
-        };
-        if !is_under_way || self.pending_approval_of(effect).is_some() {
-            return Err(Refusal::Stale { effect });
-        }
-        self.pending_approvals.insert(effect, now);
+        self.work.await_call(effect, now)?;
         match self.phase {
             // Another sub-task may take the slot.
             Phase::Acting | Phase::Observing => self.advance(now, commands),
@@ -193,49 +165,7 @@ impl Run {
         }
     }
 
-    pub(super) fn approval_settled(&mut self, effect: EffectId) -> Result<(), Refusal> {
-        let asked = self
-            .pending_approval_of(effect)
-            .ok_or(Refusal::Stale { effect })?;
-        self.pending_approvals.remove(&asked);
-        Ok(())
-    }
-
-    /// The id of the agent's waiting call, at any attempt.
-    fn pending_approval_of(&self, effect: EffectId) -> Option<EffectId> {
-        self.pending_approvals
-            .keys()
-            .copied()
-            .find(|asked| is_same_call(*asked, effect))
-    }
-
-    /// The number of running sub-tasks that only wait for a person.
-    pub(super) fn subtasks_awaiting_user(&self) -> usize {
-        let own = self.approvals().count();
-        let Some(iteration) = self.iterations.last() else {
-            return own;
-        };
-        let agents = iteration.active().filter_map(|(_, active)| active.agent);
-        own + agents.filter(|agent| self.is_awaiting_approval(*agent)).count()
-    }
-
-    /// Returns true if the agent, or its delegate, waits for a person.
-    fn is_awaiting_approval(&self, agent: AgentId) -> bool {
-        let asks = |scope| self.pending_approvals.keys().any(|asked| asked.scope == scope);
-        asks(Scope::Agent(agent))
-            || self
-                .children_of(agent)
-                .filter_map(|child| self.agent_of(child))
-                .any(|child| self.is_awaiting_approval(child))
-    }
-
-    fn is_under_way(&self, agent: AgentId) -> bool {
-        self.outstanding
-            .iter()
-            .any(|(effect, _)| self.agent_of(effect) == Some(agent))
-    }
-
-    /// Returns true if the run waits only for people: for an answer or for decisions.
+    /// Returns true if the run waits only for the user: for an answer or for decisions.
     pub(crate) fn is_awaiting_user(&self) -> bool {
         self.awaiting_user.is_some() || self.question().is_some()
     }
@@ -243,22 +173,16 @@ impl Run {
     /// Checks that this question or call is what the whole run waits for.
     pub(super) fn check_awaited(&self, effect: EffectId) -> Result<(), Refusal> {
         let asked = self.question().map(|(asked, _)| asked);
-        let waits = asked == Some(effect)
-            || self.awaiting_user.is_some()
-                && (self.pending_approval_of(effect).is_some()
-                    || self
-                        .approvals()
-                        .any(|approval| is_same_call(approval.effect, effect)));
-        if waits {
+        if asked == Some(effect) || self.awaiting_user.is_some() && self.work.is_awaited(effect) {
             Ok(())
         } else {
             Err(Refusal::Stale { effect })
         }
     }
 
-    /// Updates whether all outstanding work waits for people, which pauses or resumes the run's clock.
+    /// Updates whether all outstanding work waits for the user, which pauses or resumes the run's clock.
     pub(super) fn update_awaiting_user(&mut self, now: Timestamp, commands: &mut Commands) {
-        match (self.awaiting_user, self.longest_waiting_call()) {
+        match (self.awaiting_user, self.work.awaited_call()) {
             (None, None) => {}
             (None, Some(effect)) => {
                 self.awaiting_user = Some(AwaitingUser { since: now, effect });
@@ -275,47 +199,6 @@ impl Run {
             }
         }
     }
-
-    /// The call that has waited longest; `None` unless all outstanding work waits for people.
-    fn longest_waiting_call(&self) -> Option<EffectId> {
-        let waits = |(effect, pending): (EffectId, &Pending)| match pending {
-            Pending::Approval { .. } => true,
-            Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::SubAgent { .. }
-            | Pending::Child { .. } => {
-                let Some(agent) = self.agent_of(effect) else {
-                    return false;
-                };
-                // An agent with delegates waits if they wait.
-                self.has_children(agent)
-                    || self
-                        .pending_approvals
-                        .keys()
-                        .any(|asked| asked.scope == Scope::Agent(agent))
-            }
-            // An abandoned agent ends by itself; nothing waits for it.
-            Pending::Abandoned(_) => true,
-            Pending::Tool { .. } | Pending::Question { .. } => false,
-        };
-        // Work that is being stopped is about to end.
-        if !self.stopping.is_empty() || !self.outstanding.iter().all(waits) {
-            return None;
-        }
-        let own = self
-            .approvals()
-            .map(|approval| (approval.asked_at, approval.effect));
-        let of_agents = self
-            .pending_approvals
-            .iter()
-            .map(|(effect, since)| (*since, *effect));
-        own.chain(of_agents).min().map(|(_, effect)| effect)
-    }
-}
-
-/// Returns true if both are the same call, at any attempt.
-fn is_same_call(one: EffectId, other: EffectId) -> bool {
-    (one.scope, one.step) == (other.scope, other.step)
 }
 
 /// The timer for the expiry of an approval, if it expires.

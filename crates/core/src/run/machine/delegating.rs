@@ -4,15 +4,14 @@
 //! to its caller: as the result of the delegating call or, if the caller ended before it received the result, added to the caller's report
 //! here.
 
-use std::sync::Arc;
-
 use serde_json::{Value, json};
 
-use super::{Commands, Pending, Run};
+use super::work::{LastDelegation, Purpose, RunningAgent};
+use super::{Commands, Run};
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork};
 use crate::brief::{AgentBrief, AgentRole};
 use crate::delegation::{delegation_targets, with_started_agent};
-use crate::id::{AgentId, EffectId, Scope};
+use crate::id::{AgentId, EffectId};
 use crate::machine::Refusal;
 use crate::plan::{SubTaskState, Work};
 use crate::prompt;
@@ -20,96 +19,82 @@ use crate::run::RunCommand;
 use crate::time::Timestamp;
 use crate::tool::{ToolResult, code};
 
-/// The result of an agent's last delegation. Stored until the agent shows that it has received the result, as it may ask again after a
-/// restart.
-#[derive(Clone, Debug, PartialEq)]
-pub(super) struct LastDelegation {
-    call: EffectId,
-    result: ToolResult,
-}
-
 impl Run {
     pub(super) fn delegate(
         &mut self,
-        effect: EffectId,
+        call: EffectId,
         agent: String,
         task: String,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some((caller, brief)) = self.caller(effect.scope) else {
-            return Err(Refusal::Stale { effect });
+        let caller = call.scope.agent().and_then(|caller| self.work.by_id(caller));
+        let Some((effect, caller)) = caller.filter(|(_, caller)| caller.report.is_none()) else {
+            return Err(Refusal::Stale { effect: call });
         };
-        let same = |call: EffectId| call.scope == effect.scope && call.step == effect.step;
-        for pending in self.outstanding.values_mut() {
-            if let Pending::Child { call, .. } = pending
-                && same(*call)
-            {
-                return update_attempt(call, effect);
-            }
+        if let Some((delegate, earlier)) = self.delegate_of(caller, call) {
+            check_attempt(earlier, call)?;
+            return self.work.update_agent(delegate, |delegate| {
+                delegate.purpose = Purpose::Delegation(call);
+            });
         }
-        if let Some(returned) = self.last_delegations.get_mut(&caller)
-            && same(returned.call)
+        if let Some(last) = &caller.last_delegation
+            && last.call.is_same_effect(call)
         {
-            update_attempt(&mut returned.call, effect)?;
-            let result = returned.result.clone();
-            commands.push(RunCommand::ReturnFindings { effect, result });
-            return Ok(());
+            check_attempt(last.call, call)?;
+            let result = last.result.clone();
+            return self.return_findings(effect, call, result, commands);
         }
-        match self.may_delegate(&brief, &agent) {
-            Err(reason) => {
-                let refused = ToolResult::failure(reason).with_code(code::REFUSED);
-                self.return_findings(caller, effect, refused, commands);
-            }
-            Ok(()) => {
-                // A further delegation shows that the agent has received the last result.
-                self.last_delegations.remove(&caller);
-                let task = prompt::task_request(&task, self.iteration, &[]);
-                let child = AgentBrief {
-                    depth: brief.depth + 1,
-                    caller: Some(effect),
-                    ..self.brief(AgentRole::Sub(agent), task)
-                };
-                self.sub_agents += 1;
-                let pending = Pending::Child {
-                    brief: Arc::new(child),
-                    call: effect,
-                };
-                self.start_agent(pending, commands);
-            }
+        if let Err(reason) = self.may_delegate(caller, &agent) {
+            let refused = ToolResult::failure(reason).with_code(code::REFUSED);
+            return self.return_findings(effect, call, refused, commands);
         }
+        let depth = caller.brief.depth + 1;
+        // A further delegation shows that the agent has received the last result.
+        self.work
+            .update_agent(effect, |caller| caller.last_delegation = None)?;
+        let task = prompt::task_request(&task, self.iteration, &[]);
+        let brief = AgentBrief {
+            depth,
+            caller: Some(call),
+            ..self.brief(AgentRole::Sub(agent), task)
+        };
+        self.sub_agents += 1;
+        self.start_agent(brief, Purpose::Delegation(call), commands);
         Ok(())
     }
 
-    /// The running agent of this scope.
-    fn caller(&self, scope: Scope) -> Option<(AgentId, Arc<AgentBrief>)> {
-        let Scope::Agent(agent) = scope else { return None };
-        let effect = self.effect_of(agent)?;
-        let brief = self.outstanding.get(effect).ok()?.brief()?;
-        (!self.awaiting_children.contains_key(&effect.step)).then(|| (agent, brief.clone()))
+    /// The delegate that works for this call at any attempt, and the attempt.
+    fn delegate_of(&self, caller: &RunningAgent, call: EffectId) -> Option<(EffectId, EffectId)> {
+        let mut delegates = self.work.delegates(caller.brief.agent);
+        delegates.find_map(|(delegate, running)| {
+            let earlier = running.purpose.delegating_call()?;
+            earlier.is_same_effect(call).then_some((delegate, earlier))
+        })
     }
 
     /// Checks that the caller may start the agent now; the error says why not, for the caller's model.
-    fn may_delegate(&self, caller: &AgentBrief, agent: &str) -> Result<(), String> {
-        let context = self.context.as_ref();
-        let known = context.and_then(|context| Some((context.spec(), context.agent(&caller.role)?)));
-        let Some((spec, own)) = known else {
-            return Err("no agent is started, as it is not known what you may do yourself".to_owned());
-        };
-        let mut known = delegation_targets(own.access, &spec.agents).map(|known| known.name.as_str());
-        if !known.any(|name| name == agent) {
-            let known: Vec<&str> = delegation_targets(own.access, &spec.agents)
-                .map(|known| known.name.as_str())
-                .collect();
-            let known = known.join(", ");
+    fn may_delegate(&self, caller: &RunningAgent, agent: &str) -> Result<(), String> {
+        let (spec, brief) = (self.spec(), &caller.brief);
+        let Some(own) = self.context.agent(&brief.role) else {
             return Err(format!(
-                "there is no agent `{agent}` that you may delegate to: the agents are {known}"
+                "no agent is started: the run has no agent `{}`",
+                brief.role.name()
+            ));
+        };
+        let targets: Vec<&str> = delegation_targets(own.access, &spec.agents)
+            .map(|target| target.name.as_str())
+            .collect();
+        if !targets.contains(&agent) {
+            let targets = targets.join(", ");
+            return Err(format!(
+                "there is no agent `{agent}` that you may delegate to: the agents are {targets}"
             ));
         }
         let limits = &spec.limits;
-        if self.is_stopping(caller.agent) {
+        if caller.stopping {
             return Err("no agent is started any more, as this work is being stopped".to_owned());
         }
-        if caller.depth >= limits.max_depth {
+        if brief.depth >= limits.max_depth {
             let max_depth = limits.max_depth;
             return Err(format!(
                 "agents may not delegate any deeper (`max_depth` is {max_depth}): do it yourself"
@@ -150,19 +135,22 @@ impl Run {
         u32::try_from(planned.count()).unwrap_or(u32::MAX)
     }
 
+    /// Returns a result to the agent that delegated.
     fn return_findings(
         &mut self,
-        caller: AgentId,
+        caller: EffectId,
         call: EffectId,
         result: ToolResult,
         commands: &mut Commands,
-    ) {
-        let returned = LastDelegation {
+    ) -> Result<(), Refusal> {
+        let last_delegation = LastDelegation {
             call,
             result: result.clone(),
         };
-        self.last_delegations.insert(caller, returned);
+        self.work
+            .update_agent(caller, |caller| caller.last_delegation = Some(last_delegation))?;
         commands.push(RunCommand::ReturnFindings { effect: call, result });
+        Ok(())
     }
 
     /// Handles the end of an agent; deferred while its delegates still work.
@@ -173,37 +161,28 @@ impl Run {
         mut report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(agent) = self.agent_of(effect) else {
-            return Err(Refusal::Stale { effect });
-        };
-        if let Some(returned) = self.last_delegations.remove(&agent)
-            && !includes_call(&report.work, returned.call)
-        {
-            report.work.changes.extend(returned.result.changes);
-        }
-        if self.has_children(agent) {
-            self.awaiting_children.insert(effect.step, report);
-            self.stop_children(agent, commands);
-            return Ok(());
-        }
-        report
+        let last_delegation = self
             .work
-            .calls
-            .extend(self.child_calls.remove(&agent).unwrap_or_default());
-        self.stopping.remove(&effect.step);
-        match self.outstanding.finish(effect)? {
-            Pending::Child { brief, call } => self.end_child(now, &brief, call, report, commands),
-            Pending::Abandoned(_) => Ok(()),
-            pending @ (Pending::Planner(_)
-            | Pending::Reflector(_)
-            | Pending::SubAgent { .. }
-            | Pending::Tool { .. }
-            | Pending::Approval { .. }
-            | Pending::Question { .. }) => self.end_agent(now, pending, report, commands),
+            .update_agent(effect, |agent| agent.last_delegation.take())?;
+        if let Some(last) = last_delegation
+            && !includes_call(&report.work, last.call)
+        {
+            report.work.changes.extend(last.result.changes);
         }
+        let agent = self.work.agent(effect)?;
+        if agent.has_delegates() {
+            let id = agent.brief.agent;
+            self.work
+                .update_agent(effect, |agent| agent.report = Some(report))?;
+            return self.stop_delegates(id, commands);
+        }
+        let agent = self.work.remove_agent(effect)?;
+        report.work.calls.extend(agent.delegate_calls.iter().cloned());
+        self.end_agent(now, agent, report, commands)
     }
 
-    fn end_child(
+    /// Handles the end of a delegate whose own delegates have all ended.
+    pub(super) fn end_delegate(
         &mut self,
         now: Timestamp,
         brief: &AgentBrief,
@@ -211,87 +190,39 @@ impl Run {
         report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Scope::Agent(caller) = call.scope else {
-            return Ok(());
-        };
         // A caller is outstanding until its delegates have ended.
-        let Some(caller_effect) = self.effect_of(caller) else {
-            return Ok(());
-        };
-        let calls = self.child_calls.entry(caller).or_default();
-        calls.extend(report.work.calls.iter().cloned());
-        match self.awaiting_children.remove(&caller_effect.step) {
-            Some(mut held) => {
-                held.work.changes.extend(report.work.changes);
-                self.finish_or_defer(now, caller_effect, held, commands)
+        let caller = call.scope.agent().and_then(|caller| self.effect_of(caller));
+        let caller = caller.ok_or(Refusal::Stale { effect: call })?;
+        let deferred = self.work.update_agent(caller, |caller| {
+            caller.delegate_calls.extend(report.work.calls.iter().cloned());
+            caller.report.take()
+        })?;
+        match deferred {
+            Some(mut deferred) => {
+                deferred.work.changes.extend(report.work.changes);
+                self.finish_or_defer(now, caller, deferred, commands)
             }
-            None => {
-                self.return_findings(caller, call, findings(brief, report), commands);
-                Ok(())
-            }
+            None => self.return_findings(caller, call, findings(brief, report), commands),
         }
-    }
-
-    /// The result of the last delegation by this call, until its caller has received it.
-    pub(crate) fn findings_of(&self, call: EffectId) -> Option<&ToolResult> {
-        let Scope::Agent(caller) = call.scope else {
-            return None;
-        };
-        let returned = self.last_delegations.get(&caller)?;
-        (returned.call == call).then_some(&returned.result)
-    }
-
-    pub(super) fn effect_of(&self, agent: AgentId) -> Option<EffectId> {
-        self.outstanding.iter().find_map(|(effect, pending)| {
-            let brief = pending.brief()?;
-            (brief.agent == agent).then_some(effect)
-        })
-    }
-
-    /// The ancestor of an agent that the run started by itself; the agent itself if it has no caller.
-    pub(super) fn root_agent(&self, agent: AgentId) -> AgentId {
-        let pending = |effect| self.outstanding.get(effect).ok();
-        let caller = self.effect_of(agent).and_then(pending).and_then(Pending::caller);
-        match caller.map(|caller| caller.scope) {
-            Some(Scope::Agent(caller)) => self.root_agent(caller),
-            Some(Scope::Run) | None => agent,
-        }
-    }
-
-    pub(super) fn has_children(&self, agent: AgentId) -> bool {
-        self.children_of(agent).next().is_some()
-    }
-
-    pub(super) fn children_of(&self, agent: AgentId) -> impl Iterator<Item = EffectId> {
-        let children = self.outstanding.iter().filter(move |(_, pending)| {
-            let caller = pending.caller();
-            caller.is_some_and(|caller| caller.scope == Scope::Agent(agent))
-        });
-        children.map(|(effect, _)| effect)
     }
 
     /// Stops the delegates of an agent, and theirs.
-    fn stop_children(&mut self, agent: AgentId, commands: &mut Commands) {
-        let children: Vec<EffectId> = self.children_of(agent).collect();
-        for child in children {
-            self.stop_agent(child, commands);
-        }
+    fn stop_delegates(&mut self, agent: AgentId, commands: &mut Commands) -> Result<(), Refusal> {
+        let delegates: Vec<EffectId> = self.work.delegates(agent).map(|(effect, _)| effect).collect();
+        delegates
+            .into_iter()
+            .try_for_each(|delegate| self.stop_agent(delegate, commands))
     }
 
     /// Stops an agent and its delegates, unless they are being stopped or have ended.
-    pub(super) fn stop_agent(&mut self, effect: EffectId, commands: &mut Commands) {
-        let Some(agent) = self.agent_of(effect) else {
-            return;
-        };
-        if !self.awaiting_children.contains_key(&effect.step) && self.stopping.insert(effect.step) {
-            commands.push(RunCommand::StopAgent { effect });
+    pub(super) fn stop_agent(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
+        let running = self.work.agent(effect)?;
+        let agent = running.brief.agent;
+        if running.report.is_none() && !running.stopping {
+            self.work.update_agent(effect, |agent| agent.stopping = true)?;
+            commands.push(RunCommand::StopAgent { agent });
         }
-        self.stop_children(agent, commands);
-    }
-
-    fn is_stopping(&self, agent: AgentId) -> bool {
-        self.effect_of(agent)
-            .is_none_or(|effect| self.stopping.contains(&effect.step))
+        self.stop_delegates(agent, commands)
     }
 
     /// The changes of delegates that are in no report of their callers yet, given the callers' work so far.
@@ -299,12 +230,17 @@ impl Run {
         &self,
         work_of: impl Fn(AgentId) -> Option<&'a AgentWork>,
     ) -> Vec<AgentWork> {
-        let returned = self.last_delegations.iter().filter(|(caller, returned)| {
-            work_of(**caller).is_none_or(|work| !includes_call(work, returned.call))
+        let interrupted = self.end.as_ref().map(|end| end.interrupted.agents());
+        let agents = self.work.agents().chain(interrupted.into_iter().flatten());
+        let unreported = agents.filter_map(|(_, agent)| {
+            let deferred = agent.report.as_ref().map(|report| &report.work.changes);
+            let unreceived = agent
+                .last_delegation
+                .as_ref()
+                .filter(|last| work_of(agent.brief.agent).is_none_or(|work| !includes_call(work, last.call)));
+            deferred.or(unreceived.map(|last| &last.result.changes))
         });
-        let returned = returned.map(|(_, returned)| &returned.result.changes);
-        let held = self.awaiting_children.values().map(|held| &held.work.changes);
-        held.chain(returned)
+        unreported
             .map(|changes| AgentWork {
                 changes: changes.clone(),
                 ..AgentWork::default()
@@ -313,13 +249,13 @@ impl Run {
     }
 }
 
-/// Updates the attempt of a call, so that the result answers the newest one.
-fn update_attempt(call: &mut EffectId, effect: EffectId) -> Result<(), Refusal> {
-    if effect.attempt <= call.attempt {
-        return Err(Refusal::Stale { effect });
+/// Checks that a repeated command of a call is a later attempt.
+fn check_attempt(earlier: EffectId, call: EffectId) -> Result<(), Refusal> {
+    if call.attempt > earlier.attempt {
+        Ok(())
+    } else {
+        Err(Refusal::Stale { effect: call })
     }
-    *call = effect;
-    Ok(())
 }
 
 /// Returns true if the work includes the call, at any attempt.
@@ -333,11 +269,7 @@ fn includes_call(work: &AgentWork, call: EffectId) -> bool {
 
 /// The result of the delegating call that started the agent.
 fn findings(brief: &AgentBrief, report: AgentReport) -> ToolResult {
-    let name = match &brief.role {
-        AgentRole::Sub(name) => name.as_str(),
-        AgentRole::Planner => "planner",
-        AgentRole::Reflector => "reflector",
-    };
+    let name = brief.role.name();
     let calls = report.work.calls.len();
     let result = match report.result.map(AgentAnswer::into_text) {
         Ok(findings) => ToolResult::success(json!({"agent": name, "findings": findings, "calls": calls})),

@@ -1,19 +1,32 @@
 //! What the end of an agent leads to, and the end of the run itself (PAOR-12).
 
-use super::{Commands, Pending, Run};
+use super::work::{OutstandingWork, Purpose, RunningAgent};
+use super::{Commands, Run};
 use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport};
-use crate::brief::AgentRole;
 use crate::budget::{BudgetExceeded, BudgetKind};
 use crate::end_reason::{EndReason, FailureCause};
-use crate::id::{EffectId, Scope};
+use crate::id::EffectId;
 use crate::limits::RunLimits;
 use crate::machine::Refusal;
 use crate::message::ModelFailureKind;
 use crate::observation::SubTaskResult;
 use crate::phase::Phase;
 use crate::plan::SubTaskOutcome;
+use crate::question::Question;
 use crate::run::RunCommand;
 use crate::time::Timestamp;
+
+/// The end of a run, or for [`EndReason::UserRequired`] its pause.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RunEnd {
+    pub(super) reason: EndReason,
+    /// The planner's answer, if it answered the goal directly.
+    pub(super) answer: Option<String>,
+    /// The reflector's question that was not asked, because no iteration is left for the answer.
+    pub(super) unasked: Option<Question>,
+    /// The work that the end interrupted, until the run is resumed.
+    pub(super) interrupted: OutstandingWork,
+}
 
 impl Run {
     /// Handles the report of an outstanding agent of any role.
@@ -24,13 +37,13 @@ impl Run {
         report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let brief = self.outstanding.get(effect)?.brief();
-        let agent = brief.map(|brief| brief.agent);
-        let Some(agent) = agent.filter(|_| !self.awaiting_children.contains_key(&effect.step)) else {
+        let agent = self.work.agent(effect)?;
+        if agent.report.is_some() {
             return Err(Refusal::Stale { effect });
-        };
-        self.pending_approvals
-            .retain(|asked, _| asked.scope != Scope::Agent(agent));
+        }
+        if let Some(call) = agent.awaited_call() {
+            self.work.settle_call(call)?;
+        }
         self.usage += report.work.usage;
         if let Err(AgentFailure::Budget { budget_exceeded }) = &report.result {
             self.budget_exceeded = Some(*budget_exceeded);
@@ -38,54 +51,47 @@ impl Run {
         self.finish_or_defer(now, effect, report, commands)
     }
 
+    /// Handles the end of an agent whose delegates have all ended.
     pub(super) fn end_agent(
         &mut self,
         now: Timestamp,
-        pending: Pending,
+        agent: RunningAgent,
         report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        match (pending, report.result) {
-            (Pending::Planner(_), Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
-            (Pending::Planner(_), Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
-            (Pending::Reflector(_), Ok(AgentAnswer::Reflection(reflection))) => {
+        match (agent.purpose, report.result) {
+            (Purpose::Plan, Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
+            (Purpose::Plan, Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
+            (Purpose::Plan, result) => self.fail_without_answer("planner", "a plan", result, commands),
+            (Purpose::Reflection, Ok(AgentAnswer::Reflection(reflection))) => {
                 self.accept_reflection(now, reflection, commands)
             }
-            (Pending::SubAgent { brief, index }, result) => {
+            (Purpose::Reflection, result) => {
+                self.fail_without_answer("reflector", "a reflection", result, commands)
+            }
+            (Purpose::SubTask(index), result) => {
                 let result = match result.map(AgentAnswer::into_text) {
                     Err(AgentFailure::Cancelled) if self.redirecting => Err(AgentFailure::Redirected),
                     result => result,
                 };
-                let success = if result.is_ok() {
+                let outcome = if result.is_ok() {
                     SubTaskOutcome::Succeeded
                 } else {
                     SubTaskOutcome::Failed
                 };
-                let name = match &brief.role {
-                    AgentRole::Sub(name) => name.clone(),
-                    AgentRole::Planner | AgentRole::Reflector => String::new(),
-                };
                 let finding = SubTaskResult::Agent {
-                    agent: brief.agent,
-                    name,
+                    agent: agent.brief.agent,
+                    name: agent.brief.role.name().to_owned(),
                     result,
                     work: report.work,
                 };
-                self.end_subtask(now, index, success, finding, commands)
+                self.end_subtask(now, index, outcome, finding, commands)
             }
-            (Pending::Planner(_), result) => self.fail_without_answer("planner", "a plan", result, commands),
-            (Pending::Reflector(_), result) => {
-                self.fail_without_answer("reflector", "a judgement", result, commands)
+            (Purpose::Delegation(call), result) => {
+                let report = AgentReport { result, ..report };
+                self.end_delegate(now, &agent.brief, call, report, commands)
             }
-            // Callers pass only agents, and handle these kinds themselves.
-            (
-                Pending::Child { .. }
-                | Pending::Abandoned(_)
-                | Pending::Tool { .. }
-                | Pending::Approval { .. }
-                | Pending::Question { .. },
-                _,
-            ) => Ok(()),
+            (Purpose::Abandoned, _) => Ok(()),
         }
     }
 
@@ -114,7 +120,7 @@ impl Run {
 
     /// The reason to end the run if no further iteration is allowed (PAOR-3).
     pub(super) fn iterations_exhausted(&self) -> Option<EndReason> {
-        let max_iterations = self.spec()?.limits.max_iterations;
+        let max_iterations = self.spec().limits.max_iterations;
         (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
     }
 
@@ -129,7 +135,7 @@ impl Run {
             let used = used.max(budget.used(&self.usage));
             return Some(EndReason::BudgetExhausted { budget, used, limit });
         }
-        budgets(&self.spec()?.limits).find_map(|(budget, limit)| {
+        budgets(&self.spec().limits).find_map(|(budget, limit)| {
             let used = budget.used(&self.usage);
             (used >= limit).then_some(EndReason::BudgetExhausted { budget, used, limit })
         })
@@ -143,12 +149,46 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.check_awaited(effect)?;
         let reason = EndReason::UserRequired;
-        self.end = Some(reason.clone());
+        self.end = Some(RunEnd {
+            reason: reason.clone(),
+            answer: None,
+            unasked: None,
+            interrupted: OutstandingWork::new(),
+        });
         commands.push(RunCommand::Finish { reason });
         Ok(())
     }
 
+    /// Ends the run as achieved, with the planner's answer.
+    pub(super) fn finish_with_answer(
+        &mut self,
+        answer: String,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.end_run(EndReason::GoalAchieved, Some(answer), None, commands)
+    }
+
+    /// Ends the run with a question for which no iteration is left.
+    pub(super) fn finish_unasked(
+        &mut self,
+        reason: EndReason,
+        question: Question,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.end_run(reason, None, Some(question), commands)
+    }
+
     pub(super) fn finish(&mut self, reason: EndReason, commands: &mut Commands) -> Result<(), Refusal> {
+        self.end_run(reason, None, None, commands)
+    }
+
+    fn end_run(
+        &mut self,
+        reason: EndReason,
+        answer: Option<String>,
+        unasked: Option<Question>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         let phase = match reason {
             EndReason::GoalAchieved => Phase::Complete,
             EndReason::IterationLimit { .. }
@@ -159,12 +199,14 @@ impl Run {
             | EndReason::Failed { .. } => Phase::Failed,
         };
         self.enter(phase, commands)?;
-        self.cut_off = self.outstanding.take();
-        self.stopping.clear();
         self.redirecting = false;
-        self.pending_approvals.clear();
         self.awaiting_user = None;
-        self.end = Some(reason.clone());
+        self.end = Some(RunEnd {
+            reason: reason.clone(),
+            answer,
+            unasked,
+            interrupted: self.work.take(),
+        });
         commands.push(RunCommand::Finish { reason });
         Ok(())
     }

@@ -4,27 +4,25 @@ mod acting;
 mod approving;
 mod delegating;
 mod ending;
-mod pending;
 mod planning;
 mod recovering;
 mod redirecting;
 mod reflecting;
 mod resuming;
+mod work;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use approving::AwaitingUser;
-use delegating::LastDelegation;
-use pending::Pending;
+use ending::RunEnd;
+use work::{CallState, OutstandingWork, Pending, PlannedCall, Purpose, RunningAgent};
 
 use super::{Iteration, RunCommand, RunInput, RunTimer};
-use crate::agent_report::{AgentReport, CallSummary};
 use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::BudgetExceeded;
 use crate::end_reason::EndReason;
-use crate::id::{AgentId, EffectId, Scope};
-use crate::machine::{Machine, Outstanding, Refusal};
+use crate::id::{AgentId, EffectId};
+use crate::machine::{Machine, Refusal};
 use crate::message::{ToolCall, Usage};
 use crate::observation::Observation;
 use crate::phase::{Phase, Transition};
@@ -39,7 +37,7 @@ use crate::tool::{ToolResult, code};
 /// The Plan–Act–Observe–Reflect machine of one goal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    context: Option<Arc<RunContext>>,
+    context: Arc<RunContext>,
     phase: Phase,
     iteration: u32,
     iterations: Vec<Iteration>,
@@ -47,87 +45,66 @@ pub struct Run {
     /// For each guidance entry, the iteration whose planner first received it.
     guidance_iterations: Vec<u32>,
     answers: Vec<AnsweredQuestion>,
-    outstanding: Outstanding<Pending>,
-    /// The effects outstanding when the run failed, until it is resumed.
-    cut_off: Outstanding<Pending>,
-    /// The outstanding effects that were told to stop, by step.
-    stopping: BTreeSet<u32>,
-    /// The reports of outstanding agents that have ended while their delegates still work, by step.
-    awaiting_children: BTreeMap<u32, AgentReport>,
-    /// The result of each agent's last delegation, until the agent shows that it has received it.
-    last_delegations: BTreeMap<AgentId, LastDelegation>,
-    /// For each running agent, the calls of the agents it delegated to. They become part of its report, for reflection.
-    child_calls: BTreeMap<AgentId, Vec<CallSummary>>,
+    work: OutstandingWork,
     /// Set while nothing new starts: the next plan is made once all running work has stopped (PAOR-8).
     redirecting: bool,
-    /// The agents' calls that wait for approval, and since when.
-    pending_approvals: BTreeMap<EffectId, Timestamp>,
-    /// Set while all outstanding work waits for a person.
+    /// Set while all outstanding work waits for the user's decisions about calls.
     awaiting_user: Option<AwaitingUser>,
+    /// The number of agents started so far.
     agents: u32,
+    /// The number of sub-agents started so far.
     sub_agents: u32,
     usage: Usage,
     /// The limit that left an agent no room for another request.
     budget_exceeded: Option<BudgetExceeded>,
-    answer: Option<String>,
-    /// The reflector's question that was not asked, because no iteration is left for the answer.
-    unasked: Option<Question>,
-    end: Option<EndReason>,
+    end: Option<RunEnd>,
     started_at: Timestamp,
-    /// Time that does not count towards the run's time limit: waiting for people, and time without a process.
+    /// Time that does not count towards the run's time limit: waiting for the user, and time without a process.
     excluded_time: Millis,
     last_at: Timestamp,
-}
-
-impl Default for Run {
-    fn default() -> Self {
-        Self::new()
-    }
 }
 
 type Commands = Vec<RunCommand>;
 
 impl Run {
-    /// A run before its first input, in [`Phase::Idle`].
-    pub fn new() -> Self {
-        Run {
-            context: None,
+    /// Starts a run: the effect of [`RunInput::Started`], the first input of every run.
+    ///
+    /// # Errors
+    /// [`Refusal::Transition`] never: every run may start.
+    pub fn start(now: Timestamp, spec: Arc<RunSpec>) -> Result<(Self, Vec<RunCommand>), Refusal> {
+        let mut run = Run {
+            context: Arc::new(RunContext::new(spec)),
             phase: Phase::Idle,
             iteration: 0,
             iterations: Vec::new(),
             guidance: Vec::new(),
             guidance_iterations: Vec::new(),
             answers: Vec::new(),
-            outstanding: Outstanding::new(Scope::Run),
-            cut_off: Outstanding::new(Scope::Run),
-            stopping: BTreeSet::new(),
-            awaiting_children: BTreeMap::new(),
-            last_delegations: BTreeMap::new(),
-            child_calls: BTreeMap::new(),
+            work: OutstandingWork::new(),
             redirecting: false,
-            pending_approvals: BTreeMap::new(),
             awaiting_user: None,
             agents: 0,
             sub_agents: 0,
             usage: Usage::default(),
             budget_exceeded: None,
-            answer: None,
-            unasked: None,
             end: None,
-            started_at: Timestamp::default(),
+            started_at: now,
             excluded_time: Millis(0),
-            last_at: Timestamp::default(),
-        }
+            last_at: now,
+        };
+        let mut commands: Commands = run.deadline_timer().into_iter().collect();
+        run.plan(&mut commands)?;
+        Ok((run, commands))
     }
 
-    /// The run's spec; `None` until started.
-    pub fn spec(&self) -> Option<&Arc<RunSpec>> {
-        self.context.as_ref().map(|context| context.spec())
+    /// The run's spec.
+    pub fn spec(&self) -> &Arc<RunSpec> {
+        self.context.spec()
     }
 
-    /// The shared lookup context (spec, tool validators); `None` until started.
-    pub fn context(&self) -> Option<&Arc<RunContext>> {
-        self.context.as_ref()
+    /// The shared lookup context (spec, tool validators).
+    pub fn context(&self) -> &Arc<RunContext> {
+        &self.context
     }
 
     /// The current phase.
@@ -135,7 +112,7 @@ impl Run {
         self.phase
     }
 
-    /// The number of the planning iteration, from 1; 0 until started.
+    /// The number of the planning iteration, from 1.
     pub fn iteration(&self) -> u32 {
         self.iteration
     }
@@ -162,12 +139,12 @@ impl Run {
 
     /// The planner's answer, if it answered the goal directly.
     pub fn answer(&self) -> Option<&str> {
-        self.answer.as_deref()
+        self.end.as_ref()?.answer.as_deref()
     }
 
     /// Why the run ended, or for [`EndReason::UserRequired`] why it waits.
     pub fn end(&self) -> Option<&EndReason> {
-        self.end.as_ref()
+        self.end.as_ref().map(|end| &end.reason)
     }
 
     /// When the run started.
@@ -182,92 +159,120 @@ impl Run {
 
     /// The agent whose report this effect waits for.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
-        Some(self.outstanding.get(effect).ok()?.brief()?.agent)
+        Some(self.work.agent(effect).ok()?.brief.agent)
+    }
+
+    /// The effect that waits for this agent's report; `None` if the run does not wait for it.
+    pub fn effect_of(&self, agent: AgentId) -> Option<EffectId> {
+        self.work.by_id(agent).map(|(effect, _)| effect)
+    }
+
+    /// The last step of an effect so far.
+    pub(crate) fn last_step(&self) -> u32 {
+        self.work.next_effect().step - 1
     }
 
     /// The running tool call of a sub-task with this id.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
-        self.outstanding.get(effect).ok()?.running_call()
+        let planned = self.work.call(effect).ok()?;
+        match planned.state {
+            CallState::Running { .. } => Some(&planned.call),
+            CallState::AwaitingApproval(_) => None,
+        }
     }
 
-    /// The steps of all outstanding effects.
-    pub(crate) fn steps_under_way(&self) -> BTreeSet<u32> {
-        self.outstanding.iter().map(|(effect, _)| effect.step).collect()
-    }
-
-    /// The sub-task whose first call has this id, running or waiting for approval.
+    /// The sub-task that starts with this agent or first call; `None` for other effects.
     pub(crate) fn subtask_started_by(&self, effect: EffectId) -> Option<&SubTask> {
-        let call_position = self.outstanding.get(effect).ok()?.call_position()?;
-        let subtasks = &self.iterations.last()?.graph.plan().subtasks;
-        subtasks
-            .get(call_position.index)
-            .filter(|_| call_position.position == 0)
+        let index = match self.work.agent(effect) {
+            Ok(RunningAgent {
+                purpose: Purpose::SubTask(index),
+                ..
+            }) => *index,
+            Ok(_) => return None,
+            Err(_) => {
+                let position = self.work.call(effect).ok()?.position;
+                (position.call == 0).then_some(position.subtask)?
+            }
+        };
+        self.iterations.last()?.graph.plan().subtasks.get(index)
     }
 
     /// The question that waits for the user, with its id.
     pub fn question(&self) -> Option<(EffectId, &Question)> {
-        let mut pending = self.outstanding.iter();
-        pending.find_map(|(effect, pending)| Some((effect, pending.question()?)))
+        let (effect, asked) = self.work.question()?;
+        Some((effect, &asked.question))
     }
 
     /// The reflector's question that was not asked, because a limit left no iteration for the answer.
     pub fn unasked_question(&self) -> Option<&Question> {
-        self.unasked.as_ref()
+        self.end.as_ref()?.unasked.as_ref()
+    }
+
+    /// The iteration that is being executed.
+    fn current_iteration(&self) -> Result<&Iteration, Refusal> {
+        self.iterations.last().ok_or_else(|| self.no_plan())
+    }
+
+    fn current_iteration_mut(&mut self) -> Result<&mut Iteration, Refusal> {
+        if self.iterations.is_empty() {
+            return Err(self.no_plan());
+        }
+        let last = self.iterations.len() - 1;
+        Ok(&mut self.iterations[last])
+    }
+
+    fn no_plan(&self) -> Refusal {
+        Refusal::InvalidState {
+            input: "the result of a sub-task",
+            state: format!("the run is in {} without a plan", self.phase),
+        }
     }
 
     fn command(&self, effect: EffectId, pending: &Pending) -> RunCommand {
         match pending {
-            Pending::Planner(brief)
-            | Pending::Reflector(brief)
-            | Pending::Abandoned(brief)
-            | Pending::SubAgent { brief, .. }
-            | Pending::Child { brief, .. } => RunCommand::StartAgent {
+            Pending::Agent(agent) => RunCommand::StartAgent {
                 effect,
-                brief: brief.clone(),
+                brief: agent.brief.clone(),
             },
-            Pending::Tool { index, call, .. } => RunCommand::RunTool {
+            Pending::Call(planned) => match &planned.state {
+                CallState::AwaitingApproval(approval) => RunCommand::AskApproval {
+                    approval: approval.clone(),
+                },
+                CallState::Running { .. } => self.tool_command(effect, planned),
+            },
+            Pending::Question(asked) => RunCommand::AskUser {
                 effect,
-                // A call runs only within an iteration.
-                subtask: self.iterations[self.iterations.len() - 1].graph.plan().subtasks[*index]
-                    .id
-                    .clone(),
-                call: call.clone(),
-            },
-            Pending::Approval { approval, .. } => RunCommand::AskApproval {
-                approval: approval.clone(),
-            },
-            Pending::Question { question, .. } => RunCommand::AskUser {
-                effect,
-                question: question.clone(),
+                question: asked.question.clone(),
             },
         }
     }
 
-    fn apply(&mut self, now: Timestamp, input: RunInput) -> Result<Commands, Refusal> {
-        let idle = self.phase == Phase::Idle;
-        if idle != matches!(input, RunInput::Started { .. }) {
-            return Err(self.invalid_state(&input));
+    fn tool_command(&self, effect: EffectId, planned: &PlannedCall) -> RunCommand {
+        // A call runs only within an iteration.
+        let plan = self.iterations[self.iterations.len() - 1].graph.plan();
+        RunCommand::RunTool {
+            effect,
+            subtask: plan.subtasks[planned.position.subtask].id.clone(),
+            call: planned.call.clone(),
         }
+    }
+
+    fn apply(&mut self, now: Timestamp, input: RunInput) -> Result<Commands, Refusal> {
         if self.end.is_some() && !self.is_allowed_after_end(&input) {
             return Err(self.invalid_state(&input));
         }
         let mut commands = Vec::new();
         match input {
-            RunInput::Started { spec } => self.start(now, spec, &mut commands)?,
+            RunInput::Started { .. } => return Err(self.invalid_state(&input)),
             RunInput::AgentFinished { effect, report } => {
                 self.agent_finished(now, effect, report, &mut commands)?;
             }
-            RunInput::ToolStarted { effect } => {
-                let Pending::Tool { started, .. } = self.outstanding.get_mut(effect)? else {
-                    return Err(Refusal::Stale { effect });
-                };
-                *started = true;
-            }
+            RunInput::ToolStarted { effect } => self.call_started(effect)?,
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guidance.push(guidance),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
             RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
-            RunInput::ApprovalSettled { effect } => self.approval_settled(effect)?,
+            RunInput::ApprovalSettled { effect } => self.work.settle_call(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {
                 self.delegate(effect, agent, task, &mut commands)?;
@@ -281,14 +286,14 @@ impl Run {
                 last_seen,
                 forked,
                 limits,
-                cut_off,
+                interrupted,
             } => {
-                self.check_resume(last_seen, limits.as_deref(), &cut_off)?;
+                self.check_resume(last_seen, limits.as_deref(), &interrupted)?;
                 if let Some(limits) = limits {
                     self.set_limits(*limits);
                 }
                 if self.phase == Phase::Failed {
-                    self.recover(now, last_seen, cut_off, &mut commands)?;
+                    self.recover(now, last_seen, interrupted, &mut commands)?;
                 } else {
                     self.resume(now, last_seen, forked, &mut commands)?;
                 }
@@ -301,7 +306,7 @@ impl Run {
 
     /// Returns true if the run accepts the input after it has ended, or while it waits to be resumed.
     fn is_allowed_after_end(&self, input: &RunInput) -> bool {
-        let is_resumable = self.end.as_ref().is_some_and(EndReason::is_resumable);
+        let is_resumable = self.end().is_some_and(EndReason::is_resumable);
         match input {
             RunInput::Resumed { .. } => true,
             RunInput::Guided { .. } => is_resumable,
@@ -350,16 +355,9 @@ impl Run {
         }
     }
 
-    fn start(&mut self, now: Timestamp, spec: Arc<RunSpec>, commands: &mut Commands) -> Result<(), Refusal> {
-        self.started_at = now;
-        self.context = Some(Arc::new(RunContext::new(spec)));
-        commands.extend(self.deadline_timer());
-        self.plan(commands)
-    }
-
     /// The end of the run's time limit; `None` without a limit.
     fn deadline(&self) -> Option<Timestamp> {
-        let timeout = self.spec()?.limits.timeout?;
+        let timeout = self.spec().limits.timeout?;
         Some(self.started_at + self.excluded_time + timeout)
     }
 
@@ -405,9 +403,11 @@ impl Run {
         }
     }
 
-    fn start_agent(&mut self, pending: Pending, commands: &mut Commands) {
-        let effect = self.outstanding.start(pending.clone());
-        commands.push(self.command(effect, &pending));
+    fn start_agent(&mut self, brief: AgentBrief, purpose: Purpose, commands: &mut Commands) {
+        let (effect, brief) = (self.work.next_effect(), Arc::new(brief));
+        let agent = RunningAgent::new(brief.clone(), purpose);
+        self.work.insert(effect, Pending::Agent(agent));
+        commands.push(RunCommand::StartAgent { effect, brief });
     }
 
     /// The context of a planner or a reflector, with the first `earlier` iterations. The observations of the last iteration are in the
@@ -433,7 +433,7 @@ impl Run {
                     iteration: iteration.number,
                     plan: iteration.graph.plan().summary.as_str().into(),
                     reflection: iteration.reflection.as_ref().map(PastReflection::from),
-                    cut_off: iteration.cut_off.as_deref().map(Into::into),
+                    interrupted: iteration.interrupted.as_deref().map(Into::into),
                     observations,
                 })
                 .collect(),

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::{Commands, Pending, Run};
+use super::work::Purpose;
+use super::{Commands, Run};
 use crate::brief::{AgentBrief, AgentRole};
 use crate::end_reason::EndReason;
 use crate::machine::Refusal;
@@ -25,10 +26,7 @@ impl Run {
 
     /// Starts a planner for the current iteration, with all guidance so far.
     pub(super) fn start_planner(&mut self, commands: &mut Commands) {
-        let Some(context) = self.context.clone() else {
-            return;
-        };
-        let spec = context.spec();
+        let spec = self.spec().clone();
         self.guidance_iterations
             .resize(self.guidance.len(), self.iteration);
         let observed = self
@@ -36,7 +34,7 @@ impl Run {
             .last()
             .map_or(&[][..], |iteration| &iteration.observations);
         let task = prompt::plan_request(
-            &self.iteration_context(spec, self.iterations.len()),
+            &self.iteration_context(&spec, self.iterations.len()),
             &spec.agents,
             &spec.tools,
             observed,
@@ -47,7 +45,7 @@ impl Run {
             guidance: Some(u32::try_from(self.guidance.len()).unwrap_or(u32::MAX)),
             ..self.brief(AgentRole::Planner, task)
         };
-        self.start_agent(Pending::Planner(Arc::new(brief)), commands);
+        self.start_agent(brief, Purpose::Plan, commands);
     }
 
     pub(super) fn accept_plan(
@@ -79,8 +77,7 @@ impl Run {
         if self.has_unplanned_guidance() {
             return self.plan(commands);
         }
-        self.answer = Some(text);
-        self.finish(EndReason::GoalAchieved, commands)
+        self.finish_with_answer(text, commands)
     }
 }
 

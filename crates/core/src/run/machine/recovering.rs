@@ -1,12 +1,13 @@
 //! Resuming a run that failed at a limit or because no model could be reached (PAOR-1, PAOR-3).
 //!
-//! The work that was cut off by the end of the run is observed first. Then the next plan is made, under the limits that hold from now on.
+//! The work that the end of the run interrupted is observed first. Then the next plan is made, under the limits that hold from now on.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::ending::budgets;
-use super::{Commands, Pending, Run};
+use super::work::{CallState, OutstandingWork, Pending, Purpose};
+use super::{Commands, Run};
 use crate::agent_report::{AgentFailure, AgentReport, AgentWork};
 use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId};
@@ -21,7 +22,7 @@ use crate::tool::ToolResult;
 
 impl Run {
     /// Checks that the run can be resumed with these limits, or its own for `None`. `last_seen` is the time of its last journal entry;
-    /// `cut_off` is the work of the agents that its end cut off.
+    /// `interrupted` is the work of the agents that its end cut off.
     ///
     /// # Errors
     /// [`Refusal::Finished`] if the run cannot be resumed; [`Refusal::AtLimit`] with the limit that it would reach at once.
@@ -29,9 +30,9 @@ impl Run {
         &self,
         last_seen: Timestamp,
         limits: Option<&RunLimits>,
-        cut_off: &BTreeMap<AgentId, AgentWork>,
+        interrupted: &BTreeMap<AgentId, AgentWork>,
     ) -> Result<(), Refusal> {
-        let (Some(reason), Some(spec)) = (&self.end, self.spec()) else {
+        let Some(reason) = self.end() else {
             return Ok(());
         };
         if !reason.is_resumable() {
@@ -42,8 +43,8 @@ impl Run {
             return Ok(());
         }
         let mut usage = self.usage;
-        cut_off.values().for_each(|work| usage += work.usage);
-        let limits = limits.unwrap_or(&spec.limits);
+        interrupted.values().for_each(|work| usage += work.usage);
+        let limits = limits.unwrap_or(&self.spec().limits);
         match self.limit_reached(reason, limits, &usage, last_seen) {
             Some(reason) => Err(Refusal::AtLimit { reason }),
             None => Ok(()),
@@ -91,13 +92,11 @@ impl Run {
 
     /// Replaces the run's limits.
     pub(super) fn set_limits(&mut self, limits: RunLimits) {
-        if let Some(spec) = self.spec() {
-            let spec = RunSpec {
-                limits,
-                ..RunSpec::clone(spec)
-            };
-            self.context = Some(Arc::new(RunContext::new(Arc::new(spec))));
-        }
+        let spec = RunSpec {
+            limits,
+            ..RunSpec::clone(self.spec())
+        };
+        self.context = Arc::new(RunContext::new(Arc::new(spec)));
     }
 
     /// Resumes a failed run that [`Self::check_resume`] accepts.
@@ -105,18 +104,24 @@ impl Run {
         &mut self,
         now: Timestamp,
         last_seen: Timestamp,
-        cut_off: BTreeMap<AgentId, AgentWork>,
+        interrupted: BTreeMap<AgentId, AgentWork>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.extend_deadline(now - last_seen.max(self.last_at), commands);
-        self.outstanding = self.cut_off.take();
-        self.observe_cut_off(now, cut_off)?;
+        let Some(end) = &mut self.end else {
+            return Ok(());
+        };
+        let reason = end.reason.clone();
+        self.work = std::mem::replace(&mut end.interrupted, OutstandingWork::new());
+        // The run is still in its failed phase, so that nothing new starts.
+        self.observe_interrupted(now, interrupted)?;
+        self.end = None;
         let unfinished = remaining(&self.iterations);
-        if let (Some(reason), Some(iteration)) = (self.end.take(), self.iterations.last_mut())
+        if let Some(iteration) = self.iterations.last_mut()
             && iteration.number == self.iteration
             && iteration.reflection.is_none()
         {
-            iteration.cut_off = Some(if unfinished.is_empty() {
+            iteration.interrupted = Some(if unfinished.is_empty() {
                 format!("the run ended before this was judged: {reason}")
             } else {
                 format!(
@@ -127,54 +132,59 @@ impl Run {
         }
         self.iteration = self.completed_iterations();
         self.budget_exceeded = None;
-        self.unasked = None;
         self.plan(commands)
     }
 
-    /// Ends all effects that were outstanding when the run ended. In a failed run this starts nothing new.
-    fn observe_cut_off(
+    /// Ends all work that the end of the run interrupted.
+    fn observe_interrupted(
         &mut self,
         now: Timestamp,
-        mut cut_off: BTreeMap<AgentId, AgentWork>,
+        mut agent_work: BTreeMap<AgentId, AgentWork>,
     ) -> Result<(), Refusal> {
-        let nothing = &mut Commands::new();
-        let effects: Vec<EffectId> = self.outstanding.iter().map(|(effect, _)| effect).collect();
+        let effects: Vec<EffectId> = self.work.iter().map(|(effect, _)| effect).collect();
         for effect in effects {
             // The end of a delegate may have ended its caller.
-            let Ok(pending) = self.outstanding.get_mut(effect) else {
+            let Some(pending) = self.work.get(effect) else {
                 continue;
             };
-            if let Some(brief) = pending.brief().cloned() {
-                if matches!(pending, Pending::Planner(_) | Pending::Reflector(_)) {
-                    *pending = Pending::Abandoned(brief.clone());
+            match pending {
+                Pending::Agent(agent) if agent.report.is_some() => {}
+                Pending::Agent(agent) => {
+                    let work = agent_work.remove(&agent.brief.agent).unwrap_or_default();
+                    self.observe_interrupted_agent(now, effect, work)?;
                 }
-                if self.awaiting_children.contains_key(&effect.step) {
-                    continue;
-                }
-                let report = AgentReport {
-                    result: Err(AgentFailure::RunEnded),
-                    work: cut_off.remove(&brief.agent).unwrap_or_default(),
-                    duration: Millis(0),
-                };
-                self.agent_finished(now, effect, report, nothing)?;
-            } else if pending.running_call().is_some() {
-                self.end_call(now, effect, ToolResult::cut_off(), nothing)?;
-            } else if pending.approval().is_some() {
-                if let Some((effect, call_position, call)) = self.end_approval(effect) {
-                    self.finish_unexecuted(
-                        now,
-                        effect,
-                        call_position,
-                        call,
-                        ToolResult::undecided(),
-                        nothing,
-                    )?;
-                }
-            } else {
+                Pending::Call(planned) => match planned.state {
+                    CallState::Running { .. } => {
+                        self.end_call(now, effect, ToolResult::run_ended(), &mut Commands::new())?;
+                    }
+                    CallState::AwaitingApproval(_) => {
+                        let (effect, position, call) = self.end_approval(effect)?;
+                        let (result, commands) = (ToolResult::undecided(), &mut Commands::new());
+                        self.finish_unexecuted(now, effect, position, call, result, commands)?;
+                    }
+                },
                 // The next reflection may ask the question again.
-                self.outstanding.finish(effect)?;
+                Pending::Question(_) => self.work.remove(effect).map(drop)?,
             }
         }
         Ok(())
+    }
+
+    fn observe_interrupted_agent(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        work: AgentWork,
+    ) -> Result<(), Refusal> {
+        self.work.update_agent(effect, |agent| match agent.purpose {
+            Purpose::Plan | Purpose::Reflection => agent.purpose = Purpose::Abandoned,
+            Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => {}
+        })?;
+        let report = AgentReport {
+            result: Err(AgentFailure::RunEnded),
+            work,
+            duration: Millis(0),
+        };
+        self.agent_finished(now, effect, report, &mut Commands::new())
     }
 }

@@ -3,8 +3,8 @@
 //! Running sub-tasks end as usual and are observed, so the next plan knows their results; nothing new starts until the last of them has
 //! ended. A planner or reflector is stopped without waiting for it: its answer no longer matters, and only the usage in its report counts.
 
-use super::{Commands, Pending, Run};
-use crate::id::EffectId;
+use super::work::{CallState, Pending, Purpose};
+use super::{Commands, Run};
 use crate::machine::Refusal;
 use crate::observation::SubTaskResult;
 use crate::phase::Phase;
@@ -22,7 +22,7 @@ impl Run {
         self.guidance.push(guidance);
         match self.phase {
             Phase::Planning => {
-                self.abandon_planner_or_reflector(commands);
+                self.abandon_planner_or_reflector(commands)?;
                 match self.budget_exhausted() {
                     Some(reason) => self.finish(reason, commands),
                     None => {
@@ -37,8 +37,8 @@ impl Run {
                 self.replan_once_stopped(now, commands)
             }
             Phase::Reflecting => {
-                self.abandon_planner_or_reflector(commands);
-                self.withdraw_question(now, commands)?;
+                self.abandon_planner_or_reflector(commands)?;
+                self.end_question(now, commands)?;
                 self.plan(commands)
             }
             // These phases have nothing to redirect.
@@ -47,62 +47,47 @@ impl Run {
     }
 
     /// Stops the planner or reflector, whose report is still expected for its usage.
-    fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) {
-        let mut stopped: Vec<EffectId> = Vec::new();
-        for (effect, pending) in self.outstanding.iter() {
-            match pending {
-                Pending::Planner(_) | Pending::Reflector(_) => stopped.push(effect),
-                Pending::SubAgent { .. }
-                | Pending::Child { .. }
-                | Pending::Abandoned(_)
-                | Pending::Tool { .. }
-                | Pending::Approval { .. }
-                | Pending::Question { .. } => {}
-            }
-        }
-        for effect in stopped {
-            if let Ok(pending) = self.outstanding.get_mut(effect)
-                && let Some(brief) = pending.brief().cloned()
-            {
-                *pending = Pending::Abandoned(brief);
-            }
-            self.stop_agent(effect, commands);
-        }
+    fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        let active = self.work.agents().find(|(_, agent)| match agent.purpose {
+            Purpose::Plan | Purpose::Reflection => true,
+            Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => false,
+        });
+        let Some((effect, _)) = active else {
+            return Ok(());
+        };
+        self.work
+            .update_agent(effect, |agent| agent.purpose = Purpose::Abandoned)?;
+        self.stop_agent(effect, commands)
     }
 
     fn stop_subtasks(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        let (mut agents, mut waiting) = (Vec::new(), Vec::new());
-        for (effect, pending) in self.outstanding.iter() {
+        let (mut agents, mut running, mut waiting) = (Vec::new(), Vec::new(), Vec::new());
+        for (effect, pending) in self.work.iter() {
             match pending {
-                Pending::SubAgent { .. } => agents.push(effect),
-                Pending::Tool { .. } => {
-                    if self.stopping.insert(effect.step) {
-                        commands.push(RunCommand::StopTool { effect });
-                    }
-                }
-                Pending::Approval { .. } => waiting.push(effect),
-                // Delegates are stopped with their callers.
-                Pending::Child { .. }
-                | Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::Abandoned(_)
-                | Pending::Question { .. } => {}
+                Pending::Agent(agent) => match agent.purpose {
+                    Purpose::SubTask(_) => agents.push(effect),
+                    // Delegates are stopped with their callers.
+                    Purpose::Delegation(_) | Purpose::Plan | Purpose::Reflection | Purpose::Abandoned => {}
+                },
+                Pending::Call(planned) => match planned.state {
+                    CallState::Running { stopping: false, .. } => running.push(effect),
+                    CallState::Running { stopping: true, .. } => {}
+                    CallState::AwaitingApproval(_) => waiting.push(effect),
+                },
+                Pending::Question(_) => {}
             }
+        }
+        for effect in running {
+            self.work.update_call(effect, |planned| planned.stop())?;
+            commands.push(RunCommand::StopTool { effect });
         }
         for effect in agents {
-            self.stop_agent(effect, commands);
+            self.stop_agent(effect, commands)?;
         }
         for effect in waiting {
-            if let Some((effect, call_position, call)) = self.end_approval(effect) {
-                self.finish_unexecuted(
-                    now,
-                    effect,
-                    call_position,
-                    call,
-                    ToolResult::redirected(),
-                    commands,
-                )?;
-            }
+            let (effect, position, call) = self.end_approval(effect)?;
+            let result = ToolResult::redirected();
+            self.finish_unexecuted(now, effect, position, call, result, commands)?;
         }
         Ok(())
     }
@@ -114,13 +99,11 @@ impl Run {
         now: Timestamp,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(iteration) = self.iterations.last_mut() else {
-            return Ok(());
-        };
-        if iteration.graph.running() > 0 {
+        if self.current_iteration()?.graph.running() > 0 {
             return Ok(());
         }
         self.redirecting = false;
+        let iteration = self.current_iteration_mut()?;
         for index in iteration.graph.skip_rest() {
             iteration.observe(index, now, SubTaskResult::Skipped { because: None });
         }
@@ -129,15 +112,5 @@ impl Run {
         }
         self.enter(Phase::Reflecting, commands)?;
         self.plan(commands)
-    }
-
-    fn withdraw_question(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        let asked = self.question().map(|(effect, _)| effect);
-        if let Some(effect) = asked
-            && let Pending::Question { asked_at, .. } = self.outstanding.finish(effect)?
-        {
-            self.extend_deadline(now - asked_at, commands);
-        }
-        Ok(())
     }
 }

@@ -1,8 +1,7 @@
 //! Reflecting: the reflector's brief, its judgement, and the user's answer to its question.
 
-use std::sync::Arc;
-
-use super::{Commands, Pending, Run};
+use super::work::{AskedQuestion, Pending, Purpose};
+use super::{Commands, Run};
 use crate::brief::{AgentBrief, AgentRole};
 use crate::end_reason::EndReason;
 use crate::id::EffectId;
@@ -18,15 +17,13 @@ use crate::time::Timestamp;
 impl Run {
     pub(super) fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         self.enter(Phase::Reflecting, commands)?;
-        let (Some(context), Some(iteration)) = (self.context.clone(), self.iterations.last()) else {
-            return Ok(());
-        };
+        let iteration = self.current_iteration()?;
         let earlier = self.iterations.len() - 1;
         let changed = changed_files(changes(&self.iterations, &[]));
         let changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
         let paths: Vec<&str> = changed.iter().map(String::as_str).collect();
         let task = prompt::reflect_request(
-            &self.iteration_context(context.spec(), earlier),
+            &self.iteration_context(self.spec(), earlier),
             iteration.graph.plan(),
             &iteration.observations,
             &paths,
@@ -35,7 +32,7 @@ impl Run {
             changed: Some(changed),
             ..self.brief(AgentRole::Reflector, task)
         };
-        self.start_agent(Pending::Reflector(Arc::new(brief)), commands);
+        self.start_agent(brief, Purpose::Reflection, commands);
         Ok(())
     }
 
@@ -45,10 +42,7 @@ impl Run {
         reflection: Reflection,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let Some(iteration) = self.iterations.last_mut() else {
-            return Ok(());
-        };
-        iteration.reflection = Some(reflection.clone());
+        self.current_iteration_mut()?.reflection = Some(reflection.clone());
         match reflection.verdict {
             // PAOR-8: guidance given since the last plan needs another plan.
             ReflectionVerdict::Achieved | ReflectionVerdict::Failed if self.has_unplanned_guidance() => {
@@ -64,14 +58,14 @@ impl Run {
                 };
                 // No question is asked if no plan can be made with the answer.
                 if let Some(reason) = self.budget_exhausted().or_else(|| self.iterations_exhausted()) {
-                    self.unasked = Some(question);
-                    return self.finish(reason, commands);
+                    return self.finish_unasked(reason, question, commands);
                 }
-                let pending = Pending::Question {
+                let effect = self.work.next_effect();
+                let asked = AskedQuestion {
                     question: question.clone(),
                     asked_at: now,
                 };
-                let effect = self.outstanding.start(pending);
+                self.work.insert(effect, Pending::Question(asked));
                 commands.push(RunCommand::AskUser { effect, question });
                 Ok(())
             }
@@ -85,16 +79,27 @@ impl Run {
         answer: String,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        let question = self.outstanding.get(effect)?.question();
-        let answer = question.ok_or(Refusal::Stale { effect })?.choose(&answer)?;
-        if let Pending::Question { question, asked_at } = self.outstanding.finish(effect)? {
-            self.answers.push(AnsweredQuestion {
-                question: question.question,
-                answer,
-            });
-            self.extend_deadline(now - asked_at, commands);
-        }
+        let (_, question) = self
+            .question()
+            .filter(|(asked, _)| *asked == effect)
+            .ok_or(Refusal::Stale { effect })?;
+        let answer = AnsweredQuestion {
+            question: question.question.clone(),
+            answer: question.choose(&answer)?,
+        };
+        self.answers.push(answer);
+        self.end_question(now, commands)?;
         self.plan(commands)
+    }
+
+    /// Ends the wait for an answer, if the run waits for one. Its time does not count.
+    pub(super) fn end_question(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
+        if let Some((effect, asked)) = self.work.question() {
+            let waited = now - asked.asked_at;
+            self.work.remove(effect)?;
+            self.extend_deadline(waited, commands);
+        }
+        Ok(())
     }
 
     /// Returns true if the user has given guidance that no planner has received, and another planner can still run.

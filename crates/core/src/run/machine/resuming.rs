@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use super::acting::CallPosition;
-use super::{Commands, Pending, Run, approving};
+use super::work::{CallState, Pending};
+use super::{Commands, Run, approving};
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::phase::Phase;
@@ -14,36 +14,39 @@ use crate::tool::ToolResult;
 impl Run {
     /// The commands of all outstanding effects; after a replay, what is still to be done.
     pub fn outstanding(&self) -> Vec<RunCommand> {
-        let mut commands = Commands::new();
-        let under_way = || {
-            let pending = self.outstanding.iter();
-            pending.filter(|(effect, _)| !self.awaiting_children.contains_key(&effect.step))
-        };
-        for (effect, pending) in under_way() {
+        let (mut commands, mut timers) = (Commands::new(), Commands::new());
+        for (effect, pending) in self.work.iter() {
+            match pending {
+                // The run waits only for the agent's delegates.
+                Pending::Agent(agent) if agent.report.is_some() => continue,
+                Pending::Agent(_) | Pending::Call(_) | Pending::Question(_) => {}
+            }
             commands.push(self.command(effect, pending));
-            if self.stopping.contains(&effect.step) {
-                commands.push(match pending.brief() {
-                    Some(_) => RunCommand::StopAgent { effect },
-                    None => RunCommand::StopTool { effect },
-                });
+            match pending {
+                Pending::Agent(agent) if agent.stopping => commands.push(RunCommand::StopAgent {
+                    agent: agent.brief.agent,
+                }),
+                Pending::Call(planned) => match &planned.state {
+                    CallState::AwaitingApproval(approval) => timers.extend(approving::expiry(approval)),
+                    CallState::Running {
+                        stopping, deadline, ..
+                    } => {
+                        if *stopping {
+                            commands.push(RunCommand::StopTool { effect });
+                        }
+                        timers.push(RunCommand::SetTimer {
+                            timer: RunTimer::Call(effect.step),
+                            at: *deadline,
+                        });
+                    }
+                },
+                Pending::Agent(_) | Pending::Question(_) => {}
             }
         }
-        for (effect, pending) in under_way() {
-            if let Pending::Tool { deadline, .. } = pending {
-                commands.push(RunCommand::SetTimer {
-                    timer: RunTimer::Call(effect.step),
-                    at: *deadline,
-                });
-            }
-            commands.extend(
-                pending
-                    .approval()
-                    .and_then(|approval| approving::expiry(approval)),
-            );
-        }
+        commands.extend(timers);
         match (&self.end, &self.awaiting_user) {
-            (Some(reason), _) => commands.push(RunCommand::Finish {
-                reason: reason.clone(),
+            (Some(end), _) => commands.push(RunCommand::Finish {
+                reason: end.reason.clone(),
             }),
             (None, Some(awaiting)) => commands.push(RunCommand::AwaitUser {
                 effect: awaiting.effect,
@@ -62,14 +65,13 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.end = None;
-        self.extend_deadlines(now, last_seen);
+        self.extend_deadlines(now, last_seen)?;
         // Each agent requests its approvals again.
-        self.pending_approvals.clear();
-        // An approval keeps its attempt, so that a decision given while no process was there still counts.
-        self.outstanding.retry(|pending| pending.approval().is_none());
+        self.work.settle_all_calls();
+        self.work.retry();
         let ended = self.interrupted_calls();
         if forked {
-            self.renew_approvals(now, &ended);
+            self.renew_approvals(now, &ended)?;
         }
         let has_ended = |step| ended.iter().any(|(effect, _)| effect.step == step);
         *commands = self.outstanding();
@@ -92,68 +94,63 @@ impl Run {
 
     /// Requests approvals anew in a fork, as decisions made for the original run do not count (APPROVE-3): for all calls that wait for
     /// approval, and for approved calls that have not ended.
-    fn renew_approvals(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) {
-        let Some(context) = &self.context else { return };
-        for (effect, pending) in self.outstanding.iter_mut() {
+    fn renew_approvals(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) -> Result<(), Refusal> {
+        let spec = self.spec().clone();
+        for effect in self.planned_calls() {
             if ended.iter().any(|(ended, _)| *ended == effect) {
                 continue;
             }
-            let (call, asked) = match pending {
-                Pending::Approval { call, approval, .. }
-                | Pending::Tool {
-                    call,
-                    approved: Some(approval),
-                    ..
-                } => (call.clone(), approval.clone()),
-                Pending::Tool { approved: None, .. }
-                | Pending::Planner(_)
-                | Pending::Reflector(_)
-                | Pending::Abandoned(_)
-                | Pending::SubAgent { .. }
-                | Pending::Child { .. }
-                | Pending::Question { .. } => continue,
-            };
-            if let Some(CallPosition { index, position }) = pending.call_position() {
-                let approval = Arc::new(asked.renewed(effect, &call, context.spec(), now));
-                *pending = Pending::Approval {
-                    index,
-                    position,
-                    call,
-                    approval,
+            self.work.update_call(effect, |planned| {
+                let asked = match &planned.state {
+                    CallState::AwaitingApproval(asked)
+                    | CallState::Running {
+                        approved: Some(asked),
+                        ..
+                    } => asked,
+                    CallState::Running { approved: None, .. } => return,
                 };
-            }
+                let approval = asked.renewed(effect, &planned.call, &spec, now);
+                planned.state = CallState::AwaitingApproval(Arc::new(approval));
+            })?;
         }
+        Ok(())
+    }
+
+    fn planned_calls(&self) -> Vec<EffectId> {
+        self.work.calls().map(|(effect, _)| effect).collect()
     }
 
     /// Extends all deadlines by the time in which no process was there or the run's clock was paused.
-    fn extend_deadlines(&mut self, now: Timestamp, last_seen: Timestamp) {
+    fn extend_deadlines(&mut self, now: Timestamp, last_seen: Timestamp) -> Result<(), Refusal> {
         let away = now - last_seen.max(self.last_at);
         let awaited = self.awaiting_user.take().map(|awaiting| now - awaiting.since);
         if self.question().is_none() {
             self.extend_deadline(awaited.unwrap_or(away), &mut Vec::new());
         }
-        for pending in self.outstanding.values_mut() {
-            if let Pending::Tool { deadline, .. } = pending {
-                *deadline = *deadline + away;
-            }
-            if let Pending::Approval { approval, .. } = pending {
-                Arc::make_mut(approval).extend_expiry(away);
-            }
+        for effect in self.planned_calls() {
+            self.work
+                .update_call(effect, |planned| match &mut planned.state {
+                    CallState::Running { deadline, .. } => *deadline = *deadline + away,
+                    CallState::AwaitingApproval(approval) => Arc::make_mut(approval).extend_expiry(away),
+                })?;
         }
+        Ok(())
     }
 
     /// The plan's own calls that are not repeated, with their results: repeating them is not safe, or they were being stopped.
     fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
-        let tools = self.context.as_ref().map(|context| context.tools());
-        let calls = self.outstanding.iter().filter_map(|(effect, pending)| {
-            let Pending::Tool { call, started, .. } = pending else {
+        let tools = self.context.tools();
+        let calls = self.work.calls().filter_map(|(effect, planned)| {
+            let CallState::Running {
+                started, stopping, ..
+            } = planned.state
+            else {
                 return None;
             };
-            if *started && !tools.is_some_and(|tools| tools.is_safe_to_repeat(call)) {
-                return Some((effect, ToolResult::interrupted(&call.tool)));
+            if started && !tools.is_safe_to_repeat(&planned.call) {
+                return Some((effect, ToolResult::interrupted(&planned.call.tool)));
             }
-            let is_stopping = self.stopping.contains(&effect.step);
-            is_stopping.then(|| (effect, ToolResult::redirected()))
+            stopping.then(|| (effect, ToolResult::redirected()))
         });
         calls.collect()
     }

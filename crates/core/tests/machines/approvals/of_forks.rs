@@ -16,7 +16,7 @@ fn forked() -> RunInput {
         last_seen: at(20),
         forked: true,
         limits: None,
-        cut_off: Default::default(),
+        interrupted: Default::default(),
     }
 }
 

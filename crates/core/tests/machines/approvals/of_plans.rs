@@ -160,7 +160,7 @@ fn paor_12_an_absent_user_stops_a_run_that_waits_for_approvals_and_it_goes_on_wi
         last_seen: at(20),
         forked: false,
         limits: None,
-        cut_off: Default::default(),
+        interrupted: Default::default(),
     };
     assert_eq!(
         give(&mut run, 700_020, resumed),

@@ -37,9 +37,11 @@ fn entries(inputs: Vec<(u64, Scope, Input)>) -> Vec<Entry> {
 }
 
 fn view_of(inputs: Vec<(u64, Scope, Input)>) -> (RunView, Vec<String>) {
-    let (mut view, mut events) = (RunView::new(), Vec::new());
-    for entry in entries(inputs) {
-        for event in view.apply(entry).unwrap() {
+    let mut events = Vec::new();
+    let mut entries = entries(inputs).into_iter();
+    let (mut view, first) = RunView::start(entries.next().unwrap()).unwrap();
+    for new in std::iter::once(first).chain(entries.map(|entry| view.apply(entry).unwrap())) {
+        for event in new {
             events.extend(match event.kind {
                 EventKind::SubTaskStarted { subtask, .. } => Some(format!("{subtask} started")),
                 EventKind::ApprovalAsked { approval } => Some(format!("{} asked", approval.effect)),
@@ -62,15 +64,8 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
     });
     let (run, _) = running(asking());
     let planners = (*brief_of(&run, "run.1")).clone();
-    let mut planner = Agent::new(AgentId(1), run.context().unwrap().clone());
+    let (mut planner, _) = Agent::start(at(0), run.context().clone(), planners.clone()).unwrap();
     let submit = says_call("submit_plan", sequences(), false);
-    tell(
-        &mut planner,
-        0,
-        AgentInput::Started {
-            brief: planners.clone(),
-        },
-    );
     tell(&mut planner, 0, replied("a1.1", submit.clone()));
     let of_run = |after, input| (after, Scope::Run, Input::Run(input));
     let of_planner = |input| (0, Scope::Agent(AgentId(1)), Input::Agent(input));
@@ -186,7 +181,7 @@ fn paor_9_a_report_says_what_waits_for_approval_and_what_waits_with_it() {
 #[test]
 fn approve_3_an_answer_to_one_of_two_leaves_the_other_pending() {
     let (view, _) = view_of(two_waiting());
-    let (mut run, mut agents) = view.into_machines();
+    let (mut run, mut agents) = view.into_machines().into_machines();
     let agent = agents.get_mut(&AgentId(2)).unwrap();
     let approve = decided(agent, ApprovalAnswer::Approve);
     let commands = agent_outline(&agent.handle(at(40), approve).unwrap());
@@ -208,7 +203,7 @@ fn approve_3_what_is_asked_anew_in_a_fork_is_told_and_no_sub_task_starts_twice()
         last_seen,
         forked,
         limits: None,
-        cut_off: Default::default(),
+        interrupted: Default::default(),
     }));
     inputs.push((
         30,

@@ -1,0 +1,272 @@
+//! Where the commands of a run's machines go: to another machine of the run as an input, or to the driver as an effect.
+//!
+//! Drivers deliver what [`RunCommand::route`] and [`AgentCommand::route`] return and execute the effects, so that no driver decides what a
+//! command of one machine means to another. Delivered inputs are journaled like all others, because nothing else fixes their order.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
+use crate::approval::DecisionError;
+use crate::brief::AgentBrief;
+use crate::end_reason::EndReason;
+use crate::id::{AgentId, EffectId, Scope};
+use crate::journal::{Entry, Input};
+use crate::machine::Refusal;
+use crate::question::AnswerError;
+use crate::run::{Run, RunCommand, RunInput, RunTimer};
+use crate::steering::Steering;
+use crate::time::Timestamp;
+
+/// An input with the machine that handles it.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Delivery {
+    /// To the run's machine.
+    Run(RunInput),
+    /// To an agent's machine.
+    Agent(AgentId, AgentInput),
+}
+
+impl TryFrom<Entry> for Delivery {
+    type Error = Refusal;
+
+    /// The input of a journal entry, for the machine of the entry's scope.
+    ///
+    /// # Errors
+    /// [`Refusal::InvalidState`] if it is an input of the other kind of machine.
+    fn try_from(entry: Entry) -> Result<Self, Refusal> {
+        match (entry.scope, entry.input) {
+            (Scope::Run, Input::Run(input)) => Ok(Delivery::Run(input)),
+            (Scope::Agent(agent), Input::Agent(input)) => Ok(Delivery::Agent(agent, input)),
+            (scope @ (Scope::Run | Scope::Agent(_)), input) => Err(Refusal::InvalidState {
+                input: input.name(),
+                state: format!("the journal's scope is {scope}"),
+            }),
+        }
+    }
+}
+
+/// The destination of a command, whose effects have type `E`.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Route<E> {
+    /// Another machine handles an input.
+    Deliver(Delivery),
+    /// The driver executes an effect.
+    Effect(E),
+    /// Only watchers of the run see the command.
+    Watchers,
+}
+
+/// An effect of a command of [`Run`].
+#[derive(Clone, Debug, PartialEq)]
+pub enum RunEffect {
+    /// Start an agent with the input that [`start_agent`] returns.
+    StartAgent {
+        /// The id that the agent's report must carry.
+        effect: EffectId,
+        /// The agent's role and task.
+        brief: Arc<AgentBrief>,
+    },
+    /// Run the call [`Run::running_call`] once its start is journaled.
+    RunTool {
+        /// The call's id.
+        effect: EffectId,
+    },
+    /// Stop a call whose result no longer matters.
+    StopTool {
+        /// The call's id.
+        effect: EffectId,
+    },
+    /// Wait for the user's answer or decision. If no user is there, the driver sends [`RunInput::UserAbsent`].
+    AwaitUser {
+        /// The id of the question or the call.
+        effect: EffectId,
+    },
+    /// Set a timer; it replaces an earlier setting of the same timer.
+    SetTimer {
+        /// The timer.
+        timer: RunTimer,
+        /// When the timer expires.
+        at: Timestamp,
+    },
+    /// End the run, or for [`EndReason::UserRequired`] pause it; stop all running work.
+    Finish {
+        /// Why the run ends.
+        reason: EndReason,
+    },
+}
+
+/// An effect of a command of [`Agent`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentEffect {
+    /// Send the request [`Agent::request`] to the model.
+    AskModel {
+        /// The id that the reply must carry.
+        effect: EffectId,
+    },
+    /// Run the call [`Agent::running_call`] once its start is journaled.
+    RunTool {
+        /// The call's id.
+        effect: EffectId,
+    },
+    /// Set a timer; it replaces an earlier setting of the same timer.
+    SetTimer {
+        /// The timer.
+        timer: AgentTimer,
+        /// When the timer expires.
+        at: Timestamp,
+    },
+}
+
+impl RunCommand {
+    /// Returns the destination of the command.
+    pub fn route(self) -> Route<RunEffect> {
+        match self {
+            RunCommand::StopAgent { agent } => Route::Deliver(Delivery::Agent(agent, AgentInput::Cancelled)),
+            RunCommand::ReturnFindings { effect, result } => match effect.scope {
+                Scope::Agent(agent) => {
+                    let input = AgentInput::ToolFinished { effect, result };
+                    Route::Deliver(Delivery::Agent(agent, input))
+                }
+                // Only agents delegate.
+                Scope::Run => Route::Watchers,
+            },
+            RunCommand::StartAgent { effect, brief } => {
+                Route::Effect(RunEffect::StartAgent { effect, brief })
+            }
+            RunCommand::RunTool { effect, .. } => Route::Effect(RunEffect::RunTool { effect }),
+            RunCommand::StopTool { effect } => Route::Effect(RunEffect::StopTool { effect }),
+            RunCommand::AskUser { effect, .. } | RunCommand::AwaitUser { effect } => {
+                Route::Effect(RunEffect::AwaitUser { effect })
+            }
+            RunCommand::SetTimer { timer, at } => Route::Effect(RunEffect::SetTimer { timer, at }),
+            RunCommand::Finish { reason } => Route::Effect(RunEffect::Finish { reason }),
+            RunCommand::Announce { .. } | RunCommand::AskApproval { .. } => Route::Watchers,
+        }
+    }
+}
+
+impl AgentCommand {
+    /// Returns the destination of the command of an agent that the run started by `effect`.
+    pub fn route(self, effect: EffectId) -> Route<AgentEffect> {
+        let input = match self {
+            AgentCommand::AskModel { effect } => return Route::Effect(AgentEffect::AskModel { effect }),
+            AgentCommand::RunTool { effect, .. } => return Route::Effect(AgentEffect::RunTool { effect }),
+            AgentCommand::SetTimer { timer, at } => {
+                return Route::Effect(AgentEffect::SetTimer { timer, at });
+            }
+            AgentCommand::AskApproval { approval } => RunInput::ApprovalAsked {
+                effect: approval.effect,
+            },
+            AgentCommand::ApprovalSettled { effect } => RunInput::ApprovalSettled { effect },
+            AgentCommand::Delegate { effect, agent, task } => RunInput::Delegated { effect, agent, task },
+            AgentCommand::Finish { report } => RunInput::AgentFinished { effect, report },
+        };
+        Route::Deliver(Delivery::Run(input))
+    }
+}
+
+/// The state of a run when a new process resumes it.
+#[derive(Clone, Debug, Default)]
+pub struct Resumption {
+    /// The time of the last journal entry of any machine of the run.
+    pub last_seen: Timestamp,
+    /// The machines of a fork that have only the source run's entries (APPROVE-3).
+    pub inherited: BTreeSet<Scope>,
+}
+
+/// The input that starts or resumes an agent by [`RunEffect::StartAgent`]. `machine` is the agent's machine, if it has entries in the
+/// journal; if that has ended, its report is delivered again.
+pub fn start_agent(
+    machine: Option<&Agent>,
+    effect: EffectId,
+    brief: &AgentBrief,
+    resumption: &Resumption,
+) -> Delivery {
+    let agent = brief.agent;
+    match machine.map(Agent::report) {
+        None => Delivery::Agent(agent, AgentInput::Started { brief: brief.clone() }),
+        Some(None) => {
+            let input = AgentInput::Resumed {
+                last_seen: resumption.last_seen,
+                forked: resumption.inherited.contains(&Scope::Agent(agent)),
+            };
+            Delivery::Agent(agent, input)
+        }
+        Some(Some(report)) => Delivery::Run(RunInput::AgentFinished {
+            effect,
+            report: report.clone(),
+        }),
+    }
+}
+
+/// Why a message to a run has no machine to handle it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SteeringError {
+    /// The run does not wait for an answer.
+    #[error("the run waits for no answer")]
+    NoQuestion,
+    /// The text does not answer the run's question (PAOR-9).
+    #[error(transparent)]
+    Answer(#[from] AnswerError),
+    /// The agent has ended or never existed.
+    #[error("{agent} is not active: it has ended or never existed")]
+    NoAgent {
+        /// The agent.
+        agent: AgentId,
+    },
+    /// The call does not wait for approval.
+    #[error(transparent)]
+    Decision(#[from] DecisionError),
+}
+
+impl Steering {
+    /// Returns the machine that handles the message, and its input.
+    ///
+    /// # Errors
+    /// [`SteeringError::NoQuestion`] and [`SteeringError::Answer`].
+    pub fn route(self, run: &Run) -> Result<Delivery, SteeringError> {
+        let input = match self {
+            Steering::Guide { guidance } => RunInput::Guided { guidance },
+            Steering::Redirect { guidance } => RunInput::Redirected { guidance },
+            Steering::GuideAgent { agent, guidance } => {
+                return Ok(Delivery::Agent(agent, AgentInput::Guided { guidance }));
+            }
+            Steering::Decide { effect, decision } => match effect.scope {
+                Scope::Run => RunInput::Decided { effect, decision },
+                Scope::Agent(agent) => {
+                    return Ok(Delivery::Agent(agent, AgentInput::Decided { effect, decision }));
+                }
+            },
+            Steering::Answer { effect, answer } => match run.question() {
+                // After a restart the same question is asked again, with a higher attempt.
+                Some((asked, question)) if asked.step == effect.step => RunInput::UserAnswered {
+                    effect: asked,
+                    answer: question.choose(&answer)?,
+                },
+                Some(_) | None => return Err(SteeringError::NoQuestion),
+            },
+            Steering::Cancel => RunInput::Cancelled,
+        };
+        Ok(Delivery::Run(input))
+    }
+}
+
+impl AgentInput {
+    /// The error if this message of a user cannot be delivered, because the agent is not active.
+    pub fn undeliverable(&self, agent: AgentId) -> SteeringError {
+        match self {
+            AgentInput::Decided { effect, .. } => DecisionError::NotPending { effect: *effect }.into(),
+            AgentInput::Started { .. }
+            | AgentInput::ModelReplied { .. }
+            | AgentInput::ModelFailed { .. }
+            | AgentInput::OverBudget { .. }
+            | AgentInput::ToolStarted { .. }
+            | AgentInput::ToolFinished { .. }
+            | AgentInput::Guided { .. }
+            | AgentInput::TimerFired { .. }
+            | AgentInput::Resumed { .. }
+            | AgentInput::Cancelled => SteeringError::NoAgent { agent },
+        }
+    }
+}

@@ -1,0 +1,554 @@
+//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexed, so that no input scans all of it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use crate::agent_report::{AgentReport, CallSummary};
+use crate::approval::Approval;
+use crate::brief::AgentBrief;
+use crate::id::{AgentId, EffectId, Scope};
+use crate::machine::{Outstanding, Refusal};
+use crate::message::ToolCall;
+use crate::question::Question;
+use crate::time::Timestamp;
+use crate::tool::ToolResult;
+
+/// One piece of work that a run waits for.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Pending {
+    Agent(RunningAgent),
+    Call(PlannedCall),
+    Question(AskedQuestion),
+}
+
+/// An agent that has not ended, or whose delegates have not.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct RunningAgent {
+    pub(super) brief: Arc<AgentBrief>,
+    pub(super) purpose: Purpose,
+    /// Set once the agent was told to stop.
+    pub(super) stopping: bool,
+    /// The agent's report, deferred until its delegates have ended.
+    pub(super) report: Option<AgentReport>,
+    /// The call that waits for approval, and since when.
+    awaited_call: Option<(EffectId, Timestamp)>,
+    /// The steps of the agents it delegated to.
+    delegates: BTreeSet<u32>,
+    /// The calls of its ended delegates. They become part of its report, for reflection.
+    pub(super) delegate_calls: Vec<CallSummary>,
+    /// The result of its last delegation, until the agent shows that it has received it.
+    pub(super) last_delegation: Option<LastDelegation>,
+}
+
+/// The purpose of an agent's report.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Purpose {
+    Plan,
+    Reflection,
+    /// The result of the sub-task at this index of the plan.
+    SubTask(usize),
+    /// The result of another agent's delegating call.
+    Delegation(EffectId),
+    /// None: the agent is a planner or reflector that was stopped. Only the usage in its report counts.
+    Abandoned,
+}
+
+/// The result of an agent's last delegation. Stored until the agent shows that it has received the result, because it may ask again after
+/// a restart.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct LastDelegation {
+    pub(super) call: EffectId,
+    pub(super) result: ToolResult,
+}
+
+/// A tool call of the plan.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct PlannedCall {
+    pub(super) position: CallPosition,
+    pub(super) call: ToolCall,
+    pub(super) state: CallState,
+}
+
+/// The position of a call in the plan.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct CallPosition {
+    /// The index of the sub-task.
+    pub(super) subtask: usize,
+    /// The index of the call in its sub-task.
+    pub(super) call: usize,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum CallState {
+    /// Waits for approval (APPROVE-1).
+    AwaitingApproval(Arc<Approval>),
+    Running {
+        /// Set once its start is journaled.
+        started: bool,
+        /// Set once the call was told to stop.
+        stopping: bool,
+        deadline: Timestamp,
+        /// The approval that was granted, if one was needed.
+        approved: Option<Arc<Approval>>,
+    },
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct AskedQuestion {
+    pub(super) question: Question,
+    pub(super) asked_at: Timestamp,
+}
+
+impl Purpose {
+    /// The other agent's delegating call.
+    pub(super) fn delegating_call(self) -> Option<EffectId> {
+        match self {
+            Purpose::Delegation(call) => Some(call),
+            Purpose::Plan | Purpose::Reflection | Purpose::SubTask(_) | Purpose::Abandoned => None,
+        }
+    }
+}
+
+impl RunningAgent {
+    pub(super) fn new(brief: Arc<AgentBrief>, purpose: Purpose) -> Self {
+        RunningAgent {
+            brief,
+            purpose,
+            stopping: false,
+            report: None,
+            awaited_call: None,
+            delegates: BTreeSet::new(),
+            delegate_calls: Vec::new(),
+            last_delegation: None,
+        }
+    }
+
+    /// The call that waits for approval.
+    pub(super) fn awaited_call(&self) -> Option<EffectId> {
+        self.awaited_call.map(|(call, _)| call)
+    }
+
+    /// Returns true while a delegate works.
+    pub(super) fn has_delegates(&self) -> bool {
+        !self.delegates.is_empty()
+    }
+}
+
+impl PlannedCall {
+    /// The approval that the call waits for.
+    pub(super) fn approval(&self) -> Option<&Arc<Approval>> {
+        match &self.state {
+            CallState::AwaitingApproval(approval) => Some(approval),
+            CallState::Running { .. } => None,
+        }
+    }
+}
+
+impl PlannedCall {
+    /// Marks a running call as told to stop.
+    pub(super) fn stop(&mut self) {
+        if let CallState::Running { stopping, .. } = &mut self.state {
+            *stopping = true;
+        }
+    }
+}
+
+impl Pending {
+    fn agent(&self) -> Option<&RunningAgent> {
+        match self {
+            Pending::Agent(agent) => Some(agent),
+            Pending::Call(_) | Pending::Question(_) => None,
+        }
+    }
+
+    fn call(&self) -> Option<&PlannedCall> {
+        match self {
+            Pending::Call(call) => Some(call),
+            Pending::Agent(_) | Pending::Question(_) => None,
+        }
+    }
+
+    /// Returns false if the work only waits for the user's decision about a call. An agent with delegates waits if they wait.
+    fn is_busy(&self) -> bool {
+        match self {
+            Pending::Agent(agent) => {
+                let waits = agent.has_delegates() || agent.awaited_call.is_some();
+                agent.stopping || agent.purpose == Purpose::Abandoned || !waits
+            }
+            Pending::Call(call) => call.approval().is_none(),
+            Pending::Question(_) => true,
+        }
+    }
+}
+
+/// The outstanding work of a run, by effect.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct OutstandingWork {
+    effects: Outstanding<Pending>,
+    agents: BTreeMap<AgentId, u32>,
+    /// The steps of the work that does not only wait for the user's decision about a call.
+    busy: BTreeSet<u32>,
+    /// The steps of planned calls that wait for approval.
+    approvals: BTreeSet<u32>,
+    /// All calls that wait for approval, of the plan and of agents, the oldest first.
+    awaited_calls: BTreeSet<(Timestamp, EffectId)>,
+    /// The indexes of the running sub-tasks that only wait for approval.
+    waiting_subtasks: BTreeSet<usize>,
+    /// The step of the question.
+    question: Option<u32>,
+}
+
+impl OutstandingWork {
+    pub(super) fn new() -> Self {
+        OutstandingWork {
+            effects: Outstanding::new(Scope::Run),
+            agents: BTreeMap::new(),
+            busy: BTreeSet::new(),
+            approvals: BTreeSet::new(),
+            awaited_calls: BTreeSet::new(),
+            waiting_subtasks: BTreeSet::new(),
+            question: None,
+        }
+    }
+
+    /// The id that the next effect will have.
+    pub(super) fn next_effect(&self) -> EffectId {
+        self.effects.next_effect()
+    }
+
+    /// Uses up the next id without starting an effect.
+    pub(super) fn skip_effect(&mut self) -> EffectId {
+        self.effects.skip()
+    }
+
+    /// Adds work under the next id, or under the id of planned work that has just been removed.
+    pub(super) fn insert(&mut self, effect: EffectId, pending: Pending) {
+        match &pending {
+            Pending::Agent(agent) => {
+                self.agents.insert(agent.brief.agent, effect.step);
+                if let Purpose::Delegation(call) = agent.purpose {
+                    self.update_delegates(call, |delegates| delegates.insert(effect.step));
+                }
+            }
+            Pending::Call(call) => self.await_planned_call(call),
+            Pending::Question(_) => self.question = Some(effect.step),
+        }
+        self.index(effect.step, &pending);
+        self.effects.put(effect, pending);
+    }
+
+    /// Removes work and returns it.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if this attempt of the effect is not outstanding.
+    pub(super) fn remove(&mut self, effect: EffectId) -> Result<Pending, Refusal> {
+        let pending = self.effects.finish(effect)?;
+        self.busy.remove(&effect.step);
+        self.approvals.remove(&effect.step);
+        match &pending {
+            Pending::Agent(agent) => {
+                self.agents.remove(&agent.brief.agent);
+                if let Some((call, since)) = agent.awaited_call {
+                    self.settle(agent.purpose, call, since);
+                }
+                if let Purpose::Delegation(call) = agent.purpose {
+                    self.update_delegates(call, |delegates| delegates.remove(&effect.step));
+                }
+            }
+            Pending::Call(call) => self.settle_planned_call(call),
+            Pending::Question(_) => self.question = None,
+        }
+        Ok(pending)
+    }
+
+    /// Removes an agent and returns it.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the effect is no outstanding agent.
+    pub(super) fn remove_agent(&mut self, effect: EffectId) -> Result<RunningAgent, Refusal> {
+        self.agent(effect)?;
+        match self.remove(effect)? {
+            Pending::Agent(agent) => Ok(agent),
+            Pending::Call(_) | Pending::Question(_) => Err(Refusal::Stale { effect }),
+        }
+    }
+
+    /// Removes a planned call and returns it.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the effect is no outstanding call.
+    pub(super) fn remove_call(&mut self, effect: EffectId) -> Result<PlannedCall, Refusal> {
+        self.call(effect)?;
+        match self.remove(effect)? {
+            Pending::Call(call) => Ok(call),
+            Pending::Agent(_) | Pending::Question(_) => Err(Refusal::Stale { effect }),
+        }
+    }
+
+    /// Changes an agent.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the effect is no outstanding agent.
+    pub(super) fn update_agent<R>(
+        &mut self,
+        effect: EffectId,
+        change: impl FnOnce(&mut RunningAgent) -> R,
+    ) -> Result<R, Refusal> {
+        let pending = self.effects.get_mut(effect)?;
+        let Pending::Agent(agent) = pending else {
+            return Err(Refusal::Stale { effect });
+        };
+        let changed = change(agent);
+        let is_busy = pending.is_busy();
+        self.set_busy(effect.step, is_busy);
+        Ok(changed)
+    }
+
+    /// Changes a planned call.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the effect is no outstanding call.
+    pub(super) fn update_call<R>(
+        &mut self,
+        effect: EffectId,
+        change: impl FnOnce(&mut PlannedCall) -> R,
+    ) -> Result<R, Refusal> {
+        let mut call = self.remove_call(effect)?;
+        let changed = change(&mut call);
+        self.insert(effect, Pending::Call(call));
+        Ok(changed)
+    }
+
+    /// An agent that has not ended, or whose delegates have not.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the effect is no outstanding agent.
+    pub(super) fn agent(&self, effect: EffectId) -> Result<&RunningAgent, Refusal> {
+        let agent = self.effects.get(effect)?.agent();
+        agent.ok_or(Refusal::Stale { effect })
+    }
+
+    /// A planned call.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the effect is no outstanding call.
+    pub(super) fn call(&self, effect: EffectId) -> Result<&PlannedCall, Refusal> {
+        let call = self.effects.get(effect)?.call();
+        call.ok_or(Refusal::Stale { effect })
+    }
+
+    /// Outstanding work; `None` if this attempt of the effect is not outstanding.
+    pub(super) fn get(&self, effect: EffectId) -> Option<&Pending> {
+        self.effects.get(effect).ok()
+    }
+
+    /// The planned call at this step, at any attempt.
+    pub(super) fn call_at(&self, scope: Scope, step: u32) -> Option<(EffectId, &PlannedCall)> {
+        let (effect, pending) = self.effects.at_step(scope, step)?;
+        Some((effect, pending.call()?))
+    }
+
+    /// The agent with this id, and its effect.
+    pub(super) fn by_id(&self, agent: AgentId) -> Option<(EffectId, &RunningAgent)> {
+        self.agent_at(*self.agents.get(&agent)?)
+    }
+
+    fn agent_at(&self, step: u32) -> Option<(EffectId, &RunningAgent)> {
+        let (effect, pending) = self.effects.at_step(Scope::Run, step)?;
+        Some((effect, pending.agent()?))
+    }
+
+    /// The agents that this agent delegated to.
+    pub(super) fn delegates(&self, agent: AgentId) -> impl Iterator<Item = (EffectId, &RunningAgent)> {
+        let steps = self.by_id(agent).map(|(_, agent)| &agent.delegates);
+        let steps = steps.into_iter().flatten();
+        steps.filter_map(|step| self.agent_at(*step))
+    }
+
+    /// The agent's first caller, which the run started by itself; the agent itself if it has no caller.
+    pub(super) fn root(&self, agent: AgentId) -> Option<&RunningAgent> {
+        let (_, mut agent) = self.by_id(agent)?;
+        while let Purpose::Delegation(call) = agent.purpose {
+            (_, agent) = self.by_id(call.scope.agent()?)?;
+        }
+        Some(agent)
+    }
+
+    /// The question to the user.
+    pub(super) fn question(&self) -> Option<(EffectId, &AskedQuestion)> {
+        let (effect, pending) = self.effects.at_step(Scope::Run, self.question?)?;
+        match pending {
+            Pending::Question(question) => Some((effect, question)),
+            Pending::Agent(_) | Pending::Call(_) => None,
+        }
+    }
+
+    /// The approvals that planned calls wait for, in the order of their ids.
+    pub(super) fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
+        self.approvals.iter().filter_map(|step| {
+            let (_, call) = self.call_at(Scope::Run, *step)?;
+            call.approval()
+        })
+    }
+
+    /// The number of running sub-tasks that only wait for approval.
+    pub(super) fn waiting_subtasks(&self) -> usize {
+        self.waiting_subtasks.len()
+    }
+
+    /// The call that has waited longest for approval; `None` unless all work waits for approval.
+    pub(super) fn awaited_call(&self) -> Option<EffectId> {
+        if !self.busy.is_empty() {
+            return None;
+        }
+        self.awaited_calls.first().map(|(_, effect)| *effect)
+    }
+
+    /// Returns true if the call waits for approval, at any attempt.
+    pub(super) fn is_awaited(&self, call: EffectId) -> bool {
+        match call.scope {
+            Scope::Run => self.approvals.contains(&call.step),
+            Scope::Agent(agent) => self.awaited_call_of(agent, call).is_some(),
+        }
+    }
+
+    /// Records that a call of an agent waits for approval.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the agent is not outstanding, or a call of it waits already.
+    pub(super) fn await_call(&mut self, call: EffectId, since: Timestamp) -> Result<(), Refusal> {
+        let stale = Refusal::Stale { effect: call };
+        let Some((effect, agent)) = call.scope.agent().and_then(|agent| self.by_id(agent)) else {
+            return Err(stale);
+        };
+        if agent.awaited_call.is_some() {
+            return Err(stale);
+        }
+        let agent = agent.brief.agent;
+        self.update_agent(effect, |agent| agent.awaited_call = Some((call, since)))?;
+        self.awaited_calls.insert((since, call));
+        if let Some(Purpose::SubTask(index)) = self.root(agent).map(|root| root.purpose) {
+            self.waiting_subtasks.insert(index);
+        }
+        Ok(())
+    }
+
+    /// Records that a call of an agent no longer waits for approval.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the call does not wait.
+    pub(super) fn settle_call(&mut self, call: EffectId) -> Result<(), Refusal> {
+        let stale = Refusal::Stale { effect: call };
+        let agent = call.scope.agent().ok_or(stale.clone())?;
+        let (asked, since) = self.awaited_call_of(agent, call).ok_or(stale.clone())?;
+        let (effect, running) = self.by_id(agent).ok_or(stale)?;
+        let purpose = running.purpose;
+        self.update_agent(effect, |agent| agent.awaited_call = None)?;
+        self.settle(purpose, asked, since);
+        Ok(())
+    }
+
+    /// Records that no call of any agent waits for approval.
+    pub(super) fn settle_all_calls(&mut self) {
+        let of_agents = self.awaited_calls.iter().map(|(_, call)| *call);
+        let of_agents: Vec<EffectId> = of_agents.filter(|call| call.scope != Scope::Run).collect();
+        for call in of_agents {
+            // Every awaited call belongs to an outstanding agent.
+            let _ = self.settle_call(call);
+        }
+    }
+
+    /// The agent's call that waits for approval, if it is this one at any attempt.
+    fn awaited_call_of(&self, agent: AgentId, call: EffectId) -> Option<(EffectId, Timestamp)> {
+        let (_, agent) = self.by_id(agent)?;
+        agent
+            .awaited_call
+            .filter(|(awaited, _)| awaited.is_same_effect(call))
+    }
+
+    /// All work, in the order of its start.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (EffectId, &Pending)> {
+        self.effects.iter()
+    }
+
+    /// The outstanding agents, in the order of their start.
+    pub(super) fn agents(&self) -> impl Iterator<Item = (EffectId, &RunningAgent)> {
+        self.iter()
+            .filter_map(|(effect, pending)| Some((effect, pending.agent()?)))
+    }
+
+    /// The outstanding planned calls, in the order of their start.
+    pub(super) fn calls(&self) -> impl Iterator<Item = (EffectId, &PlannedCall)> {
+        self.iter()
+            .filter_map(|(effect, pending)| Some((effect, pending.call()?)))
+    }
+
+    /// Removes all work and returns it. The numbering of steps continues.
+    pub(super) fn take(&mut self) -> Self {
+        let rest = OutstandingWork {
+            effects: self.effects.empty_successor(),
+            ..OutstandingWork::new()
+        };
+        std::mem::replace(self, rest)
+    }
+
+    /// Starts another attempt of all work but the calls that wait for approval; completions of earlier attempts become stale. An approval
+    /// keeps its attempt, so that a decision given while no process was there still counts.
+    pub(super) fn retry(&mut self) {
+        let is_retried = |pending: &Pending| pending.call().is_none_or(|call| call.approval().is_none());
+        self.effects.retry(is_retried);
+    }
+
+    fn index(&mut self, step: u32, pending: &Pending) {
+        self.set_busy(step, pending.is_busy());
+        if pending.call().is_some_and(|call| call.approval().is_some()) {
+            self.approvals.insert(step);
+        }
+    }
+
+    fn set_busy(&mut self, step: u32, is_busy: bool) {
+        if is_busy {
+            self.busy.insert(step);
+        } else {
+            self.busy.remove(&step);
+        }
+    }
+
+    /// Changes the delegates of the agent that made the call.
+    fn update_delegates(&mut self, call: EffectId, change: impl FnOnce(&mut BTreeSet<u32>) -> bool) {
+        let caller = call.scope.agent().and_then(|caller| self.by_id(caller));
+        if let Some((effect, _)) = caller {
+            // The caller is outstanding until its delegates have ended.
+            let _ = self.update_agent(effect, |caller| change(&mut caller.delegates));
+        }
+    }
+
+    fn await_planned_call(&mut self, call: &PlannedCall) {
+        if let Some(approval) = call.approval() {
+            self.awaited_calls.insert((approval.asked_at, approval.effect));
+            self.waiting_subtasks.insert(call.position.subtask);
+        }
+    }
+
+    fn settle_planned_call(&mut self, call: &PlannedCall) {
+        if let Some(approval) = call.approval() {
+            self.awaited_calls.remove(&(approval.asked_at, approval.effect));
+            self.waiting_subtasks.remove(&call.position.subtask);
+        }
+    }
+
+    /// Removes a call of an agent from the indexes of waiting calls.
+    fn settle(&mut self, purpose: Purpose, call: EffectId, since: Timestamp) {
+        self.awaited_calls.remove(&(since, call));
+        let root = match purpose {
+            Purpose::Delegation(call) => {
+                let root = call.scope.agent().and_then(|caller| self.root(caller));
+                root.map(|root| root.purpose)
+            }
+            Purpose::Plan | Purpose::Reflection | Purpose::SubTask(_) | Purpose::Abandoned => Some(purpose),
+        };
+        if let Some(Purpose::SubTask(index)) = root {
+            self.waiting_subtasks.remove(&index);
+        }
+    }
+}
