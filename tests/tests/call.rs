@@ -11,7 +11,6 @@ use dirigent::core::id::AgentId;
 use dirigent::core::limits::AgentLimits;
 use dirigent::core::machine::Machine;
 use dirigent::core::message::{FinishReason, Message, ModelReply, ToolCall};
-use dirigent::core::run_context::RunContext;
 use dirigent::core::spec::{ModelProfile, RunSpec};
 use dirigent::core::time::Timestamp;
 use dirigent::core::tool::ToolResult;
@@ -156,7 +155,7 @@ fn scout(form: CallForm) -> Agent {
         "planner": agent("planner"), "reflector": agent("reflector"), "agents": [agent("scout")], "tools": [note]
     });
     let spec: RunSpec = serde_json::from_value(spec).unwrap();
-    let context = Arc::new(RunContext::new(Arc::new(spec)));
+    let context = Arc::new(spec);
     let brief = AgentBrief {
         agent: AgentId(7),
         role: AgentRole::Sub("scout".to_owned()),

@@ -16,7 +16,7 @@ use dirigent_core::message::{FinishReason, ModelReply, Usage};
 use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
 use dirigent_core::policy::Policy;
 use dirigent_core::run::{Run, RunCommand, RunInput};
-use dirigent_core::run_context::RunContext;
+use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
@@ -48,19 +48,22 @@ fn spec() -> RunSpec {
             max_parallel: 64,
             ..RunLimits::default()
         },
-        planner: agent("planner", AnswerForm::Plan),
-        reflector: agent("reflector", AnswerForm::Reflection),
-        agents: vec![agent("explore", AnswerForm::Text)],
-        tools: vec![ToolSpec {
-            name: "look".to_owned(),
-            description: "Looks at a file.".to_owned(),
-            parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
-            repeat: Repeat::Safe,
-            access: Access::ReadOnly,
-            requires_approval: false,
-            example: json!({"path": "x"}),
-        }],
-        policy: Policy::default(),
+        setup: RunSetup {
+            planner: agent("planner", AnswerForm::Plan),
+            reflector: agent("reflector", AnswerForm::Reflection),
+            agents: vec![agent("explore", AnswerForm::Text)],
+            tools: vec![ToolSpec {
+                name: "look".to_owned(),
+                description: "Looks at a file.".to_owned(),
+                parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
+                repeat: Repeat::Safe,
+                access: Access::ReadOnly,
+                requires_approval: false,
+                example: json!({"path": "x"}),
+            }],
+            policy: Policy::default(),
+        }
+        .into(),
     }
 }
 
@@ -131,7 +134,7 @@ fn carry_out(run: &mut Run, planned: RunInput, mut taken: impl FnMut(&RunInput))
 }
 
 fn agent_step(criterion: &mut Criterion) {
-    let context = Arc::new(RunContext::new(Arc::new(spec())));
+    let context = Arc::new(spec());
     let brief = AgentBrief {
         agent: AgentId(1),
         role: AgentRole::Sub("explore".to_owned()),

@@ -79,7 +79,7 @@ impl RunTree {
         match (self.agents.get_mut(&id), input) {
             (Some(agent), input) => agent.handle(now, input),
             (None, AgentInput::Started { brief }) if brief.agent == id => {
-                let (agent, commands) = Agent::start(now, self.run.context().clone(), brief)?;
+                let (agent, commands) = Agent::start(now, self.run.spec().clone(), brief)?;
                 self.agents.insert(id, agent);
                 Ok(commands)
             }

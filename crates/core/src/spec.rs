@@ -1,13 +1,12 @@
 //! The specification with which a run starts. It is journaled completely, so that a run depends only on its journal: later changes to the
 //! configuration or the prompts do not affect a resumed or replayed run.
 
-use crate::brief::AgentRole;
-use crate::call::CallForm;
+use crate::call::{CallForm, ToolSet};
 use crate::limits::{AgentLimits, RunLimits};
-use crate::policy::Policy;
 use crate::price::Price;
+use crate::setup::{AgentIndex, DelegationDepth, OfferedTools, SharedSetup};
 use crate::text::one_line;
-use crate::tool::{Access, ToolSpec};
+use crate::tool::Access;
 use serde::{Deserialize, Serialize};
 
 /// The goal of a run, and everything that determines how the run pursues it.
@@ -19,44 +18,41 @@ pub struct RunSpec {
     pub workspace: String,
     /// The limits of the run.
     pub limits: RunLimits,
-    /// The agent that plans.
-    pub planner: AgentSpec,
-    /// The agent that reflects.
-    pub reflector: AgentSpec,
-    /// The sub-agents, which execute sub-tasks.
-    pub agents: Vec<AgentSpec>,
-    /// All tools of the run. Plans may call any of them; an agent may call only the tools that its spec lists.
-    pub tools: Vec<ToolSpec>,
-    /// The rules that allow, ask about or deny calls.
-    #[serde(default, skip_serializing_if = "Policy::is_empty")]
-    pub policy: Policy,
+    /// The agents, tools and rules of the run.
+    pub setup: SharedSetup,
 }
 
 impl RunSpec {
-    /// The index of the agent with this role; `None` if the run has no such agent.
-    pub(crate) fn agent_index(&self, role: &AgentRole) -> Option<AgentIndex> {
-        match role {
-            AgentRole::Planner => Some(AgentIndex::Planner),
-            AgentRole::Reflector => Some(AgentIndex::Reflector),
-            AgentRole::Sub(name) => {
-                let index = self.agents.iter().position(|agent| agent.name == *name)?;
-                Some(AgentIndex::Sub(index))
-            }
-        }
+    /// All tools of the run, with their validators.
+    pub fn tool_set(&self) -> &ToolSet {
+        &self.setup.tables().tools
     }
 
-    /// The agent at an index of this spec.
-    pub(crate) fn agent_at(&self, index: AgentIndex) -> &AgentSpec {
-        match index {
-            AgentIndex::Planner => &self.planner,
-            AgentIndex::Reflector => &self.reflector,
-            AgentIndex::Sub(index) => &self.agents[index],
-        }
+    /// The tools `submit_plan` and `submit_reflection`.
+    pub(crate) fn submissions(&self) -> &ToolSet {
+        &self.setup.tables().submissions
     }
 
-    /// The sub-agent with this name.
-    pub fn agent(&self, name: &str) -> Option<&AgentSpec> {
-        self.agents.iter().find(|agent| agent.name == name)
+    /// The system prompt of an agent that works at this depth of delegation.
+    pub(crate) fn system_prompt<'a>(&self, agent: &'a AgentSpec, depth: u32) -> &'a str {
+        let deepest = match self.delegation_depth(depth) {
+            DelegationDepth::BelowMax => None,
+            DelegationDepth::Max => agent.deepest_prompt.as_deref(),
+        };
+        deepest.unwrap_or(&agent.system_prompt)
+    }
+
+    /// The tools offered to an agent that works at this depth of delegation.
+    pub(crate) fn offer(&self, agent: AgentIndex, depth: u32) -> &OfferedTools {
+        self.setup.tables().offer(agent, self.delegation_depth(depth))
+    }
+
+    fn delegation_depth(&self, depth: u32) -> DelegationDepth {
+        if depth < self.limits.max_depth {
+            DelegationDepth::BelowMax
+        } else {
+            DelegationDepth::Max
+        }
     }
 }
 
@@ -177,12 +173,4 @@ impl AnswerForm {
             AnswerForm::Reflection => false,
         }
     }
-}
-
-/// The position of an agent's spec in its [`RunSpec`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum AgentIndex {
-    Planner,
-    Reflector,
-    Sub(usize),
 }

@@ -132,8 +132,8 @@ impl Builder {
         };
         let services = Services::new(journal.clone(), model, tools);
         let tools = services.tools().specs();
-        let run_spec_factory = RunSpecFactory::new(self.models(), registry, tools, self.all_rules())?;
-        prepare(configured.as_ref(), run_spec_factory.agents())?;
+        let run_spec_factory = RunSpecFactory::new(self.models(), registry, tools, self.all_rules());
+        prepare(configured.as_ref(), run_spec_factory.default_setup()?.all_agents())?;
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
@@ -277,7 +277,7 @@ impl Dirigent {
         let run_spec_factory = self.run_spec_factory.clone();
         let spec =
             blocking(move || run_spec_factory.spec(text, workspace, goal.limits, &goal.agent_limits)).await?;
-        prepare(self.configured.as_ref(), spec.agents.iter())?;
+        prepare(self.configured.as_ref(), spec.setup.agents.iter())?;
         Ok(self.orchestrator.start(spec, goal.user).await?)
     }
 
@@ -321,7 +321,7 @@ impl Dirigent {
         let (run_spec_factory, text, recorded) = (
             self.run_spec_factory.clone(),
             goal.checked_text()?,
-            recording.spec().clone(),
+            recording.spec().setup.clone(),
         );
         let present =
             blocking(move || run_spec_factory.spec_for_replay(&recorded, text, workspace, goal.limits))
@@ -358,8 +358,7 @@ impl Dirigent {
             return Ok(());
         };
         let spec = view.run().spec();
-        let agents = [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents);
-        for agent in agents {
+        for agent in spec.setup.all_agents() {
             if let Some(model) = &agent.model {
                 configured.check_unchanged(model, agent.asks.as_deref())?;
                 configured.prepare(model)?;

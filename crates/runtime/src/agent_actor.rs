@@ -89,7 +89,7 @@ impl Actor for AgentActor {
             Some((machine, input)) => (machine, input, None),
             None => {
                 let brief = AgentBrief::clone(&brief);
-                let (machine, commands) = Agent::start(now, resources.context.clone(), brief.clone())?;
+                let (machine, commands) = Agent::start(now, resources.spec.clone(), brief.clone())?;
                 (machine, AgentInput::Started { brief }, Some(commands))
             }
         };
@@ -248,11 +248,11 @@ impl AgentState {
             .model(spec.model.clone())
             .call_form(profile.calls);
         match profile.calls {
-            CallForm::Native => request = request.tools(machine.offered()),
+            CallForm::Native => request = request.tools(machine.offered().clone()),
             CallForm::JsonSchema if !machine.is_summarising() => {
                 request = request.format(ReplyFormat::JsonSchema {
                     name: "reply".to_owned(),
-                    schema: machine.context().reply_schema(&self.brief),
+                    schema: machine.reply_schema().clone(),
                 });
             }
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {}

@@ -52,7 +52,7 @@ impl Journaled for Run {
     }
 
     fn is_safe_to_repeat(&self, effect: EffectId) -> bool {
-        is_safe(self.context().tools(), self.running_call(effect))
+        is_safe(self.spec().tool_set(), self.running_call(effect))
     }
 }
 
@@ -78,7 +78,7 @@ impl Journaled for Agent {
     }
 
     fn is_safe_to_repeat(&self, effect: EffectId) -> bool {
-        is_safe(self.context().tools(), self.running_call(effect))
+        is_safe(self.run_spec().tool_set(), self.running_call(effect))
     }
 }
 

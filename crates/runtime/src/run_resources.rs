@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use dirigent_core::id::{EffectId, RunId};
-use dirigent_core::run_context::RunContext;
+use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::Access;
 use dirigent_store::RunClaim;
 use dirigent_tools::ToolContext;
@@ -20,7 +20,7 @@ use crate::shared_budget::SharedBudget;
 #[derive(Clone)]
 pub(crate) struct RunResources {
     pub(crate) run: RunId,
-    pub(crate) context: Arc<RunContext>,
+    pub(crate) spec: Arc<RunSpec>,
     pub(crate) services: Arc<Services>,
     pub(crate) claim: Weak<RunClaim>,
     pub(crate) cancel: CancellationToken,
@@ -37,7 +37,7 @@ impl RunResources {
         cancel: CancellationToken,
     ) -> ToolContext {
         ToolContext {
-            workspace: PathBuf::from(&self.context.spec().workspace),
+            workspace: PathBuf::from(&self.spec.workspace),
             access,
             run: self.run,
             effect,

@@ -228,9 +228,9 @@ fn compare_specs(
     compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;
     compare_text(location, Part::Workspace, &recorded.workspace, &present.workspace)?;
     compare(location, Part::Limits, &recorded.limits, &present.limits)?;
-    compare(location, Part::Policy, &recorded.policy, &present.policy)?;
+    compare(location, Part::Policy, &recorded.setup.policy, &present.setup.policy)?;
     let names = |spec: &RunSpec| {
-        spec.tools
+        spec.setup.tools
             .iter()
             .map(|tool| tool.name.clone())
             .collect::<Vec<_>>()
@@ -241,18 +241,18 @@ fn compare_specs(
         &names(recorded).join("\n"),
         &names(present).join("\n"),
     )?;
-    for (recorded, present) in recorded.tools.iter().zip(&present.tools) {
+    for (recorded, present) in recorded.setup.tools.iter().zip(&present.setup.tools) {
         let name = recorded.name.clone();
         compare(location, Part::Tool { name }, recorded, present)?;
     }
-    let names = |spec: &RunSpec| agents(spec).map(|agent| agent.name.clone()).collect::<Vec<_>>();
+    let names = |spec: &RunSpec| spec.setup.all_agents().map(|agent| agent.name.clone()).collect::<Vec<_>>();
     compare_text(
         location,
         Part::Agents,
         &names(recorded).join("\n"),
         &names(present).join("\n"),
     )?;
-    for (recorded, present) in agents(recorded).zip(agents(present)) {
+    for (recorded, present) in recorded.setup.all_agents().zip(present.setup.all_agents()) {
         let agent = recorded.name.clone();
         let part = Part::AgentTools { agent: agent.clone() };
         compare_text(
@@ -325,19 +325,16 @@ fn difference(location: EntryLocation, part: Part, recorded: &str, present: &str
     })
 }
 
-fn agents(spec: &RunSpec) -> impl Iterator<Item = &AgentSpec> {
-    [&spec.planner, &spec.reflector].into_iter().chain(&spec.agents)
-}
-
 fn with_models_of(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
     let adopt = |present: &mut AgentSpec, recorded: &AgentSpec| {
         present.model.clone_from(&recorded.model);
         present.asks.clone_from(&recorded.asks);
         present.profile = recorded.profile;
     };
-    adopt(&mut present.planner, &recorded.planner);
-    adopt(&mut present.reflector, &recorded.reflector);
-    for agent in &mut present.agents {
+    let (setup, recorded) = (&mut *present.setup, &*recorded.setup);
+    adopt(&mut setup.planner, &recorded.planner);
+    adopt(&mut setup.reflector, &recorded.reflector);
+    for agent in &mut setup.agents {
         if let Some(recorded) = recorded.agent(&agent.name) {
             adopt(agent, recorded);
         }

@@ -48,7 +48,7 @@ fn deadline() -> AgentInput {
 #[test]
 fn call_6_a_tool_runs_without_the_optional_fields_that_are_null() {
     let mut spec = spec();
-    for tool in spec.tools.iter_mut().filter(|tool| tool.name == "look") {
+    for tool in spec.setup.tools.iter_mut().filter(|tool| tool.name == "look") {
         tool.parameters["properties"]["lines"] = json!({"type": "integer"});
     }
     let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
@@ -175,7 +175,7 @@ fn loop_1_every_call_has_an_id_of_its_own() {
 #[test]
 fn loop_2_the_turn_limit_ends_the_loop() {
     let mut spec = spec();
-    spec.agents[0].limits.max_turns = 2;
+    spec.setup.agents[0].limits.max_turns = 2;
     let mut agent = started(spec, AgentRole::Sub("explore".to_owned()));
     check(
         &mut agent,
@@ -433,7 +433,7 @@ fn call_1_only_a_submission_terminates_a_planner_or_reflector() {
         ),
     ] {
         let mut spec = spec();
-        spec.reflector.tools = vec!["look".to_owned()];
+        spec.setup.reflector.tools = vec!["look".to_owned()];
         let mut agent = started(spec, role);
         check(
             &mut agent,
@@ -841,13 +841,13 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
 #[test]
 fn a_call_that_needs_more_access_than_the_agent_has_is_refused_and_nobody_is_asked() {
     let mut spec = spec();
-    for tool in &mut spec.tools {
+    for tool in &mut spec.setup.tools {
         if tool.name == "change" {
             tool.access = Access::ReadWrite;
             tool.requires_approval = true;
         }
     }
-    for agent in &mut spec.agents {
+    for agent in &mut spec.setup.agents {
         agent.access = Access::Execute;
     }
     let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));

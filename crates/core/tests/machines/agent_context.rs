@@ -15,11 +15,11 @@ use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, starte
 /// An agent whose model has a window of so many tokens, of which a quarter is kept for the reply.
 fn with_window(tokens: u64) -> Agent {
     let mut spec = spec();
-    spec.agents[1].profile.context_window = Some(tokens);
-    spec.agents[1].limits.max_turns = 100;
-    spec.agents[1].tools.push(READ_OUTPUT.to_owned());
+    spec.setup.agents[1].profile.context_window = Some(tokens);
+    spec.setup.agents[1].limits.max_turns = 100;
+    spec.setup.agents[1].tools.push(READ_OUTPUT.to_owned());
     // Only the window makes anything shorter.
-    spec.agents[1].profile.max_result = None;
+    spec.setup.agents[1].profile.max_result = None;
     started(spec, AgentRole::Sub("implement".to_owned()))
 }
 
@@ -243,7 +243,7 @@ fn loop_11_what_the_provider_counts_decides() {
 #[test]
 fn loop_11_a_conversation_that_may_not_be_shortened_is_not() {
     let mut spec = spec();
-    spec.agents[1].limits.max_compactions = 0;
+    spec.setup.agents[1].limits.max_compactions = 0;
     let (mut agent, mut steps) = (started(spec, AgentRole::Sub("implement".to_owned())), Steps(0));
     steps.look(&mut agent, "a", &"word ".repeat(1_200));
     steps.look(&mut agent, "b", &"word ".repeat(1_200));
@@ -256,7 +256,7 @@ fn loop_11_a_conversation_that_may_not_be_shortened_is_not() {
 /// The result of one call, of which that much is shown to an agent with those tools.
 fn shown(tools: &[&str], result: ToolResult) -> String {
     let mut spec = spec();
-    spec.agents[1].tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
+    spec.setup.agents[1].tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
     let (mut agent, mut steps) = (started(spec, AgentRole::Sub("implement".to_owned())), Steps(0));
     let reply = uncounted(says_call("look", json!({"path": "a"}), false));
     agent.handle(at(0), replied(&steps.next(), reply)).unwrap();
@@ -326,10 +326,10 @@ fn paor_6_without_a_limit_a_result_is_shown_whole() {
 fn host_6_a_requests_size_has_the_tool_definitions_or_the_schema_that_are_sent_with_it() {
     let size = |calls| {
         let mut spec = spec();
-        spec.agents[1].profile.calls = calls;
+        spec.setup.agents[1].profile.calls = calls;
         let agent = started(spec, AgentRole::Sub("implement".to_owned()));
         let brief = agent.brief();
-        let (tools, schema) = (agent.offered(), agent.context().reply_schema(brief));
+        let (tools, schema) = (agent.offered(), agent.reply_schema());
         let text: u64 = agent.request().iter().map(Message::estimated_tokens).sum();
         (agent.request_size().estimated - text, tools, schema)
     };

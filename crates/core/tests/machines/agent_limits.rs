@@ -18,9 +18,9 @@ const IMPLEMENT: fn() -> AgentRole = || AgentRole::Sub("implement".to_owned());
 
 fn limited(role: AgentRole, max_turns: u32) -> Agent {
     let mut spec = spec();
-    for agent in [&mut spec.planner, &mut spec.reflector]
+    for agent in [&mut spec.setup.planner, &mut spec.setup.reflector]
         .into_iter()
-        .chain(&mut spec.agents)
+        .chain(&mut spec.setup.agents)
     {
         agent.limits.max_turns = max_turns;
     }
@@ -130,7 +130,7 @@ fn loop_2_guidance_and_a_correction_come_before_the_notice() {
 #[test]
 fn loop_2_a_last_turn_that_is_asked_for_again_is_announced_once() {
     let mut spec = spec();
-    spec.agents[1].limits.max_turns = 2;
+    spec.setup.agents[1].limits.max_turns = 2;
     let mut agent = started(spec, IMPLEMENT());
     let long = ToolResult::success(json!("x".repeat(12_000)));
     agent

@@ -258,7 +258,7 @@ fn loop_10_repeats_within_one_reply_are_told_and_past_the_limit_the_rest_does_no
 fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result() {
     // given a limit of three calls in one reply
     let mut spec = spec();
-    spec.agents[1].limits.max_calls_per_reply = 3;
+    spec.setup.agents[1].limits.max_calls_per_reply = 3;
     let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
     let calls = (0..6).map(|n| call(&n.to_string(), "look", json!({"path": n.to_string()})));
 

@@ -12,7 +12,6 @@ use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::policy::{Rule, Ruling};
-use dirigent_core::run_context::RunContext;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::ToolResult;
@@ -329,10 +328,10 @@ pub fn assert_conversation(agent: &Agent) {
 /// Every `change` is asked about, and every delegation to `implement`; and not for ever.
 fn asking() -> RunSpec {
     let mut spec = spec();
-    spec.tools[1].requires_approval = true;
+    spec.setup.tools[1].requires_approval = true;
     spec.limits.approval_timeout = Some(Millis(300_000));
-    spec.agents[1].tools.push("delegate".to_owned());
-    spec.policy.rules = vec![Rule {
+    spec.setup.agents[1].tools.push("delegate".to_owned());
+    spec.setup.policy.rules = vec![Rule {
         ruling: Ruling::Ask,
         calls: "delegate(agent: implement)".parse().unwrap(),
     }];
@@ -371,7 +370,7 @@ impl Approved {
 }
 
 fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
-    let context = Arc::new(RunContext::new(Arc::new(asking())));
+    let context = Arc::new(asking());
     let mut approved = Approved::default();
     let brief = brief(&role);
     let start = || Agent::start(Timestamp(10_000), context.clone(), brief.clone()).unwrap();

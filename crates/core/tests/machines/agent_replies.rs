@@ -110,8 +110,8 @@ fn call_7_guidance_and_corrections_are_given_and_the_models_own_calls_are_not() 
 fn call_7_what_was_given_counts_for_ever_compacted_or_not() {
     // given a conversation in which the result with the call is left out
     let mut spec = spec();
-    spec.agents[1].profile.context_window = Some(4_000);
-    spec.agents[1].profile.max_result = None;
+    spec.setup.agents[1].profile.context_window = Some(4_000);
+    spec.setup.agents[1].profile.max_result = None;
     let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
     let reply = |reply: ModelReply| ModelReply {
         usage: dirigent_core::message::Usage::default(),

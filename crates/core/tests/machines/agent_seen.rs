@@ -40,7 +40,7 @@ fn paor_5_an_agent_knows_what_it_last_saw_of_each_file_after_a_restart_too() {
     assert_eq!(**agent.seen(), known);
 
     let journaled = serde_json::to_string(&inputs).unwrap();
-    let (mut again, _) = Agent::start(at(0), agent.context().clone(), brief).unwrap();
+    let (mut again, _) = Agent::start(at(0), agent.run_spec().clone(), brief).unwrap();
     for input in serde_json::from_str::<Vec<AgentInput>>(&journaled).unwrap() {
         again.handle(at(0), input).unwrap();
     }

@@ -12,7 +12,6 @@ use dirigent_core::machine::Machine;
 use dirigent_core::observation::SubTaskResult;
 use dirigent_core::recording::{Difference, Part, Recording, replay};
 use dirigent_core::run::{Run, RunInput};
-use dirigent_core::run_context::RunContext;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, StateChange, ToolResult};
@@ -27,8 +26,8 @@ use crate::journaled::{Journaled, RUN};
 /// `implement` may delegate; `explore` may only look.
 fn delegating() -> RunSpec {
     let mut spec = spec();
-    spec.agents[0].access = Access::ReadOnly;
-    spec.agents[1].tools.push("delegate".to_owned());
+    spec.setup.agents[0].access = Access::ReadOnly;
+    spec.setup.agents[1].tools.push("delegate".to_owned());
     spec
 }
 
@@ -60,7 +59,7 @@ fn paor_5_an_agent_is_offered_those_it_may_delegate_to() {
 #[test]
 fn paor_5_nobody_delegates_to_an_agent_that_may_do_more() {
     let mut spec = delegating();
-    spec.agents[0].tools.push("delegate".to_owned());
+    spec.setup.agents[0].tools.push("delegate".to_owned());
     let agent = started(spec, AgentRole::Sub("explore".to_owned()));
     let offered = agent.offered();
     assert_eq!(
@@ -73,8 +72,8 @@ fn paor_5_nobody_delegates_to_an_agent_that_may_do_more() {
 fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
     let mut spec = delegating();
     spec.limits.max_depth = 2;
-    spec.agents[1].deepest_prompt = Some("You work alone.".to_owned());
-    let context = Arc::new(RunContext::new(Arc::new(spec)));
+    spec.setup.agents[1].deepest_prompt = Some("You work alone.".to_owned());
+    let context = Arc::new(spec);
     for (depth, offers, prompt) in [(1, true, "You are the implement."), (2, false, "You work alone.")] {
         let brief = AgentBrief {
             agent: AgentId(7),
@@ -136,7 +135,7 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
 #[test]
 fn paor_5_a_planner_does_not_delegate() {
     let mut spec = delegating();
-    spec.planner.tools.push("delegate".to_owned());
+    spec.setup.planner.tools.push("delegate".to_owned());
     let agent = started(spec, AgentRole::Planner);
     assert!(agent.offered().iter().all(|tool| tool.name != "delegate"));
 }
@@ -489,7 +488,7 @@ fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a
 #[test]
 fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
     let mut spec = delegating();
-    spec.policy = serde_json::from_value(json!([{"tool": "delegate", "ruling": "ask"}])).unwrap();
+    spec.setup.policy = serde_json::from_value(json!([{"tool": "delegate", "ruling": "ask"}])).unwrap();
     let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
     let asked = gives(&mut agent, replied("a7.1", says_delegate("explore")));
     assert!(

@@ -12,7 +12,7 @@ use dirigent_core::plan::Plan;
 use dirigent_core::policy::Policy;
 use dirigent_core::reflection::Reflection;
 use dirigent_core::run::{RunCommand, RunInput};
-use dirigent_core::run_context::RunContext;
+use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
@@ -84,23 +84,26 @@ pub fn spec() -> RunSpec {
         goal: "Rename `a` to `b`".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits::default(),
-        planner: agent_spec("planner", &["look"], AnswerForm::Plan),
-        reflector: agent_spec("reflector", &[], AnswerForm::Reflection),
-        agents: vec![
-            agent_spec("explore", &["look"], AnswerForm::Text),
-            agent_spec("implement", &["look", "change"], AnswerForm::Text),
-        ],
-        tools: vec![
-            tool("look", "Looks at a file. Changes nothing.", Repeat::Safe),
-            tool("change", "Changes a file.", Repeat::Unsafe),
-        ],
-        policy: Policy::default(),
+        setup: RunSetup {
+            planner: agent_spec("planner", &["look"], AnswerForm::Plan),
+            reflector: agent_spec("reflector", &[], AnswerForm::Reflection),
+            agents: vec![
+                agent_spec("explore", &["look"], AnswerForm::Text),
+                agent_spec("implement", &["look", "change"], AnswerForm::Text),
+            ],
+            tools: vec![
+                tool("look", "Looks at a file. Changes nothing.", Repeat::Safe),
+                tool("change", "Changes a file.", Repeat::Unsafe),
+            ],
+            policy: Policy::default(),
+        }
+        .into(),
     }
 }
 
 /// Agent 7 with that role, started at [`at`]`(0)` with the task "Do it."
 pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
-    let context = Arc::new(RunContext::new(Arc::new(spec)));
+    let context = Arc::new(spec);
     let brief = AgentBrief {
         agent: AgentId(7),
         role,

@@ -6,7 +6,6 @@ use dirigent_core::agent::Agent;
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
-use dirigent_core::run_context::RunContext;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
@@ -15,7 +14,7 @@ use crate::fixture::{agent_outline, at, replied, says_call, spec};
 
 /// A reflector whose run has changed those files; none where it does not know.
 fn reflector(changed: Option<&[&str]>) -> Agent {
-    let context = Arc::new(RunContext::new(Arc::new(spec())));
+    let context = Arc::new(spec());
     let brief = AgentBrief {
         agent: AgentId(7),
         role: AgentRole::Reflector,

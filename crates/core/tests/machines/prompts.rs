@@ -177,8 +177,8 @@ fn the_first_plans_request() {
     let spec = spec();
     insta::assert_snapshot!(check(&plan_request(
         &first_iteration(&spec),
-        &spec.agents,
-        &spec.tools,
+        &spec.setup.agents,
+        &spec.setup.tools,
         &[]
     )));
 }
@@ -189,8 +189,8 @@ fn paor_8_a_later_plans_request_has_guidance_answers_iterations_and_observations
     with_third_iteration(&spec, |iteration| {
         insta::assert_snapshot!(check(&plan_request(
             iteration,
-            &spec.agents,
-            &spec.tools,
+            &spec.setup.agents,
+            &spec.setup.tools,
             &observations()
         )));
     });
@@ -350,9 +350,9 @@ fn tags(text: &str) -> BTreeMap<&str, usize> {
 fn every_request(said: &str) -> Vec<String> {
     let mut spec = spec();
     spec.goal = said.to_owned();
-    spec.agents[0].description = said.to_owned();
-    spec.tools[0].description = said.to_owned();
-    spec.tools[0].parameters["properties"]["path"]["description"] = json!(said);
+    spec.setup.agents[0].description = said.to_owned();
+    spec.setup.tools[0].description = said.to_owned();
+    spec.setup.tools[0].parameters["properties"]["path"]["description"] = json!(said);
     let guidance = [said.to_owned()];
     let answers = [AnsweredQuestion {
         question: said.to_owned(),
@@ -379,7 +379,7 @@ fn every_request(said: &str) -> Vec<String> {
     );
     let observed = [looked("a".to_owned(), json!(said), true)];
     vec![
-        plan_request(&iteration, &spec.agents, &spec.tools, &observed),
+        plan_request(&iteration, &spec.setup.agents, &spec.setup.tools, &observed),
         reflect_request(&iteration, &plan, &observed, &[said]),
         task_request(said, 1, &[&observed[0]]),
         summary(said),

@@ -112,7 +112,7 @@ fn paor_8_a_planner_that_names_guidance_that_was_not_given_is_told_the_numbers()
     );
     give(&mut run, 30, answer("a"));
     let brief = brief_of(&run, "run.5");
-    let (mut planner, _) = Agent::start(at(40), run.context().clone(), (*brief).clone()).unwrap();
+    let (mut planner, _) = Agent::start(at(40), run.spec().clone(), (*brief).clone()).unwrap();
     let plan = |guidance| {
         let parameters = json!({"summary": "Look.", "answers_guidance": [guidance], "subtasks": []});
         says_call("submit_plan", parameters, true)

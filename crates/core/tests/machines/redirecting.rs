@@ -255,7 +255,7 @@ fn paor_8_where_no_iteration_is_left_the_run_ends_at_its_limit_once_all_has_ende
 #[test]
 fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
     let mut spec = spec();
-    spec.tools[1].requires_approval = true;
+    spec.setup.tools[1].requires_approval = true;
     let one = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": {"path": "x"}}]}
     ]});
@@ -321,7 +321,7 @@ fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
 #[test]
 fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are_observed() {
     let mut spec = spec();
-    spec.agents[1].tools.push("delegate".to_owned());
+    spec.setup.agents[1].tools.push("delegate".to_owned());
     let one =
         json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "t"}]});
     let (mut run, _) = acting(spec, &one);

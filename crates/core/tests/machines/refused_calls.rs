@@ -13,8 +13,8 @@ use crate::fixture::{call, native, replied, says_call, spec, text, tool_ended};
 /// Every `change` is asked about, and nobody may look at /etc.
 fn asking() -> RunSpec {
     let mut spec = spec();
-    spec.tools[1].requires_approval = true;
-    spec.policy.rules = vec![rule(Ruling::Deny, "look(path: /etc/*)")];
+    spec.setup.tools[1].requires_approval = true;
+    spec.setup.policy.rules = vec![rule(Ruling::Deny, "look(path: /etc/*)")];
     spec
 }
 

@@ -145,7 +145,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
 fn a_spec() -> impl Strategy<Value = RunSpec> {
     (0..4_u32, 1..5_u32, any::<bool>(), any::<bool>()).prop_map(|(parallel, iterations, timed, tokens)| {
         let mut spec = spec();
-        spec.tools[1].requires_approval = true;
+        spec.setup.tools[1].requires_approval = true;
         spec.limits.approval_timeout = Some(Millis(1_500_000));
         spec.limits.max_parallel = parallel;
         spec.limits.max_iterations = iterations;

@@ -334,7 +334,7 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
 /// `a2` has had `a3` started, which has changed `x` and used 15 tokens.
 fn delegated() -> Watcher {
     let mut spec = spec();
-    spec.agents[0].tools.push("delegate".to_owned());
+    spec.setup.agents[0].tools.push("delegate".to_owned());
     let mut watcher = Watcher::started_with(spec);
     watcher.run(planned("run.1", &two()));
     let brief = AgentBrief {

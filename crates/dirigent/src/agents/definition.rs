@@ -11,7 +11,7 @@ use crate::DirigentError;
 use crate::known_tools::{KnownTools, tools_beyond_access};
 
 /// An agent as its author defines it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct AgentDefinition {
     pub(super) name: String,
     pub(super) description: String,

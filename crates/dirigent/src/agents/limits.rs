@@ -12,7 +12,7 @@ use crate::config::{ALL_AGENTS, Config};
 use crate::suggest;
 
 /// The limits that a goal sets for its agents.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GoalAgentLimits {
     all: AgentLimitSettings,
     /// By the agents' names.

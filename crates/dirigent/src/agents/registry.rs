@@ -6,6 +6,7 @@
 use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::spec::DELEGATE;
@@ -119,7 +120,7 @@ impl fmt::Display for RefusedAgent {
 }
 
 /// An agent's definition with its source.
-#[derive(Clone, Debug)]
+#[derive(Debug, PartialEq)]
 pub(crate) struct RegisteredAgent {
     pub(crate) definition: AgentDefinition,
     pub(crate) source: AgentSource,
@@ -129,7 +130,7 @@ pub(crate) struct RegisteredAgent {
 /// All sub-agents, and the files that are refused.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentRegistry {
-    pub(crate) entries: Vec<RegisteredAgent>,
+    pub(crate) entries: Vec<Arc<RegisteredAgent>>,
     pub(crate) refused: Vec<RefusedAgent>,
     /// Names that no agent gets: a refused file of the user was to replace the shipped agent of this name.
     reserved_names: BTreeSet<String>,
@@ -162,6 +163,7 @@ impl AgentRegistry {
             entries: shipped
                 .map(without_inaccessible_tools)
                 .chain(program.map(|agent| entry(agent, AgentSource::Program)))
+                .map(Arc::new)
                 .collect(),
             refused: Vec::new(),
             reserved_names: BTreeSet::new(),
@@ -200,11 +202,11 @@ impl AgentRegistry {
                 Ok((definition, notes)) => {
                     self.entries
                         .retain(|entry| entry.definition.name() != definition.name());
-                    self.entries.push(RegisteredAgent {
+                    self.entries.push(Arc::new(RegisteredAgent {
                         definition,
                         source,
                         notes,
-                    });
+                    }));
                 }
                 Err((line, reason)) => {
                     self.refuse(source, line, reason);
@@ -220,7 +222,7 @@ impl AgentRegistry {
     /// Removes the shipped agent with this name, if there is one, and reserves the name.
     fn reserve_name(&mut self, name: String) {
         let is_shipped =
-            |entry: &RegisteredAgent| entry.source == AgentSource::Shipped && entry.definition.name() == name;
+            |entry: &Arc<RegisteredAgent>| entry.source == AgentSource::Shipped && entry.definition.name() == name;
         let before = self.entries.len();
         self.entries.retain(|entry| !is_shipped(entry));
         if self.entries.len() < before {
@@ -331,11 +333,11 @@ impl AgentRegistry {
                     Ok(parsed) => {
                         admitted += 1;
                         let (definition, notes) = bounds.apply(parsed, config);
-                        self.entries.push(RegisteredAgent {
+                        self.entries.push(Arc::new(RegisteredAgent {
                             definition,
                             source,
                             notes,
-                        });
+                        }));
                     }
                     Err((line, reason)) => self.refuse(source, line, reason),
                 }

@@ -1,9 +1,11 @@
 //! Builds the specs of runs: the planner, the reflector and the sub-agents with their models and prompts, the tools, the limits and the policy.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
+use dirigent_core::setup::{RunSetup, SharedSetup};
 use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile, RunSpec};
 use dirigent_core::tool::ToolSpec;
 
@@ -85,15 +87,15 @@ impl ModelResolver {
     pub(crate) fn list_agents(&self, registry: AgentRegistry) -> Agents {
         let resolve_limits =
             |agent: &AgentDefinition| self.resolve_limits(agent, &GoalAgentLimits::default());
-        let agents = registry.entries.into_iter().map(|entry| ListedAgent {
+        let agents = registry.entries.iter().map(|entry| ListedAgent {
             model: self.model_name(&entry.definition),
             limits: resolve_limits(&entry.definition),
-            name: entry.definition.name,
-            source: entry.source,
-            description: entry.definition.description,
-            tools: entry.definition.tools,
+            name: entry.definition.name.clone(),
+            source: entry.source.clone(),
+            description: entry.definition.description.clone(),
+            tools: entry.definition.tools.clone(),
             access: entry.definition.access,
-            notes: entry.notes,
+            notes: entry.notes.clone(),
         });
         Agents {
             planner: resolve_limits(&planner()),
@@ -104,7 +106,10 @@ impl ModelResolver {
     }
 }
 
-/// Builds the specs of runs.
+/// Maximum number of setups that are kept for further runs.
+const MAX_CACHED_SETUPS: usize = 16;
+
+/// Builds the specs of runs. Runs with the same agents and limits of agents share one setup, so that its prompts are rendered once.
 pub(crate) struct RunSpecFactory {
     models: ModelResolver,
     /// The agents of every run; a project may add its own.
@@ -112,8 +117,17 @@ pub(crate) struct RunSpecFactory {
     tools: Vec<ToolSpec>,
     limits: RunLimits,
     policy: Policy,
-    /// The planner, the reflector and the sub-agents of a run without a project's agents.
-    agents: Vec<AgentSpec>,
+    /// The setups used most recently, the latest last.
+    setups: Mutex<Vec<(SetupKey, SharedSetup)>>,
+}
+
+/// What distinguishes the setups of one factory.
+#[derive(PartialEq)]
+struct SetupKey {
+    agents: Vec<Arc<RegisteredAgent>>,
+    limits: GoalAgentLimits,
+    /// False if the run allows no delegation (PAOR-5).
+    delegation: bool,
 }
 
 impl RunSpecFactory {
@@ -123,30 +137,21 @@ impl RunSpecFactory {
         registry: AgentRegistry,
         tools: Vec<ToolSpec>,
         policy: Policy,
-    ) -> Result<Self, DirigentError> {
+    ) -> Self {
         let limits = models.config.as_ref().map(Config::limits).unwrap_or_default();
-        let goal = GoalAgentLimits::default();
-        let settings_for =
-            |agent: &AgentDefinition| Ok((models.resolve(agent)?, models.resolve_limits(agent, &goal)));
-        let builder = SpecBuilder::new(&tools, &registry, &settings_for);
-        let (planner, reflector) = builder.planner_and_reflector()?;
-        let agents = [planner, reflector]
-            .into_iter()
-            .chain(builder.sub_agents()?)
-            .collect();
-        Ok(RunSpecFactory {
-            agents,
+        RunSpecFactory {
             models,
             registry,
             tools,
             limits,
             policy,
-        })
+            setups: Mutex::default(),
+        }
     }
 
-    /// The planner, the reflector and the sub-agents, without a project's agents.
-    pub(crate) fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
-        self.agents.iter()
+    /// The setup of a run without a project's agents and without limits of its goal.
+    pub(crate) fn default_setup(&self) -> Result<SharedSetup, DirigentError> {
+        self.setup(&self.registry, &GoalAgentLimits::default(), &self.limits)
     }
 
     /// The agents of a run in a workspace. Reads the disk.
@@ -174,24 +179,62 @@ impl RunSpecFactory {
     ) -> Result<RunSpec, DirigentError> {
         let registry = self.registry_for(Path::new(&workspace));
         agent_limits.check(["planner", "reflector"].into_iter().chain(registry.names()))?;
+        let limits = limits.unwrap_or_else(|| self.limits.clone());
+        Ok(RunSpec {
+            setup: self.setup(&registry, agent_limits, &limits)?,
+            goal,
+            workspace,
+            limits,
+        })
+    }
+
+    /// Finds the setup of a run, or builds it.
+    fn setup(
+        &self,
+        registry: &AgentRegistry,
+        agent_limits: &GoalAgentLimits,
+        limits: &RunLimits,
+    ) -> Result<SharedSetup, DirigentError> {
+        let key = SetupKey {
+            agents: registry.entries.clone(),
+            limits: agent_limits.clone(),
+            delegation: allows_delegation(limits),
+        };
+        let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
+        let (key, setup) = match setups.iter().position(|(known, _)| *known == key) {
+            Some(index) => setups.remove(index),
+            None => {
+                let setup = self.build_setup(registry, agent_limits, limits)?;
+                (key, setup.into())
+            }
+        };
+        if setups.len() == MAX_CACHED_SETUPS {
+            setups.remove(0);
+        }
+        setups.push((key, setup.clone()));
+        Ok(setup)
+    }
+
+    fn build_setup(
+        &self,
+        registry: &AgentRegistry,
+        agent_limits: &GoalAgentLimits,
+        limits: &RunLimits,
+    ) -> Result<RunSetup, DirigentError> {
         let settings_for = |agent: &AgentDefinition| {
             Ok((
                 self.models.resolve(agent)?,
                 self.models.resolve_limits(agent, agent_limits),
             ))
         };
-        let builder = SpecBuilder::new(&self.tools, &registry, &settings_for);
+        let builder = SpecBuilder::new(&self.tools, registry, &settings_for);
         let (planner, reflector) = builder.planner_and_reflector()?;
-        let limits = limits.unwrap_or_else(|| self.limits.clone());
-        Ok(RunSpec {
-            goal,
-            workspace,
+        Ok(RunSetup {
             planner,
             reflector,
-            agents: apply_max_depth(builder.sub_agents()?, &limits),
+            agents: apply_max_depth(builder.sub_agents()?, limits),
             tools: self.tools.clone(),
             policy: self.policy.clone(),
-            limits,
         })
     }
 
@@ -199,17 +242,13 @@ impl RunSpecFactory {
     /// project's agents as well if the project no longer exists.
     pub(crate) fn spec_for_replay(
         &self,
-        recorded: &RunSpec,
+        recorded: &RunSetup,
         goal: String,
         workspace: String,
         limits: Option<RunLimits>,
     ) -> Result<RunSpec, DirigentError> {
-        let recorded_agents: Vec<&AgentSpec> = [&recorded.planner, &recorded.reflector]
-            .into_iter()
-            .chain(&recorded.agents)
-            .collect();
         let settings_for = |agent: &AgentDefinition| {
-            let same_name = recorded_agents.iter().find(|other| other.name == agent.name());
+            let same_name = recorded.all_agents().find(|other| other.name == agent.name());
             Ok(match same_name {
                 Some(other) => {
                     let model = AgentModel {
@@ -236,23 +275,31 @@ impl RunSpecFactory {
         }
         let (planner, reflector) = builder.planner_and_reflector()?;
         let limits = limits.unwrap_or_else(|| self.limits.clone());
-        Ok(RunSpec {
+        let setup = RunSetup {
             planner,
             reflector,
             agents: apply_max_depth(agents, &limits),
-            limits,
             tools: self.tools.clone(),
             policy: self.policy.clone(),
+        };
+        Ok(RunSpec {
+            setup: setup.into(),
+            limits,
             goal,
             workspace,
         })
     }
 }
 
-/// Removes `delegate` from the agents if the run does not allow delegation (PAOR-5).
+/// Returns true if a run with these limits allows delegation (PAOR-5).
+fn allows_delegation(limits: &RunLimits) -> bool {
+    limits.max_depth > 1
+}
+
+/// Removes `delegate` from the agents if the run does not allow delegation.
 fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentSpec> {
     for agent in &mut agents {
-        if limits.max_depth <= 1
+        if !allows_delegation(limits)
             && let Some(prompt) = agent.deepest_prompt.take()
         {
             agent.system_prompt = prompt;
@@ -265,7 +312,7 @@ fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentS
 /// Builds the specs of agents.
 struct SpecBuilder<'a> {
     tools: &'a [ToolSpec],
-    entries: &'a [RegisteredAgent],
+    entries: &'a [Arc<RegisteredAgent>],
     /// The agents as those that may delegate know them.
     agent_stubs: Vec<AgentSpec>,
     settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,

@@ -563,7 +563,7 @@ fn unfinished(
         return Ok(Vec::new());
     }
     let (view, events) = read_run(journal, run)?;
-    let tools = view.run().context().tools();
+    let tools = view.run().spec().tool_set();
     let is_read_only = |tool: &str, parameters: &Value| {
         let tool = tools.get(tool);
         tool.is_some_and(|tool| tool.access == Access::ReadOnly && tool.repeat.is_safe(parameters))

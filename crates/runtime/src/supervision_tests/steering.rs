@@ -131,7 +131,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
         }
     });
     let mut world = World::new(model, tools([])).await;
-    world.spec.agents[0].tools.push("delegate".to_owned());
+    world.spec.setup.agents[0].tools.push("delegate".to_owned());
 
     let handle = world.start().await;
     within(gate.entered()).await;

@@ -148,11 +148,11 @@ impl SupervisorState {
         if let Some(resources) = &self.resources {
             return resources.clone();
         }
-        let context = self.driver.machine.context().clone();
-        let budget = Budget::new(&context.spec().limits, self.spent);
+        let spec = self.driver.machine.spec().clone();
+        let budget = Budget::new(&spec.limits, self.spent);
         let resources = RunResources {
             run: self.arguments.run,
-            context,
+            spec,
             services: self.arguments.services.clone(),
             claim: self.arguments.claim.clone(),
             cancel: self.arguments.cancel.clone(),

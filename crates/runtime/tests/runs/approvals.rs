@@ -528,7 +528,7 @@ async fn approve_3_approvals_hold_in_agents_that_agents_start() {
         }
     });
     let mut world = World::new(model, registry).await;
-    world.spec.agents[0].tools.push("delegate".to_owned());
+    world.spec.setup.agents[0].tools.push("delegate".to_owned());
 
     let handle = world.start(UserPresence::Absent).await;
     let report = ended(&handle).await.unwrap();

@@ -53,9 +53,9 @@ async fn host_6_tool_definitions_that_are_sent_with_a_request_are_reserved() {
     for (calls, asked) in [(CallForm::Native, 0), (CallForm::Json, 3)] {
         let mut world = World::new(Scripted::new(plan_and_work), ToolRegistry::new()).await;
         world.spec.limits.max_tokens = Some(5_000);
-        world.spec.planner.profile.calls = calls;
-        world.spec.planner.tools.push("look".to_owned());
-        world.spec.tools.push(ToolSpec {
+        world.spec.setup.planner.profile.calls = calls;
+        world.spec.setup.planner.tools.push("look".to_owned());
+        world.spec.setup.tools.push(ToolSpec {
             name: "look".to_owned(),
             description: "Looks. ".repeat(3_000),
             parameters: json!({"type": "object"}),
@@ -99,10 +99,10 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
         priced(plan_and_work(asked).await)
     });
     let mut world = World::new(model, ToolRegistry::new()).await;
-    for agent in [&mut world.spec.planner, &mut world.spec.reflector] {
+    for agent in [&mut world.spec.setup.planner, &mut world.spec.setup.reflector] {
         agent.profile.price = Some(price);
     }
-    world.spec.agents[0].profile.price = Some(price);
+    world.spec.setup.agents[0].profile.price = Some(price);
     world.spec.limits.max_cost = Some(dollar);
     world.spec.limits.max_iterations = 3;
     let report = world.run().await;
@@ -134,7 +134,7 @@ async fn host_6_siblings_wait_for_the_reservations_of_others() {
         }
     });
     let mut world = World::new(model, ToolRegistry::new()).await;
-    world.spec.agents[0].profile.max_output_tokens = Some(4_000);
+    world.spec.setup.agents[0].profile.max_output_tokens = Some(4_000);
     world.spec.limits.max_tokens = Some(3_000);
     let run = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;

@@ -32,10 +32,10 @@ fn delegate(agent: &str, task: &str) -> Reply {
 /// A world in which `worker` may delegate to `worker` and `other`; `other` has the same tools but cannot delegate.
 async fn delegating(model: Arc<Scripted>, tools: ToolRegistry) -> World {
     let mut world = World::new(model, tools).await;
-    let mut other = world.spec.agents[0].clone();
+    let mut other = world.spec.setup.agents[0].clone();
     (other.name, other.system_prompt) = ("other".to_owned(), "other".to_owned());
-    world.spec.agents[0].tools.push("delegate".to_owned());
-    world.spec.agents.push(other);
+    world.spec.setup.agents[0].tools.push("delegate".to_owned());
+    world.spec.setup.agents.push(other);
     world
 }
 
@@ -174,9 +174,9 @@ async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
         });
         let (none, _) = crate::script::counting("none", Repeat::Safe);
         let mut world = delegating(model, tools([none])).await;
-        world.spec.agents[1].limits.max_turns = 3;
+        world.spec.setup.agents[1].limits.max_turns = 3;
         if let Fault::Hangs = fault {
-            world.spec.agents[1].limits.timeout = SOON;
+            world.spec.setup.agents[1].limits.timeout = SOON;
         }
 
         let report = world.run().await;

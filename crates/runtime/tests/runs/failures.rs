@@ -132,7 +132,7 @@ async fn loop_5_an_agent_whose_tool_hangs_ends_at_its_deadline() {
         }
     });
     let mut world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
-    world.spec.agents[0].limits.timeout = SOON;
+    world.spec.setup.agents[0].limits.timeout = SOON;
 
     let report = world.run().await;
 
@@ -156,7 +156,7 @@ async fn paor_7_a_tool_that_ignores_its_cancellation_does_not_keep_the_run() {
         }
     });
     let mut world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
-    world.spec.agents[0].limits.timeout = SOON;
+    world.spec.setup.agents[0].limits.timeout = SOON;
 
     let report = world.run().await;
 
@@ -209,7 +209,7 @@ async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
         (Fault::Fails, "the model did not answer: the key is wrong"),
     ] {
         let mut world = World::new(faulty("worker", fault), tools([])).await;
-        world.spec.agents[0].limits.timeout = match fault {
+        world.spec.setup.agents[0].limits.timeout = match fault {
             Fault::Hangs => SOON,
             Fault::Panics | Fault::Fails => Millis::from_secs(3_600),
         };
@@ -240,9 +240,9 @@ async fn paor_12_a_planner_or_reflector_whose_model_breaks_is_a_recorded_failure
             let mut world = World::new(faulty(who, fault), tools([])).await;
             if let Fault::Hangs = fault {
                 let broken = if who == "planner" {
-                    &mut world.spec.planner
+                    &mut world.spec.setup.planner
                 } else {
-                    &mut world.spec.reflector
+                    &mut world.spec.setup.reflector
                 };
                 broken.limits.timeout = SOON;
             }

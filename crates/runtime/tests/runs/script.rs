@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, ToolCall, Usage};
 use dirigent_core::policy::Policy;
+use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
@@ -298,11 +299,14 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
         goal: "Make it so".to_owned(),
         workspace: workspace.to_str().unwrap().to_owned(),
         limits: RunLimits::default(),
-        planner: agent("planner", AnswerForm::Plan, Vec::new()),
-        reflector: agent("reflector", AnswerForm::Reflection, Vec::new()),
-        agents: vec![agent("worker", AnswerForm::Text, names)],
-        tools,
-        policy: Policy::default(),
+        setup: RunSetup {
+            planner: agent("planner", AnswerForm::Plan, Vec::new()),
+            reflector: agent("reflector", AnswerForm::Reflection, Vec::new()),
+            agents: vec![agent("worker", AnswerForm::Text, names)],
+            tools,
+            policy: Policy::default(),
+        }
+        .into(),
     }
 }
 

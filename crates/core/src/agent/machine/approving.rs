@@ -28,9 +28,9 @@ impl Agent {
 
     /// The policy's ruling on a call that was checked.
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
-        let spec = self.context.spec();
+        let spec = &self.run_spec;
         match self.tools_for(call).get(&call.tool) {
-            Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
+            Some(tool) => spec.setup.policy.decide(tool, &call.parameters, &spec.workspace),
             None => PolicyDecision::Ask,
         }
     }
@@ -38,7 +38,7 @@ impl Agent {
     pub(super) fn ask_approval(&mut self, now: Timestamp, call: ToolCall, commands: &mut Commands) {
         let effect = self.outstanding.next_effect();
         let agent = Some(self.spec().name.clone());
-        let approval = Arc::new(Approval::new(effect, agent, &call, self.context.spec(), now));
+        let approval = Arc::new(Approval::new(effect, agent, &call, &self.run_spec, now));
         let pending = Pending::Approval {
             call,
             approval: approval.clone(),
@@ -66,7 +66,7 @@ impl Agent {
                 .map_err(|fault| fault.to_string()),
             None => Ok(parameters.clone()),
         };
-        let policy = &self.context.spec().policy;
+        let policy = &self.run_spec.setup.policy;
         let approved = pending.map(|(_, approval)| approval.clone());
         let settled = resolve(approved.as_deref(), now, effect, decision, policy, check)?;
         let Some((effect, call, edited)) = self.end_approval(now, commands) else {
@@ -146,7 +146,7 @@ impl Agent {
                 } => (call.clone(), approval.clone(), *edited),
                 Pending::Tool { approved: None, .. } | Pending::Model => continue,
             };
-            let approval = Arc::new(asked.renewed(effect, &call, self.context.spec(), now));
+            let approval = Arc::new(asked.renewed(effect, &call, &self.run_spec, now));
             *pending = Pending::Approval {
                 call,
                 approval,

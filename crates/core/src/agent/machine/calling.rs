@@ -104,7 +104,7 @@ impl Agent {
 
     /// Checks the tool, the parameters (CALL-6) and the agent's access; returns the parameters to use.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
-        let allowed = self.context.own_tools(&self.brief);
+        let allowed = &self.offer().names;
         let access = self.spec().access;
         self.tools_for(call).check(call, allowed, access)
     }
@@ -126,7 +126,7 @@ impl Agent {
             return None;
         }
         let own = [terminating.to_owned()];
-        let checked = self.context.submissions().check(call, &own, spec.access);
+        let checked = self.run_spec.submissions().check(call, &own, spec.access);
         let refused = |errors: String| ToolResult::failure(errors).with_code(code::BAD_PARAMETERS);
         Some(match checked {
             Ok(parameters) => read(self, &parameters).map_err(refused),
@@ -137,10 +137,10 @@ impl Agent {
     /// Checks a submitted plan; the error names everything that is wrong with it (PAOR-4).
     fn check_plan(&self, parameters: &Value) -> Result<Plan, String> {
         let plan = Plan::from_parameters(parameters)?;
-        let spec = self.context.spec();
+        let spec = &self.run_spec;
         let rules = PlanRules {
-            agents: &spec.agents,
-            tools: self.context.tools(),
+            agents: &spec.setup.agents,
+            tools: spec.tool_set(),
             max_subtasks: spec.limits.max_subtasks,
             remaining_agents: self.brief.agents_left.unwrap_or(spec.limits.max_agents),
             guidance: self.brief.guidance,

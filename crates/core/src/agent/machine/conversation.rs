@@ -31,7 +31,7 @@ pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
     /// The ids of the conversation's calls, with the effects of those that ran.
     calls: BTreeMap<String, Option<EffectId>>,
-    /// The estimated tokens, including the overhead of each request ([`crate::run_context::RunContext::request_overhead`]).
+    /// The estimated tokens, including the overhead of each request ([`crate::spec::RunSpec::request_overhead`]).
     estimated: u64,
     counted: ProviderCounts,
     display: ResultDisplay,

@@ -35,7 +35,7 @@ impl Agent {
 
     /// The tools among which a call's tool is looked up: the agent's own `delegate`, or the run's tools.
     pub(super) fn tools_for(&self, call: &ToolCall) -> &ToolSet {
-        self.delegate_tool(call).unwrap_or(self.context.tools())
+        self.delegate_tool(call).unwrap_or(self.run_spec.tool_set())
     }
 
     /// The name of the other agent and its task; `None` if the call is no delegation.
@@ -49,6 +49,6 @@ impl Agent {
         if call.tool != DELEGATE {
             return None;
         }
-        self.context.delegation(&self.brief)
+        self.offer().delegation.as_ref()
     }
 }

@@ -26,17 +26,18 @@ use crate::call::{CallForm, ContextCalls};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::{Message, ToolCall};
-use crate::run_context::RunContext;
-use crate::spec::{AgentIndex, AgentSpec, AnswerForm};
+use crate::setup::{AgentIndex, OfferedTools};
+use crate::spec::{AgentSpec, AnswerForm, RunSpec};
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec};
+use serde_json::Value;
 
 /// The model ⇄ tools loop of one agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agent {
     id: AgentId,
-    context: Arc<RunContext>,
-    /// The position of the agent's spec in the run's.
+    run_spec: Arc<RunSpec>,
+    /// The position of the agent's spec in the setup of the run.
     index: AgentIndex,
     brief: AgentBrief,
     state: State,
@@ -114,25 +115,25 @@ impl Agent {
     /// [`Refusal::InvalidState`] if the run has no agent with the brief's role.
     pub fn start(
         now: Timestamp,
-        context: Arc<RunContext>,
+        run_spec: Arc<RunSpec>,
         brief: AgentBrief,
     ) -> Result<(Self, Vec<AgentCommand>), Refusal> {
-        let Some(index) = context.spec().agent_index(&brief.role) else {
+        let Some(index) = run_spec.setup.agent_index(&brief.role) else {
             return Err(Refusal::InvalidState {
                 input: "Started",
                 state: format!("the run has no agent `{}`", brief.role.name()),
             });
         };
-        let spec = context.spec().agent_at(index);
-        let overhead = context.request_overhead(&brief);
-        let prompt = context.system_prompt(&brief).unwrap_or_default();
-        let given = ContextCalls::new(&context.offered(&brief));
-        let conversation = Conversation::new(spec, prompt, brief.task.clone(), overhead, given);
+        let spec = run_spec.setup.agent_at(index);
+        let prompt = run_spec.system_prompt(spec, brief.depth);
+        let offer = run_spec.offer(index, brief.depth);
+        let given = ContextCalls::new(&offer.tools);
+        let conversation = Conversation::new(spec, prompt, brief.task.clone(), offer.overhead, given);
         let deadline = now + spec.limits.timeout;
         let id = brief.agent;
         let mut agent = Agent {
             id,
-            context,
+            run_spec,
             index,
             brief,
             state: State::Asking,
@@ -170,9 +171,9 @@ impl Agent {
         self.id
     }
 
-    /// The shared lookup context.
-    pub fn context(&self) -> &Arc<RunContext> {
-        &self.context
+    /// The spec of the run.
+    pub fn run_spec(&self) -> &Arc<RunSpec> {
+        &self.run_spec
     }
 
     /// The agent's brief.
@@ -182,7 +183,7 @@ impl Agent {
 
     /// The agent's spec.
     pub fn spec(&self) -> &AgentSpec {
-        self.context.spec().agent_at(self.index)
+        self.run_spec.setup.agent_at(self.index)
     }
 
     /// The conversation, without what was left out because it grew too long (LOOP-11).
@@ -202,7 +203,7 @@ impl Agent {
     pub fn request_size(&self) -> RequestSize {
         match &self.state {
             State::Summarising(request) => {
-                let overhead = self.context.request_overhead(&self.brief);
+                let overhead = self.offer().overhead;
                 let messages: u64 = request.iter().map(Message::estimated_tokens).sum();
                 RequestSize {
                     counted: 0,
@@ -446,8 +447,17 @@ impl Agent {
     }
 
     /// The tools offered to the model, with the terminating tool.
-    pub fn offered(&self) -> Arc<Vec<ToolSpec>> {
-        self.context.offered(&self.brief)
+    pub fn offered(&self) -> &Arc<Vec<ToolSpec>> {
+        &self.offer().tools
+    }
+
+    /// The JSON Schema of the model's replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
+    pub fn reply_schema(&self) -> &Arc<Value> {
+        &self.offer().reply_schema
+    }
+
+    fn offer(&self) -> &OfferedTools {
+        self.run_spec.offer(self.index, self.brief.depth)
     }
 
     fn limits_timeout(&self) -> Millis {

@@ -52,8 +52,8 @@ impl Run {
 
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = self.spec();
-        match self.context.tools().get(&call.tool) {
-            Some(tool) => spec.policy.decide(tool, &call.parameters, &spec.workspace),
+        match self.spec.tool_set().get(&call.tool) {
+            Some(tool) => spec.setup.policy.decide(tool, &call.parameters, &spec.workspace),
             // A call of an unknown tool fails when it is checked.
             None => PolicyDecision::Allow,
         }
@@ -89,12 +89,12 @@ impl Run {
         let approval = asked.and_then(|(_, planned)| planned.approval()).cloned();
         let check = |parameters: &Value| match &approval {
             Some(approval) => {
-                let checked = self.context.tools().check_any(&approval.tool, parameters);
+                let checked = self.spec.tool_set().check_any(&approval.tool, parameters);
                 checked.map_err(|fault| fault.to_string())
             }
             None => Ok(parameters.clone()),
         };
-        let policy = &self.spec().policy;
+        let policy = &self.spec.setup.policy;
         let resolved = resolve(approval.as_deref(), now, effect, decision, policy, check)?;
         let (effect, position, mut call) = self.end_approval(effect)?;
         let rejected = match resolved {

@@ -75,13 +75,13 @@ impl Run {
     /// Checks that the caller may start the agent now; the error says why not, for the caller's model.
     fn may_delegate(&self, caller: &RunningAgent, agent: &str) -> Result<(), String> {
         let (spec, brief) = (self.spec(), &caller.brief);
-        let Some(own) = self.context.agent(&brief.role) else {
+        let Some(own) = spec.setup.agent_with_role(&brief.role) else {
             return Err(format!(
                 "no agent is started: the run has no agent `{}`",
                 brief.role.name()
             ));
         };
-        let targets: Vec<&str> = delegation_targets(own.access, &spec.agents)
+        let targets: Vec<&str> = delegation_targets(own.access, &spec.setup.agents)
             .map(|target| target.name.as_str())
             .collect();
         if !targets.contains(&agent) {

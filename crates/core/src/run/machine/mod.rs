@@ -29,7 +29,6 @@ use crate::phase::{Phase, Transition};
 use crate::plan::SubTask;
 use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection};
 use crate::question::Question;
-use crate::run_context::RunContext;
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
@@ -37,7 +36,7 @@ use crate::tool::{ToolResult, code};
 /// The Plan–Act–Observe–Reflect machine of one goal.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Run {
-    context: Arc<RunContext>,
+    spec: Arc<RunSpec>,
     phase: Phase,
     iteration: u32,
     iterations: Vec<Iteration>,
@@ -73,7 +72,7 @@ impl Run {
     /// [`Refusal::Transition`] never: every run may start.
     pub fn start(now: Timestamp, spec: Arc<RunSpec>) -> Result<(Self, Vec<RunCommand>), Refusal> {
         let mut run = Run {
-            context: Arc::new(RunContext::new(spec)),
+            spec,
             phase: Phase::Idle,
             iteration: 0,
             iterations: Vec::new(),
@@ -99,12 +98,7 @@ impl Run {
 
     /// The run's spec.
     pub fn spec(&self) -> &Arc<RunSpec> {
-        self.context.spec()
-    }
-
-    /// The shared lookup context (spec, tool validators).
-    pub fn context(&self) -> &Arc<RunContext> {
-        &self.context
+        &self.spec
     }
 
     /// The current phase.

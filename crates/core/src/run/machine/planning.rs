@@ -35,8 +35,8 @@ impl Run {
             .map_or(&[][..], |iteration| &iteration.observations);
         let task = prompt::plan_request(
             &self.iteration_context(&spec, self.iterations.len()),
-            &spec.agents,
-            &spec.tools,
+            &spec.setup.agents,
+            &spec.setup.tools,
             observed,
         );
         let left = spec.limits.max_agents.saturating_sub(self.sub_agents);

@@ -15,7 +15,6 @@ use crate::limits::RunLimits;
 use crate::machine::Refusal;
 use crate::message::Usage;
 use crate::run::report::remaining;
-use crate::run_context::RunContext;
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
@@ -96,7 +95,7 @@ impl Run {
             limits,
             ..RunSpec::clone(self.spec())
         };
-        self.context = Arc::new(RunContext::new(Arc::new(spec)));
+        self.spec = Arc::new(spec);
     }
 
     /// Resumes a failed run that [`Self::check_resume`] accepts.

@@ -139,7 +139,7 @@ impl Run {
 
     /// The plan's own calls that are not repeated, with their results: repeating them is not safe, or they were being stopped.
     fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
-        let tools = self.context.tools();
+        let tools = self.spec.tool_set();
         let calls = self.work.calls().filter_map(|(effect, planned)| {
             let CallState::Running {
                 started, stopping, ..

@@ -22,7 +22,7 @@ use crate::fixture::{agent_outline, at, effect, spec, started};
 /// Every `change` is asked about.
 pub(super) fn asking() -> RunSpec {
     let mut spec = spec();
-    spec.tools[1].requires_approval = true;
+    spec.setup.tools[1].requires_approval = true;
     spec.limits = RunLimits {
         approval_timeout: Some(Millis(60_000)),
         timeout: Some(Millis(500_000)),

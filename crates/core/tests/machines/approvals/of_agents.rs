@@ -83,7 +83,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
 #[test]
 fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
     let mut spec = spec();
-    spec.policy.rules = vec![
+    spec.setup.policy.rules = vec![
         rule(Ruling::Deny, "look(path: /etc/*)"),
         rule(Ruling::Ask, "look(path: src/*)"),
     ];
@@ -110,7 +110,7 @@ fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
 #[test]
 fn approve_1_a_plan_is_submitted_without_asking() {
     let mut spec = spec();
-    spec.policy.rules = vec![rule(Ruling::Ask, "*")];
+    spec.setup.policy.rules = vec![rule(Ruling::Ask, "*")];
     let mut agent = started(spec, AgentRole::Planner);
     let reply = says_call(
         "submit_plan",
@@ -150,7 +150,7 @@ fn approve_2_edited_parameters_run_and_the_model_is_told() {
 #[test]
 fn approve_2_edited_parameters_that_the_policy_denies_are_refused_and_it_stays_pending() {
     let mut spec = asking();
-    spec.policy.rules = vec![rule(Ruling::Deny, "change(path: .git/*)")];
+    spec.setup.policy.rules = vec![rule(Ruling::Deny, "change(path: .git/*)")];
     let mut agent = implementer(spec);
     tell(
         &mut agent,

@@ -82,7 +82,7 @@ fn approve_3_a_call_of_a_plan_that_nobody_approves_in_time_does_not_run() {
 #[test]
 fn approve_1_calls_of_a_plan_that_are_denied_fail_and_the_rest_goes_on() {
     let mut spec = spec();
-    spec.policy.rules = vec![rule(Ruling::Deny, "change")];
+    spec.setup.policy.rules = vec![rule(Ruling::Deny, "change")];
     let change = json!([{"tool": "change", "parameters": {"path": "x"}}]);
     let late = json!([{"tool": "look", "parameters": {"path": "x"}}, {"tool": "change", "parameters": {"path": "x"}}]);
     let subtasks = json!([
@@ -284,7 +284,7 @@ fn host_11_a_sub_task_that_waits_for_a_person_leaves_its_place_to_another() {
 fn host_11_an_agent_that_waits_for_another_which_waits_for_a_person_leaves_its_place() {
     let mut spec = asking();
     spec.limits.max_parallel = 1;
-    spec.agents[1].tools.push("delegate".to_owned());
+    spec.setup.agents[1].tools.push("delegate".to_owned());
     let subtasks = json!([
         {"id": "p", "title": "P", "agent": "implement", "task": "t"},
         {"id": "q", "title": "Q", "agent": "explore", "task": "t"}

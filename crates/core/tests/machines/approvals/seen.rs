@@ -64,7 +64,7 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
     });
     let (run, _) = running(asking());
     let planners = (*brief_of(&run, "run.1")).clone();
-    let (mut planner, _) = Agent::start(at(0), run.context().clone(), planners.clone()).unwrap();
+    let (mut planner, _) = Agent::start(at(0), run.spec().clone(), planners.clone()).unwrap();
     let submit = says_call("submit_plan", sequences(), false);
     tell(&mut planner, 0, replied("a1.1", submit.clone()));
     let of_run = |after, input| (after, Scope::Run, Input::Run(input));
@@ -150,7 +150,7 @@ fn host_9_a_recording_has_what_was_decided_about_and_replays() {
     let recording = Recording::parse(recording.to_string()).unwrap();
     assert_eq!(replay(&recording, asking(), run_id()).unwrap(), entries(inputs));
     let mut present = asking();
-    present.policy.rules = vec![rule(Ruling::Allow, "change")];
+    present.setup.policy.rules = vec![rule(Ruling::Allow, "change")];
     assert_eq!(
         replay(&recording, present, run_id()).unwrap_err().part,
         Part::Policy
@@ -219,7 +219,7 @@ fn approve_3_what_is_asked_anew_in_a_fork_is_told_and_no_sub_task_starts_twice()
 #[test]
 fn paor_9_a_call_of_an_agent_that_works_for_another_holds_up_the_plans_sub_task() {
     let mut spec = asking();
-    spec.agents[1].tools.push("delegate".to_owned());
+    spec.setup.agents[1].tools.push("delegate".to_owned());
     let subtasks = json!([
         {"id": "p", "title": "P", "agent": "implement", "task": "t"},
         {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explore", "task": "t"}
