@@ -203,9 +203,8 @@ impl Builder {
             if ["planner", "reflector"].contains(&agent.name()) {
                 return Err(DirigentError::Agent {
                     name: agent.name().to_owned(),
-                    reason:
-                        "this is the name of an agent that every run has: give the sub-agent another name"
-                            .to_owned(),
+                    reason: "this is the name of a built-in agent: give the sub-agent another name"
+                        .to_owned(),
                 });
             }
             if let Some((tool, needs)) = agent.first_tool_beyond_access(known) {

@@ -24,7 +24,9 @@ pub enum DirigentError {
         reason: String,
     },
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
-    #[error("the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a file")]
+    #[error(
+        "the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a journal file"
+    )]
     NoDataFolder,
     /// An agent's definition is invalid.
     #[error("agent `{name}`: {reason}")]

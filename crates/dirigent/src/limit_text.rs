@@ -9,7 +9,7 @@ use dirigent_core::time::Millis;
 /// Sets one limit from text.
 ///
 /// # Errors
-/// What the text must be: `must be a whole number, from 1`.
+/// What the text must be: `must be a whole number of at least 1`.
 pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<(), String> {
     match limit.setting {
         LimitSetting::Count(setting) => *setting(settings) = Some(parse_count(text)?),
@@ -23,7 +23,7 @@ pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<()
 fn parse_count<N: FromStr + Default + PartialOrd>(text: &str) -> Result<N, String> {
     match text.parse() {
         Ok(count) if count > N::default() => Ok(count),
-        Ok(_) | Err(_) => Err("must be a whole number, from 1".to_owned()),
+        Ok(_) | Err(_) => Err("must be a whole number of at least 1".to_owned()),
     }
 }
 

@@ -59,7 +59,7 @@ impl ProjectAgentBounds {
         let access = parsed.access.min(self.access);
         if access < parsed.access {
             notes.push(format!(
-                "it may be {access} at most, not {}, as a project's agent ([agents] project)",
+                "its access is {access} instead of {}, because a project defines it ([agents] project)",
                 parsed.access
             ));
         }
@@ -77,7 +77,7 @@ impl ProjectAgentBounds {
                     .partition(|tool| allowed.contains(tool));
                 if !refused.is_empty() {
                     notes.push(format!(
-                        "left out, as no {access} agent of yours or of Dirigent has it: {}",
+                        "tools left out, because none of your or Dirigent's {access} agents has them: {}",
                         Vec::from_iter(refused).join(", ")
                     ));
                 }
@@ -89,7 +89,7 @@ impl ProjectAgentBounds {
             .and_then(|(model, _)| match model_of(&model, config) {
                 Ok(model) => model,
                 Err(problem) => {
-                    notes.push(format!("it asks the model that all agents ask: {problem}"));
+                    notes.push(format!("its `model` is ignored: {problem}"));
                     None
                 }
             });

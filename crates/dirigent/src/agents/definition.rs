@@ -120,7 +120,7 @@ impl AgentDefinition {
         }
         self.tools.retain(|tool| !left_out.contains(tool));
         let note = format!(
-            "left out, as they need more than {} access: {}",
+            "tools left out, because they need more than {} access: {}",
             self.access,
             left_out.join(", ")
         );
@@ -164,7 +164,7 @@ impl AgentDefinition {
                 Some(tool) => offered.push(tool),
                 None => {
                     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-                    let reason = format!("there is no tool `{name}`; there are {}", known.join(", "));
+                    let reason = format!("there is no tool `{name}`; available: {}", known.join(", "));
                     return Err(DirigentError::Agent {
                         name: self.name.clone(),
                         reason,

@@ -166,7 +166,7 @@ fn parse_claude(
         Some((text, line)) => {
             let plain = hyphenated(&text);
             if plain != text {
-                notes.push(format!("its name here is `{}`", truncated(&plain)));
+                notes.push(format!("its name in Dirigent is `{}`", truncated(&plain)));
             }
             name(Some((plain, line)), path)?
         }
@@ -181,11 +181,11 @@ fn parse_claude(
         known,
     );
     for (names, why) in [
-        (&selection.unknown, "there is no such tool here"),
-        (&selection.per_call_only, "it would be allowed for all calls here"),
+        (&selection.unknown, "Dirigent does not have them"),
+        (&selection.per_call_only, "Dirigent would allow all their calls"),
     ] {
         if !names.is_empty() {
-            notes.push(format!("left out, as {why}: {}", join_names(names)));
+            notes.push(format!("tools left out, because {why}: {}", join_names(names)));
         }
     }
     let plans = fields
@@ -232,9 +232,10 @@ impl<'a> Fields<'a> {
         match &field.value {
             Value::Text(text) if text.trim().is_empty() => Ok(None),
             Value::Text(text) => Ok(Some((text.trim().to_owned(), field.line))),
-            Value::List(_) | Value::Nested => {
-                Err(AgentFileError::new(field.line, format!("`{key}` must be a text")))
-            }
+            Value::List(_) | Value::Nested => Err(AgentFileError::new(
+                field.line,
+                format!("`{key}` must be a string"),
+            )),
         }
     }
 
@@ -247,7 +248,7 @@ impl<'a> Fields<'a> {
             Ok(count) if count > 0 => Ok(Some(count)),
             Ok(_) | Err(_) => Err(AgentFileError::new(
                 line,
-                format!("`{key}` must be a whole number, from 1"),
+                format!("`{key}` must be a whole number of at least 1"),
             )),
         }
     }
@@ -321,7 +322,7 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
     match name.as_str() {
         "planner" | "reflector" => Err(AgentFileError::new(
             line,
-            format!("`{name}` is the name of an agent that every run has: give the agent another name"),
+            format!("`{name}` is the name of a built-in agent: give the agent another name"),
         )),
         "agents" => Err(AgentFileError::new(
             line,

@@ -106,7 +106,7 @@ fn confined(path: &Path, within: Option<&Path>) -> Result<(), String> {
     if real.starts_with(within) {
         Ok(())
     } else {
-        Err("it is a link out of the project, and is not followed".to_owned())
+        Err("it is a link that leads out of the project, so it is not read".to_owned())
     }
 }
 

@@ -132,7 +132,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
         if fields.len() == MAX_FIELDS {
             return Err(AgentFileError::new(
                 line,
-                format!("there are more than {MAX_FIELDS} fields: leave some out"),
+                format!("there are more than {MAX_FIELDS} fields: remove some"),
             ));
         }
         let value = events.value()?;
@@ -156,7 +156,7 @@ impl Events<'_> {
             AgentFileError::new(
                 line_of(error.marker()),
                 format!(
-                    "this is not YAML: {}; a text with a colon or a quote in it needs quotes around it",
+                    "this is not YAML: {}; a value with a colon or a quote in it must be quoted",
                     error.info()
                 ),
             )

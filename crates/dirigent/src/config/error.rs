@@ -81,7 +81,7 @@ pub enum ConfigError {
     },
     /// A reference names no configured model.
     #[error(
-        "{origin}: there is no model `{name}`; there are {known}. Add a [models.NAME], or write provider/name, such as openai/gpt-4.1-mini"
+        "{origin}: there is no model `{name}`; available: {known}. Add a [models.NAME], or write provider/name, such as openai/gpt-4.1-mini"
     )]
     UnknownModel {
         /// The place of the reference.
@@ -93,8 +93,8 @@ pub enum ConfigError {
     },
     /// A run would resume with another model than it was started with.
     #[error(
-        "the run was started with {recorded} as the model `{model}`, which is {current} now: restore the configuration that the run was \
-         started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
+        "the model `{model}` has changed: the run was started with {recorded}, but it is {current} now: restore the configuration that the \
+         run was started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
     )]
     ModelChanged {
         /// The reference.

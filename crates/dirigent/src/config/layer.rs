@@ -308,7 +308,7 @@ pub(super) fn read_file(path: &Path, under: Option<&str>) -> Result<Option<Layer
         // A home that is no folder, such as /dev/null, holds no file.
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => return Ok(None),
-            ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+            ErrorKind::PermissionDenied => "no permission to read it: check its permissions".to_owned(),
             ErrorKind::IsADirectory => "it is a folder".to_owned(),
             ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
             _ => error.to_string(),

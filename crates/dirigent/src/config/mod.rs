@@ -170,12 +170,12 @@ impl Config {
         let origin = table.origin("fallback");
         for next in &model.fallback {
             if next == name {
-                return Err(table.invalid("fallback", "names the model itself: leave it out"));
+                return Err(table.invalid("fallback", "names the model itself: remove it"));
             }
             if self.find(next, &origin)?.provider.is_none() {
                 return Err(table.invalid(
                     "fallback",
-                    "names the offline model, which understands only its own goals and can't stand in for another: leave it out",
+                    "names the offline model, which understands only its own goals and can't replace another model: remove it",
                 ));
             }
         }
@@ -216,7 +216,7 @@ impl Config {
                 key: format!("{table}.{name}"),
                 hint: match suggest::nearest(name, known.iter().copied()) {
                     Some(near) => format!("did you mean `{table}.{near}`?"),
-                    None => format!("there are {}", known.join(", ")),
+                    None => format!("available: {}", known.join(", ")),
                 },
             }),
         }
@@ -345,7 +345,7 @@ impl Config {
     pub(crate) fn can_ask(&self, reference: &str) -> Result<(), String> {
         let model = self.model(reference).map_err(|error| match error {
             ConfigError::UnknownModel { known, .. } => {
-                format!("there is no model `{reference}`; there are {known}")
+                format!("there is no model `{reference}`; available: {known}")
             }
             error => error.to_string(),
         })?;

@@ -197,19 +197,19 @@ impl Reader<'_> {
                     Some(name) => Err(self.origins.invalid(
                         name,
                         format!(
-                            "means nothing for the offline model: set `provider` of the same table to one of {}, or leave it out",
+                            "has no effect for the offline model: set `provider` in the same table to one of {}, or remove it",
                             names()
                         ),
                     )),
                 };
             }
             None => {
-                let problem = format!("is not set: say one of {OFFLINE}, {}", names());
+                let problem = format!("is not set: set it to one of {OFFLINE}, {}", names());
                 return Err(self.origins.invalid("provider", problem));
             }
         };
         let Some(name) = &self.table.name else {
-            let problem = format!("is not set: say what {provider} calls the model");
+            let problem = format!("is not set: set it to {provider}'s name for the model");
             return Err(self.origins.invalid("name", problem));
         };
         if let Protocol::Hosted(_) = provider.protocol
@@ -218,7 +218,7 @@ impl Reader<'_> {
                 .names()
                 .find(|name| ["extra", "delivery"].contains(name))
         {
-            let problem = "is for provider \"openai\" alone: leave it out";
+            let problem = "applies only to provider \"openai\": remove it";
             return Err(self.origins.invalid(name, problem));
         }
         self.complete(provider, &name.0)
@@ -290,7 +290,7 @@ impl Reader<'_> {
         };
         match (&self.table.api_key, &self.table.api_key_env) {
             (Some(_), Some(_)) => {
-                let problem = "and `api_key_env` can't both be set: leave one out";
+                let problem = "and `api_key_env` can't both be set: remove one";
                 Err(self.origins.invalid("api_key", problem))
             }
             (Some(key), None) => Ok(ApiKey::Set {
@@ -298,7 +298,7 @@ impl Reader<'_> {
                 origin: self.origins.origin("api_key"),
             }),
             (None, Some(name)) => Ok(from(&name.0).unwrap_or_else(|| ApiKey::NotSet {
-                how: format!("set {}, which its api_key_env names", name.0),
+                how: format!("set {}, the variable that its api_key_env names", name.0),
             })),
             (None, None) if !is_official && self.table.base_url.is_some() => Ok(ApiKey::None),
             (None, None) => {
@@ -307,7 +307,7 @@ impl Reader<'_> {
                     Some(key) => key,
                     None if is_official => ApiKey::NotSet {
                         how: format!(
-                            "set {}, or name another variable as its api_key_env",
+                            "set {}, or set its api_key_env to another variable",
                             variables.join(" or ")
                         ),
                     },

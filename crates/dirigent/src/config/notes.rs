@@ -63,7 +63,7 @@ impl Config {
         let wide = sandbox.write.iter().filter(has_home_in_it);
         wide.map(|path| {
             format!(
-                "commands can change everything that you can change in {}: name only the folders that they need under `write` of [sandbox]",
+                "commands can change everything that you can change in {}: list only the folders that commands need in `write` of [sandbox]",
                 path.display()
             )
         })
@@ -77,7 +77,7 @@ impl Config {
             .max_memory
             .filter(|bytes| *bytes < LOW_MEMORY_LIMIT)?;
         Some(format!(
-            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about {} MiB",
+            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail immediately: interpreters alone need about {} MiB",
             max_memory.div_ceil(1 << 10),
             LOW_MEMORY_LIMIT >> 20
         ))
@@ -91,7 +91,7 @@ impl Config {
         }
         let (model, origin) = &self.shared.default_model;
         Some(format!(
-            "[roles] ({said}) does not count: {origin} has all agents ask `{model}`"
+            "[roles] ({said}) has no effect: {origin} selects `{model}` for all agents"
         ))
     }
 
@@ -108,7 +108,7 @@ impl Config {
             let mut of_provider = models.iter().filter(|model| model.provider == Some(provider)).peekable();
             of_provider.peek()?;
             of_provider.all(|model| model.base_url != address).then(|| {
-                format!("{variable} is not used: the models of provider `{provider}` have a base_url or a key of their own")
+                format!("{variable} is not used: the models of provider `{provider}` have their own base_url or key")
             })
         })
     }

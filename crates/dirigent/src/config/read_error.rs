@@ -59,7 +59,7 @@ fn locate(mut key: Key, places: &Places) -> (Origin, String) {
 /// The words of serde for a type, for people.
 fn expected_value(expected: &str) -> &str {
     match expected {
-        "a string" => "a text in quotes",
+        "a string" => "a string in quotes",
         "a boolean" => "true or false, without quotes",
         "a nonzero u32" | "a nonzero u64" => "a whole number without quotes",
         "f64" => "a number without quotes",
@@ -75,7 +75,7 @@ fn actual_value(actual: &Actual) -> &'static str {
         Actual::Bool(_) => "true or false",
         Actual::Unsigned(_) | Actual::Signed(_) => "a whole number",
         Actual::Float(_) => "a number",
-        Actual::Char(_) | Actual::Str(_) => "a text",
+        Actual::Char(_) | Actual::Str(_) => "a string",
         Actual::Seq => "a list",
         Actual::Map => "a table",
         _ => "something else",
@@ -119,5 +119,5 @@ fn hint(path: &[String], known: &[&'static str]) -> String {
     if limit_names::<RunLimitSettings>().any(|name| name == wrong) {
         return format!("did you mean `{wrong}` in [limits]?");
     }
-    format!("there are {}", known.join(", "))
+    format!("available: {}", known.join(", "))
 }

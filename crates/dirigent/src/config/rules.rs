@@ -56,7 +56,7 @@ impl Config {
             if fitting.is_empty() {
                 let names = known.keys().map(String::as_str);
                 let what = match calls.tool.contains('*') {
-                    true => format!("has the pattern `{}`, which fits no tool", calls.tool),
+                    true => format!("has the pattern `{}`, which matches no tool", calls.tool),
                     false => format!("names the tool `{}`, which does not exist", calls.tool),
                 };
                 return Err(error(format!("{what}; {}", hint(&calls.tool, names))));
@@ -118,7 +118,7 @@ fn fits_tool(pattern: &str, tool: &str) -> bool {
 /// Checks that one of the tools has all the parameters, with values that fit the patterns.
 fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Result<(), String> {
     let missing_from = match calls.tool.contains('*') {
-        true => format!("no tool that fits `{}` has", calls.tool),
+        true => format!("no tool that matches `{}` has", calls.tool),
         false => format!("`{}` does not have", calls.tool),
     };
     let named = |tool: &&Schema| calls.parameters.keys().all(|name| tool.contains_key(name));
@@ -154,7 +154,7 @@ fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Re
             .iter()
             .any(|value| fits_value(ruling, name, pattern, value))
         {
-            let what = format!("has the pattern `{pattern}` for `{name}`, which fits none of its values");
+            let what = format!("has the pattern `{pattern}` for `{name}`, which matches none of its values");
             return Err(format!("{what}; {}", hint(pattern, values)));
         }
     }

@@ -123,7 +123,7 @@ impl Config {
             });
         }
         let Some(kind) = table.database.as_ref().map(|database| database.0) else {
-            return Err(origins.invalid("database", "is not set: say one of sqlite, postgres, mysql"));
+            return Err(origins.invalid("database", "is not set: set it to one of sqlite, postgres, mysql"));
         };
         let (address, database) = match kind {
             DatabaseKind::Sqlite => sqlite(table, &origins)?,
@@ -157,15 +157,13 @@ impl Config {
     ) -> Result<(String, Result<Database, ConfigError>), ConfigError> {
         if table.path.is_some() {
             let problem = format!(
-                "is for database \"sqlite\" alone: say where {} is by `url_env`, or `url`",
+                "applies only to database \"sqlite\": set the address of the {} database with `url_env` or `url`",
                 kind.name()
             );
             return Err(origins.invalid("path", problem));
         }
         match (&table.url, &table.url_env) {
-            (Some(_), Some(_)) => {
-                Err(origins.invalid("url", "and `url_env` can't both be set: leave one out"))
-            }
+            (Some(_), Some(_)) => Err(origins.invalid("url", "and `url_env` can't both be set: remove one")),
             (Some(url), None) => {
                 check_address(kind, &url.0).map_err(|problem| origins.invalid("url", problem))?;
                 let origin = origins.origin("url");
@@ -191,7 +189,7 @@ impl Config {
                 }
             },
             (None, None) => {
-                let problem = "is not set: name the variable that holds the address, or say it as `url` in a file that only you can read";
+                let problem = "is not set: set it to the name of the variable that holds the address, or set `url` in a file that only you can read";
                 Err(origins.invalid("url_env", problem))
             }
         }
@@ -213,13 +211,13 @@ fn sqlite(
     if let Some(name) = origins.names().find(|name| ["url", "url_env"].contains(name)) {
         return Err(origins.invalid(
             name,
-            "is not for database \"sqlite\": say where the file is by `path`",
+            "does not apply to database \"sqlite\": set the file with `path`",
         ));
     }
     let Some(path) = &table.path else {
         return Err(origins.invalid(
             "path",
-            "is not set: say where the file is in the workspace, such as \"data/app.db\"",
+            "is not set: set it to a file in the workspace, such as \"data/app.db\"",
         ));
     };
     let database = Database::Sqlite {
@@ -242,14 +240,16 @@ fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
     };
     let url = Url::parse(url.expose_secret()).map_err(|_| format!("is not an address: it {expected}"))?;
     if !schemes.contains(&url.scheme()) {
-        return Err(format!("is not the address of such a database: it {expected}"));
+        return Err(format!(
+            "is not an address of this kind of database: it {expected}"
+        ));
     }
     // The query may name a socket instead of a host.
     let has_socket = url
         .query_pairs()
         .any(|(name, _)| name == "host" || name == "socket");
     if url.host_str().is_none_or(str::is_empty) && !has_socket {
-        return Err(format!("names no host: it {expected}"));
+        return Err(format!("has no host: it {expected}"));
     }
     Ok(())
 }

@@ -22,7 +22,7 @@ pub(super) const OFFLINE: &str = "offline";
 
 /// A text, or a number that lacks its unit.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "must be a text in quotes")]
+#[serde(untagged, expecting = "must be a string in quotes")]
 enum Quantity {
     Text(String),
     Number(f64),
@@ -52,7 +52,7 @@ macro_rules! text_values {
                 let text = String::from(text);
                 let parse: fn(&str) -> Result<$inner, String> = $parse;
                 match text.trim() {
-                    "" => Err("is empty: leave it out, or write something".to_owned()),
+                    "" => Err("is empty: set a value, or remove it".to_owned()),
                     text => parse(text).map($name),
                 }
             }
@@ -255,11 +255,11 @@ pub(super) fn parse_address(text: &str) -> Result<String, String> {
         .any(|scheme| text.starts_with(scheme));
     match Url::parse(text) {
         _ if !is_web => Err(format!("is not an address: {expected}")),
-        _ if text.chars().any(char::is_whitespace) => Err(format!("has a blank in it: {expected}")),
-        Err(ParseError::EmptyHost) => Err(format!("names no host: {expected}")),
+        _ if text.chars().any(char::is_whitespace) => Err(format!("contains a space: {expected}")),
+        Err(ParseError::EmptyHost) => Err(format!("has no host: {expected}")),
         Err(_) => Err(format!("is not an address: {expected}")),
         Ok(url) if !url.username().is_empty() || url.password().is_some() => Err(
-            "holds a user's name or a password: leave them out, and give the key as api_key_env".to_owned(),
+            "contains a user name or a password: remove them, and set the key with api_key_env".to_owned(),
         ),
         Ok(_) => Ok(text.trim_end_matches('/').to_owned()),
     }
@@ -299,5 +299,5 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     number
         .and_then(|number| number.checked_mul(1 << power))
         .filter(|bytes| (1..=i64::MAX as u64).contains(bytes))
-        .ok_or_else(|| format!("{expected}: a whole number, from 1"))
+        .ok_or_else(|| format!("{expected}: a whole number of at least 1"))
 }

@@ -54,7 +54,7 @@ impl RunDiff {
                     .diff_since(original.path.as_str(), &original.version)?
                     .map(|diff| {
                         let head = format!(
-                            "# {} may have been changed by the call {}, which was interrupted:\n",
+                            "# {} may have been changed by the interrupted call {}:\n",
                             display_path(&original.path),
                             original.effect
                         );

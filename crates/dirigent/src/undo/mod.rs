@@ -102,7 +102,7 @@ pub enum RefusalReason {
     #[error("has changed since the run")]
     Changed,
     /// The permissions differ from what the run left.
-    #[error("has other permissions than the run left it with")]
+    #[error("has different permissions than after the run")]
     Mode,
     /// The file or folder no longer exists.
     #[error("was deleted since the run")]
@@ -119,7 +119,7 @@ pub enum RefusalReason {
     #[error("cannot be restored: its content before the run is not in this journal")]
     NoSnapshot,
     /// An interrupted or failed call may have changed the file without reporting it. The journal has the content from before the call.
-    #[error("differs from before the call {call}, which was interrupted")]
+    #[error("differs from its content before the interrupted call {call}")]
     Interrupted {
         /// The call.
         call: EffectId,
