@@ -110,7 +110,7 @@ async fn read_says_how_to_read_on_where_a_file_is_long() {
     );
     assert_eq!(
         first["note"],
-        "cut after line 655 of the 1000 asked for; read on with start_line 656"
+        "cut after line 655 (lines up to 1000 follow); continue with start_line 656"
     );
     let rest = json!({"operation": "read", "path": "long", "start_line": 656});
     let rest = output(folder.call(file_operations(), rest).await);
