@@ -60,8 +60,8 @@ const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ord
     Uuml Yacute THORN szlig agrave aacute acirc atilde auml aring aelig ccedil egrave eacute ecirc euml igrave iacute icirc iuml eth \
     ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml";
 
-/// Converts a page to text: a line for each block, `#` before headings, `-` before list items, `|` between cells, and links as `text
-/// (address)`. Scripts, styles and comments are left out. Never fails, but input that is not HTML may lose parts.
+/// Converts a page to text: a line for each block, `#` before headings, `-` before list items, `|` between cells, and links as
+/// `text (address)`. Scripts, styles and comments are left out. Never fails, but input that is not HTML may lose parts.
 pub(super) fn text(page: &str) -> String {
     let mut writer = Writer::default();
     let mut rest = page;

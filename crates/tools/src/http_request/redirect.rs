@@ -90,8 +90,8 @@ fn redirect_target(from: &Url, location: &str) -> Result<Url, HttpError> {
     Ok(to)
 }
 
-/// Returns the URL without its fragment if it can be requested. Otherwise returns the reason as the end of a sentence about the URL (`is
-/// …`, `contains …`).
+/// Returns the URL without its fragment if it can be requested. Otherwise returns the reason as the end of a sentence about the URL
+/// (`is …`, `contains …`).
 pub(super) fn check_url(mut url: Url) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("is neither http nor https but `{}`", url.scheme()));

@@ -174,7 +174,10 @@ async fn a_name_is_allowed_for_itself_and_its_port_alone() {
     ] {
         let result = get(&impatient(&[allow]), here(), &format!("http://{host}:{port}/")).await;
         assert_eq!(code(&result), "timed_out");
-        assert!(bait.0.accept().is_ok(), "the call must connect; the server never responds");
+        assert!(
+            bait.0.accept().is_ok(),
+            "the call must connect; the server never responds"
+        );
     }
 }
 

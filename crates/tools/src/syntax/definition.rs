@@ -25,7 +25,7 @@ pub(crate) enum DefinitionKind {
     Module,
 }
 
-/// The node kinds of all grammars whose field `name` is the defined name. A function in a type counts as a method.
+/// For all grammars, the node kinds whose field `name` is the defined name. A function in a type is later reported as a method.
 const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     // Rust
     ("associated_type", DefinitionKind::Type),
@@ -98,7 +98,7 @@ pub(crate) fn definition(node: Node<'_>, language: Language) -> Option<(Definiti
             field("value").filter(|value| is_function_or_class(*value))?;
             Some((DefinitionKind::Method, field("property")?))
         }
-        // The name of an expression is not visible outside it.
+        // The name of a function or class expression is not visible outside the expression.
         "function_expression" | "generator_function" | "class" => None,
         "assignment" if language == Language::Python => {
             let name = field("left").filter(|left| left.kind() == "identifier")?;
