@@ -446,7 +446,7 @@ fn paor_9_an_answer_to_no_question_is_refused() {
     assert!(
         ended
             .stderr
-            .contains(" has no pending question: it asks none, or has an answer already\n"),
+            .contains(" has no pending question: it asked none, or the question was already answered\n"),
         "{ended}"
     );
 }
@@ -515,7 +515,7 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         "\nStopped at a limit (iteration limit: 1 planning iteration did not reach the goal) after 1 iteration, ",
         "but now `cargo test` fails (exit code 101):\n",
         "\nChanged 6 files:\n",
-        "\nRemaining:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
+        "\nRemaining:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped because `check` \
          failed)\n",
         "\nTo continue, resume the run with more iterations allowed.\n  dirigent resume ",
         " --max-iterations N\n",
