@@ -13,7 +13,7 @@ use crate::content_store::ContentStore;
 
 /// A function that agents can call.
 pub trait Tool: Send + Sync + 'static {
-    /// The tool's description, for models and for the state machines.
+    /// Returns the tool's spec, which models and the core's state machines use.
     fn spec(&self) -> ToolSpec;
 
     /// Executes one call. `parameters` are already valid against the schema in [`Tool::spec`]. The runtime cancels a call

@@ -1,4 +1,4 @@
-//! Landlock domains: entering one, and finding and signalling the other processes in it.
+//! Landlock domains: enters a domain, and finds and signals the other processes in it.
 
 use std::fs;
 use std::io;

@@ -1,4 +1,4 @@
-//! Collecting the matches of all files for the tool's output.
+//! Collects the matches of all files for the tool's output.
 
 use std::io::{self, Read};
 

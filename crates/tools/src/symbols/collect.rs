@@ -1,4 +1,4 @@
-//! Collecting the symbols of one file, each with its container.
+//! Collects the symbols of one file, each with the module or type that contains it.
 
 use serde::Serialize;
 use tree_sitter::{Node, Tree};

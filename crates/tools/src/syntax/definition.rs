@@ -68,7 +68,7 @@ const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     ("type_spec", DefinitionKind::Type),
 ];
 
-/// Returns true if `field` of a node is the name that the node defines: of a function, method, type, class, module, constant or macro.
+/// Returns true if a node defines a function, method, type, class, module, constant or macro, and `field` contains its name.
 pub(crate) fn is_definition(node: Node<'_>, field: Option<&str>) -> bool {
     match (node.kind(), field) {
         ("variable_declarator" | "public_field_definition", Some("name"))

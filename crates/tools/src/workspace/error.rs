@@ -60,7 +60,7 @@ pub enum FileError {
     NotAFile {
         /// The path as it was given.
         path: String,
-        /// The kind of file, with its article.
+        /// The kind of file, with its article: `a socket`.
         kind: &'static str,
     },
     /// The file is larger than a tool may hold in memory.
@@ -82,7 +82,7 @@ pub enum FileError {
     NotEncodable {
         /// The path as it was given.
         path: String,
-        /// The first such character.
+        /// The first character that has no byte.
         character: char,
     },
     /// The file belongs to git, or configures Dirigent and its agents.

@@ -25,7 +25,7 @@ pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &
     from.rename(old, to, new)
 }
 
-/// Names the kind of a file that is neither regular nor a folder, with its article.
+/// Returns the kind of a file that is neither a regular file nor a folder, with its article: `a socket`.
 #[cfg(unix)]
 pub(super) fn special(file_type: FileType) -> &'static str {
     use cap_std::fs::FileTypeExt;

@@ -115,7 +115,7 @@ impl Workspace {
 /// The iterator of [`Workspace::entries`].
 #[derive(Debug)]
 pub struct Walk {
-    /// `None` if the workspace could not be opened again; the walk is empty then.
+    /// The workspace's folder. `None` if it could not be opened again; the walk is empty then.
     root: Option<Dir>,
     hidden: Hidden,
     depth: Depth,
