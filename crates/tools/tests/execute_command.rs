@@ -328,7 +328,9 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
     // The note may also report that the daemon could not be killed in time.
     let note = output(&result)["note"].as_str().unwrap();
     assert!(
-        note.starts_with("it left a process behind that kept its output open; the process was killed"),
+        note.starts_with(
+            "the command left a process running that kept its output open; the process was killed"
+        ),
         "{note}"
     );
     Lifeline::all_gone(holders).await;
