@@ -158,7 +158,7 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
     assert!(
         refused
             .stderr
-            .contains("is at its limit: budget: 2 of 2 model calls used"),
+            .contains("has reached a limit: budget: 2 of 2 model calls used"),
         "{refused}"
     );
     let guided = place.dirigent(["guide", "last", "only in price.js"]).with_code(0);
@@ -203,7 +203,10 @@ fn host_6_a_limit_that_is_no_amount_is_refused() {
         let ended = place
             .dirigent(["run", CLASH[1], "--workspace", "work", flag, "0"])
             .with_code(2);
-        assert!(ended.stderr.contains("must be a whole number of at least 1"), "{ended}");
+        assert!(
+            ended.stderr.contains("must be a whole number of at least 1"),
+            "{ended}"
+        );
     }
     assert!(!place.db().exists());
 }
