@@ -461,7 +461,7 @@ async fn call_7_a_reply_that_was_cut_short_is_never_acted_on_and_counts_as_malfo
         ),
         (
             FinishReason::Interrupted,
-            "your reply broke off before its end, so nothing in it was executed",
+            "your reply was interrupted before its end, so nothing in it was executed",
         ),
     ] {
         // given replies that were cut after a whole call, and within an answer
