@@ -107,8 +107,8 @@ impl Session {
     /// Begins a transaction, read-only if the statement must not change anything.
     async fn begin(&mut self) -> Result<(), SqlError> {
         let limit = self.statement.timeout.as_millis();
-        // Servers that support this setting check every second whether the client is still connected. Other servers end the statement only
-        // after its timeout.
+        // Servers that support `client_connection_check_interval` check every second whether the client is still connected. Other servers
+        // end the statement only after its timeout.
         let settings = format!(
             "SET statement_timeout = {limit}; SET lock_timeout = {limit}; SET bytea_output = hex; \
              SELECT set_config(name, '1s', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'"
