@@ -129,7 +129,10 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     assert!(output["duration_ms"].is_u64());
     // Another test's process may hold the output open for a moment.
     let note = output["note"].as_str().unwrap_or_default();
-    assert!(note.is_empty() || note.starts_with("it left a process"), "{note}");
+    assert!(
+        note.is_empty() || note.starts_with("the command left a process running"),
+        "{note}"
+    );
     assert_eq!(
         result.changes,
         [StateChange::ProcessExited {
