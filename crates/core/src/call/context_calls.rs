@@ -2,8 +2,8 @@
 //!
 //! A model that quotes a file, a result or its prompt does not make the calls in the quotation. Therefore each text is searched when it is
 //! added to a conversation, and a digest of each call in the text is stored. The digest covers tool and parameters, independently of form,
-//! key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings of a list also as the lines
-//! of one text.
+//! key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings of a list also as the
+//! lines of one text.
 //!
 //! The search takes linear time. If a text cannot be searched within this bound, every call counts as quoted and must be the whole reply.
 

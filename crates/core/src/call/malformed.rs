@@ -41,7 +41,7 @@ pub enum MalformedReply {
         problems: Vec<String>,
     },
     /// A call has a form other than the model's configured call form (CALL-4).
-    #[error("your reply calls a tool in another form than the one agreed on, so nothing was executed")]
+    #[error("your reply calls a tool in a form other than the agreed one, so nothing was executed")]
     OtherForm,
     /// Text is clearly meant as a call but cannot be parsed (LOOP-3).
     #[error("your reply looks like a tool call and can't be read as one, so nothing was executed")]

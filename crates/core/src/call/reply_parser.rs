@@ -196,8 +196,8 @@ impl ReplyParser<'_> {
     /// Classifies calls in a form other than the configured one.
     ///
     /// A reply is a call if it consists of such a call, or ends with a call that is new and names one of the model's tools, or ends with
-    /// call markup. Many objects have a name, so an object without other evidence is a call only if it is the whole reply and names one of the
-    /// model's tools.
+    /// call markup. Many objects have a name, so an object without other evidence is a call only if it is the whole reply and names one of
+    /// the model's tools.
     fn in_other_form(
         &self,
         content: &str,

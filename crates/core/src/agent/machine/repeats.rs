@@ -6,7 +6,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::message::ToolCall;
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
-/// The number of times that each result occurred, by digest of call and result. Digests are compared only within one machine and are never
+/// The number of times that each result occurred, by digest of call and result. Digests are compared only within one machine and never
 /// stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Repeats(BTreeMap<u64, u32>);
