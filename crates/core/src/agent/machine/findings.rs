@@ -10,7 +10,7 @@ use crate::text::shorten;
 const MAX_FINDINGS: usize = 4_000;
 
 impl Agent {
-    /// The summary of turns that were left out, if any, and the text of all later replies.
+    /// Returns the summary that replaced earlier turns, if any, and the text of all later replies.
     pub(super) fn findings_so_far(&self) -> String {
         let replies = self
             .conversation

@@ -12,8 +12,8 @@ use crate::tool::{StateChange, ToolOutcome, ToolResult};
 pub(super) struct Repeats(BTreeMap<u64, u32>);
 
 impl Repeats {
-    /// Counts how many times the call has returned this result. Counting restarts when a call changes the workspace, unless that call is itself
-    /// a repetition.
+    /// Counts how many times the call has returned this result. Counting restarts when a call changes the workspace, unless that call is
+    /// itself a repetition.
     pub(super) fn count(&mut self, call: &ToolCall, result: &ToolResult) -> u32 {
         let key = digest(call, result);
         if !self.0.contains_key(&key) && result.changes.iter().any(is_progress) {
