@@ -10,18 +10,18 @@ use crate::diff::{EofMarker, Hunk, HunkLine};
 use crate::text::LineEnding;
 use crate::truncate::truncate_chars;
 
-/// Number of lines shown before and after the nearest place.
+/// Number of lines shown before and after the most similar place ([`Nearest`]).
 const SHOWN_AROUND: usize = 3;
-/// Maximum number of lines shown of the nearest place.
+/// Maximum number of lines shown of the most similar place.
 const MAX_SHOWN_LINES: usize = 60;
 /// Maximum number of characters shown of each line.
 const MAX_SHOWN_CHARS: usize = 300;
 /// Maximum number of matching places that an error lists.
 const MAX_CANDIDATES: usize = 10;
-/// Maximum product of the text's and the hunk's number of lines. Above it, no nearest place is searched for.
+/// Maximum product of the text's and the hunk's number of lines for which the most similar place is searched.
 const MAX_COMPARED: usize = 20_000_000;
 
-/// Maximum number of line comparisons for all hunks of a patch. Comparing long lines counts as several comparisons.
+/// Maximum number of line comparisons for all hunks of a patch. A comparison of long lines counts several times.
 const MAX_COMPARISONS: usize = 20_000_000;
 /// Number of comparisons between two checks of the cancellation token.
 const CANCEL_CHECK_INTERVAL: usize = 1_000_000;
@@ -96,7 +96,7 @@ pub(super) enum HunkNotFound {
     Ambiguous { hunk: usize, lines: Vec<usize> },
     /// The hunk has neither context nor removed lines.
     NoContext { hunk: usize },
-    /// The only matching place belongs to another hunk.
+    /// Every matching place overlaps another hunk. `line` is the first matching place.
     Overlaps { hunk: usize, line: usize },
 }
 

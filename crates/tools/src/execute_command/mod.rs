@@ -89,7 +89,7 @@ fn default_timeout() -> u64 {
 /// | `timed_out` | the command was killed after its timeout |
 /// | `cancelled` | the call was cancelled, and the command killed |
 /// | `no_guard` | git's hooks and settings cannot be protected: they are too large or unreadable; nothing was run |
-/// | `no_sandbox` | the system cannot confine commands, as the settings require; nothing was run |
+/// | `no_sandbox` | the settings require confinement, but the system cannot confine commands; nothing was run |
 /// | `access_denied` | the agent has read-only access; nothing was run |
 /// | `bad_parameters` | an empty command or an invalid timeout; nothing was run |
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |

@@ -1,6 +1,6 @@
 //! A running program with all its descendant processes: waits for their end, or kills them.
 //!
-//! All waits are short, except for the program's own end. Dropping the process tree kills its processes.
+//! All waits are short, except the wait for the program's own end. Dropping the process tree kills its processes.
 
 use std::future::Future;
 use std::io;

@@ -34,7 +34,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Checks the connection with a read-only statement, as for an agent. The path of a SQLite file is relative to `workspace`.
+    /// Checks the connection by running a read-only statement in the same way as for an agent. The path of a SQLite file is relative to
+    /// `workspace`.
     ///
     /// # Errors
     ///

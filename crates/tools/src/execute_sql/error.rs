@@ -115,7 +115,7 @@ impl SqlError {
         SqlError::Unreachable(reason)
     }
 
-    /// Converts an error that the driver reports, not the database.
+    /// Converts an error that does not come from the database, such as a lost connection.
     pub(super) fn from_driver_error(error: &sqlx::Error, secrets: &Secrets) -> Self {
         match error {
             sqlx::Error::Io(error) => SqlError::Unreachable(format!(

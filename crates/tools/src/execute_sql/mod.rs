@@ -1,6 +1,6 @@
 //! The `execute_sql` tool: runs one statement on a configured database.
 //!
-//! The database itself enforces what a statement may do; this module never analyzes the SQL text for it. If the connection or the agent is
+//! The database itself enforces what a statement may do; no check depends on analyzing SQL text. If the connection or the agent is
 //! read-only, the statement runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
 //! next statement. Descriptions and errors never reveal a database's location or Dirigent's user name there to models. A statement can
 //! still query them (`SELECT current_user`).

@@ -401,7 +401,7 @@ fn time(bytes: &[u8]) -> Option<String> {
     Some(format!("{sign}{hours:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-/// Formats the fraction of a second, with its point. Empty for 0.
+/// Formats the fraction of a second, with the decimal point. Empty for 0.
 fn fraction(microseconds: u32) -> String {
     if microseconds == 0 {
         return String::new();

@@ -120,7 +120,7 @@ others have changed since you read it is left as it is, and its new content is s
 /// | `ambiguous` | `old` occurs more than once |
 /// | `not_found` | for `undo` also: this run has not changed the file |
 /// | `not_kept` | for `undo`: the run's changes are unknown |
-/// | `changed` | for `undo`: a file has changed since the run changed it, or could not be restored for another reason |
+/// | `changed` | for `undo`: a file has changed since the run's last change to it, or could not be restored for another reason |
 /// | `cancelled` | the call was cancelled; nothing was changed, except what `undo` reports |
 ///
 /// An existing file keeps its encoding and line endings. Changes are reported with diffs (LOOP-8). An agent without
