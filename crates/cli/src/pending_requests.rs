@@ -43,7 +43,7 @@ impl PendingRequests {
         self.calls.is_empty() && self.question.is_none()
     }
 
-    /// Returns true if the call or question is pending, whatever its attempt.
+    /// Returns true if the call or question is pending. Ignores the number of the attempt.
     pub(crate) fn contains(&self, effect: EffectId) -> bool {
         let question = self
             .question
@@ -52,7 +52,7 @@ impl PendingRequests {
         question || self.call(effect).is_some()
     }
 
-    /// The pending call with this id, whatever its attempt.
+    /// The pending call with this id. Ignores the number of the attempt.
     pub(crate) fn call(&self, effect: EffectId) -> Option<&PendingCall> {
         self.calls
             .iter()

@@ -34,7 +34,7 @@ pub(crate) struct AgentArguments {
     /// The effect of the run whose result is the agent's report.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
-    /// The agent's machine after its journal entries, and the input that resumes it; `None` for a new agent.
+    /// The agent's machine, rebuilt from the journal, and the input that resumes it; `None` for a new agent.
     pub(crate) resumed: Option<(Agent, AgentInput)>,
 }
 
@@ -155,7 +155,7 @@ impl AgentState {
     fn accept(&mut self, input: AgentInput) {
         let (now, name) = (self.resources.services.clock.now(), input.name());
         if let Err(refusal) = self.driver.accept(now, input) {
-            // A completion that came too late, or a timer that was postponed.
+            // Not an error: the input is a completion that came too late, or a timer that was postponed.
             tracing::debug!(run = %self.resources.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
         }
     }

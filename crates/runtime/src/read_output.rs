@@ -31,7 +31,7 @@ const MAX_LENGTH: usize = 32_000;
 const MAX_MATCHES: usize = 100;
 /// The maximum number of characters that a search returns per line.
 const MAX_MATCH: usize = 300;
-/// The number of characters before the match that a search returns of a longer line.
+/// For a line longer than [`MAX_MATCH`], the number of characters before the match that a search returns.
 const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;

@@ -48,7 +48,7 @@ pub(crate) struct TerminalSize {
     pub(crate) columns: usize,
 }
 
-/// Identifies a call or question, whatever its attempt.
+/// Identifies a call or question, without the number of the attempt.
 type EffectKey = (Scope, u32);
 
 /// The state of the interaction with the user.
@@ -60,9 +60,9 @@ pub(crate) struct PromptController {
     dialog: Option<ActiveDialog>,
     /// Calls that the user has deferred with the command `later`.
     deferred: BTreeSet<EffectKey>,
-    /// Calls and questions that need no more input here.
+    /// Calls and questions that are settled (answered, expired or withdrawn), so that no dialog opens for them.
     answered: BTreeSet<EffectKey>,
-    /// Set by Ctrl-D: no more dialogs open.
+    /// Set by Ctrl-D: from then on, no dialog opens.
     user_absent: bool,
 }
 
@@ -96,7 +96,7 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
-    /// Marks a call or question that needs no more input here.
+    /// Marks a call or question as settled, so that no dialog opens for it.
     pub(crate) fn mark_answered(&mut self, effect: EffectId) {
         self.answered.insert(effect_key(effect));
     }
@@ -381,7 +381,7 @@ impl ActiveDialog {
             DialogCommand::Guide(guidance) => Ok(ApprovalAnswer::Guide { guidance }),
             DialogCommand::View => Err(std::mem::take(&mut self.hidden_lines)),
             DialogCommand::Invalid(why) => Err(vec![format!("  {why}")]),
-            // Handled by the caller.
+            // The caller handles this command.
             DialogCommand::Later => Err(Vec::new()),
         }
     }

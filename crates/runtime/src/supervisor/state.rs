@@ -66,7 +66,7 @@ pub(crate) struct ResumedRun {
 /// What a resumed run does if its machine has already ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
-    /// The run, which failed but can continue, plans again.
+    /// A run that failed but can continue plans again.
     Recover,
     /// The run stays ended. Only its end is journaled, because the process died before doing so.
     StayEnded,
@@ -195,7 +195,7 @@ impl SupervisorState {
     pub(super) fn accept(&mut self, input: RunInput) {
         let name = input.name();
         if let Err((refusal, _)) = self.accept_with_ack(input, Ack::default()) {
-            // A completion that came too late, or a timer that was postponed.
+            // Not an error: the input is a completion that came too late, or a timer that was postponed.
             tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
         }
     }
