@@ -33,7 +33,7 @@ pub enum DirigentError {
     Agent {
         /// The agent.
         name: String,
-        /// What is wrong with its definition.
+        /// The error in its definition.
         reason: String,
     },
     /// A run that a process owns cannot be undone.
@@ -50,7 +50,7 @@ pub enum DirigentError {
         /// The number of paths in [`Undo::refused`](crate::Undo::refused).
         refused: usize,
     },
-    /// The configuration is invalid, or no longer has a model with which a run was started.
+    /// The configuration is invalid, or no longer has a model that a run was started with.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A recording cannot be read or written.

@@ -1,6 +1,6 @@
 //! Hints for mistyped names.
 
-/// Similarity above which a name counts as meant.
+/// Jaro-Winkler similarity above which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.75;
 
 /// Returns the name most similar to a mistyped one, if any is similar.

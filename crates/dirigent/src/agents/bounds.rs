@@ -1,4 +1,4 @@
-//! Upper bounds for a project's agents, regardless of their files: anybody may have written the project.
+//! Upper bounds for a project's agents. The bounds apply whatever the files request, because the project's author need not be trustworthy.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(super) fn tools_within_access<'a>(
 }
 
 impl ProjectAgentBounds {
-    /// Collects what the other agents have, with the access limited to `most`.
+    /// Derives the bounds from the other agents, with the access limited to `most`.
     pub(super) fn new<'a>(
         others: impl Iterator<Item = &'a AgentDefinition> + Clone,
         most: Access,
@@ -93,7 +93,7 @@ impl ProjectAgentBounds {
                     None
                 }
             });
-        // The planner reads this before anything else and must know that the text is the project's.
+        // The planner reads the description before anything else, and must know that the project's author wrote it.
         let description = format!("As the project describes it: {}", parsed.description);
         let definition = AgentDefinition::new(parsed.name, description, parsed.role)
             .tools(tools)
@@ -123,7 +123,7 @@ fn configured_limits(agent: &AgentDefinition, config: &Config) -> AgentLimits {
     resolve_limits(agent, Some(config), &GoalAgentLimits::default())
 }
 
-/// Returns the model that a project's file chooses, if the user has configured it: the user decides about its cost and its server.
+/// Returns the model that a project's file chooses, if the user has configured it: the user decides about costs and servers.
 fn model_of(model: &str, config: &Config) -> Result<Option<String>, String> {
     if !config.uses_file_models() {
         return Ok(None);

@@ -10,11 +10,11 @@ use super::error::Origin;
 use super::model::ModelSettings;
 use super::value;
 
-/// Bytes below which most interpreters do not start.
+/// Memory in bytes below which most interpreters do not start.
 const LOW_MEMORY_LIMIT: u64 = 8 << 20;
 
 impl Config {
-    /// Notes about valid settings that may be mistakes, for people.
+    /// Returns notes for display about valid settings that may be mistakes.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.no_model_chosen());
@@ -26,7 +26,7 @@ impl Config {
         notes
     }
 
-    /// A note about an API key that is set while no model is chosen: a key alone never switches away from the offline model.
+    /// Returns a note if an API key is set but no model is chosen: a key alone never replaces the offline model.
     pub fn no_model_chosen(&self) -> Option<String> {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => {}
@@ -49,7 +49,7 @@ impl Config {
         })
     }
 
-    /// Writable folders that contain the user's whole home.
+    /// Returns notes about writable folders that contain the user's whole home.
     fn writable_home(&self) -> Vec<String> {
         let sandbox = self.sandbox();
         let home = self.shared.sources.variable("HOME").map(PathBuf::from);
@@ -70,7 +70,7 @@ impl Config {
         .collect()
     }
 
-    /// A memory limit so low that most commands fail.
+    /// Returns a note if the memory limit is so low that most commands fail.
     fn low_memory_limit(&self) -> Option<String> {
         let max_memory = self
             .sandbox()
@@ -83,7 +83,7 @@ impl Config {
         ))
     }
 
-    /// Roles that do not apply, as the default model was chosen outside of files.
+    /// Returns a note if `[roles]` does not apply because the default model was chosen outside of files.
     fn unused_roles(&self) -> Option<String> {
         let (_, _, said) = self.configured_roles().next()?;
         if self.roles().next().is_some() {
@@ -95,7 +95,7 @@ impl Config {
         ))
     }
 
-    /// Addresses in the environment that no model uses.
+    /// Returns notes about addresses in the environment that no model uses.
     fn unused_addresses(&self) -> impl Iterator<Item = String> {
         let models: Vec<ModelSettings> = self
             .used_models()
@@ -113,7 +113,7 @@ impl Config {
         })
     }
 
-    /// Files that hold a secret and that other users can read.
+    /// Returns notes about files that contain a secret and that other users can read.
     fn exposed_secrets(&self) -> Vec<String> {
         let secrets = self
             .shared

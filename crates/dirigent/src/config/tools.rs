@@ -1,4 +1,4 @@
-//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may access. What needs approval is set in `[approvals]`.
+//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may access. `[approvals]` sets which calls need approval.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use super::settings::ConnectionTable;
 use super::value::DatabaseKind;
 use super::{Config, ConfigError, Origin};
 
-/// Rows that one call returns by default.
+/// Default maximum number of rows that a call returns.
 const MAX_ROWS: usize = 200;
-/// How long a statement may take by default.
+/// Default timeout of a statement.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A configured database, which may lack its address.
+/// A configured database. Its address may not be set yet.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
     /// The name in the configuration, which agents use.
@@ -30,17 +30,17 @@ pub struct ConnectionSettings {
     pub access: Access,
     /// The path of an SQLite file, or the origin of a server's address; the address itself is never shown.
     pub address: String,
-    /// The connection, or the variable that must be set before it can be used.
+    /// The connection, or an error with the variable to set.
     pub connection: Result<Connection, ConfigError>,
     /// The connection without its address, for describing the tools.
     placeholder: Connection,
 }
 
 impl Config {
-    /// The settings of the built-in tools.
+    /// Returns the settings of the built-in tools.
     ///
     /// # Errors
-    /// A connection's variable that is not set or does not hold the address of such a database.
+    /// The variable of a connection is not set, or does not contain an address of this kind of database.
     pub fn tool_settings(&self) -> Result<ToolSettings, ConfigError> {
         let connections = self.connections()?.into_iter();
         let all: Result<Connections, ConfigError> = connections
@@ -49,7 +49,7 @@ impl Config {
         Ok(self.with_connections(all?))
     }
 
-    /// The settings of the built-in tools without the addresses of databases: enough to describe the tools, not to call them.
+    /// Returns the settings of the built-in tools without the addresses of databases. The tools can be described, but not called.
     pub(crate) fn tool_settings_without_secrets(&self) -> ToolSettings {
         let connections = self.connections().unwrap_or_default().into_iter();
         let placeholders = connections.map(|settings| (settings.name, settings.placeholder));
@@ -64,7 +64,7 @@ impl Config {
         }
     }
 
-    /// What commands may access.
+    /// Returns what commands may access.
     pub fn sandbox(&self) -> Sandbox {
         let table = &self.shared.settings.sandbox;
         Sandbox {
@@ -86,7 +86,7 @@ impl Config {
         }
     }
 
-    /// What `http_request` may access.
+    /// Returns what `http_request` may access.
     pub fn http(&self) -> HttpRules {
         let table = &self.shared.settings.http;
         let default = HttpRules::default();
@@ -103,10 +103,10 @@ impl Config {
         }
     }
 
-    /// The databases, sorted by name.
+    /// Returns the databases, sorted by name.
     ///
     /// # Errors
-    /// Wrong settings of a database. A variable that is not set is an error of its [`ConnectionSettings::connection`] only.
+    /// Invalid settings of a database. A variable that is not set is reported only in [`ConnectionSettings::connection`].
     pub fn connections(&self) -> Result<Vec<ConnectionSettings>, ConfigError> {
         let tables = self.shared.settings.connections.iter();
         tables.map(|(name, table)| self.connection(name, table)).collect()
@@ -148,7 +148,7 @@ impl Config {
         })
     }
 
-    /// The origin of a server's address, and the database at that address.
+    /// Returns the origin of a server's address, and the database at that address.
     fn server(
         &self,
         kind: DatabaseKind,
@@ -226,7 +226,7 @@ fn sqlite(
     Ok((path.0.clone(), Ok(database)))
 }
 
-/// Checks the address of a database. The error repeats no part of it.
+/// Checks the address of a database. The error does not contain any part of the address.
 fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
     let (schemes, expected) = match kind {
         DatabaseKind::Mysql => (

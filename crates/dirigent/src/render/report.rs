@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use super::Detail;
 
-/// The most changed files that a concise report names.
+/// Maximum number of changed files in a concise report.
 const MAX_FILES: usize = 20;
-/// The most characters shown of the parameters of a call that waits for approval.
+/// Maximum length of the parameters of a call that waits for approval, in characters.
 const MAX_PARAMETERS: usize = 200;
-/// The most characters shown of a command that confirmed the changes.
+/// Maximum length of a command that confirmed the changes, in characters.
 const MAX_COMMAND: usize = 120;
-/// The most characters shown of a call's output.
+/// Maximum length of a call's output, in characters.
 const MAX_OUTPUT: usize = 2_000;
 
 /// Renders the report of a run.
@@ -133,7 +133,7 @@ fn changed_files(text: &mut String, report: &Report, detail: Detail) {
     }
 }
 
-/// How to continue the run, unless it is plain (PAOR-3).
+/// Returns how to continue the run (PAOR-3); `None` if it is not over, achieved its goal, or failed for good.
 fn next_step(report: &Report) -> Option<String> {
     let more = match report.end.as_ref()? {
         EndReason::GoalAchieved => return None,
@@ -187,7 +187,7 @@ fn waiting_call(text: &mut String, call: &WaitingCall) {
         parameters,
         ..
     } = &*call.approval;
-    // The whole parameters are shown where the user decides.
+    // The user sees the complete parameters before deciding.
     let parameters = single_line(&parameters.to_string(), MAX_PARAMETERS);
     let _ = writeln!(text, "  {effect}  {tool} {parameters}");
     let mut blocked = Vec::new();
@@ -298,7 +298,7 @@ fn observed_call(text: &mut String, observed: &ObservedCall) {
     }
 }
 
-/// The text on one line, cut with an ellipsis after `max` characters.
+/// Returns the text on one line of at most `max` characters, cut with an ellipsis.
 fn single_line(text: &str, max: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max {
@@ -308,7 +308,7 @@ fn single_line(text: &str, max: usize) -> String {
     format!("{shown}…")
 }
 
-/// Appends the lines under a title; nothing if there are none.
+/// Appends a title and the lines below it; nothing if there are no lines.
 fn section(text: &mut String, title: &str, lines: &[String]) {
     if lines.is_empty() {
         return;
