@@ -117,7 +117,7 @@ fn asked() -> Place {
     );
     assert!(
         ended.stdout.contains(
-            "Use another name (write which), rename anyway, or leave it as it is?\n  1  use another name\n  \
+            "Use another name (which one?), rename anyway, or stop?\n  1  use another name\n  \
              2  rename anyway\n  3  stop\n"
         ),
         "{ended}"

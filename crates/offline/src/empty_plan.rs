@@ -1,4 +1,4 @@
-//! Plans without sub-tasks. Their summary is all that the reflector sees, so it begins with the reason's kind.
+//! Plans without sub-tasks. The reflector sees only their summary, so the summary begins with the kind of the reason.
 
 use std::fmt;
 
@@ -28,7 +28,7 @@ impl fmt::Display for EmptyPlan {
 }
 
 impl EmptyPlan {
-    /// Reads the summary of a plan; `None` if it gives no reason for an empty plan.
+    /// Parses the summary of a plan; `None` if it does not begin with one of these kinds.
     pub fn parse(summary: &str) -> Option<EmptyPlan> {
         let after = |beginning: &str| summary.strip_prefix(beginning).map(str::to_owned);
         after(NOTHING)
