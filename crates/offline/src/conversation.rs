@@ -104,8 +104,8 @@ impl<'a> Conversation<'a> {
         self.offered_tools.contains(tool)
     }
 
-    /// Returns the result of a call. `Err` is the call itself if it has to be made first. If the agent does not have the tool, the
-    /// result is a failure.
+    /// Returns the result of a call, or `Err` with the call if the conversation does not contain its result yet. If the agent does not
+    /// have the tool, the result is a failure.
     ///
     /// An interrupted call is repeated. This is safe: reading changes nothing, and an edit that took effect no longer finds its old text.
     pub fn result_of(&self, call: Call) -> Result<ModelToolResult, Call> {

@@ -5,11 +5,11 @@ use std::fmt;
 /// Why a plan has no sub-tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EmptyPlan {
-    /// The goal is reached already.
+    /// The goal is already achieved.
     NothingToDo(String),
-    /// The goal cannot be reached.
+    /// The goal cannot be achieved.
     Impossible(String),
-    /// Only the user can decide.
+    /// The user must decide something first.
     NeedsUser(String),
 }
 

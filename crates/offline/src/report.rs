@@ -80,7 +80,7 @@ fn exit_description(result: &ModelToolResult) -> String {
     }
 }
 
-/// Returns the number of tests that passed; `None` if the output does not show it or was shortened.
+/// Returns the number of tests that passed; `None` if the output does not contain the number or was truncated.
 fn tests_passed(result: &ModelToolResult) -> Option<u64> {
     static COUNTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         // In this order: cargo; pytest; unittest, which counts all tests that ran, and they all passed; node.

@@ -24,7 +24,7 @@ pub(crate) fn bullets(items: impl Iterator<Item = String>, max: usize, total: im
     lines.join("\n")
 }
 
-/// Returns the first `max` characters of a text, and marks the cut.
+/// Returns the first `max` characters of a text, followed by `…` if the text is longer.
 pub(crate) fn shortened(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -51,7 +51,7 @@ pub(crate) fn counted(number: u64, plural: &str) -> String {
     }
 }
 
-/// Returns the text with its first letter as a capital.
+/// Returns the text with its first letter in upper case.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars

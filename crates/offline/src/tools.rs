@@ -18,7 +18,7 @@ pub(crate) fn preview(from: &str, to: Option<&str>, scope: &Scope) -> Call {
 }
 
 /// Creates the call that renames a symbol in these files. Clashes with the new name are allowed: the preview has ruled out real clashes,
-/// and parallel edits of other files introduce the new name.
+/// and a parallel edit may already have introduced the new name.
 pub(crate) fn rename(from: &str, to: &str, paths: &[String]) -> PlannedCall {
     let mut parameters = rename_parameters(from, Some(to), paths);
     parameters.insert("preview".to_owned(), json!(false));
@@ -142,14 +142,14 @@ pub(crate) struct RenameOutput {
     pub members: Vec<MatchedLine>,
     /// Lines where the new name is already in use.
     pub clashes: Vec<MatchedLine>,
-    /// Names similar to an unknown one.
+    /// Similar names, if the name has no usages.
     pub similar: Vec<String>,
     /// Files with syntax errors, where usages may be missed.
     pub syntax_errors: Vec<String>,
     pub totals: Totals,
 }
 
-/// The lengths of a [`RenameOutput`]'s lists before they were cut.
+/// The lengths of a [`RenameOutput`]'s lists before truncation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
@@ -197,7 +197,7 @@ pub(crate) struct Mention {
     pub kind: MentionKind,
 }
 
-/// The kind of text that mentions a name.
+/// The kind of text in which a name is mentioned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MentionKind {

@@ -64,15 +64,15 @@ pub(crate) enum Expectation {
 /// What to count or list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CountTarget {
-    /// The lines of text files.
+    /// The number of lines in text files.
     Lines,
     /// The number of files.
     Files,
     /// The names of files.
     FileNames,
-    /// Lines with a text.
+    /// Lines that contain a text, also within words.
     Text(String),
-    /// Lines with a whole word.
+    /// Lines that contain a whole word.
     Word(String),
 }
 

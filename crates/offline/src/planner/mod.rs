@@ -57,8 +57,8 @@ fn plan(context: &PlanningContext<'_>) -> DraftOrCall {
     }
 }
 
-/// Returns the call that submits a plan. The summary names guidance that the plan does not follow; except for an undo, which ignores
-/// guidance.
+/// Returns the call that submits a plan. The summary names guidance that the plan does not follow. A plan that undoes changes
+/// ignores all guidance.
 fn submit(draft: Draft, requirements: &Requirements) -> Call {
     let mut plan = Plan {
         summary: draft.summary,
