@@ -149,7 +149,7 @@ impl ErrorBody {
             .map_or(503, |(_, status)| *status)
     }
 
-    /// Returns true if the conversation is too long. Servers agree neither on a status nor on a word for this.
+    /// Returns true if the conversation is too long. Servers use different statuses and wordings for this.
     fn is_too_long(&self) -> bool {
         const WORDS: [&str; 4] = [
             "context_length",
@@ -195,7 +195,7 @@ fn failure_kind(status: u16, retry_after: Option<Millis>, error: &ErrorBody) -> 
         // A retry does not help: the request alone exceeds the limit of tokens per minute.
         429 if error.message.to_lowercase().contains("request too large") => ModelFailureKind::TooLong,
         408 | 409 | 425 | 429 => ModelFailureKind::Unavailable { retry_after },
-        // Some servers answer 500 to a conversation that is too long.
+        // Some servers respond with 500 if the conversation is too long.
         _ if error.is_too_long() => ModelFailureKind::TooLong,
         500.. => ModelFailureKind::Unavailable { retry_after },
         _ if error.codes.contains("model_not_found") => ModelFailureKind::Configuration,

@@ -246,12 +246,12 @@ impl Limiter {
         Ok(Admission::Granted { probe })
     }
 
-    /// Ends a probe successfully: all requests are admitted again. Does nothing if another probe has replaced it.
+    /// Ends a probe successfully: all requests are admitted again. Does nothing if the probe is no longer in flight.
     fn probe_answered(&self, probe: u64) {
         self.finish_probe(probe, ProbeState::NotNeeded);
     }
 
-    /// Sets the state after a probe. Does nothing if another probe has replaced it.
+    /// Sets the state after a probe. Does nothing if the probe is no longer in flight.
     fn finish_probe(&self, probe: u64, probe_state: ProbeState) {
         let mut state = self.lock();
         if matches!(state.probe_state, ProbeState::InFlight { probe: current, .. } if current == probe) {
