@@ -409,15 +409,15 @@ fn paor_5_depth_number_and_budget_bound_delegation() {
     let limited: [(Limit, &str); 3] = [
         (
             |spec| spec.limits.max_depth = 1,
-            "agents may not delegate any deeper (`max_depth` is 1): do it yourself",
+            "you cannot delegate at this depth (`max_depth` is 1): do the task yourself",
         ),
         (
             |spec| spec.limits.max_agents = 1,
-            "the run has no agent left to start (`max_agents` is 1): do it yourself",
+            "the run cannot start any more agents (`max_agents` is 1): do the task yourself",
         ),
         (
             |spec| spec.limits.max_tokens = Some(30),
-            "no agent is started any more: budget: 30 of 30 tokens used",
+            "no agent was started: budget: 30 of 30 tokens used",
         ),
     ];
     for (limit, reason) in limited {

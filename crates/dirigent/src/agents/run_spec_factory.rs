@@ -35,7 +35,7 @@ struct AgentModel {
 type AgentSettings = (AgentModel, AgentLimits);
 
 impl ModelResolver {
-    /// The reference of the model that an agent asks.
+    /// Returns the reference of the model that an agent asks.
     pub(crate) fn model_name(&self, agent: &AgentDefinition) -> Option<String> {
         let Some(config) = &self.config else {
             return agent.own_model().map(str::to_owned);
@@ -52,7 +52,7 @@ impl ModelResolver {
         Some(model.to_owned())
     }
 
-    /// The model that an agent asks, with its profile.
+    /// Returns the model that an agent asks, with its profile.
     fn resolve(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
         let name = self.model_name(agent);
         let (Some(config), Some(model)) = (&self.config, &name) else {
@@ -81,7 +81,7 @@ impl ModelResolver {
             .try_for_each(|entry| self.resolve(&entry.definition).map(drop))
     }
 
-    /// Lists the agents for people.
+    /// Lists the agents for display.
     pub(crate) fn list_agents(&self, registry: AgentRegistry) -> Agents {
         let resolve_limits =
             |agent: &AgentDefinition| self.resolve_limits(agent, &GoalAgentLimits::default());
@@ -107,7 +107,7 @@ impl ModelResolver {
 /// Builds the specs of runs.
 pub(crate) struct RunSpecFactory {
     models: ModelResolver,
-    /// The agents of every run; a project may add its own.
+    /// The sub-agents of every run, without a project's agents.
     registry: AgentRegistry,
     tools: Vec<ToolSpec>,
     limits: RunLimits,
@@ -144,12 +144,12 @@ impl RunSpecFactory {
         })
     }
 
-    /// The planner, the reflector and the sub-agents, without a project's agents.
+    /// Returns the planner, the reflector and the sub-agents, without a project's agents.
     pub(crate) fn agents(&self) -> impl Iterator<Item = &AgentSpec> {
         self.agents.iter()
     }
 
-    /// The agents of a run in a workspace. Reads the disk.
+    /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
     fn registry_for(&self, workspace: &Path) -> AgentRegistry {
         let registry = self.registry.clone();
         match &self.models.config {
@@ -158,7 +158,7 @@ impl RunSpecFactory {
         }
     }
 
-    /// Lists the agents of a run in a workspace for people. Reads the disk.
+    /// Lists the agents of a run for display, including the agents of the project in `workspace`. Reads the disk.
     pub(crate) fn list_agents(&self, workspace: Option<&Path>) -> Agents {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
         self.models.list_agents(registry)
@@ -196,7 +196,7 @@ impl RunSpecFactory {
     }
 
     /// Builds the spec for replaying a recorded run. The models, the agents' limits and their call forms come from the recording, and the
-    /// project's agents as well if the project no longer exists.
+    /// project's agents too if the project's folder no longer exists.
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSpec,
@@ -266,7 +266,7 @@ fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentS
 struct SpecBuilder<'a> {
     tools: &'a [ToolSpec],
     entries: &'a [RegisteredAgent],
-    /// The agents as those that may delegate know them.
+    /// The parts of the agents' specs that other agents need in order to delegate to them.
     agent_stubs: Vec<AgentSpec>,
     settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
 }
@@ -286,7 +286,7 @@ impl<'a> SpecBuilder<'a> {
         }
     }
 
-    /// The sub-agents.
+    /// Builds the specs of the sub-agents.
     fn sub_agents(&self) -> Result<Vec<AgentSpec>, DirigentError> {
         self.entries
             .iter()
@@ -294,7 +294,7 @@ impl<'a> SpecBuilder<'a> {
             .collect()
     }
 
-    /// The planner and the reflector.
+    /// Builds the specs of the planner and the reflector.
     fn planner_and_reflector(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
