@@ -96,13 +96,13 @@ impl Builder {
         self
     }
 
-    /// Adds rules to those of the configuration: which calls run without approval, which need approval, and which are refused (APPROVE-1).
+    /// Adds rules to the configuration's rules: which calls run without approval, which need approval, and which are refused (APPROVE-1).
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Checks that the agents, the rules and the models of the configuration fit together, without opening the journal. Reads the disk.
+    /// Checks that the agents, the rules and the models of the configuration are consistent, without opening the journal. Reads the disk.
     ///
     /// # Errors
     /// A role of an unknown agent, a rule about an unknown tool, or a model that is not configured. A missing API key is reported only by
@@ -144,8 +144,8 @@ impl Builder {
         })
     }
 
-    /// Lists the agents of runs with their sources, and the refused agent files, including those of the project in `workspace` if it is given.
-    /// Reads the disk.
+    /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
+    /// included. Reads the disk.
     ///
     /// # Errors
     /// As [`Builder::check`].
@@ -341,8 +341,8 @@ impl Dirigent {
         Ok(self.orchestrator.resume(run, resume).await?)
     }
 
-    /// Lists the agents of runs with their sources, and the refused agent files, including those of the project in `workspace` if it is given.
-    /// Reads the disk.
+    /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
+    /// included. Reads the disk.
     pub fn agents(&self, workspace: Option<&Path>) -> Agents {
         self.run_spec_factory.list_agents(workspace)
     }

@@ -79,7 +79,7 @@ pub struct ListedAgent {
     pub name: String,
     /// The source of its definition.
     pub source: AgentSource,
-    /// What the agent is good for, as the planner reads it.
+    /// The description for the planner: what the agent is good for.
     pub description: String,
     /// The tools that the agent may call.
     pub tools: Vec<String>,

@@ -229,7 +229,7 @@ impl Origins {
         entry.map_or(Origin::BuiltIn, |setting| setting.origin.clone())
     }
 
-    /// The origins of one table's settings.
+    /// The origins of the settings in one table.
     pub(super) fn table<'a>(&'a self, table: &[&str]) -> TableOrigins<'a> {
         TableOrigins {
             all: self,
@@ -250,7 +250,7 @@ fn text(key: &Key, value: &Value) -> String {
     }
 }
 
-/// The origins of one table's settings.
+/// The origins of the settings in one table.
 pub(super) struct TableOrigins<'a> {
     all: &'a Origins,
     table: Key,

@@ -218,9 +218,7 @@ fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
             "{text}"
         );
         assert!(
-            text.ends_with(&format!(
-                "To continue, resume the run with {more} allowed.\n"
-            )),
+            text.ends_with(&format!("To continue, resume the run with {more} allowed.\n")),
             "{text}"
         );
     }
