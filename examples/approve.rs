@@ -1,5 +1,5 @@
-//! Deciding about calls: by the policy no command runs unless somebody has approved it, and `rm` never does. Here the somebody is
-//! a few lines of code; in a service it would be a person at a button.
+//! Approval of calls: the policy requires an approval for every command, and denies `rm`. In this example, the program approves each
+//! call itself; a service would ask a person.
 
 use dirigent::core::policy::{Policy, Rule, Ruling};
 use dirigent::{ApprovalAnswer, Decision, Detail, Dirigent, EventKind, Goal, UserPresence, render};
@@ -32,14 +32,17 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut events = run.events();
     while let Some(event) = events.next().await {
         if let EventKind::ApprovalAsked { approval } = event?.kind {
-            println!("{} is to be called with {}", approval.tool, approval.parameters);
+            println!(
+                "approval requested: {} with {}",
+                approval.tool, approval.parameters
+            );
             let decision = Decision {
-                // What was shown is what runs: for any other call the decision does not count.
+                // The digest identifies the call that was shown. A decision with another digest is not applied.
                 digest: approval.digest.clone(),
                 answer: ApprovalAnswer::Approve,
             };
             run.decide(approval.effect, decision).await?;
-            println!("you have approved it");
+            println!("approved");
         }
     }
     let report = run.outcome().await?;

@@ -1,5 +1,5 @@
-//! An orchestrator embedded in a program: build it, submit a goal, watch what happens, await the outcome (HOST-1).
-//! It asks the offline model, so it needs no key and no network; it only reads.
+//! An orchestrator embedded in a program: build it, submit a goal, follow the events and await the outcome (HOST-1).
+//! This example uses the offline model, so it needs no key and no network. It changes no files in its workspace.
 
 use dirigent::{Detail, Dirigent, Goal, render};
 

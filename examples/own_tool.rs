@@ -1,6 +1,6 @@
-//! A typed tool, a sub-agent that may use it, and a chat model of one's own.
+//! A custom tool with typed parameters, a custom sub-agent that may use it, and a custom chat model.
 //!
-//! The model here is a few lines of code, so that the example needs no key; a real one sends the conversation to its server.
+//! The model is scripted, so that the example needs no key. A real model sends the conversation to a server.
 
 use dirigent::core::message::{Message, ModelFailure, ModelReply};
 use dirigent::core::tool::{Access, Repeat};
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
-/// The parameters of the tool: what models read of them is made from this type.
+/// The parameters of the tool. The JSON Schema that models receive is generated from this type.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Order {
@@ -19,7 +19,8 @@ struct Order {
     number: u32,
 }
 
-/// Plans one sub-task for the clerk, looks the order up as the clerk, and is content as the reflector.
+/// A scripted model. As the planner, it plans one sub-task for the clerk; as the clerk, it looks up the order; as the reflector, it judges
+/// the goal by the clerk's answer.
 struct Desk;
 
 impl Desk {
@@ -43,8 +44,8 @@ impl Desk {
                     json!({"verdict": verdict, "summary": "Order 17 is on its way."}),
                 )
             }
-            // The clerk: its tool's result is the last message once it has called it.
-            Some(Message::Tool { content, .. }) => format!("The order desk says: {content}"),
+            // The clerk, after its call: the last message is the tool's result.
+            Some(Message::Tool { content, .. }) => format!("Status of the order: {content}"),
             Some(_) | None => call("order_status", json!({"number": 17})),
         }
     }
@@ -64,12 +65,12 @@ impl ChatModel for Desk {
 async fn main() -> Result<(), dirigent::DirigentError> {
     let order_status = typed(
         "order_status",
-        "Says where an order is.",
+        "Returns the status of an order.",
         |_context, Order { number }| async move {
             if number == 17 {
                 Ok(json!({"order": number, "status": "on its way"}))
             } else {
-                Err(format!("there is no order {number}; orders are 17"))
+                Err(format!("there is no order {number}; the only order is 17"))
             }
         },
     )

@@ -1,11 +1,11 @@
-//! Watching a run and steering it: the goal cannot be reached as it is, so the run asks; the answer and a piece of guidance go
-//! into its next plan.
+//! Following and steering a run: the goal's new name is already in use, so the run asks a question. Its next plan uses the answer and
+//! a piece of guidance.
 
 use std::path::Path;
 
 use dirigent::{Detail, Dirigent, EventKind, Goal, UserPresence, render};
 
-/// A project in which one function is to get a name that another one has already.
+/// Creates a project with two functions. The example tries to give the first function the name of the second.
 fn project(folder: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(folder.join("src/utils"))?;
     std::fs::write(
@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
             EventKind::PlanMade { plan } => {
                 println!("plan: {}", plan.summary);
                 println!(
-                    "      answers guidance {:?}, {} sub-tasks",
+                    "      follows guidance {:?}, {} sub-tasks",
                     plan.answers_guidance,
                     plan.subtasks.len()
                 );
@@ -47,8 +47,8 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 println!("{tool} {}", if success { "succeeded" } else { "failed" });
             }
             EventKind::QuestionAsked { question, .. } => {
-                println!("it asks: {}", question.question);
-                println!("you say: call it `read_text`, only in src");
+                println!("question: {}", question.question);
+                println!("answer: call it `read_text`; guidance: only in src");
                 run.guide("only in src")?;
                 run.answer("call it `read_text`").await?;
             }

@@ -302,8 +302,8 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
     assert_eq!(
         greedy_one.notes,
         [
-            "it may be read-only at most, not read-write, as a project's agent ([agents] project)",
-            "left out, as no read-only agent of yours or of Dirigent has it: delegate, execute_command",
+            "its access is read-only instead of read-write, because a project defines it ([agents] project)",
+            "tools left out, because none of your or Dirigent's read-only agents has them: delegate, execute_command",
         ]
     );
     assert_eq!(greedy_one.description, "As the project describes it: Wants all.");
@@ -405,7 +405,7 @@ fn paor_5_a_projects_agent_takes_no_name_and_chooses_no_model_of_its_own() {
     );
     assert_eq!(
         named(&agents, "anthropic-claude-opus-4").notes,
-        ["it asks the model that all agents ask: there is no [models.anthropic/claude-opus-4]"]
+        ["its `model` is ignored: there is no [models.anthropic/claude-opus-4]"]
     );
     assert_eq!(named(&agents, "small").model.as_deref(), Some("small"));
     assert_eq!(named(&agents, "opus").model.as_deref(), Some("default"));

@@ -232,12 +232,18 @@ fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_ot
         (Some(0), Some(2)),
         "{kept}{refused}"
     );
-    assert!(refused.stderr.contains("has an answer already"), "{refused}");
+    assert!(
+        refused.stderr.contains("the question was already answered"),
+        "{refused}"
+    );
     // An answer that comes later is refused like any other.
     let late = place
         .dirigent(["resume", "last", "--answer", "another"])
         .with_code(2);
-    assert!(late.stderr.contains("has an answer already"), "{late}");
+    assert!(
+        late.stderr.contains("the question was already answered"),
+        "{late}"
+    );
     let words = listed(place)["pending_messages"].clone();
     assert_eq!(words.as_array().unwrap().len(), 1, "{words}");
     let _ = place.dirigent(["resume", "last"]).with_code(0);

@@ -117,7 +117,7 @@ fn asked() -> Place {
     );
     assert!(
         ended.stdout.contains(
-            "Use another name (write which), rename anyway, or leave it as it is?\n  1  use another name\n  \
+            "Use another name (which one?), rename anyway, or stop?\n  1  use another name\n  \
              2  rename anyway\n  3  stop\n"
         ),
         "{ended}"
@@ -125,7 +125,7 @@ fn asked() -> Place {
     assert!(
         ended
             .stdout
-            .contains("\nTo go on, answer the question by resuming the run.\n  dirigent resume "),
+            .contains("\nTo continue, answer the question by resuming the run.\n  dirigent resume "),
         "{ended}"
     );
     place
@@ -446,7 +446,7 @@ fn paor_9_an_answer_to_no_question_is_refused() {
     assert!(
         ended
             .stderr
-            .contains(" has no pending question: it asks none, or has an answer already\n"),
+            .contains(" has no pending question: it asked none, or the question was already answered\n"),
         "{ended}"
     );
 }
@@ -462,7 +462,7 @@ fn host_3_bad_arguments_are_named() {
     };
     assert_eq!(
         said_of(&["run", "count the files", "--max-iterations", "0"]),
-        "error: invalid value '0' for '--max-iterations <N>': must be a whole number, from 1"
+        "error: invalid value '0' for '--max-iterations <N>': must be a whole number of at least 1"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--timeout", "soon"]),
@@ -474,7 +474,7 @@ fn host_3_bad_arguments_are_named() {
     );
     assert_eq!(
         said_of(&["run", "count the files", "--max-turns", "planner=0"]),
-        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': must be a whole number, from 1"
+        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': must be a whole number of at least 1"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--agent-timeout", "=10m"]),
@@ -515,9 +515,9 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
         "\nStopped at a limit (iteration limit: 1 planning iteration did not reach the goal) after 1 iteration, ",
         "but now `cargo test` fails (exit code 101):\n",
         "\nChanged 6 files:\n",
-        "\nRemaining:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped, as `check` \
+        "\nRemaining:\n  Build and test the project (failed)\n  Verify that no usage of parse_amount is left (skipped because `check` \
          failed)\n",
-        "\nTo go on where it stopped, resume the run with more iterations allowed.\n  dirigent resume ",
+        "\nTo continue, resume the run with more iterations allowed.\n  dirigent resume ",
         " --max-iterations N\n",
     ] {
         assert!(ended.stdout.contains(part), "{part:?} is not in {ended}");

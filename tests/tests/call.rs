@@ -152,10 +152,10 @@ fn scout(form: CallForm) -> Agent {
     });
     let spec = json!({
         "goal": "Do it", "workspace": "w", "limits": RunLimits::default(),
-        "planner": agent("planner"), "reflector": agent("reflector"), "agents": [agent("scout")], "tools": [note]
+        "setup": {"planner": agent("planner"), "reflector": agent("reflector"), "agents": [agent("scout")], "tools": [note]}
     });
     let spec: RunSpec = serde_json::from_value(spec).unwrap();
-    let context = Arc::new(spec);
+    let spec = Arc::new(spec);
     let brief = AgentBrief {
         agent: AgentId(7),
         role: AgentRole::Sub("scout".to_owned()),
@@ -166,7 +166,7 @@ fn scout(form: CallForm) -> Agent {
         caller: None,
         changed: None,
     };
-    Agent::start(Timestamp(0), context, brief).unwrap().0
+    Agent::start(Timestamp(0), spec, brief).unwrap().0
 }
 
 /// Gives the scout its model's reply; what it does then.
@@ -445,7 +445,7 @@ async fn call_6_a_plans_calls_are_checked_before_anything_runs() {
 
     assert_eq!(notes.all(), ["good"]);
     insta::assert_snapshot!(model.planner_asked()[1].result()["error"].as_str().unwrap(), @r#"
-    the plan was refused; submit it again with these corrected:
+    the plan was refused; correct these errors and submit it again:
     - sub-task `bad`, calls[0]: the parameters of `note` are wrong: `parameters.text` is missing
     - sub-task `bad`, calls[1]: there is no tool `not` (did you mean `note`?): the tools are `apply_patch`, `execute_command`, `file_operations`, `find_definition`, `git`, `http_request`, `list_symbols`, `note`, `read_output`, `rename_symbol` and `search`
     "#);
@@ -460,7 +460,7 @@ async fn call_7_a_reply_that_was_cut_short_is_never_acted_on_and_counts_as_malfo
         ),
         (
             FinishReason::Interrupted,
-            "your reply broke off before its end, so nothing in it was executed",
+            "your reply was interrupted before its end, so nothing in it was executed",
         ),
     ] {
         // given replies that were cut after a whole call, and within an answer

@@ -139,7 +139,7 @@ fn host_6_a_run_ends_at_its_limit_of_model_calls_and_says_which_flag_allows_more
     let ended = place.dirigent(run).with_code(3);
     for told in [
         "Stopped at a limit (budget: 2 of 2 model calls used) after 1 iteration",
-        "To go on where it stopped, resume the run with more model calls allowed.\n  dirigent resume ",
+        "To continue, resume the run with more model calls allowed.\n  dirigent resume ",
         " --max-model-calls N\n",
     ] {
         assert!(ended.stdout.contains(told), "{ended}");
@@ -158,7 +158,7 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
     assert!(
         refused
             .stderr
-            .contains("is at its limit: budget: 2 of 2 model calls used"),
+            .contains("has reached a limit: budget: 2 of 2 model calls used"),
         "{refused}"
     );
     let guided = place.dirigent(["guide", "last", "only in price.js"]).with_code(0);
@@ -203,7 +203,10 @@ fn host_6_a_limit_that_is_no_amount_is_refused() {
         let ended = place
             .dirigent(["run", CLASH[1], "--workspace", "work", flag, "0"])
             .with_code(2);
-        assert!(ended.stderr.contains("must be a whole number, from 1"), "{ended}");
+        assert!(
+            ended.stderr.contains("must be a whole number of at least 1"),
+            "{ended}"
+        );
     }
     assert!(!place.db().exists());
 }

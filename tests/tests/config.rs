@@ -374,7 +374,7 @@ async fn host_3_config_check_tells_what_to_do_where_a_model_does_not_answer() {
         "{text}"
     );
     assert!(
-        text.contains("set ANTHROPIC_API_KEY, or name another variable as its api_key_env"),
+        text.contains("set ANTHROPIC_API_KEY, or set its api_key_env to another variable"),
         "{text}"
     );
 }
@@ -566,7 +566,7 @@ async fn host_3_who_names_a_model_outside_of_files_has_all_agents_ask_it() {
     );
     let note = json["notes"][0].as_str().unwrap();
     assert!(
-        note.ends_with("does not count: --model has all agents ask `offline`"),
+        note.ends_with("has no effect: --model selects `offline` for all agents"),
         "{note}"
     );
 }
@@ -707,7 +707,7 @@ fn host_3_what_is_named_and_not_there_is_told_before_anything_runs() {
         ),
         (
             &["--model", "gpt-4"],
-            "--model: there is no model `gpt-4`; there are default, offline",
+            "--model: there is no model `gpt-4`; available: default, offline",
         ),
         (
             &["--model", "openai/gpt-4.1-mini"],

@@ -94,7 +94,7 @@ async fn host_1_what_is_wrong_with_a_goal_or_an_agent_is_said_before_anything_st
     );
     assert_eq!(
         toolless.to_string(),
-        "agent `scout`: there is no tool `serch`; there are apply_patch, execute_command, file_operations, find_definition, git, http_request, \
+        "agent `scout`: there is no tool `serch`; available: apply_patch, execute_command, file_operations, find_definition, git, http_request, \
          list_symbols, read_output, rename_symbol, search"
     );
     assert_eq!(dirigent.runs().unwrap().len(), 0);

@@ -435,7 +435,7 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
     let served = Served::new("", script);
     let terminal = Terminal::start(served.place.command(RUN));
     served.wait_for_requests(2);
-    terminal.wait_for_prompt("> ▏type guidance and Enter (! first: at once) · Ctrl-C cancels");
+    terminal.wait_for_prompt("> ▏type guidance and Enter (start with ! to interrupt) · Ctrl-C cancels");
     terminal.enters("search only in src");
     terminal.wait_for("guidance: search only in src");
     gate.open();

@@ -314,10 +314,10 @@ fn config_check_notes_what_protects_or_runs_hardly_anything() {
     let json: Value = serde_json::from_str(&checked.stdout).unwrap();
     let wide = |path| {
         format!(
-            "commands can change everything that you can change in {path}: name only the folders that they need under `write` of [sandbox]"
+            "commands can change everything that you can change in {path}: list only the folders that commands need in `write` of [sandbox]"
         )
     };
-    let little = "with 1 KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about 8 MiB";
+    let little = "with 1 KiB of memory (`max_memory` of [sandbox]) many commands fail immediately: interpreters alone need about 8 MiB";
     assert_eq!(json["notes"], serde_json::json!([wide("/"), wide("~/"), little]));
 }
 

@@ -36,7 +36,7 @@ pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Outp
     Ok(Exit::Success)
 }
 
-/// Warns of refused agent files before a run starts.
+/// Warns about refused agent files before a run starts.
 pub(crate) fn warn_refused(agents: &Agents, output: &Output) {
     for refused in &agents.refused {
         output.note(&line(&format!("warning: {refused}")));
@@ -86,7 +86,7 @@ fn write_agent(agent: &ListedAgent, folder: &Path, text: &mut String) {
     }
 }
 
-/// A path relative to the project, if it lies within.
+/// A path, relative to the project if it is inside the project.
 fn display_path(path: &Path, folder: &Path) -> String {
     path.strip_prefix(folder).unwrap_or(path).display().to_string()
 }
@@ -137,7 +137,7 @@ fn agent_json(agent: &ListedAgent) -> Value {
     })
 }
 
-/// Untrusted text on one line.
+/// Untrusted text, sanitized and on one line.
 fn line(text: &str) -> String {
     sanitize(&text.replace(char::is_control, " "))
 }

@@ -49,7 +49,7 @@ pub(crate) enum Command {
     Approve(ApproveCommand),
     /// Answer a run's question
     Answer(AnswerCommand),
-    /// Follow a run of another process; Ctrl-C ends only the watching
+    /// Follow a run of another process; Ctrl-C stops watching, not the run
     Watch(WatchCommand),
     /// Cancel a run of another process
     Cancel(CancelCommand),
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     Show(ShowCommand),
     /// Show a run's changes to files as a diff for `git apply`
     Diff(DiffCommand),
-    /// Restore files to their state before a run, or at one of its entries
+    /// Restore files to their state before a run, or after one of its journal entries
     #[command(after_long_help = UNDO_HELP)]
     Undo(UndoCommand),
     /// Inspect the configuration
@@ -102,7 +102,7 @@ pub(crate) struct ModelsCommand {
 
 #[derive(Args)]
 pub(crate) struct AgentsCommand {
-    /// The project whose own agents are included
+    /// The project folder whose agents are included
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
     /// Print one JSON object
@@ -149,7 +149,8 @@ Examples:
 
 const UNDO_HELP: &str = "\
 Shows the steps and asks for confirmation; without a terminal, --yes is required. A file that has changed since the run is never
-overwritten: by default nothing is undone then; --skip-changed undoes the other files. The journal keeps the replaced contents.
+overwritten: if there is such a file, nothing is undone; with --skip-changed, the other files are undone. The journal keeps the
+replaced contents.
 
 Only changes made by file tools are undone, not those made by commands, databases and web requests.
 
@@ -242,7 +243,7 @@ pub(crate) struct RecordOptions {
 #[derive(Args)]
 pub(crate) struct DemoCommand {
     /// The model to use instead of the offline model: a name from [models.NAME], or PROVIDER/NAME. Without this option no configuration
-    /// is read, not even that of --config
+    /// is read, not even the file of --config
     #[arg(long, value_name = "MODEL")]
     pub(crate) model: Option<String>,
     #[command(flatten)]
@@ -319,7 +320,7 @@ impl FromStr for Parameters {
 fn agent(text: &str) -> Result<AgentId, String> {
     match text.parse() {
         Ok(Scope::Agent(agent)) => Ok(agent),
-        Ok(Scope::Run) | Err(_) => Err("not an agent; write one such as a3".to_owned()),
+        Ok(Scope::Run) | Err(_) => Err("not an agent id; an agent id looks like a3".to_owned()),
     }
 }
 
@@ -419,7 +420,8 @@ pub(crate) struct DiffCommand {
     /// The run: `last`, its id, or at least four digits of its id
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// Only changes after this entry, by its number in `show --steps` [default: all changes; of a fork, those after the shared entries]
+    /// Show only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those after the
+    /// shared entries]
     #[arg(long, value_name = "N")]
     pub(crate) to: Option<u64>,
     /// Print one JSON object
@@ -431,7 +433,8 @@ pub(crate) struct DiffCommand {
 pub(crate) struct UndoCommand {
     /// The run: `last`, its id, or at least four digits of its id
     pub(crate) run: String,
-    /// Undo only changes after this entry, by its number in `show --steps` [default: all changes; of a fork, those after the shared entries]
+    /// Undo only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those after the
+    /// shared entries]
     #[arg(long, value_name = "N")]
     pub(crate) to: Option<u64>,
     /// Do not ask for confirmation
@@ -440,7 +443,7 @@ pub(crate) struct UndoCommand {
     /// Only show the steps
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Undo the other files if some cannot be undone
+    /// Leave out files that cannot be undone, and undo the others
     #[arg(long)]
     pub(crate) skip_changed: bool,
     /// Print the steps and the result as one JSON object

@@ -15,7 +15,7 @@ use crate::args::CheckCommand;
 use crate::exit::Exit;
 use crate::output::{Output, sanitize};
 
-/// Loads the configuration, with the file of `--config` and the model of `--model` laid over it.
+/// Loads the configuration, overridden by the file of `--config` and the model of `--model`.
 pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Config, DirigentError> {
     let mut sources = Sources::from_environment();
     if let Some(file) = file {
@@ -27,7 +27,7 @@ pub(crate) fn load(file: Option<PathBuf>, model: Option<String>) -> Result<Confi
     Ok(Config::load(&sources)?)
 }
 
-/// Warns of configuration files in these folders. They are read only with `--config`, as somebody else may have written them.
+/// Warns about configuration files in these folders. Such files are read only with `--config`, because somebody else may have written them.
 pub(crate) fn warn_unread_config(config: &Config, folders: &[&Path], output: &Output) {
     for note in unread_configs(config, folders) {
         output.note(&sanitize(&format!("note: {note}")));
@@ -159,7 +159,7 @@ impl CheckReport {
         self.results.values().chain(databases).all(Result::is_ok)
     }
 
-    /// The models that some role uses, then all others.
+    /// The models that are used, then all other configured models.
     fn models(&self) -> Result<Vec<ModelSettings>, DirigentError> {
         let others = self.config.names();
         let others = others
@@ -277,9 +277,12 @@ impl CheckReport {
             let _ = writeln!(text, "  {}", sanitize(&file.display().to_string()));
         }
         if config.files().is_empty() {
-            let yours = config
-                .user_file()
-                .map(|file| format!("; your own would be {}", sanitize(&file.display().to_string())));
+            let yours = config.user_file().map(|file| {
+                format!(
+                    "; your settings would be read from {}",
+                    sanitize(&file.display().to_string())
+                )
+            });
             let _ = writeln!(text, "  none{}", yours.unwrap_or_default());
         }
         let _ = writeln!(text, "\n{}", style("Settings").bold());

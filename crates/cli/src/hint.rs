@@ -1,4 +1,4 @@
-//! The command that helps after an error. The libraries' errors name no command.
+//! The hint after an error: the command to run next. The errors of the libraries do not name CLI commands.
 
 use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError};
 

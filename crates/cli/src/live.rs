@@ -16,9 +16,9 @@ use crate::prompt::Prompt;
 use crate::tail::Tail;
 
 const TICK: Duration = Duration::from_millis(120);
-/// Sub-tasks shown at most; larger plans show only those that run.
+/// The maximum number of sub-tasks that are shown together. Of a larger plan, only running sub-tasks are shown.
 const MAX_LINES: usize = 24;
-/// Lines of the terminal reserved for the phase, previews of replies and the prompt.
+/// The number of terminal lines reserved for the phase, previews of replies and the prompt.
 const OTHER_LINES: usize = 10;
 
 pub(crate) struct LiveTree {
@@ -32,21 +32,21 @@ pub(crate) struct LiveTree {
     /// The last turn of each agent with a complete reply.
     replied: BTreeMap<AgentId, u32>,
     previews: BTreeMap<AgentId, ReplyPreview>,
-    /// The prompt, on the last line; `None` without a person at the terminal.
+    /// The prompt, on the last line; `None` if there is no user at the terminal.
     prompt: Option<ProgressBar>,
-    /// Output held back while a dialog is open; `None` while none is.
+    /// Output to print once the open dialog is closed; `None` while no dialog is open.
     deferred: Option<Vec<String>>,
 }
 
 /// The line of a sub-task.
 struct Line {
     bar: ProgressBar,
-    /// Two spaces for each sub-task on the longest path to it.
+    /// Two spaces for each level of the sub-task's depth (see [`depths`]).
     indent: String,
     label: String,
 }
 
-/// The streamed reply of an agent's model, on a line beneath the agent's.
+/// The streamed reply of an agent's model, on the line beneath the agent's sub-task.
 struct ReplyPreview {
     turn: u32,
     tail: Tail,
@@ -139,7 +139,7 @@ impl LiveTree {
         preview.bar.set_message(preview.tail.line(columns));
     }
 
-    /// Starts and ends previews as an event requires.
+    /// Updates the previews after an event.
     fn update_previews(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
             (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.stop_preview(agent, *turn),
@@ -191,7 +191,7 @@ impl LiveTree {
         self.remove_preview(agent, turn);
     }
 
-    /// Removes the agent's preview unless it is of a later turn.
+    /// Removes the agent's preview, unless it belongs to a later turn.
     fn remove_preview(&mut self, agent: AgentId, turn: u32) {
         if let Some(preview) = self.previews.remove(&agent) {
             if preview.turn > turn {
@@ -239,7 +239,7 @@ impl LiveTree {
         let _ = self.lines.println(text);
     }
 
-    /// Draws the prompt beneath the tree. While a dialog is open, other output is held back.
+    /// Draws the prompt beneath the tree. While a dialog is open, other output is deferred.
     pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
         if has_dialog {
             self.deferred.get_or_insert_default();
@@ -326,10 +326,10 @@ impl LiveTree {
     }
 }
 
-/// The depth of each sub-task: the length of the longest path to it. Plans have no cycles.
+/// The depth of each sub-task: the length of the longest chain of its dependencies. Plans have no cycles.
 fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
     let mut depths: BTreeMap<&SubTaskId, usize> = BTreeMap::new();
-    // A path is shorter than the number of sub-tasks. Usually one pass is enough, as planners list sub-tasks in order.
+    // A chain is shorter than the number of sub-tasks. Usually the first pass finds all depths, because planners list sub-tasks in order.
     for _ in &plan.subtasks {
         let before = depths.clone();
         for subtask in &plan.subtasks {

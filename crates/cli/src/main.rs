@@ -42,10 +42,10 @@ use crate::exit::Exit;
 use crate::output::Output;
 
 /// The longest time to wait for background tasks after the command has finished. They close the journal and clean up after cancelled
-/// commands: kill their processes, restore protected files and delete temporary ones. This takes milliseconds, on a busy machine
-/// seconds. Only a blocked task, such as a DNS lookup, takes all of the time.
+/// commands: kill their processes, restore protected files and delete temporary ones. Cleanup takes milliseconds, on a busy computer
+/// seconds. Only a blocked task, such as a DNS lookup, uses the whole time.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same after a second Ctrl-C: time to kill the processes of commands.
+/// The time to wait for background tasks after a second Ctrl-C: enough to kill the processes of commands.
 const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 
 fn main() -> std::process::ExitCode {
@@ -139,7 +139,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
 /// Drops all tasks, which kills their child processes, and waits for cleanup on other threads, within a time limit. Ctrl-C or SIGTERM
 /// ends the wait.
 fn shutdown(runtime: Runtime, exit: Exit) {
-    // Without this thread the wait merely cannot be interrupted.
+    // If this thread cannot be started, signals cannot end the wait early, which is acceptable.
     let _ = std::thread::Builder::new()
         .name("shutdown-signals".to_owned())
         .spawn(move || {
@@ -160,7 +160,7 @@ fn forbid_inspection() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {
-        tracing::warn!("other processes of the user can inspect this one: {error}");
+        tracing::warn!("cannot protect the memory of this process from other processes of the user: {error}");
     }
 }
 
@@ -173,7 +173,7 @@ fn start_log() {
         .with_writer(std::io::stderr)
         .with_target(false)
         .with_ansi(console::colors_enabled_stderr())
-        // On a closed terminal, reporting a failed write would panic in the actor that logs.
+        // If the terminal is closed, the report of a failed log write also fails, and would panic in the actor that logs.
         .log_internal_errors(false)
         .init();
 }

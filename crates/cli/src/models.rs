@@ -49,7 +49,7 @@ fn print_models(
     command: &ModelsCommand,
     output: &Output,
 ) {
-    // The configured names on this server.
+    // The names of the configured models on this server.
     let configured: BTreeSet<String> = references
         .iter()
         .filter_map(|reference| config.model(reference).ok())

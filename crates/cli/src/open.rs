@@ -10,7 +10,7 @@ pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError>
 }
 
 /// Opens the journal for a command about an existing run. A journal given with `--db` must exist; the default journal may be missing,
-/// as it is before the first run.
+/// because the first run creates it.
 pub(crate) async fn open_existing(builder: Builder, db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     let builder = if db.is_some() {
         builder.existing_journal()

@@ -9,7 +9,7 @@ use console::Style;
 pub(crate) struct Output {
     interactive: bool,
     redraws: bool,
-    /// The first error of writing to standard output. Nothing is written after it, as part of the output would be missing.
+    /// The first error of writing to standard output. After it nothing more is written, because the output would have a gap.
     failure: OnceLock<io::Error>,
 }
 
@@ -40,8 +40,8 @@ impl Output {
         self.redraws
     }
 
-    /// Prints text to standard output, with a line break at its end. A closed pipe is no error, as in `dirigent runs | head`;
-    /// [`Self::failure`] returns any other.
+    /// Prints text to standard output, with a line break at its end. A closed pipe, as in `dirigent runs | head`, is not an error;
+    /// [`Self::failure`] returns any other error.
     pub(crate) fn print(&self, text: &str) {
         let end: &[u8] = if text.ends_with('\n') { b"" } else { b"\n" };
         self.write(&[text.as_bytes(), end]);
@@ -79,7 +79,7 @@ impl Output {
         self.write(&[bytes]);
     }
 
-    /// Prints a line for people to standard error.
+    /// Prints a message for the user to standard error.
     pub(crate) fn note(&self, text: &str) {
         let _ = writeln!(std::io::stderr().lock(), "{text}");
     }
@@ -114,15 +114,15 @@ pub(crate) fn coloured_diff(diff: &str) -> String {
 }
 
 /// Makes text from models and tools safe to print: replaces control characters, bidirectional controls and zero-width characters by
-/// `U+FFFD`. For text on which a decision rests, use [`escape_invisible`].
+/// `U+FFFD`. For text that the user needs for a decision, use [`escape_invisible`].
 pub(crate) fn sanitize(text: &str) -> String {
     text.chars()
         .map(|c| if is_harmful(c) { '\u{fffd}' } else { c })
         .collect()
 }
 
-/// Makes text safe to print and unambiguous: shows each character that [`sanitize`] would replace, every other invisible character and
-/// every blank but the space as its number, such as `⟨U+202E⟩`. Line breaks remain.
+/// Makes text safe to print and unambiguous: replaces each character that [`sanitize`] would replace, all other invisible characters and
+/// all whitespace except spaces and line breaks by its code point, such as `⟨U+202E⟩`.
 pub(crate) fn escape_invisible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
@@ -136,7 +136,7 @@ pub(crate) fn escape_invisible(text: &str) -> String {
     shown
 }
 
-/// Control characters, bidirectional controls and zero-width characters, which change the terminal or disguise text.
+/// Returns true for control characters, bidirectional controls and zero-width characters, which affect the terminal or disguise text.
 fn is_harmful(c: char) -> bool {
     let direction =
         matches!(c, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
@@ -145,7 +145,7 @@ fn is_harmful(c: char) -> bool {
     c.is_control() && c != '\n' && c != '\t' || direction || zero_width
 }
 
-/// Invisible characters of ordinary text: joiners, variation selectors, fillers.
+/// Returns true for invisible characters that occur in ordinary text: joiners, variation selectors and fillers.
 fn is_invisible(c: char) -> bool {
     matches!(c, '\u{34f}' | '\u{115f}' | '\u{1160}' | '\u{17b4}' | '\u{17b5}' | '\u{180b}'..='\u{180f}' | '\u{200c}' | '\u{200d}' | '\u{2800}'
         | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{ffa0}')

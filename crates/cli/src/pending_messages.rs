@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::output::{Output, sanitize};
 
-/// The run's pending messages; empty while a process owns the run, as it handles messages at once.
+/// The run's pending messages; empty while a process owns the run, because that process handles messages at once.
 pub(crate) fn load_pending_messages(
     dirigent: &Dirigent,
     record: &RunRecord,
@@ -60,7 +60,7 @@ fn summary(message: &Steering) -> String {
         Steering::Redirect { guidance } => format!("immediate guidance {}", quoted(guidance)),
         Steering::GuideAgent { agent, guidance } => format!("guidance for {agent} {}", quoted(guidance)),
         Steering::Decide { effect, decision } => {
-            // People name a call without its attempt.
+            // Users name a call without the number of its attempt.
             let call = EffectId {
                 attempt: 0,
                 ..*effect

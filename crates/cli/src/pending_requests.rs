@@ -1,4 +1,4 @@
-//! The requests of a run that wait for a person: calls to approve and a question.
+//! The requests of a run that wait for the user: calls to approve and a question.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +19,7 @@ pub(crate) struct PendingRequests {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct PendingCall {
     pub(crate) call: WaitingCall,
-    /// The call's sub-task and all that depend on it, each as `id: title`.
+    /// The call's sub-task and all sub-tasks that depend on it, each as `id: title`.
     pub(crate) affected_subtasks: Vec<String>,
 }
 
@@ -43,7 +43,7 @@ impl PendingRequests {
         self.calls.is_empty() && self.question.is_none()
     }
 
-    /// Returns true if the call or question is pending, at any attempt.
+    /// Returns true if the call or question is pending. Ignores the number of the attempt.
     pub(crate) fn contains(&self, effect: EffectId) -> bool {
         let question = self
             .question
@@ -52,7 +52,7 @@ impl PendingRequests {
         question || self.call(effect).is_some()
     }
 
-    /// The pending call with this id, at any attempt.
+    /// The pending call with this id. Ignores the number of the attempt.
     pub(crate) fn call(&self, effect: EffectId) -> Option<&PendingCall> {
         self.calls
             .iter()
@@ -71,7 +71,7 @@ fn same_call(one: EffectId, other: EffectId) -> bool {
     (one.scope, one.step) == (other.scope, other.step)
 }
 
-/// The sub-task, then all that cannot start before it has finished.
+/// The sub-task, then all sub-tasks that cannot start before it has finished.
 fn affected_subtasks(view: &RunView, subtask: &SubTaskId) -> Vec<String> {
     let Some(iteration) = view.run().iterations().last() else {
         return Vec::new();

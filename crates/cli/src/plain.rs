@@ -8,7 +8,7 @@ use dirigent::{Event, EventKind};
 use crate::output::sanitize;
 use crate::request_text::{decision_text, question_lines};
 
-/// An event as one or more lines; `None` if it is not worth a line.
+/// An event as one or more lines; `None` for events that are not shown.
 pub(crate) fn lines(event: &Event) -> Option<String> {
     let text = match &event.kind {
         EventKind::RunStarted { goal, workspace } => {

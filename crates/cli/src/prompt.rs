@@ -1,22 +1,22 @@
-//! The line on which a person types.
+//! The line in which the user types.
 
 use crate::output::sanitize;
 
 /// A line that is being typed, as the screen draws it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Prompt {
-    /// What the line is for, such as `your answer: `.
+    /// The purpose of the line, such as `your answer: `.
     pub(crate) label: String,
-    /// What can be typed; shown while `text` is empty.
+    /// An explanation of the possible input; shown while `text` is empty.
     pub(crate) hint: String,
     /// The text typed so far.
     pub(crate) text: String,
-    /// Characters of `text` before the cursor.
+    /// The number of characters of `text` before the cursor.
     pub(crate) cursor: usize,
 }
 
 impl Prompt {
-    /// Fits the line into `columns`, with `▏` at the cursor. Cuts a longer text at both ends, around the cursor.
+    /// Fits the line into `columns`, with `▏` at the cursor. Of a longer text, only the part around the cursor is shown.
     pub(crate) fn line(&self, columns: usize) -> String {
         let room = columns.saturating_sub(console::measure_text_width(&self.label) + 2);
         if self.text.is_empty() {

@@ -33,7 +33,7 @@ impl<'a> RecordingFile<'a> {
             Ok::<(), DirigentError>(())
         });
         written.map_err(|error| {
-            // As text, for exit code 1: the file was writable when the run started, so this is no usage error.
+            // Converted to text, which gives exit code 1 instead of that of a usage error: the file was writable when the run started.
             anyhow::anyhow!(
                 "cannot write the recording: {error}; the run itself is in the journal: write its recording with \
                  `dirigent show {} --record FILE`",

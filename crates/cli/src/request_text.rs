@@ -1,7 +1,7 @@
 //! Calls, questions and decisions as text for the person who decides.
 //!
-//! Text on which a decision rests goes through [`escape_invisible`]: whatever a model wrote, the terminal does not execute it, no part of
-//! it is invisible, and it cannot imitate a line of the dialog.
+//! Text that the user needs for a decision goes through [`escape_invisible`], so that text from a model cannot control the terminal, hide a
+//! part of itself or imitate a line of the dialog.
 
 use console::style;
 use dirigent::core::question::Question;
@@ -15,10 +15,10 @@ use crate::time::local;
 /// Prefix of each line of a multi-line text.
 const BLOCK: &str = "│ ";
 
-/// Shown digits of a digest.
+/// The number of digits that are shown of a digest.
 const DIGITS: usize = 12;
 
-/// Columns of a line of [`request_summaries`].
+/// The maximum width of a line of [`request_summaries`], in columns.
 const SUMMARY_WIDTH: usize = 90;
 
 /// A pending call in full: agent, tool, all parameters, workspace, sub-tasks that wait for it, digest and expiry.
@@ -177,7 +177,7 @@ fn json_lines(prefix: &str, value: &Value) -> Vec<String> {
     lines
 }
 
-/// The words of a command; `None` unless the value is a non-empty list of strings.
+/// The words of a command; `None` if the value is not a non-empty list of strings.
 fn command_words(value: &Value) -> Option<Vec<&str>> {
     let words = value.as_array()?;
     let words: Option<Vec<&str>> = words.iter().map(Value::as_str).collect();

@@ -67,7 +67,7 @@ fn warn_unpriced(config: &Config, output: &Output) {
     }
 }
 
-/// After a failure of the offline model, tells a user who has an API key that no other model was chosen.
+/// After a failed run, notes that the run used the offline model because no other model was chosen, if the user has set an API key.
 fn warn_no_model_chosen(config: &Config, output: &Output) {
     if let Some(note) = config.no_model_chosen() {
         output.note(&sanitize(&format!("note: {note}")));

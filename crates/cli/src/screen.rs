@@ -1,4 +1,4 @@
-//! The progress of a run, as JSON, lines or a redrawn tree, with the line on which a person types.
+//! Shows the progress of a run as JSON, as plain lines or as a redrawn tree, with the prompt for the user's input.
 
 use std::io::Write;
 
@@ -21,7 +21,7 @@ pub(crate) struct PlainScreen<'a> {
     output: &'a Output,
     /// The prompt on the current line, which has no line break yet.
     unfinished_line: Option<String>,
-    /// Output held back while a dialog is open; `None` while none is.
+    /// Output to print once the open dialog is closed; `None` while no dialog is open.
     deferred: Option<Vec<String>>,
     /// Set once the hint has been printed.
     hint_shown: bool,
@@ -74,7 +74,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Prints lines that are not an event, even while a dialog is open. They must be sanitized.
+    /// Prints lines that are not an event, even while a dialog is open. The lines must be sanitized.
     pub(crate) fn print_now(&mut self, lines: &[String]) {
         match self {
             Screen::Json(output) => output.note(&lines.join("\n")),
@@ -86,7 +86,7 @@ impl<'a> Screen<'a> {
         }
     }
 
-    /// Draws the prompt. While a dialog is open, other output is held back, so that nothing separates the prompt from its question.
+    /// Draws the prompt. While a dialog is open, other output is deferred, so that nothing separates the prompt from its question.
     pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
         match self {
             Screen::Json(_) => {}

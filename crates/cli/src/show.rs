@@ -71,7 +71,7 @@ pub(crate) async fn runs(
     Ok(Exit::Success)
 }
 
-/// The run's state, as in JSON and as shown to people.
+/// The run's state: the name in JSON, and the text for the user.
 fn state(record: &RunRecord) -> (&'static str, &'static str) {
     let reason = record
         .status
@@ -107,14 +107,14 @@ fn as_json(record: &RunRecord, requests: &PendingRequests, messages: &[PendingMe
     object
 }
 
-/// `{"run", "at"}`, or `null` unless the run is a fork.
+/// The JSON object `{"run", "at"}`; `null` if the run is not a fork.
 fn forked_from(record: &RunRecord) -> Value {
     record
         .forked_from
         .map_or(Value::Null, |point| json!({"run": point.run, "at": point.seq}))
 }
 
-/// The run's pending requests. A run that has ended for good has none, so its journal is not read.
+/// The run's pending requests. A run that has ended and does not wait for the user has none, so its journal is not read.
 fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
     match state(record).0 {
         "running" | "interrupted" | "user_required" => {

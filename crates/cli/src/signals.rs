@@ -10,7 +10,7 @@ pub(crate) enum ShutdownSignal {
     Interrupted,
     /// SIGTERM or SIGQUIT (Ctrl-\).
     Terminated,
-    /// The terminal was closed. The system and the shell may each send this signal.
+    /// SIGHUP: the terminal was closed. It may arrive twice, from the system and from the shell.
     HungUp,
 }
 
@@ -22,7 +22,7 @@ pub(crate) struct ShutdownSignals {
     interrupt: Signal,
     terminate: Signal,
     quit: Signal,
-    /// `None` if the parent process has SIGHUP ignored, as `nohup` does.
+    /// `None` if the process was started with SIGHUP ignored, as by `nohup`.
     hang_up: Option<Signal>,
 }
 
@@ -68,7 +68,7 @@ pub(crate) fn wait_for_interrupt() -> anyhow::Result<()> {
         .build()?;
     runtime.block_on(async {
         let mut signals = ShutdownSignals::listen()?;
-        // A second SIGHUP for the same closed terminal is no impatience.
+        // A second SIGHUP comes from the same closed terminal. It does not mean that the user wants to stop waiting.
         while signals.next().await == ShutdownSignal::HungUp {}
         Ok(())
     })

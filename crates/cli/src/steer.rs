@@ -1,6 +1,7 @@
 //! `guide`, `approve`, `answer` and `cancel`: messages to a run from another terminal.
 //!
-//! A message reaches the process that owns the run through the journal. Without such a process it stays pending until `resume`.
+//! A message reaches the process that owns the run through the journal. If no process owns the run, the message stays pending until
+//! `resume`.
 
 use std::path::PathBuf;
 
@@ -63,7 +64,7 @@ impl TargetRun {
             Ok(SteerOutcome::Pending) => (
                 "pending",
                 format!(
-                    "Pending: no process owns run {run} now, or it does not respond. The message is stored and handled when the run \
+                    "Pending: no process owns run {run}, or its process does not respond. The message is stored and handled when the run \
                      continues: `dirigent resume {run}`."
                 ),
             ),
@@ -104,7 +105,9 @@ pub(crate) async fn guide(
     let (message, accepted) = match (command.agent, command.now) {
         (Some(agent), _) => (
             Steering::GuideAgent { agent, guidance },
-            format!("Accepted: agent {agent} of run {run} receives it with its next model request."),
+            format!(
+                "Accepted: agent {agent} of run {run} receives the guidance with its next model request."
+            ),
         ),
         (None, true) => (
             Steering::Redirect { guidance },
@@ -115,7 +118,7 @@ pub(crate) async fn guide(
     target.send(message, &accepted, command.json, output).await
 }
 
-/// A run that has ended plans again only after a resume.
+/// The text for accepted guidance. A run that has ended plans again only after a resume.
 fn guidance_accepted(target: &TargetRun) -> String {
     let TargetRun {
         run, end, requests, ..
@@ -147,7 +150,7 @@ pub(crate) async fn approve(
         return target.report_rejection(RuntimeError::Decision { run, fault }, command.json, output);
     };
     let (answer, accepted) = decision_from_args(&command, pending);
-    // The argument may omit the attempt.
+    // The argument may omit the number of the attempt.
     let effect = pending.call.approval.effect;
     if !command.json {
         output.print(&approval_lines(pending).join("\n"));
@@ -164,7 +167,7 @@ pub(crate) async fn approve(
         .await
 }
 
-/// The decision that the flags stand for, and the text for its success.
+/// The decision that the flags request, and the text to print if the run accepts it.
 fn decision_from_args(command: &ApproveCommand, pending: &PendingCall) -> (ApprovalAnswer, String) {
     let effect = pending.call.approval.effect;
     match (&command.edit, &command.reject, &command.guide) {

@@ -14,7 +14,7 @@ use crate::output::sanitize;
 use crate::request_text::decision_text;
 use crate::time::clock;
 
-/// Columns of a description.
+/// The maximum width of a description, in columns.
 const WIDTH: usize = 96;
 
 /// A run's journal entries with their descriptions.

@@ -1,4 +1,4 @@
-//! The summary of a run for people, with the command that continues it.
+//! The summary of a run for the user, with the command that continues it.
 
 use std::fmt::Write as _;
 
@@ -30,7 +30,7 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
         .as_ref()
         .and_then(|end| next_command(run, end, &requests));
     if report.end.is_some() {
-        // The report of an ended run contains the question.
+        // The report of an ended run already contains the question.
         requests.question = None;
     }
     let mut more = request_lines(run, &requests);

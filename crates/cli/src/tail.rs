@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use crate::output::sanitize;
 
-/// Characters kept: more than fit into a terminal's line.
+/// The maximum number of characters stored: more than fit into a line of a terminal.
 const MAX_CHARS: usize = 1_024;
 
 /// The last [`MAX_CHARS`] characters of a text that arrives in pieces, split at any point.
@@ -36,13 +36,13 @@ impl Tail {
         if self.chars.len() < MAX_CHARS && console::measure_text_width(&whole) <= columns {
             return whole;
         }
-        // Measures whole suffixes, as adjacent characters may combine to another width.
+        // Measures whole suffixes, because adjacent characters can combine to a different width.
         let mut start = whole.len();
         for (at, c) in whole.char_indices().rev() {
             if console::measure_text_width(&whole[at..]) + 1 > columns {
                 break;
             }
-            // A character without width belongs to the one before it.
+            // A zero-width character belongs to the character before it.
             if console::measure_text_width(c.encode_utf8(&mut [0; 4])) > 0 {
                 start = at;
             }

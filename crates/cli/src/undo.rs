@@ -104,7 +104,7 @@ fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result
     }
 }
 
-/// Returns true if the user confirmed the undo, with `--yes` or now.
+/// Returns true if the user confirms the undo, with `--yes` or when asked.
 fn is_confirmed(command: &UndoCommand, output: &Output) -> bool {
     if command.yes || !can_confirm(command, output) {
         return command.yes;
@@ -155,7 +155,7 @@ impl UndoPreview<'_> {
             let _ = writeln!(text, "  {}", refusal_text(refused));
         }
         if !self.other_changes.is_empty() {
-            let _ = writeln!(text, "Not undone, as only changes to files can be:");
+            let _ = writeln!(text, "Not undone, because only changes to files can be undone:");
         }
         for change in &self.other_changes {
             let _ = writeln!(text, "  {change}");
@@ -234,7 +234,7 @@ fn outcome_text(undone: &Undone) -> String {
     text
 }
 
-/// The run's changes to other things than files, without duplicates.
+/// The run's changes that are not changes to files, without duplicates.
 fn other_changes(changes: &[StateChange]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for change in changes {

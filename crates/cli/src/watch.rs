@@ -61,7 +61,7 @@ pub(crate) async fn follow(
     Ok(Exit::from_end_reason(end.as_ref()))
 }
 
-/// A user is present if input, output and error are all a terminal and the options allow questions there.
+/// A user is present if input, output and error are all a terminal and the options allow questions.
 pub(crate) fn user_presence(watching: &WatchOptions, output: &Output) -> UserPresence {
     if output.is_interactive() && !watching.non_interactive && !watching.json {
         UserPresence::Present
@@ -112,7 +112,7 @@ pub(crate) async fn watch(
             signal = signals.next() => {
                 match signal {
                     ShutdownSignal::Interrupted | ShutdownSignal::Terminated if cancelled => return Ok(Exit::Killed),
-                    ShutdownSignal::Interrupted => screen.print_now(&["cancelling; Ctrl-C again kills".to_owned()]),
+                    ShutdownSignal::Interrupted => screen.print_now(&["cancelling; press Ctrl-C again to kill the run".to_owned()]),
                     ShutdownSignal::Terminated => {}
                     ShutdownSignal::HungUp => session.iter_mut().for_each(InteractiveSession::close_input),
                 }

@@ -134,7 +134,7 @@ fn carry_out(run: &mut Run, planned: RunInput, mut taken: impl FnMut(&RunInput))
 }
 
 fn agent_step(criterion: &mut Criterion) {
-    let context = Arc::new(spec());
+    let spec = Arc::new(spec());
     let brief = AgentBrief {
         agent: AgentId(1),
         role: AgentRole::Sub("explore".to_owned()),
@@ -145,7 +145,7 @@ fn agent_step(criterion: &mut Criterion) {
         caller: None,
         changed: None,
     };
-    let (mut agent, _) = Agent::start(NOW, context, brief).unwrap();
+    let (mut agent, _) = Agent::start(NOW, spec, brief).unwrap();
     let reply = ModelReply {
         content:
             r#"I look at it. {"tool": "look", "parameters": {"path": "src/lib.rs"}, "terminate": false}"#

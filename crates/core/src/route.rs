@@ -1,7 +1,7 @@
 //! Where the commands of a run's machines go: to another machine of the run as an input, or to the driver as an effect.
 //!
-//! Drivers deliver what [`RunCommand::route`] and [`AgentCommand::route`] return and execute the effects, so that no driver decides what a
-//! command of one machine means to another. Delivered inputs are journaled like all others, because nothing else fixes their order.
+//! [`RunCommand::route`] and [`AgentCommand::route`] translate each command. Drivers only deliver the resulting inputs and execute the
+//! resulting effects. Delivered inputs are journaled like all others, because only the journal determines their order.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -18,22 +18,22 @@ use crate::run::{Run, RunCommand, RunInput, RunTimer};
 use crate::steering::Steering;
 use crate::time::Timestamp;
 
-/// An input with the machine that handles it.
+/// An input and the machine that must handle it.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Delivery {
-    /// To the run's machine.
+    /// An input for the run's machine.
     Run(RunInput),
-    /// To an agent's machine.
+    /// An input for an agent's machine.
     Agent(AgentId, AgentInput),
 }
 
 impl TryFrom<Entry> for Delivery {
     type Error = Refusal;
 
-    /// The input of a journal entry, for the machine of the entry's scope.
+    /// Converts a journal entry to its input and the machine of its scope.
     ///
     /// # Errors
-    /// [`Refusal::InvalidState`] if it is an input of the other kind of machine.
+    /// [`Refusal::InvalidState`] if the scope is the run but the input is for an agent, or the reverse.
     fn try_from(entry: Entry) -> Result<Self, Refusal> {
         match (entry.scope, entry.input) {
             (Scope::Run, Input::Run(input)) => Ok(Delivery::Run(input)),
@@ -46,28 +46,28 @@ impl TryFrom<Entry> for Delivery {
     }
 }
 
-/// The destination of a command, whose effects have type `E`.
+/// The destination of a command. `E` is the type of the effects.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Route<E> {
-    /// Another machine handles an input.
+    /// The command becomes an input of another machine.
     Deliver(Delivery),
-    /// The driver executes an effect.
+    /// The command becomes an effect, which the driver executes.
     Effect(E),
     /// Only watchers of the run see the command.
     Watchers,
 }
 
-/// An effect of a command of [`Run`].
+/// An effect that [`Run`] requests from its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunEffect {
-    /// Start an agent with the input that [`start_agent`] returns.
+    /// Start or resume an agent with the input that [`start_agent`] returns.
     StartAgent {
         /// The id that the agent's report must carry.
         effect: EffectId,
         /// The agent's role and task.
         brief: Arc<AgentBrief>,
     },
-    /// Run the call [`Run::running_call`] once its start is journaled.
+    /// Journal the start of the call that [`Run::running_call`] returns, then run it.
     RunTool {
         /// The call's id.
         effect: EffectId,
@@ -77,39 +77,39 @@ pub enum RunEffect {
         /// The call's id.
         effect: EffectId,
     },
-    /// Wait for the user's answer or decision. If no user is there, the driver sends [`RunInput::UserAbsent`].
+    /// Wait for the user's answer or decision. If no user is available, the driver sends [`RunInput::UserAbsent`].
     AwaitUser {
         /// The id of the question or the call.
         effect: EffectId,
     },
-    /// Set a timer; it replaces an earlier setting of the same timer.
+    /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
         /// The timer.
         timer: RunTimer,
         /// When the timer expires.
         at: Timestamp,
     },
-    /// End the run, or for [`EndReason::UserRequired`] pause it; stop all running work.
+    /// End the run and stop all running work. For [`EndReason::UserRequired`], only pause the run until it is resumed.
     Finish {
         /// Why the run ends.
         reason: EndReason,
     },
 }
 
-/// An effect of a command of [`Agent`].
+/// An effect that [`Agent`] requests from its driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentEffect {
-    /// Send the request [`Agent::request`] to the model.
+    /// Send the request that [`Agent::request`] returns to the model.
     AskModel {
         /// The id that the reply must carry.
         effect: EffectId,
     },
-    /// Run the call [`Agent::running_call`] once its start is journaled.
+    /// Journal the start of the call that [`Agent::running_call`] returns, then run it.
     RunTool {
         /// The call's id.
         effect: EffectId,
     },
-    /// Set a timer; it replaces an earlier setting of the same timer.
+    /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
         /// The timer.
         timer: AgentTimer,
@@ -147,7 +147,7 @@ impl RunCommand {
 }
 
 impl AgentCommand {
-    /// Returns the destination of the command of an agent that the run started by `effect`.
+    /// Returns the destination of the command. `effect` is the effect by which the run started the agent.
     pub fn route(self, effect: EffectId) -> Route<AgentEffect> {
         let input = match self {
             AgentCommand::AskModel { effect } => return Route::Effect(AgentEffect::AskModel { effect }),
@@ -171,12 +171,12 @@ impl AgentCommand {
 pub struct Resumption {
     /// The time of the last journal entry of any machine of the run.
     pub last_seen: Timestamp,
-    /// The machines of a fork that have only the source run's entries (APPROVE-3).
+    /// The machines of a fork that have handled only inputs copied from the source run (APPROVE-3). Empty if the run is not a fork.
     pub inherited: BTreeSet<Scope>,
 }
 
-/// The input that starts or resumes an agent by [`RunEffect::StartAgent`]. `machine` is the agent's machine, if it has entries in the
-/// journal; if that has ended, its report is delivered again.
+/// Returns the input for [`RunEffect::StartAgent`]. `machine` is the agent's machine; `None` if the journal has no entries of the agent.
+/// The input starts or resumes the agent or, if the agent has already ended, delivers its report to the run again.
 pub fn start_agent(
     machine: Option<&Agent>,
     effect: EffectId,
@@ -200,11 +200,11 @@ pub fn start_agent(
     }
 }
 
-/// Why a message to a run has no machine to handle it.
+/// The reason why a message to a run cannot be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
     /// The run does not wait for an answer.
-    #[error("the run waits for no answer")]
+    #[error("the run does not wait for an answer")]
     NoQuestion,
     /// The text does not answer the run's question (PAOR-9).
     #[error(transparent)]
@@ -224,7 +224,7 @@ impl Steering {
     /// Returns the machine that handles the message, and its input.
     ///
     /// # Errors
-    /// [`SteeringError::NoQuestion`] and [`SteeringError::Answer`].
+    /// [`SteeringError::NoQuestion`] or [`SteeringError::Answer`] if the message is an answer that the run does not accept.
     pub fn route(self, run: &Run) -> Result<Delivery, SteeringError> {
         let input = match self {
             Steering::Guide { guidance } => RunInput::Guided { guidance },
@@ -239,7 +239,7 @@ impl Steering {
                 }
             },
             Steering::Answer { effect, answer } => match run.question() {
-                // After a restart the same question is asked again, with a higher attempt.
+                // After a restart, the run asks the same question again with a higher attempt.
                 Some((asked, question)) if asked.step == effect.step => RunInput::UserAnswered {
                     effect: asked,
                     answer: question.choose(&answer)?,
@@ -253,7 +253,7 @@ impl Steering {
 }
 
 impl AgentInput {
-    /// The error if this message of a user cannot be delivered, because the agent is not active.
+    /// Returns the error for a user's message that cannot be delivered because the agent is not active.
     pub fn undeliverable(&self, agent: AgentId) -> SteeringError {
         match self {
             AgentInput::Decided { effect, .. } => DecisionError::NotPending { effect: *effect }.into(),

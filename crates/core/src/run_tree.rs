@@ -11,24 +11,24 @@ use crate::run::{Run, RunCommand, RunInput};
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 
-/// The machines of a run. Replay, watchers, dry runs and tests use them together; actors have one machine each.
+/// All machines of a run, for replay, watchers, dry runs and tests. At run time, each actor owns one machine instead.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RunTree {
     run: Run,
     agents: BTreeMap<AgentId, Agent>,
 }
 
-/// An effect of any machine of a run.
+/// An effect that a machine of a run requests.
 #[derive(Clone, Debug, PartialEq)]
 pub enum TreeEffect {
-    /// Of the run's machine; [`RunEffect::StartAgent`] is delivered instead.
+    /// An effect of the run's machine. Never [`RunEffect::StartAgent`], which becomes a delivery.
     Run(RunEffect),
-    /// Of an agent's machine.
+    /// An effect of an agent's machine.
     Agent(AgentId, AgentEffect),
 }
 
 impl RunTree {
-    /// Starts a run: the effect of its first input, [`RunInput::Started`].
+    /// Starts a run. Handles [`RunInput::Started`], the first input of every run.
     ///
     /// # Errors
     /// As [`Run::start`].
@@ -53,7 +53,7 @@ impl RunTree {
         &self.agents
     }
 
-    /// The run's machine, and those of its agents.
+    /// Returns the run's machine and the machines of its agents.
     pub fn into_machines(self) -> (Run, BTreeMap<AgentId, Agent>) {
         (self.run, self.agents)
     }
@@ -90,10 +90,10 @@ impl RunTree {
         }
     }
 
-    /// Handles an input, and returns the destinations of the commands. The caller handles the deliveries among them in the same way.
+    /// Handles an input, and returns the destinations of the resulting commands. The caller must pass each delivery to this function, too.
     ///
     /// # Errors
-    /// [`Refusal`] if the machine refuses the input. An actor only drops a delivered input that is refused.
+    /// [`Refusal`] if the machine refuses the input. In the same case, an actor drops a delivered input without an error.
     pub fn handle(
         &mut self,
         now: Timestamp,
@@ -107,7 +107,7 @@ impl RunTree {
             }
             Delivery::Agent(id, input) => {
                 let commands = self.handle_agent_input(now, id, input)?;
-                // An agent that the run no longer waits for reports to nobody.
+                // The run no longer waits for the agent, so its commands are dropped.
                 let Some(effect) = self.run.effect_of(id) else {
                     return Ok(Vec::new());
                 };
@@ -121,7 +121,7 @@ impl RunTree {
         }
     }
 
-    /// Returns the destinations of commands of the run's machine.
+    /// Returns the destinations of these commands of the run's machine.
     pub fn route(&self, commands: Vec<RunCommand>, resumption: &Resumption) -> Vec<Route<TreeEffect>> {
         let route = |command: RunCommand| match command.route() {
             Route::Effect(RunEffect::StartAgent { effect, brief }) => {

@@ -132,7 +132,10 @@ impl SharedSetup {
         let build = || {
             let json = to_raw_value(&self.0.setup).ok()?;
             let digest = sha256_hex(json.get().as_bytes()).into();
-            Some(SharedText { json: json.into(), digest })
+            Some(SharedText {
+                json: json.into(),
+                digest,
+            })
         };
         self.0.text.get_or_init(build).as_ref()
     }

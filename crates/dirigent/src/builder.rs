@@ -32,10 +32,10 @@ pub struct Builder {
     config: Option<Config>,
     model: Option<Arc<dyn ChatModel>>,
     profile: ModelProfile,
-    /// The tools of the program.
+    /// The tools that the program adds.
     tools: ToolRegistry,
     tool_settings: Option<ToolSettings>,
-    /// The sub-agents of the program.
+    /// The sub-agents that the program adds.
     agents: Vec<AgentDefinition>,
     policy: Policy,
 }
@@ -59,9 +59,9 @@ impl Builder {
         self
     }
 
-    /// Sets one model for all agents. The default are the models of the configuration or, without a configuration, the [`OfflineModel`]. With a
-    /// configuration, requests to this model still name the configured models, and prompts suit those: use a wrapper of [`Config::models`], for
-    /// example.
+    /// Sets one model for all agents. The default is the models of the configuration or, without a configuration, the [`OfflineModel`]. If
+    /// a configuration is set too, requests to this model still contain the references of the configured models, and prompts are made for
+    /// them: use a wrapper of [`Config::models`], for example.
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Arc::new(model));
         self
@@ -81,8 +81,9 @@ impl Builder {
         self
     }
 
-    /// Sets what the built-in tools may access: the sandbox of commands, the databases, and the hosts outside the public network. The default are
-    /// the settings of the configuration or, without a configuration, [`ToolSettings::default`]. [`Builder::policy`] sets which calls need approval.
+    /// Sets what the built-in tools may access: the sandbox of commands, the databases, and the hosts outside the public network. The
+    /// default is the settings of the configuration or, without a configuration, [`ToolSettings::default`]. [`Builder::policy`] sets which
+    /// calls need approval.
     pub fn tool_settings(mut self, settings: ToolSettings) -> Self {
         self.tool_settings = Some(settings);
         self
@@ -95,16 +96,16 @@ impl Builder {
         self
     }
 
-    /// Adds rules to those of the configuration: which calls run without approval, which need approval, and which are refused (APPROVE-1).
+    /// Adds rules to the configuration's rules: which calls run without approval, which need approval, and which are refused (APPROVE-1).
     pub fn policy(mut self, policy: Policy) -> Self {
         self.policy = policy;
         self
     }
 
-    /// Checks that the agents, the rules and the models of the configuration fit together, without opening the journal. Reads the disk.
+    /// Checks that the agents, the rules and the models of the configuration are consistent, without opening the journal. Reads the disk.
     ///
     /// # Errors
-    /// A role of an unknown agent, a rule about an unknown tool, or a model that is not configured. A missing key is found only by
+    /// A role of an unknown agent, a rule about an unknown tool, or a model that is not configured. A missing API key is reported only by
     /// [`Builder::build`].
     pub fn check(&self) -> Result<(), DirigentError> {
         self.checked_registry(&self.tools_without_connections().specs())
@@ -133,7 +134,10 @@ impl Builder {
         let services = Services::new(journal.clone(), model, tools);
         let tools = services.tools().specs();
         let run_spec_factory = RunSpecFactory::new(self.models(), registry, tools, self.all_rules());
-        prepare(configured.as_ref(), run_spec_factory.default_setup()?.all_agents())?;
+        prepare(
+            configured.as_ref(),
+            run_spec_factory.default_setup()?.all_agents(),
+        )?;
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
@@ -143,8 +147,8 @@ impl Builder {
         })
     }
 
-    /// Lists the agents of runs with their sources, and the refused agent files, including those of the project in `workspace` if it is given.
-    /// Reads the disk.
+    /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
+    /// included. Reads the disk.
     ///
     /// # Errors
     /// As [`Builder::check`].
@@ -182,30 +186,29 @@ impl Builder {
         }
     }
 
-    /// The built-in tools with these settings and the program's tools.
+    /// Returns the built-in tools with these settings, and the program's tools.
     fn all_tools(&self, settings: &ToolSettings) -> ToolRegistry {
         let mut tools = dirigent_tools::built_in(settings);
         tools.extend(self.tools.clone());
         tools
     }
 
-    /// All tools without the addresses of databases, which need not be set: enough to describe the tools, not to call them.
+    /// Returns all tools without the addresses of databases, which need not be set. The tools can be described, but not called.
     fn tools_without_connections(&self) -> ToolRegistry {
         let of_config = self.config.as_ref().map(Config::tool_settings_without_secrets);
         let settings = self.tool_settings.clone().or(of_config);
         self.all_tools(&settings.unwrap_or_default())
     }
 
-    /// The sub-agents of every run, checked against the configuration. Reads the disk.
+    /// Returns the sub-agents of every run, after checking them against the configuration. Reads the disk.
     fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
         let known = &known_tools(tools);
         for agent in &self.agents {
             if ["planner", "reflector"].contains(&agent.name()) {
                 return Err(DirigentError::Agent {
                     name: agent.name().to_owned(),
-                    reason:
-                        "this is the name of an agent that every run has: give the sub-agent another name"
-                            .to_owned(),
+                    reason: "this is the name of a built-in agent: give the sub-agent another name"
+                        .to_owned(),
                 });
             }
             if let Some((tool, needs)) = agent.first_tool_beyond_access(known) {
@@ -228,7 +231,7 @@ impl Builder {
         Ok(registry)
     }
 
-    /// The rules of the configuration and of the program.
+    /// Returns the rules of the configuration and of the program.
     fn all_rules(&self) -> Policy {
         let configured = self.config.as_ref().map(Config::policy).unwrap_or_default();
         Policy {
@@ -270,8 +273,8 @@ impl Dirigent {
     /// Starts a run.
     ///
     /// # Errors
-    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], an error in the configuration, or an error of the journal. No run was started
-    /// then.
+    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], an error in the configuration, or an error of the journal. In these
+    /// cases, no run is started.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
         let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
         let run_spec_factory = self.run_spec_factory.clone();
@@ -316,7 +319,7 @@ impl Dirigent {
     /// # Errors
     /// [`dirigent_runtime::RuntimeError::ReplayMismatch`] with the first difference, in which case nothing is journaled, or an error of the journal.
     pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
-        // The workspace is compared, not opened.
+        // The path of the workspace is compared with the recorded path; the folder is not opened.
         let workspace = goal.workspace.to_string_lossy().into_owned();
         let (run_spec_factory, text, recorded) = (
             self.run_spec_factory.clone(),
@@ -334,20 +337,20 @@ impl Dirigent {
     /// reached, plans again with the given limits (PAOR-1).
     ///
     /// # Errors
-    /// The run has ended, another process owns it, it asked no question for the answer, it would reach a limit at once, or one of its models is no
-    /// longer configured. The run is unchanged then.
+    /// The run has ended, another process owns it, an answer is given but it asked no question, it would reach a limit at once, or one of
+    /// its models is no longer configured. In these cases, the run is unchanged.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
         self.prepare_run_models(run).await?;
         Ok(self.orchestrator.resume(run, resume).await?)
     }
 
-    /// Lists the agents of runs with their sources, and the refused agent files, including those of the project in `workspace` if it is given.
-    /// Reads the disk.
+    /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
+    /// included. Reads the disk.
     pub fn agents(&self, workspace: Option<&Path>) -> Agents {
         self.run_spec_factory.list_agents(workspace)
     }
 
-    /// Sets up the models that a run was started with. Any other error of the run is reported when it is resumed.
+    /// Sets up the models that a run was started with. Other errors of the run are ignored here, because resuming the run reports them.
     async fn prepare_run_models(&self, run: RunId) -> Result<(), DirigentError> {
         let Some(configured) = self.configured.clone() else {
             return Ok(());
@@ -377,8 +380,8 @@ impl Dirigent {
     /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder.
     ///
     /// # Errors
-    /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run has ended after it, or one of its models is no longer
-    /// configured. No run was started then.
+    /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run had already ended at it; or one of the run's
+    /// models is no longer configured. In these cases, no run is started.
     pub async fn fork(
         &self,
         run: RunId,
@@ -486,7 +489,7 @@ impl Dirigent {
     }
 }
 
-/// Sets up the models of these agents before a run starts.
+/// Sets up the models of the agents before a run starts.
 fn prepare<'a>(
     configured: Option<&ConfiguredModels>,
     agents: impl IntoIterator<Item = &'a AgentSpec>,
@@ -500,7 +503,7 @@ fn prepare<'a>(
     Ok(())
 }
 
-/// Runs blocking work on a thread of its own, so that it does not delay the actors.
+/// Runs blocking work on a separate thread, so that it does not delay the actors.
 async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,

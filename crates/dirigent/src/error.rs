@@ -24,14 +24,16 @@ pub enum DirigentError {
         reason: String,
     },
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
-    #[error("the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a file")]
+    #[error(
+        "the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a journal file"
+    )]
     NoDataFolder,
     /// An agent's definition is invalid.
     #[error("agent `{name}`: {reason}")]
     Agent {
         /// The agent.
         name: String,
-        /// What is wrong with its definition.
+        /// The error in its definition.
         reason: String,
     },
     /// A run that a process owns cannot be undone.
@@ -48,7 +50,7 @@ pub enum DirigentError {
         /// The number of paths in [`Undo::refused`](crate::Undo::refused).
         refused: usize,
     },
-    /// The configuration is invalid, or no longer has a model with which a run was started.
+    /// The configuration is invalid, or no longer has a model that a run was started with.
     #[error(transparent)]
     Config(#[from] ConfigError),
     /// A recording cannot be read or written.

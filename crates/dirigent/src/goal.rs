@@ -94,7 +94,7 @@ impl Goal {
         }
     }
 
-    /// The workspace's absolute path.
+    /// Returns the absolute path of the workspace, if it is a readable folder.
     pub(crate) fn checked_workspace(&self) -> Result<String, DirigentError> {
         let workspace_error = |reason: String| DirigentError::Workspace {
             path: self.workspace.clone(),

@@ -9,14 +9,14 @@ use dirigent_core::tool::{Access, ToolSpec};
 /// All tools that an agent may list, each with the access that it needs.
 pub(crate) type KnownTools = BTreeMap<String, Access>;
 
-/// Returns the tools of the registry, and those that every run has besides.
+/// Returns the tools of the registry, and the tools that every run has in addition.
 pub(crate) fn known_tools(registry: &[ToolSpec]) -> KnownTools {
     let always = [DELEGATE, READ_OUTPUT].map(|name| (name.to_owned(), Access::ReadOnly));
     let own = registry.iter().map(|tool| (tool.name.clone(), tool.access));
     always.into_iter().chain(own).collect()
 }
 
-/// Returns those of these tools that need more than `access`, each with the access that it needs.
+/// Returns the tools among `tools` that need more than `access`, each with the access that it needs.
 pub(crate) fn tools_beyond_access<'a>(
     access: Access,
     tools: impl IntoIterator<Item = &'a String>,

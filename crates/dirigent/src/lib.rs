@@ -21,8 +21,8 @@
 //! # }
 //! ```
 //!
-//! Without a model it asks the [offline model](OfflineModel), which needs no key and no network. Give it one of your own, or a
-//! [configuration](config).
+//! By default, Dirigent asks the [offline model](OfflineModel), which needs no key and no network. To use another model, see
+//! [`Builder::model`] and [`Builder::config`].
 #![warn(missing_docs)]
 
 mod agents;
@@ -73,11 +73,11 @@ pub use render::Detail;
 
 pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 
-/// The vocabulary and the machines, for those who read journals or drive the machines themselves.
+/// The domain types and the state machines, for programs that read journals or drive the machines themselves.
 pub use dirigent_core as core;
 /// Chat models.
 pub use dirigent_model as model;
 /// The journal.
 pub use dirigent_store as store;
-/// Tools, for those who write their own.
+/// The tools, and the API for custom tools.
 pub use dirigent_tools as tools;

@@ -1,4 +1,4 @@
-//! Limits as people write them in agent files and on the command line.
+//! Parses limits from text, as written in agent files and on the command line.
 
 use std::str::FromStr;
 
@@ -9,7 +9,7 @@ use dirigent_core::time::Millis;
 /// Sets one limit from text.
 ///
 /// # Errors
-/// What the text must be: `must be a whole number, from 1`.
+/// A description of valid text: `must be a whole number of at least 1`.
 pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<(), String> {
     match limit.setting {
         LimitSetting::Count(setting) => *setting(settings) = Some(parse_count(text)?),
@@ -23,11 +23,11 @@ pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<()
 fn parse_count<N: FromStr + Default + PartialOrd>(text: &str) -> Result<N, String> {
     match text.parse() {
         Ok(count) if count > N::default() => Ok(count),
-        Ok(_) | Err(_) => Err("must be a whole number, from 1".to_owned()),
+        Ok(_) | Err(_) => Err("must be a whole number of at least 1".to_owned()),
     }
 }
 
-/// Parses a span of time.
+/// Parses a positive duration, such as `90s`.
 pub(crate) fn parse_duration(text: &str) -> Result<Millis, String> {
     let expected = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
     let span: jiff::SignedDuration = text.parse().map_err(|_| expected.to_owned())?;

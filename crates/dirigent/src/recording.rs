@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use dirigent_core::recording::{FormatError, Recording};
 use tempfile::NamedTempFile;
 
-/// Bytes at the beginning of a file that are checked for a recording's header.
+/// Number of bytes at the beginning of a file in which a recording's header is searched.
 const HEADER_BYTES: u64 = 1 << 20;
 
 /// Why a recording cannot be read or written.
@@ -37,7 +37,7 @@ pub enum RecordingError {
         /// The reason.
         error: io::Error,
     },
-    /// The path has a file that is not a recording and would be lost.
+    /// The file exists and is not a recording, so it is not overwritten.
     #[error("{} already exists and is not a recording: name another file, or remove it", path.display())]
     NotARecording {
         /// The file.
@@ -86,7 +86,7 @@ pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<
 /// Checks, before a run starts, that [`write_recording`] can write to a path. Leaves no file behind. Writes the disk.
 ///
 /// # Errors
-/// Those of [`write_recording`].
+/// As [`write_recording`].
 pub fn check_recording_file(path: impl AsRef<Path>) -> Result<(), RecordingError> {
     AtomicFile::new(path.as_ref()).map(drop)
 }
@@ -103,7 +103,7 @@ impl AtomicFile {
             path: path.to_owned(),
             error,
         };
-        // The target of a link is replaced, not the link.
+        // If the path is a link, its target is replaced, not the link itself.
         let target = match path.canonicalize() {
             Ok(there) if may_be_replaced(&there).map_err(failed)? => there,
             Ok(_) => {
@@ -129,7 +129,7 @@ impl AtomicFile {
     }
 }
 
-/// Returns true for an empty file and for an earlier recording, whose loss does no harm.
+/// Returns true if a file may be overwritten: if it is empty or an earlier recording.
 fn may_be_replaced(path: &Path) -> io::Result<bool> {
     if !fs::metadata(path)?.is_file() {
         return Ok(false);

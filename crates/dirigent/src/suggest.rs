@@ -1,6 +1,6 @@
 //! Hints for mistyped names.
 
-/// Similarity above which a name counts as meant.
+/// Jaro-Winkler similarity above which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.75;
 
 /// Returns the name most similar to a mistyped one, if any is similar.
@@ -16,6 +16,6 @@ pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>)
 pub(crate) fn hint<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str> + Clone) -> String {
     match nearest(wrong, names.clone()) {
         Some(name) => format!("did you mean `{name}`?"),
-        None => format!("there are {}", names.into_iter().collect::<Vec<_>>().join(", ")),
+        None => format!("available: {}", names.into_iter().collect::<Vec<_>>().join(", ")),
     }
 }

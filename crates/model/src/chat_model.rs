@@ -9,8 +9,8 @@ use crate::request::ChatRequest;
 pub trait ChatModel: Send + Sync + 'static {
     /// Sends a request and returns the model's reply. Dropping the future cancels the request.
     ///
-    /// The reply's usage is charged to the run's budget as it is: a model that reports no tokens costs nothing. The models of this
-    /// crate replace missing and implausible counts by estimates.
+    /// The reply's usage is charged to the run's budget unchanged, so a reply that reports no tokens costs nothing. The models of this
+    /// crate replace missing and implausible counts with estimates.
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>>;
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 /// A callback that receives a reply's text while the model generates it. It runs in the task that reads the reply, so it must not
 /// block.
 ///
-/// The text is a preview: a request that is retried starts its text anew. Only the finished reply counts.
+/// The text is only a preview: a retried request sends its text again from the start. Use the finished reply for any other purpose.
 #[derive(Clone)]
 pub struct DeltaSink(Arc<dyn Fn(&str) + Send + Sync>);
 
@@ -16,7 +16,7 @@ impl DeltaSink {
         DeltaSink(Arc::new(callback))
     }
 
-    /// Passes on a piece of the text. Empty pieces are dropped.
+    /// Sends a piece of the text to the callback. Empty pieces are dropped.
     pub fn send(&self, text: &str) {
         if !text.is_empty() {
             (self.0)(text);

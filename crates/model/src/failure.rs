@@ -1,4 +1,5 @@
-//! Classification of servers' errors: a [`ModelFailureKind`] that tells what can be done, and a message without secrets.
+//! Classification of errors from model servers. A [`ModelFailureKind`] tells whether a retry or another model can help; the message
+//! has no secrets.
 
 use std::time::Duration;
 
@@ -11,16 +12,16 @@ use serde_json::Value;
 
 use crate::secrets::Secrets;
 
-/// Longest accepted retry delay; longer ones are cut to this.
+/// Longest retry delay. A longer delay from a server is reduced to it.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
 /// Largest excerpt of a server's text in a message, in characters.
 const MAX_EXCERPT_CHARS: usize = 500;
 
-/// Turns the errors of one server into failures.
+/// Converts the errors of one server to failures.
 #[derive(Clone, Debug)]
 pub(crate) struct FailureClassifier {
-    /// The server as messages name it, without secrets.
+    /// Name of the server in messages, without secrets.
     pub(crate) server: String,
     pub(crate) secrets: Secrets,
 }
@@ -34,7 +35,7 @@ impl FailureClassifier {
         }
     }
 
-    /// Creates a failure of a server that can't be reached or broke off before a reply.
+    /// Creates a failure for a server that can't be reached or that sent no usable reply.
     pub(crate) fn unavailable(&self, message: &str) -> ModelFailure {
         self.failure(ModelFailureKind::Unavailable { retry_after: None }, message)
     }
@@ -56,7 +57,7 @@ impl FailureClassifier {
         self.failure(kind, &format!("{message}{hint}"))
     }
 
-    /// Classifies an error object in place of a reply.
+    /// Classifies an error object that the server sent in place of a reply.
     pub(crate) fn error_object(&self, object: &Value) -> ModelFailure {
         let error = ErrorBody::from_value(object);
         let code = &object["code"];
@@ -73,7 +74,7 @@ impl FailureClassifier {
 
     /// Returns the beginning of a server's text, without secrets and on one line.
     pub(crate) fn excerpt(&self, text: &str) -> String {
-        // Redact before cutting: half a key would not be recognised.
+        // Redact before shortening: a part of a key would not be recognised.
         let text = self.secrets.redact(text);
         let mut words = text
             .split_whitespace()
@@ -131,7 +132,7 @@ impl ErrorBody {
         }
     }
 
-    /// Guesses the status from the error codes, where the server sent none.
+    /// Guesses the HTTP status from the error codes, for an error without a status.
     fn status(&self) -> u16 {
         const WORDS: [(&str, u16); 7] = [
             ("rate_limit", 429),
@@ -148,7 +149,7 @@ impl ErrorBody {
             .map_or(503, |(_, status)| *status)
     }
 
-    /// Returns true if the conversation is too long. Servers agree neither on a status nor on a word for this.
+    /// Returns true if the conversation is too long. Servers use different statuses and wordings for this.
     fn is_too_long(&self) -> bool {
         const WORDS: [&str; 4] = [
             "context_length",
@@ -156,7 +157,7 @@ impl ErrorBody {
             "string_above_max_length",
             "request_too_large",
         ];
-        // Each with the servers that use it.
+        // The comments name the servers that use each phrase.
         const PHRASES: [&str; 18] = [
             "context length",                  // OpenAI, vLLM, SGLang, Ollama, Mistral, LM Studio
             "context_length",                  //
@@ -189,12 +190,12 @@ fn failure_kind(status: u16, retry_after: Option<Millis>, error: &ErrorBody) -> 
     match status {
         300..=399 | 401..=405 | 407 => ModelFailureKind::Configuration,
         413 => ModelFailureKind::TooLong,
-        // Waiting does not fill an account.
+        // A retry does not help: the account has no credit.
         429 if out_of_money => ModelFailureKind::Configuration,
-        // Nor does it shrink a request that exceeds the limit of tokens per minute by itself.
+        // A retry does not help: the request alone exceeds the limit of tokens per minute.
         429 if error.message.to_lowercase().contains("request too large") => ModelFailureKind::TooLong,
         408 | 409 | 425 | 429 => ModelFailureKind::Unavailable { retry_after },
-        // Some servers answer 500 to a conversation that is too long.
+        // Some servers respond with 500 if the conversation is too long.
         _ if error.is_too_long() => ModelFailureKind::TooLong,
         500.. => ModelFailureKind::Unavailable { retry_after },
         _ if error.codes.contains("model_not_found") => ModelFailureKind::Configuration,
@@ -238,7 +239,7 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
 
 /// Converts a retry delay in seconds; `None` if it is negative or not a number.
 pub(crate) fn retry_after_seconds(seconds: f64) -> Option<Millis> {
-    // Unlike `min`, `clamp` keeps NaN.
+    // `clamp` keeps NaN, which is then rejected; `min` would replace it with the maximum.
     let seconds = seconds.clamp(f64::NEG_INFINITY, MAX_RETRY_AFTER.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().map(Millis::from)
 }

@@ -1,5 +1,5 @@
-//! Trying further models when one can't answer (HOST-7). No further model is tried if the request itself is at fault, nor because of
-//! the content of a reply.
+//! Fallback to other models when a model can't answer (HOST-7). If a model rejects the request itself, no further model is tried. The
+//! content of a reply never causes a fallback.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,13 +9,13 @@ use futures::future::{BoxFuture, FutureExt};
 
 use crate::{ChatModel, ChatRequest};
 
-/// A model to try when those before it can't answer.
+/// A model to try when all models before it in the list can't answer.
 #[derive(Clone)]
 pub struct Alternative {
     /// The model.
     pub model: Arc<dyn ChatModel>,
-    /// Name of the model at its provider; `None` for the default model. It replaces the request's name, which belongs to the first model's
-    /// provider.
+    /// Name of the model at its provider; `None` for the default model. It replaces the model name of the request, which is valid only at
+    /// the first model's provider.
     pub name: Option<String>,
 }
 
@@ -27,8 +27,8 @@ impl fmt::Debug for Alternative {
     }
 }
 
-/// A model with alternatives, which are tried in order when it is unavailable, its context is too small for the conversation, or it
-/// is misconfigured. A misconfigured model is logged as a warning, as somebody has to correct it.
+/// A model with alternatives, which are tried in order when the model is unavailable or misconfigured, or its context is too small
+/// for the conversation. A misconfigured model is logged as a warning, because somebody has to correct the configuration.
 #[derive(Clone)]
 pub struct Fallback {
     first: Arc<dyn ChatModel>,
@@ -59,7 +59,7 @@ impl ChatModel for Fallback {
     }
 }
 
-/// Returns the first reply. If all models fail, the failure has the kind of the first model's, and all messages.
+/// Returns the first reply. If all models fail, returns the kind of the first model's failure with the messages of all failures.
 async fn ask(models: Fallback, request: ChatRequest) -> Result<ModelReply, ModelFailure> {
     let mut failure = match models.first.chat(request.clone()).await {
         Ok(reply) => return Ok(reply),

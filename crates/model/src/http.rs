@@ -1,4 +1,4 @@
-//! HTTP clients, and the addresses of model servers.
+//! HTTP clients, and the URLs of model servers.
 
 use std::error::Error;
 use std::net::IpAddr;
@@ -11,8 +11,8 @@ use crate::options::ModelSetupError;
 
 /// An HTTP and HTTPS client. Models that share a client share its connections.
 ///
-/// Requests go through the proxy that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). A server on this machine
-/// is always asked directly: a proxy elsewhere cannot reach it.
+/// Requests go through the proxy that the environment names (`HTTP_PROXY`, `HTTPS_PROXY`, `ALL_PROXY`, `NO_PROXY`). Requests to a server
+/// on this machine bypass the proxy, which could not reach it.
 #[derive(Clone, Debug)]
 pub struct HttpClient {
     proxied: reqwest::Client,
@@ -23,7 +23,7 @@ impl HttpClient {
     /// Creates a client with this time limit for connecting. Redirects are not followed: they would drop the request's body or send
     /// the key elsewhere.
     pub fn new(connect_timeout: Duration) -> Result<Self, ModelSetupError> {
-        // reqwest uses the cryptography provider of the process; a provider that is already installed stays.
+        // reqwest uses the process's default cryptography provider. If the process has installed one already, this call changes nothing.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let builder = || {
             reqwest::Client::builder()
@@ -42,7 +42,7 @@ impl HttpClient {
         })
     }
 
-    /// Returns the client for requests to the server at this address.
+    /// Returns the client for requests to the server with this URL.
     pub(crate) fn for_server(&self, address: &Url) -> &reqwest::Client {
         if is_loopback(address) {
             &self.direct
@@ -52,7 +52,7 @@ impl HttpClient {
     }
 }
 
-/// Returns true if the address names this machine: `localhost`, a name below it, or an address of the loopback interface.
+/// Returns true if the URL's host is this machine: `localhost`, a subdomain of it, or a loopback address.
 fn is_loopback(address: &Url) -> bool {
     let host = address.host_str().unwrap_or_default();
     let host = host.trim_matches(['[', ']']).trim_end_matches('.');
@@ -62,7 +62,7 @@ fn is_loopback(address: &Url) -> bool {
     }
 }
 
-/// Parses the address at which an API begins.
+/// Parses an API's base URL.
 pub(crate) fn parse_base_url(text: &str) -> Result<Url, ModelSetupError> {
     let problem = |problem: &str| ModelSetupError::BaseUrl {
         problem: problem.to_owned(),
@@ -77,17 +77,17 @@ pub(crate) fn parse_base_url(text: &str) -> Result<Url, ModelSetupError> {
     Ok(url)
 }
 
-/// Appends segments to an address's path.
+/// Appends segments to a URL's path.
 pub(crate) fn endpoint(base: &Url, path: &[&str]) -> Url {
     let mut url = base.clone();
-    // HTTP addresses always have a path.
+    // This always succeeds: an HTTP URL has a path.
     if let Ok(mut segments) = url.path_segments_mut() {
         segments.pop_if_empty().extend(path);
     }
     url
 }
 
-/// Returns the parts of an address that may be shown: no user, no query.
+/// Returns a URL without the parts that may be secret: user, password, query and fragment.
 pub(crate) fn redacted_url(url: &str) -> String {
     match Url::parse(url) {
         Ok(url) => {
@@ -95,11 +95,11 @@ pub(crate) fn redacted_url(url: &str) -> String {
             let host = url.host_str().unwrap_or_default();
             format!("{}://{host}{port}{}", url.scheme(), url.path())
         }
-        Err(_) => "(not an address)".to_owned(),
+        Err(_) => "(invalid URL)".to_owned(),
     }
 }
 
-/// Returns the values in an address's query that may be secret: some servers expect their key there.
+/// Returns the values in a URL's query that may be secret, because some servers expect their key there.
 pub(crate) fn url_secrets(url: &Url) -> Vec<SecretString> {
     url.query_pairs()
         .filter(|(name, _)| name != "api-version")
@@ -107,7 +107,7 @@ pub(crate) fn url_secrets(url: &Url) -> Vec<SecretString> {
         .collect()
 }
 
-/// Returns an error's message with those of its causes, without the address.
+/// Returns the messages of an error and its causes, without the URL.
 pub(crate) fn error_chain(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut text = error.to_string();

@@ -1,13 +1,13 @@
-//! A rate limiter for all requests to a model (HOST-7): parallel requests, tokens per minute, and a pause for all when the provider asks
-//! one of them to wait. Requests are admitted in the order of their arrival.
+//! A rate limiter for all requests to a model (HOST-7). It limits parallel requests and tokens per minute, and pauses all requests when
+//! the provider asks one of them to wait. Requests are admitted in the order of their arrival.
 //!
 //! After a pause, one request goes first as a probe, so that a provider that has just recovered does not receive all waiting requests at
 //! once. The rest follow when the probe is answered: with the beginning of a text, a reply, or any failure except
 //! [`ModelFailureKind::Unavailable`], which starts another pause. If a probe is dropped, the next request becomes the probe; if it is
-//! not answered within the longest wait, the others go on, as the provider has not refused it.
+//! not answered within [`ModelLimits::longest_wait`], the other requests are sent, too, as the provider has not refused the probe.
 //!
-//! The limiter never retries, and does not wait through long pauses: during such a pause, requests fail at once and can go to another
-//! model.
+//! The limiter never retries. During a pause longer than [`ModelLimits::longest_wait`], requests fail at once, so that they can go to
+//! another model.
 
 use std::collections::BTreeMap;
 use std::num::{NonZeroU32, NonZeroU64};
@@ -24,7 +24,7 @@ use crate::time::deadline_after;
 use crate::token_window::{RequestTokens, TokenWindow, WindowFull};
 use crate::{ChatModel, ChatRequest, DeltaSink};
 
-/// Tokens reserved for a reply if the request sets no limit. The actual number counts once the reply is complete.
+/// Tokens reserved for a reply if the request sets no limit. The actual number replaces them when the reply is complete.
 const TYPICAL_REPLY_TOKENS: u64 = 1_000;
 
 /// Rate limits of a model.
@@ -35,7 +35,7 @@ pub struct ModelLimits {
     /// Largest number of tokens, sent and received, in any minute; `None` for no limit. A larger request is sent alone, after a minute
     /// without others.
     pub tokens_per_minute: Option<NonZeroU64>,
-    /// Pause of all requests after a failure without a retry delay.
+    /// Pause of all requests after the model was unavailable and its provider sent no retry delay.
     pub pause: Duration,
     /// Longest pause that requests wait for. During a longer pause they fail as unavailable.
     pub longest_wait: Duration,
@@ -52,7 +52,7 @@ impl Default for ModelLimits {
     }
 }
 
-/// A model with rate limits. Clones share the limits; each model name has limits of its own.
+/// A model with rate limits. Clones share the limits; each model name has its own limits.
 #[derive(Clone, Debug)]
 pub struct Limited<M> {
     inner: M,
@@ -117,11 +117,12 @@ async fn ask<M: ChatModel>(
 #[derive(Debug)]
 struct Limiter {
     limits: ModelLimits,
-    /// Locked by the next request while it waits. The lock keeps the order, as tokens and pauses have no queues.
+    /// Held by the first request in the queue while it waits for a slot, a pause or tokens. Requests lock it in the order of their
+    /// arrival, so it is the queue.
     queue: tokio::sync::Mutex<()>,
     slots: Arc<Semaphore>,
     state: Mutex<LimiterState>,
-    /// Notifies the next request that a request or a probe has ended.
+    /// Wakes the first request in the queue when another request or a probe ends.
     changed: Notify,
 }
 
@@ -129,7 +130,7 @@ struct Limiter {
 struct LimiterState {
     paused_until: Instant,
     probe_state: ProbeState,
-    /// Number of probes so far, which is the latest probe's number.
+    /// Number of probes so far, which is also the number of the latest probe.
     probes: u64,
     window: Option<TokenWindow>,
 }
@@ -147,7 +148,7 @@ enum ProbeState {
 
 /// Decision about the next request.
 enum Admission {
-    /// The request may be sent; `probe` is its number if it is the probe.
+    /// The request may be sent; `probe` is its probe number if it is a probe.
     Granted { probe: Option<u64> },
     /// The request waits until this instant or the next change.
     WaitUntil(Instant),
@@ -157,7 +158,7 @@ enum Admission {
 struct Permit {
     limiter: Arc<Limiter>,
     expected: RequestTokens,
-    /// Tokens to settle on drop.
+    /// Tokens to settle on drop: the expected ones, until the actual ones are known.
     actual: RequestTokens,
     probe: Option<u64>,
     _slot: Option<OwnedSemaphorePermit>,
@@ -186,7 +187,7 @@ impl Limiter {
     async fn acquire(self: Arc<Self>, expected: RequestTokens) -> Result<Permit, ModelFailure> {
         let queue = self.queue.lock().await;
         let slot = match self.limits.concurrent {
-            // The semaphore is never closed, so a slot is always granted in the end.
+            // The semaphore is never closed, so acquiring a slot never fails.
             Some(_) => self.slots.clone().acquire_owned().await.ok(),
             None => None,
         };
@@ -194,7 +195,7 @@ impl Limiter {
             match self.try_admit(expected)? {
                 Admission::Granted { probe } => break probe,
                 Admission::WaitUntil(latest) => {
-                    // The next pass of the loop decides anew, after a change and after a timeout.
+                    // After a change or the timeout, the loop tries again.
                     let _ = tokio::time::timeout_at(latest, self.changed.notified()).await;
                 }
             }
@@ -220,7 +221,7 @@ impl Limiter {
                 kind: ModelFailureKind::Unavailable {
                     retry_after: Some(retry_after),
                 },
-                message: format!("the model's provider asked for no requests for another {retry_after}"),
+                message: format!("requests to the model's provider are paused for another {retry_after}"),
             });
         }
         if !pause.is_zero() {
@@ -245,11 +246,12 @@ impl Limiter {
         Ok(Admission::Granted { probe })
     }
 
-    /// Admits all requests again, if this is still the current probe.
+    /// Ends a probe successfully: all requests are admitted again. Does nothing if the probe is no longer in flight.
     fn probe_answered(&self, probe: u64) {
         self.finish_probe(probe, ProbeState::NotNeeded);
     }
 
+    /// Sets the state after a probe. Does nothing if the probe is no longer in flight.
     fn finish_probe(&self, probe: u64, probe_state: ProbeState) {
         let mut state = self.lock();
         if matches!(state.probe_state, ProbeState::InFlight { probe: current, .. } if current == probe) {
@@ -281,7 +283,7 @@ impl LimiterState {
 }
 
 impl Permit {
-    /// Ends a probe with the beginning of its reply's text.
+    /// If the request is a probe, makes the first text of its reply end the probe.
     fn end_probe_on_first_delta(&self, request: ChatRequest) -> ChatRequest {
         let Some(probe) = self.probe else {
             return request;
@@ -330,8 +332,8 @@ impl Permit {
 }
 
 impl Drop for Permit {
-    /// Settles the tokens. A dropped request counts in full, as the provider may count it. If it was an unanswered probe, the next
-    /// request becomes the probe.
+    /// Settles the tokens. A dropped request counts in full, as the provider may count it. If the request was an unanswered probe,
+    /// the next request becomes the probe.
     fn drop(&mut self) {
         if let Some(window) = &mut self.limiter.lock().window {
             window.settle(self.expected, self.actual, Instant::now());

@@ -1,9 +1,9 @@
-//! Texts that stand in for parts of a conversation which a provider has no place for.
+//! Texts that replace parts of a conversation for which a provider's API has no field.
 
 use std::fmt;
 
-/// Content of a message without text and calls: some servers refuse an empty message. Such a message remains of a reply whose calls
-/// could not be parsed.
+/// Content of a message without text and calls, such as a reply whose only calls could not be parsed. Some servers refuse an empty
+/// message.
 pub(crate) const EMPTY_MESSAGE: &str = "(no text)";
 
 /// A tool's result as text of a user message: `Result of NAME:`, then the result's JSON on the next line.

@@ -1,7 +1,7 @@
-//! Names on the wire: valid tool names, and plausible model names.
+//! Names in requests and replies: replacement of tool names that the API does not accept, and validation of model names.
 //!
-//! OpenAI's API accepts tool names of 1 to 64 letters, digits, `_` and `-`. Any other name is replaced by a similar name that is always the
-//! same: invalid characters become `_`, and a checksum of the whole name is appended. Names in replies are translated back, so the
+//! OpenAI's API accepts tool names of 1 to 64 letters, digits, `_` and `-`. Any other name is always replaced with the same similar name:
+//! invalid characters become `_`, and a checksum of the whole name is appended. Names in replies are translated back, so the
 //! rest of Dirigent never sees the replacements.
 
 use std::borrow::Cow;
@@ -16,7 +16,7 @@ const MAX_TOOL_NAME_LEN: usize = 64;
 /// Longest accepted model name, in characters.
 const MAX_MODEL_NAME_CHARS: usize = 200;
 
-/// Returns a tool's name as it goes over the wire.
+/// Returns a tool's wire name: its name in requests.
 pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-');
     if (1..=MAX_TOOL_NAME_LEN).contains(&name.len()) && name.chars().all(is_allowed) {
@@ -29,15 +29,15 @@ pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(wire)
 }
 
-/// The tools of a request whose wire names differ from their own, by wire name.
+/// Map from wire names to tool names, for the tools of a request whose wire name differs.
 #[derive(Debug, Default)]
 pub(crate) struct WireNames(BTreeMap<String, String>);
 
 impl WireNames {
-    /// Collects the tools whose wire names differ from their own.
+    /// Collects the tools whose wire name differs from their name.
     ///
     /// # Errors
-    /// The own names of two tools with the same wire name.
+    /// Returns the names of two tools that have the same wire name.
     pub(crate) fn new(tools: &[ToolSpec]) -> Result<WireNames, (String, String)> {
         let mut by_wire = BTreeMap::<Cow<'_, str>, &str>::new();
         for tool in tools {
@@ -53,7 +53,7 @@ impl WireNames {
         ))
     }
 
-    /// Restores the tools' own names in a reply.
+    /// Replaces wire names in a reply with the tools' names.
     pub(crate) fn restore(&self, reply: &mut ModelReply) {
         let calls = reply.calls.iter_mut().map(|call| &mut call.tool);
         let malformed = reply.malformed_calls.iter_mut().map(|call| &mut call.name);
@@ -65,7 +65,7 @@ impl WireNames {
     }
 }
 
-/// Computes FNV-1a. It must never change: a conversation's names must be the same in each request.
+/// Computes the FNV-1a hash. The algorithm must never change: all requests of a conversation must use the same wire names.
 fn checksum(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |sum, byte| {
         (sum ^ u32::from(byte)).wrapping_mul(0x0100_0193)

@@ -5,11 +5,11 @@ use std::time::Duration;
 /// Time limits of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Timeouts {
-    /// Time to connect. It is fixed when the [`HttpClient`](crate::HttpClient) is built, so models that share a client share it.
+    /// Time to connect. It is fixed when the [`HttpClient`](crate::HttpClient) is built, so it applies to all models that share a client.
     pub connect: Duration,
     /// Time until a stream's first event. A reply that comes in one piece is bounded by `total` alone.
     pub first: Duration,
-    /// Time between two events of a stream. Comments, which servers send to keep a connection open, are no events.
+    /// Time between two events of a stream. Comments, which servers send to keep a connection open, do not count.
     pub between: Duration,
     /// Time for the whole request.
     pub total: Duration,
@@ -26,7 +26,7 @@ impl Default for Timeouts {
     }
 }
 
-/// Why a model can't be set up.
+/// An error on creating a model.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelSetupError {
     /// `base_url` is not an HTTP address.
@@ -43,13 +43,13 @@ pub enum ModelSetupError {
     /// The key has characters that no HTTP header can carry.
     #[error("the model's API key has characters that an HTTP header can't carry: copy the key again")]
     ApiKey,
-    /// An extra field of the request is one that Dirigent sets itself.
+    /// The options have an extra field for requests that Dirigent sets itself.
     #[error("`{field}` can't be an extra field of a model's requests: Dirigent sets it itself")]
     ReservedField {
         /// Name of the field.
         field: String,
     },
-    /// The system can't provide an HTTPS client.
+    /// The HTTPS client can't be created.
     #[error("no HTTPS client can be created: {problem}")]
     Client {
         /// The cause.

@@ -1,4 +1,4 @@
-//! Costs of replies whose provider reports none (HOST-6).
+//! Costs of replies for which the provider reports no cost (HOST-6).
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_core::price::Price;
@@ -6,7 +6,7 @@ use futures::future::{BoxFuture, FutureExt, TryFutureExt};
 
 use crate::{ChatModel, ChatRequest};
 
-/// A model with a price. Wrap each alternative of a [`Fallback`](crate::Fallback) by itself, as each has its own price.
+/// A model with a price. Wrap each alternative of a [`Fallback`](crate::Fallback) separately, because each has its own price.
 #[derive(Clone, Debug)]
 pub struct Priced<M> {
     inner: M,
@@ -14,7 +14,7 @@ pub struct Priced<M> {
 }
 
 impl<M: ChatModel> Priced<M> {
-    /// Adds to each reply without a cost the price of its tokens. Failures cost nothing.
+    /// Sets the cost of each reply without one to the price of its tokens. Failures cost nothing.
     pub fn new(inner: M, price: Price) -> Self {
         Priced { inner, price }
     }

@@ -1,6 +1,6 @@
-//! The table of model providers: everything that depends on a provider is in its row.
+//! The table of model providers. Everything that is specific to a provider is in its row.
 //!
-//! Any other server that speaks one of these protocols is reached by its own address, under the provider whose protocol it speaks.
+//! For another server with one of these protocols, choose the provider with the same protocol and set the server's base URL.
 
 use std::fmt;
 
@@ -13,7 +13,7 @@ pub struct Provider {
     pub name: &'static str,
     /// Protocol of the provider's API.
     pub protocol: Protocol,
-    /// Address at which the provider's own API begins.
+    /// Base URL of the provider's API.
     pub base_url: &'static str,
     /// Environment variables that may hold the API key, the preferred one first.
     pub key_variables: &'static [&'static str],
@@ -26,13 +26,13 @@ pub struct Provider {
 /// The protocol of a provider's API.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Protocol {
-    /// OpenAI's chat completions, asked with [`OpenAiModel`](crate::OpenAiModel).
+    /// OpenAI's chat completions API. Its client is [`OpenAiModel`](crate::OpenAiModel).
     OpenAi,
-    /// A provider's own API, asked with [`HostedModel`](crate::HostedModel).
+    /// A provider's own API. Its client is [`HostedModel`](crate::HostedModel).
     Hosted(HostedApi),
 }
 
-/// OpenAI, and any server that speaks OpenAI's chat completions.
+/// OpenAI, and any server with OpenAI's chat completions API.
 pub const OPENAI: Provider = Provider {
     name: "openai",
     protocol: Protocol::OpenAi,

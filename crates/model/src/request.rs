@@ -17,7 +17,7 @@ pub struct ChatRequest {
     pub model: Option<String>,
     /// The conversation, shared with the agent.
     pub messages: Arc<Vec<Message>>,
-    /// How tools are called (CALL-4): how the conversation's calls are written, and whether tools are offered natively.
+    /// Form of tool calls (CALL-4): how calls in the conversation are written, and whether tools are offered natively.
     pub call_form: CallForm,
     /// The tools to offer natively (CALL-2); empty if the system prompt describes them and calls come in the text.
     pub tools: Arc<Vec<ToolSpec>>,
@@ -52,7 +52,7 @@ impl ChatRequest {
         self
     }
 
-    /// Sets how tools are called.
+    /// Sets the form of tool calls.
     pub fn call_form(mut self, call_form: CallForm) -> Self {
         self.call_form = call_form;
         self
@@ -108,9 +108,9 @@ pub enum ReplyFormat {
     /// Any text.
     #[default]
     Text,
-    /// JSON that matches a schema. A provider that cannot enforce a schema ignores it, so the reply must be validated all the same.
+    /// JSON that matches a schema. A provider that cannot enforce a schema ignores it, so validate the reply in any case.
     JsonSchema {
-        /// Name of what the schema describes, such as `plan`: letters, digits, `_` and `-`.
+        /// Name of the described value, such as `plan`: letters, digits, `_` and `-`.
         name: String,
         /// The JSON Schema.
         schema: Arc<Value>,

@@ -1,5 +1,5 @@
-//! Retrying requests to an unavailable model (HOST-7), with exponential backoff and the server's retry delay. Other failures are
-//! final. A request is safe to repeat, as nothing acts on a reply before it is complete.
+//! Retries of requests to an unavailable model (HOST-7), with exponential backoff and the server's retry delay. Other failures are
+//! final. A request is safe to repeat, because nothing in a reply is executed before the reply is complete.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ pub struct RetryPolicy {
     /// Longest pause, unless the server asks for a longer one.
     pub longest_pause: Duration,
     /// Largest sum of all pauses; the last failure is final if another pause would exceed it. Time in the rate limiter's queue and
-    /// time for answers do not count, as the model is not unavailable then.
+    /// time to wait for replies do not count.
     pub total: Duration,
     /// Random lengthening of pauses.
     pub jitter: Jitter,
@@ -61,7 +61,7 @@ impl RetryPolicy {
     }
 }
 
-/// Returns the shortest pause before a retry; `None` if a retry is of no use.
+/// Returns the shortest pause before a retry; `None` if a retry cannot help.
 fn min_wait(failure: &ModelFailure) -> Option<Duration> {
     match failure.kind {
         ModelFailureKind::Unavailable { retry_after } => {
@@ -82,7 +82,7 @@ pub struct Retrying<M> {
 }
 
 impl<M: ChatModel + Clone> Retrying<M> {
-    /// Retries requests to `inner`. Clones of `inner` must share its state, as those of an `Arc` do.
+    /// Retries requests to `inner`. Clones of `inner` must share its state, like clones of an `Arc`.
     pub fn new(inner: M, policy: RetryPolicy) -> Self {
         Retrying { inner, policy }
     }
@@ -104,7 +104,7 @@ async fn ask<M: ChatModel>(
     let mut attempts_made: u32 = 0;
     loop {
         let failure = match model.chat(request.clone()).await {
-            // An interrupted reply is returned, too: it is charged, and the agent can tell the model.
+            // This includes an interrupted reply: it is charged, and the agent asks the model to send it again.
             Ok(reply) => return Ok(reply),
             Err(failure) => failure,
         };

@@ -1,8 +1,8 @@
 //! Redaction of secrets in everything that a server sends back.
 //!
-//! Servers repeat what they received: in errors, redirects, and texts of models. A secret is recognized in any spelling of its
-//! characters: plain, or escaped as in JSON (also JSON within JSON), in an address or in HTML. Its beginning is redacted, too, as
-//! servers quote it to identify a wrong key; fewer than [`REVEALING_PREFIX_CHARS`] characters stay.
+//! Servers may repeat parts of a request in errors, redirects and generated text. A secret is recognized in any encoding of its
+//! characters: plain, or escaped for JSON (also JSON within JSON), URLs or HTML. The beginning of a secret is redacted, too, because
+//! servers quote it to identify a wrong key; a beginning of fewer than [`REVEALING_PREFIX_CHARS`] characters is not redacted.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,19 +12,19 @@ use secrecy::{ExposeSecret, SecretString};
 /// Replacement of a secret.
 const REDACTED: &str = "[secret]";
 
-/// Shortest secret. A shorter key is a placeholder for local servers, such as `ollama`, `lm-studio` or `not-needed`, which may well
-/// occur in a model's text.
+/// Smallest length of a secret. A shorter key is a placeholder for local servers, such as `ollama`, `lm-studio` or `not-needed`, which
+/// may occur in ordinary text.
 const MIN_SECRET_CHARS: usize = 16;
 
-/// Shortest beginning of a secret that is redacted. Fewer characters are not secret: all keys of a provider begin alike, such as
-/// Anthropic's with `sk-ant-api03-`.
+/// Smallest length of a secret's beginning that is redacted. A shorter beginning is not secret, because all keys of a provider share a
+/// prefix, such as Anthropic's `sk-ant-api03-`.
 const REVEALING_PREFIX_CHARS: usize = 20;
 
-/// Secrets to redact. `Debug` shows only their number.
+/// Secrets to redact. `Debug` output shows only their number.
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Arc<[Secret]>);
 
-/// A secret: the spellings of each of its characters.
+/// A secret, as the possible encodings of each of its characters.
 struct Secret(Vec<Vec<String>>);
 
 impl Secrets {
@@ -49,11 +49,11 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Redacts secrets in a text that comes in pieces, also across pieces.
+/// Redacts secrets in a text that arrives in pieces, including secrets that are split between pieces.
 #[derive(Debug)]
 pub(crate) struct Redactor {
     secrets: Secrets,
-    /// End of the text so far, which may be the beginning of a secret.
+    /// End of the received text, if it may be the beginning of a secret.
     buffer: String,
 }
 
@@ -65,7 +65,7 @@ impl Redactor {
         }
     }
 
-    /// Adds a piece, and returns the text that is certain to be free of secrets.
+    /// Adds a piece, and returns the redacted text up to where a secret may begin.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.secrets.0.is_empty() {
             return piece.to_owned();
@@ -77,7 +77,7 @@ impl Redactor {
         clean
     }
 
-    /// Returns the rest at the end of the text.
+    /// Returns the redacted rest, at the end of the text.
     pub(crate) fn finish(&mut self) -> String {
         let text = std::mem::take(&mut self.buffer);
         self.redact_buffer(&text, MoreInput::Ended).0
@@ -88,7 +88,7 @@ impl Redactor {
         self.buffer.len()
     }
 
-    /// Returns the clean text, and the undecided end.
+    /// Returns the redacted text, and the end of `text` that may be the beginning of a secret.
     fn redact_buffer<'a>(&self, text: &'a str, more_input: MoreInput) -> (String, &'a str) {
         let mut clean = String::with_capacity(text.len());
         let (mut from, mut at) = (0, 0);
@@ -111,7 +111,7 @@ impl Redactor {
     }
 }
 
-/// Whether the text may go on.
+/// Whether more text may follow.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum MoreInput {
     Expected,
@@ -121,7 +121,7 @@ enum MoreInput {
 /// Match of a secret at the beginning of a text.
 enum SecretMatch {
     None,
-    /// A secret or its revealing beginning, with its length in bytes.
+    /// The text begins with a secret, or with a revealing beginning of a secret, of this many bytes.
     Found(usize),
     /// The text is too short to decide.
     Partial,
@@ -145,7 +145,7 @@ impl Secrets {
 impl Secret {
     fn new(secret: &SecretString) -> Self {
         let mut characters: Vec<char> = secret.expose_secret().chars().collect();
-        // Escaping makes the number of consecutive backslashes ambiguous, so several count as one.
+        // Escaping changes the number of consecutive backslashes, so several count as one.
         characters.dedup_by(|next, one| *next == '\\' && *one == '\\');
         Secret(characters.into_iter().map(encodings).collect())
     }
@@ -180,7 +180,7 @@ impl Secret {
     }
 }
 
-/// Returns the spellings of a character: plain, and escaped as in JSON, addresses and HTML, once or twice.
+/// Returns the encodings of a character: plain, and escaped for JSON, URLs and HTML, once or twice.
 fn encodings(character: char) -> Vec<String> {
     let code = u32::from(character);
     let mut spellings = vec![

@@ -1,8 +1,8 @@
 //! The sliding window of a limit on tokens per minute (HOST-7).
 //!
-//! A request's tokens count for a minute from when it is sent. Its reply counts as reserved until it is complete, and with its actual
-//! tokens for a minute after that. So in any minute, including the first, the provider receives at most the limit, plus the
-//! tokens by which requests exceed their estimates and replies their reservations.
+//! A request's tokens count for a minute after it is sent. A reply counts with its reserved tokens until it is complete, and with its
+//! actual tokens for a minute after that. So the provider's count stays within the limit in any minute, except for the tokens by which
+//! requests exceed their estimates and replies their reservations.
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Time that tokens count: a minute, and a second more, as requests take different times to reach the provider.
+/// Time for which tokens count: a minute, plus a second because requests take different times to reach the provider.
 const WINDOW_LENGTH: Duration = Duration::from_secs(61);
 
 /// Tokens of a request.
@@ -18,11 +18,12 @@ const WINDOW_LENGTH: Duration = Duration::from_secs(61);
 pub(crate) struct RequestTokens {
     /// Tokens sent.
     pub(crate) input: u64,
-    /// Tokens received, or reserved for the reply.
+    /// Tokens of the reply, received or reserved.
     pub(crate) output: u64,
 }
 
-/// The window has no room for a request: retry at this instant or when a running request ends; `None` if only the latter helps.
+/// The window has no room for a request. Retry when a request in flight ends, or at the instant given here, when the oldest tokens
+/// expire; `None` if no tokens will expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowFull(pub(crate) Option<Instant>);
 
@@ -66,7 +67,7 @@ impl TokenWindow {
         Ok(())
     }
 
-    /// Replaces a finished request's reservation by its actual tokens. Its expected input tokens are in the window already.
+    /// Replaces a finished request's reservation with its actual tokens. The window already contains its expected input tokens.
     pub(crate) fn settle(&mut self, expected: RequestTokens, actual: RequestTokens, now: Instant) {
         self.evict_expired(now);
         self.reserved = self.reserved.saturating_sub(expected.output);

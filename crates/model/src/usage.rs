@@ -1,4 +1,4 @@
-//! Checking a provider's token counts. Missing and implausible counts are replaced by estimates (HOST-6), never by zero.
+//! Validation of a provider's token counts. Missing and implausible counts are replaced with estimates (HOST-6), never with zero.
 
 use dirigent_core::message::Usage;
 
@@ -6,7 +6,7 @@ use crate::ChatRequest;
 
 /// Largest number of tokens that any model reads or writes in one request.
 const MAX_REQUEST_TOKENS: u64 = 10_000_000;
-/// Tokens that a provider may add to a request, or a model spend on thinking, regardless of the visible size.
+/// Allowance for invisible tokens: those that a provider adds to a request, or that a model spends on thinking.
 const HIDDEN_TOKENS: u64 = 32_768;
 
 /// A provider's token counts for one reply; `None` for a count that is missing or not a whole number.
@@ -21,9 +21,9 @@ pub(crate) struct TokenCounts {
 }
 
 impl TokenCounts {
-    /// Computes the reply's usage from plausible counts and estimates; `reply_estimate` is the estimate of the reply's tokens.
+    /// Computes a reply's usage. A missing or implausible count is replaced with its estimate; `reply_estimate` is that of the reply.
     ///
-    /// Up to eight times a request's estimate is plausible: see [`TokenRatio`](dirigent_core::token_ratio::TokenRatio).
+    /// An input count of up to eight times the request's estimate is plausible: see [`TokenRatio`](dirigent_core::token_ratio::TokenRatio).
     pub(crate) fn usage(self, request: &ChatRequest, reply_estimate: u64) -> Usage {
         let request_estimate = request.estimated_tokens();
         let cached = self.cached.unwrap_or(0);

@@ -3,12 +3,12 @@
 /// Returns the answer to a conversation without a goal or a task.
 pub(crate) fn introduction() -> String {
     format!(
-        "This is Dirigent's offline model: it works without a network and holds no free conversation. {}",
+        "This is Dirigent's offline model: it works without a network and cannot hold a conversation. {}",
         capabilities()
     )
 }
 
-/// Returns why a goal of no known family is declined.
+/// Returns the reason for declining a goal of no known family.
 pub(crate) fn unsupported_goal() -> String {
     format!("this goal is beyond the offline model. {}", capabilities())
 }

@@ -15,7 +15,7 @@ pub(crate) struct Check {
     pub kind: CheckKind,
 }
 
-/// What a check shows.
+/// What a successful check proves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckKind {
     /// The project compiles.
@@ -24,7 +24,7 @@ pub(crate) enum CheckKind {
     Tests,
 }
 
-/// How many levels of folders tell what the project is.
+/// Number of folder levels in which to look for project files and tests.
 const DEPTH: u32 = 3;
 
 /// Returns the checks that cover these files; all checks of the project if no files are given.
@@ -71,7 +71,7 @@ fn check(kind: CheckKind, command: &[&str]) -> Check {
     }
 }
 
-/// Returns the tests of a Python project, with the runner that they are written for.
+/// Returns the tests of a Python project, run by pytest or unittest; `None` if there are no tests.
 fn python_tests(conversation: &Conversation<'_>, files: &[String]) -> Result<Option<Check>, Call> {
     let name = |file: &str| file.rsplit('/').next().unwrap_or(file).to_owned();
     let is_test = |file: &&String| {
@@ -89,7 +89,7 @@ fn python_tests(conversation: &Conversation<'_>, files: &[String]) -> Result<Opt
         let found = conversation.result_of(tools::search(pattern, &Scope::default()))?;
         read_output::<SearchOutput>(&found).total > 0
     };
-    // Without an installation, Python finds a `src` layout only by its path.
+    // If the project is not installed, Python finds the packages of a `src` layout only with this path.
     let in_src = files
         .iter()
         .any(|file| file.starts_with("src/") && file.ends_with(".py"));

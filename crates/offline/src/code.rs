@@ -1,8 +1,8 @@
-//! Strings in a few lines of code, and quotes in a line of any text.
+//! Detection of strings in a few lines of code, and of quotes in a line of text.
 //!
-//! This is no parser: it knows Rust's literals, which documentation tests contain.
+//! This module is not a parser: it recognizes only Rust's literals, because the code is that of documentation tests.
 
-/// Consecutive lines of code of a file, in a comment or not, with their numbers.
+/// Consecutive lines of code of a file, with their line numbers. The code may be in a comment.
 pub(crate) struct Code<'a> {
     lines: Vec<(u64, &'a str)>,
 }
@@ -14,13 +14,13 @@ impl<'a> Code<'a> {
         }
     }
 
-    /// Returns true if the line of this number is among them.
+    /// Returns true if the code contains the line with this number.
     pub fn contains_line(&self, line: u64) -> bool {
         self.lines.iter().any(|(number, _)| *number == line)
     }
 }
 
-/// The literal that the lexer is in.
+/// The lexer's state: the kind of literal around the current character.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum LexerState {
     Code,
@@ -30,7 +30,7 @@ enum LexerState {
     Raw(usize),
 }
 
-/// Returns true if the character at a column (from 1) of a line is in a string, or in a comment of the code itself.
+/// Returns true if the character at a column (from 1) of a line is in a string, or in a comment within the code.
 pub(crate) fn is_in_string(code: &Code<'_>, line: u64, column: usize) -> bool {
     let mut state = LexerState::Code;
     for (number, text) in &code.lines {
@@ -44,7 +44,7 @@ pub(crate) fn is_in_string(code: &Code<'_>, line: u64, column: usize) -> bool {
     false
 }
 
-/// Returns whether the `target` character of the line is in a string, and the state at the end of the line.
+/// Returns whether the character at the index `target` is in a string or comment, and the state at the end of the line.
 fn in_line(text: &str, start: LexerState, target: Option<usize>) -> (bool, LexerState) {
     let chars: Vec<char> = text.chars().collect();
     let mut at = comment_mark(&chars);
@@ -94,7 +94,7 @@ fn in_line(text: &str, start: LexerState, target: Option<usize>) -> (bool, Lexer
     (false, state)
 }
 
-/// Returns the position of the code in a line of a comment: after `///`, `//!` or `*`.
+/// Returns the position of the code in a comment line: after `///`, `//!` or `*`; 0 for other lines.
 fn comment_mark(chars: &[char]) -> usize {
     let indent = chars
         .iter()
@@ -147,7 +147,7 @@ fn after_char(chars: &[char], quote: usize) -> usize {
     quote + 1
 }
 
-/// Returns the columns (in characters, from 1) of a word in a line outside of quotes. A quote without its other half does not count.
+/// Returns the columns (in characters, from 1) of a word in a line, outside quotes. An unclosed quote does not count.
 pub(crate) fn words_outside_quotes(line: &str, word: &str) -> Vec<usize> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     let quoted = quoted(line);
@@ -186,7 +186,7 @@ fn quoted(line: &str) -> Vec<std::ops::Range<usize>> {
 mod tests {
     use super::{Code, is_in_string, words_outside_quotes};
 
-    /// Checks for each `old` of these lines whether it is in a string.
+    /// Checks `is_in_string` for each occurrence of `old` in these lines.
     #[track_caller]
     fn check(lines: &[&str], expected: &[bool]) {
         let code = Code::new((1..).zip(lines.iter().copied()));

@@ -1,7 +1,7 @@
-//! A conversation as the offline model reads it: its role, its request, and the results so far.
+//! Parsing of a conversation: the agent's role, its request, and the results so far.
 //!
-//! The model keeps nothing between replies. It works through its task from the start each time. As soon as it needs a result that the
-//! conversation does not have yet, that call is its reply: see [`Conversation::result_of`].
+//! The offline model is stateless: for each reply, it works through its task from the start. When it needs the result of a call that
+//! the conversation does not contain yet, its reply is this call: see [`Conversation::result_of`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -24,7 +24,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Creates a call whose result the agent reads.
+    /// Creates a call after which the agent goes on.
     pub fn new(tool: &str, parameters: Value) -> Self {
         Call {
             tool: tool.to_owned(),
@@ -41,13 +41,13 @@ impl Call {
         }
     }
 
-    /// Returns the reply that makes the call.
+    /// Returns the text of a reply that makes the call.
     pub fn to_json(&self) -> String {
         json!({"tool": self.tool, "parameters": self.parameters, "terminate": self.terminate}).to_string()
     }
 }
 
-/// Returns true if nobody knows whether the call took effect, because the run stopped while it was under way (HOST-2).
+/// Returns true if it is unknown whether the call took effect, because the run stopped while the call was in flight (HOST-2).
 pub(crate) fn was_interrupted(result: &ModelToolResult) -> bool {
     result.code.as_deref() == Some(code::INTERRUPTED)
 }
@@ -60,12 +60,12 @@ pub(crate) enum Role {
     SubAgent,
 }
 
-/// A conversation, read.
+/// A parsed conversation.
 pub(crate) struct Conversation<'a> {
     pub role: Role,
     /// The first user message.
     pub request: &'a str,
-    /// Why the agent's submission was not accepted.
+    /// The reason why the agent's last submission was rejected; `None` if there is no rejection.
     pub rejection: Option<&'a str>,
     offered_tools: BTreeSet<&'a str>,
     results: Vec<(Call, ModelToolResult)>,
@@ -104,9 +104,10 @@ impl<'a> Conversation<'a> {
         self.offered_tools.contains(tool)
     }
 
-    /// Returns the result of a call, or as an error the call to make. A call of a tool that the agent does not have fails.
+    /// Returns the result of a call, or `Err` with the call if the conversation does not contain its result yet. If the agent does not
+    /// have the tool, the result is a failure.
     ///
-    /// An interrupted call is made again: a look changes nothing, and an edit that took effect does not find its old text.
+    /// An interrupted call is repeated. This is safe: reading changes nothing, and an edit that took effect no longer finds its old text.
     pub fn result_of(&self, call: Call) -> Result<ModelToolResult, Call> {
         if !self.offers(&call.tool) {
             let error = format!("the tool `{}` is not offered here", call.tool);
@@ -115,7 +116,7 @@ impl<'a> Conversation<'a> {
                 ..ModelToolResult::default()
             });
         }
-        // The last result of a repeated call shows the present state.
+        // The last result of a repeated call shows the current state.
         let result = self
             .results
             .iter()
@@ -128,7 +129,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// Returns the tools that a system prompt describes: each has a heading of the second level.
+/// Returns the tools that a system prompt describes. Each tool has a second-level heading.
 fn offered_tools(system: &str) -> BTreeSet<&str> {
     system
         .lines()
@@ -138,7 +139,7 @@ fn offered_tools(system: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns the calls with their results in order, and the message that rejected the last call if it was a terminating one.
+/// Returns the calls with their results in order, and the message that rejected the last terminating call; `None` if none was rejected.
 fn exchanges(messages: &[Message]) -> (Vec<(Call, ModelToolResult)>, Option<&str>) {
     let mut results = Vec::new();
     let mut pending: VecDeque<Call> = VecDeque::new();

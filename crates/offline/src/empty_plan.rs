@@ -1,15 +1,15 @@
-//! Plans without sub-tasks. Their summary is all that the reflector sees, so it begins with the reason's kind.
+//! Plans without sub-tasks. The reflector sees only their summary, so the summary begins with the kind of the reason.
 
 use std::fmt;
 
 /// Why a plan has no sub-tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum EmptyPlan {
-    /// The goal is reached already.
+    /// The goal is already achieved.
     NothingToDo(String),
-    /// The goal cannot be reached.
+    /// The goal cannot be achieved.
     Impossible(String),
-    /// Only the user can decide.
+    /// The user must decide something first.
     NeedsUser(String),
 }
 
@@ -28,7 +28,7 @@ impl fmt::Display for EmptyPlan {
 }
 
 impl EmptyPlan {
-    /// Reads the summary of a plan; `None` if it gives no reason for an empty plan.
+    /// Parses the summary of a plan; `None` if it does not begin with one of these kinds.
     pub fn parse(summary: &str) -> Option<EmptyPlan> {
         let after = |beginning: &str| summary.strip_prefix(beginning).map(str::to_owned);
         after(NOTHING)

@@ -1,4 +1,4 @@
-//! Kinds of files, told by their extension.
+//! Kinds of files, identified by their extension.
 
 use crate::words::Word;
 
@@ -10,13 +10,13 @@ pub(crate) enum FileKind {
     JavaScript,
     TypeScript,
     Go,
-    /// Text for people, which no build reads.
+    /// Documentation, which no build reads.
     Prose,
     /// Data and settings.
     Data,
 }
 
-/// The name of each kind in sentences, and its extensions, the usual one first.
+/// Name in goals, kind, and extensions, the usual extension first.
 const KINDS: &[(&str, FileKind, &[&str])] = &[
     ("rust", FileKind::Rust, &["rs"]),
     ("python", FileKind::Python, &["py", "pyi", "pyw"]),
@@ -54,7 +54,7 @@ impl FileKind {
         }
     }
 
-    /// Returns true if a compiler finds every name that is missing.
+    /// Returns true if a compiler reports every undefined name.
     pub fn is_compiled(self) -> bool {
         match self {
             FileKind::Rust | FileKind::Go => true,

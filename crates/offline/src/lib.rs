@@ -1,10 +1,10 @@
 //! The offline model: a [`ChatModel`] without a key, a server or a network (HOST-4).
 //!
-//! It gets the same prompts and results as any other model, and answers in the JSON call form (CALL-1). It is a pure function of the
-//! conversation: the same messages give the same reply. It never does IO, keeps state, reads a clock or claims anything that no observation
-//! shows. It declines goals that it does not understand.
+//! It receives the same prompts and results as any other model, and replies in the JSON call form (CALL-1). It is a pure function of the
+//! conversation: the same messages give the same reply. It does no IO, keeps no state and reads no clock, and claims only what
+//! observations show. It declines goals that it does not understand.
 //!
-//! It knows five families of goals:
+//! It supports five families of goals:
 //!
 //! | family | for example |
 //! | --- | --- |
@@ -14,8 +14,8 @@
 //! | run a check | Make sure that the tests pass; run `cargo clippy` |
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
 //!
-//! As a planner it looks at the workspace and submits a plan; as a reflector it judges the observations; as a sub-agent it works on a task
-//! that its planner wrote. Each role reads the [sections](dirigent_core::tags) of its request.
+//! As the planner, it inspects the workspace and submits a plan; as the reflector, it judges the observations; as a sub-agent, it
+//! executes a task that the offline planner wrote. Each role reads the [sections](dirigent_core::tags) of its request.
 #![warn(missing_docs)]
 
 mod capabilities;
@@ -47,7 +47,7 @@ use futures::future::{BoxFuture, FutureExt, ready};
 use conversation::{Call, Conversation, Role};
 use prompt_sections::Sections;
 
-/// The built-in model. It has no settings.
+/// The offline model. It has no settings.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OfflineModel;
 
@@ -83,7 +83,7 @@ fn reply(messages: &[Message]) -> ModelReply {
     }
 }
 
-/// Returns the agent's final text, or the call to make as an error.
+/// Returns the agent's final text. `Err` is the next call to make.
 fn next(messages: &[Message]) -> Result<String, Call> {
     let conversation = Conversation::from_messages(messages);
     let has_goal = Sections(conversation.request).text(tags::GOAL).is_some();
@@ -95,7 +95,7 @@ fn next(messages: &[Message]) -> Result<String, Call> {
     }
 }
 
-/// Estimates four characters for a token.
+/// Estimates tokens from a number of characters: four characters are one token.
 fn estimated_tokens(characters: usize) -> u64 {
     u64::try_from(characters.div_ceil(4)).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! Lines of files, as outputs and findings name them: `src/parse.rs:12`.
+//! Lines of files in outputs and findings, such as `src/parse.rs:12`.
 
 use std::fmt;
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ impl SourceLocation {
         }
     }
 
-    /// Returns true if `other` names the same line, by an absolute path or from another folder.
+    /// Returns true if `other` is the same line, even if its path is absolute or relative to another folder.
     pub fn is_same_line_as(&self, other: &SourceLocation) -> bool {
         let shown = other.path.replace('\\', "/");
         let shown = shown.trim_start_matches("./");
@@ -40,7 +40,7 @@ impl SourceLocation {
     }
 }
 
-/// Returns the lines that a compiler or a test run names: `src/a.rs:3:5`, `File "/w/a.py", line 3`.
+/// Returns the locations in the output of a compiler or a test run: `src/a.rs:3:5`, `File "/w/a.py", line 3`.
 pub(crate) fn parse_locations(output: &str) -> Vec<SourceLocation> {
     static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         [
@@ -54,8 +54,8 @@ pub(crate) fn parse_locations(output: &str) -> Vec<SourceLocation> {
     parse_with(&FORMS, output)
 }
 
-/// Returns the first lines of failed documentation tests: `test src/a.rs - item (line 3) ... FAILED`. The lines that the compiler names
-/// inside of them are not exact.
+/// Returns the first lines of failed documentation tests: `test src/a.rs - item (line 3) ... FAILED`. These are needed because the
+/// compiler's line numbers within a documentation test are not exact.
 pub(crate) fn failed_doc_tests(output: &str) -> Vec<SourceLocation> {
     static FORMS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
         Regex::new(r"test (\S+\.rs) - [^\n]*\(line (\d+)\)[^\n]* FAILED")

@@ -1,6 +1,6 @@
-//! The tagged sections of a request, typed. Core renders them from the same [tags](dirigent_core::tags) and types.
+//! Parsing of the tagged sections of a request, which core renders from the same [tags](dirigent_core::tags) and types.
 //!
-//! Lines that cannot be read are skipped.
+//! Lines that cannot be parsed are skipped.
 
 #[cfg(test)]
 mod tests;
@@ -16,12 +16,12 @@ use super::conversation::was_interrupted;
 use super::empty_plan::EmptyPlan;
 use super::role_texts::{INTERRUPTED, NOT_INSTALLED, UNDO_SUMMARY};
 
-/// A request with tagged sections.
+/// The text of a request, with tagged sections.
 #[derive(Clone, Copy)]
 pub(crate) struct Sections<'a>(pub &'a str);
 
 impl<'a> Sections<'a> {
-    /// Returns the text between `<TAG>` at the start of a line and `</TAG>`.
+    /// Returns the text between `<TAG>`, which must begin a line, and `</TAG>`; `None` without such a section.
     pub fn text(&self, tag: &str) -> Option<&'a str> {
         let opening = format!("<{tag}>");
         let start = self
@@ -46,7 +46,7 @@ impl<'a> Sections<'a> {
             .collect()
     }
 
-    /// Returns the user's guidance with its numbers.
+    /// Returns the user's guidance: number and text of each piece.
     pub fn guidance(&self) -> Vec<(u32, String)> {
         let mut guidance: Vec<(u32, String)> = Vec::new();
         for line in self.lines(tags::GUIDANCE) {
@@ -75,7 +75,7 @@ impl<'a> Sections<'a> {
         self.json_lines(tags::ITERATIONS)
     }
 
-    /// Returns the observations: of the last iteration for a planner, of this one for a reflector.
+    /// Returns the observations: those of the last iteration for a planner, those of this iteration for a reflector.
     pub fn observations(&self) -> Vec<ObservationLine> {
         self.json_lines(tags::OBSERVATIONS)
     }
@@ -94,7 +94,7 @@ impl<'a> Sections<'a> {
     }
 }
 
-/// Returns a call's result; `None` if it is not shown, or only as a shortened text.
+/// Returns a call's result; `None` if the request omits the result or has only a shortened text of it.
 pub(crate) fn result(call: &CallLine) -> Option<ModelToolResult> {
     serde_json::from_value(call.result.clone()?).ok()
 }
@@ -104,7 +104,7 @@ pub(crate) fn calls(observation: &ObservationLine) -> &[CallLine] {
     observation.calls.as_deref().unwrap_or_default()
 }
 
-/// Returns the call that failed, with its result.
+/// Returns the first failed call with its result.
 pub(crate) fn failed_call(observation: &ObservationLine) -> Option<(&CallLine, ModelToolResult)> {
     calls(observation)
         .iter()
@@ -112,26 +112,26 @@ pub(crate) fn failed_call(observation: &ObservationLine) -> Option<(&CallLine, M
         .find(|(_, result)| !result.success)
 }
 
-/// Returns the interrupted call.
+/// Returns the first interrupted call.
 pub(crate) fn interrupted_call(observation: &ObservationLine) -> Option<&CallLine> {
     calls(observation)
         .iter()
         .find(|call| result(call).is_some_and(|result| was_interrupted(&result)))
 }
 
-/// Returns the program of a command that did not run because no such program exists.
+/// Returns the program of a command that did not run because the program is not installed.
 pub(crate) fn program_not_found(observation: &ObservationLine) -> Option<String> {
     let (_, result) = failed_call(observation)?;
     in_backticks(result.error?.strip_prefix("no program ")?).map(str::to_owned)
 }
 
-/// Returns why a sub-task failed.
+/// Returns the reason why a sub-task failed.
 pub(crate) fn failure_reason(observation: &ObservationLine) -> String {
     observation
         .error
         .clone()
         .or_else(|| failed_call(observation)?.1.error)
-        .unwrap_or_else(|| "it gives no reason".to_owned())
+        .unwrap_or_else(|| "no reason is known".to_owned())
 }
 
 /// Returns the observation of a sub-task.
@@ -144,7 +144,7 @@ pub(crate) fn find_observation<'a>(
         .find(|observation| observation.subtask.0 == subtask)
 }
 
-/// Returns the observation of a sub-task that ended like this.
+/// Returns the observation of a sub-task if it has this status.
 pub(crate) fn find_ended<'a>(
     observations: &'a [ObservationLine],
     subtask: &str,
@@ -153,21 +153,21 @@ pub(crate) fn find_ended<'a>(
     find_observation(observations, subtask).filter(|observation| observation.status == status)
 }
 
-/// What the summaries of a past iteration tell.
+/// Accessors for the summaries of a past iteration.
 pub(crate) trait PastSummaries {
-    /// The reflection's summary; empty if the iteration ended before it.
+    /// Returns the reflection's summary; empty if the iteration ended before its reflection.
     fn reflected(&self) -> &str;
 
     /// Returns true if the plan had sub-tasks.
     fn had_subtasks(&self) -> bool;
 
-    /// Returns true if the iteration was repeated for a reason that says nothing about the change.
+    /// Returns true if the iteration's outcome says nothing about the change: a call was interrupted, or a program was not installed.
     fn was_inconclusive(&self) -> bool;
 
-    /// Returns why the change was given up, if the plan undid it.
+    /// Returns the reason for which the plan undid the change; `None` for any other plan.
     fn undo_reason(&self) -> Option<&str>;
 
-    /// Returns the program of a check that was not installed.
+    /// Returns the program of a check, if it was not installed.
     fn missing_program(&self) -> Option<&str>;
 }
 
@@ -195,7 +195,7 @@ impl PastSummaries for PastIteration<'_> {
     }
 }
 
-/// Returns the iterations since the files were last restored. Nothing is left of the work before.
+/// Returns the iterations after the last undo, which reverted the changes of all iterations before it.
 pub(crate) fn since_last_undo<'a, 'b>(iterations: &'b [PastIteration<'a>]) -> &'b [PastIteration<'a>] {
     let last = iterations
         .iter()
@@ -203,7 +203,7 @@ pub(crate) fn since_last_undo<'a, 'b>(iterations: &'b [PastIteration<'a>]) -> &'
     &iterations[last.map_or(0, |last| last + 1)..]
 }
 
-/// Returns the text between the backticks with which `text` begins.
+/// Returns the text between backticks at the beginning of `text`; `None` if it does not begin with backticks.
 fn in_backticks(text: &str) -> Option<&str> {
     Some(text.strip_prefix('`')?.split_once('`')?.0)
 }

@@ -1,4 +1,4 @@
-//! The output of checks in a few lines: why they failed, how many tests passed.
+//! Short descriptions of a check's output: why the check failed, or how many tests passed.
 
 use std::sync::LazyLock;
 
@@ -38,7 +38,7 @@ pub(crate) fn failure(call: &CallLine, verb: &str, result: &ModelToolResult, max
     )
 }
 
-/// Returns the lines that tell why a command failed, or the last lines if none stands out.
+/// Returns the lines that look like error messages, or the last lines if there are none.
 fn error_lines(result: &ModelToolResult, max: usize) -> Vec<String> {
     static ERROR_LINE: LazyLock<Option<Regex>> = LazyLock::new(|| {
         Regex::new(
@@ -67,23 +67,23 @@ fn error_lines(result: &ModelToolResult, max: usize) -> Vec<String> {
         .collect()
 }
 
-/// Describes the end of a failed command: `exit code 101`, a timeout, or the tool's own error.
+/// Describes how a failed command ended: `exit code 101`, a timeout, or the tool's error.
 fn exit_description(result: &ModelToolResult) -> String {
     let output: CommandOutput = read_output(result);
     match (output.timed_out, output.exit_code) {
-        (true, _) => "it took too long and was ended".to_owned(),
+        (true, _) => "timed out".to_owned(),
         (false, Some(code)) => format!("exit code {code}"),
         (false, None) => result
             .error
             .clone()
-            .unwrap_or_else(|| "it was ended by a signal".to_owned()),
+            .unwrap_or_else(|| "killed by a signal".to_owned()),
     }
 }
 
-/// Returns the number of tests that passed; `None` if the output does not show it or was shortened.
+/// Returns the number of tests that passed; `None` if the output does not contain the number or was truncated.
 fn tests_passed(result: &ModelToolResult) -> Option<u64> {
     static COUNTS: LazyLock<Vec<Regex>> = LazyLock::new(|| {
-        // cargo, pytest, unittest (all that ran, as it succeeded), node
+        // In this order: cargo; pytest; unittest, which counts all tests that ran, and they all passed; node.
         [
             r"(?m)^test result: ok\. (\d+) passed",
             r"(?m)\b(\d+) passed\b.* in [\d.]+s",

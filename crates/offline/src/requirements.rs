@@ -1,4 +1,4 @@
-//! What the user wants by now: the goal with the guidance and the answers since (PAOR-8, PAOR-9).
+//! The user's current requirements: the goal, changed by guidance and answers (PAOR-8, PAOR-9).
 
 use dirigent_core::tags;
 
@@ -6,7 +6,7 @@ use super::goal::{self, Goal, guidance_scope, is_identifier, strip_keep_clause};
 use super::prompt_sections::Sections;
 use super::words::{Word, words};
 
-/// The goal as it stands.
+/// The user's current requirements.
 pub(crate) struct Requirements {
     /// The goal, changed by guidance and answers.
     pub goal: Goal,
@@ -15,11 +15,11 @@ pub(crate) struct Requirements {
     pub on_failure: OnFailure,
     /// Numbers of the guidance that is followed.
     pub followed_guidance: Vec<u32>,
-    /// Numbers of the guidance that is not understood.
+    /// Numbers of the guidance that the offline model does not understand.
     pub unsupported_guidance: Vec<u32>,
 }
 
-/// Whether a rename may give a name that is in use already.
+/// Whether a rename may introduce a name that is already in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ClashPolicy {
     Refuse,
@@ -38,19 +38,19 @@ pub(crate) enum OnFailure {
 pub(crate) enum UserDecision {
     Continue,
     Stop,
-    /// The answer asks for another name without one, or is not understood.
+    /// The answer asks for another name without giving the name, or is not understood.
     NameNeeded,
 }
 
-/// Answers that stop the run.
+/// Words in answers that stop the run.
 const STOP: &[&str] = &["stop", "no", "cancel"];
-/// Answers that go on with the name as it is.
+/// Words in answers that allow the name although it is in use.
 const ANYWAY: &[&str] = &["anyway", "yes", "go"];
-/// Answers that ask for another name.
+/// Words in answers that ask for another name.
 const ANOTHER: &[&str] = &["another", "other"];
 
 impl Requirements {
-    /// Reads a request's goal, guidance and answers.
+    /// Parses a request's goal, guidance and answers.
     pub fn parse(sections: Sections<'_>) -> Requirements {
         let (goal, on_failure) = parse_goal(&words(sections.text(tags::GOAL).unwrap_or_default()));
         let mut requirements = Requirements {
@@ -94,7 +94,7 @@ impl Requirements {
         true
     }
 
-    /// Applies "keep the changes" at the end of a message. Returns the words before it, and whether it was there.
+    /// Applies "keep the changes" at the end of a message. Returns the words before it, and true if it was present.
     fn apply_keep_clause<'a>(&mut self, words: &'a [Word]) -> (&'a [Word], bool) {
         match strip_keep_clause(words).filter(|_| self.goal.changes_files()) {
             Some(rest) => {
@@ -138,7 +138,7 @@ impl Requirements {
     }
 }
 
-/// Reads the goal and what happens if it fails. Only a goal that changes files can keep changes.
+/// Parses the goal and the handling of failures. Only a goal that changes files can have a keep clause.
 fn parse_goal(words: &[Word]) -> (Goal, OnFailure) {
     match strip_keep_clause(words)
         .map(goal::from_words)
@@ -149,7 +149,7 @@ fn parse_goal(words: &[Word]) -> (Goal, OnFailure) {
     }
 }
 
-/// Returns the name in "call it Z", "rename it to Z" and "use Z instead".
+/// Returns the name in "call it Z", "rename it to Z" or "use Z instead"; `None` for other words.
 fn new_name(words: &[Word]) -> Option<String> {
     let verb = words
         .iter()
@@ -165,7 +165,7 @@ fn new_name(words: &[Word]) -> Option<String> {
         .then(|| name.text.clone())
 }
 
-/// Returns true for a word that is an answer of its own, never a name.
+/// Returns true if the word is a known answer, so that it cannot be a name.
 fn is_answer(word: &Word) -> bool {
     [STOP, ANYWAY, ANOTHER].iter().any(|answers| word.is_any(answers))
 }

@@ -47,7 +47,7 @@ impl Scope {
         self.only.iter().flat_map(of_place).collect()
     }
 
-    /// Restricts the scope by guidance, which wins over the goal's own places.
+    /// Restricts the scope by guidance. The guidance's places and file endings replace those of the goal; its exceptions are added.
     pub fn narrow(&mut self, guidance: Scope) {
         if !guidance.only.is_empty() {
             self.only = guidance.only;
@@ -64,7 +64,7 @@ impl Scope {
     }
 }
 
-/// Writes the scope as part of a sentence: `` in `src`, only files ending with `.rs`, not in `src/old``. The goal's grammar can read it again.
+/// Writes the scope as part of a sentence: `` in `src`, only files ending with `.rs`, not in `src/old` ``. The goal grammar can parse it.
 impl fmt::Display for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let quoted = |names: &[String]| {

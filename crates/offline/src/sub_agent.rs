@@ -1,4 +1,4 @@
-//! The sub-agent: works on a task of the offline planner, and reports only what results show.
+//! The sub-agent: executes a task that the offline planner wrote, and reports only what tool results show.
 
 use dirigent_core::tags;
 
@@ -13,10 +13,10 @@ use super::sub_agent_task::SubAgentTask;
 use super::text::{counted, enumerated, listing, replace_outside, unique_block};
 use super::tools::{self, MatchedLine, Pattern, ReadOutput, RenameOutput, SearchOutput, places, read_output};
 
-/// The result of a step, or as an error the call that it needs first.
+/// The result of a step. `Err` is a call to make first.
 type Step<T> = Result<T, Call>;
 
-/// Returns the sub-agent's answer, or the call that it needs first.
+/// Returns the sub-agent's answer. `Err` is a call to make first.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Step<String> {
     let Some(task) = Sections(conversation.request).text(tags::TASK) else {
         return Ok(introduction());
@@ -37,11 +37,11 @@ pub(crate) fn next(conversation: &Conversation<'_>) -> Step<String> {
     }
 }
 
-/// Usages by the language's syntax, and every other line with the word.
+/// Occurrences of a symbol: usages according to the language's syntax, and all other lines with the word.
 struct SymbolSearch {
     usages: RenameOutput,
     mentions: Vec<MatchedLine>,
-    /// Whether the list of mentions was cut.
+    /// Whether the list of mentions is truncated.
     more_mentions: bool,
 }
 
@@ -61,7 +61,7 @@ fn search_symbol(
     }
     let mut lines = read_output::<SearchOutput>(&lines).within(scope);
     let locations: Vec<SourceLocation> = usages.usages().map(|(location, _)| location).collect();
-    // Any line of a file whose list was cut may be a usage.
+    // In a file with a truncated list of usages, any line may be a usage.
     let is_complete = |path: &str| {
         usages
             .files
@@ -88,7 +88,8 @@ impl SymbolSearch {
         )
     }
 
-    /// Counts and lists the mentions, then names the files with syntax errors. The text continues after `beginning`.
+    /// Returns notes on the mentions and on files with syntax errors; empty if there are none. `beginning` and `end` enclose the number
+    /// of mentions.
     fn notes(&self, beginning: &str, end: &str) -> String {
         let mut notes = String::new();
         if !self.mentions.is_empty() {
@@ -138,7 +139,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
     Ok(text + &found.notes("The name is also in strings, comments or text", ""))
 }
 
-/// Names the places where a symbol is defined, as far as its listed usages show them.
+/// Names the locations of a symbol's definitions, if they are among the listed usages.
 fn definitions(usages: &RenameOutput) -> String {
     let defined: Vec<String> = usages
         .usages()
@@ -220,7 +221,7 @@ fn verify_replaced(conversation: &Conversation<'_>, old: &str, new: &str, scope:
     if remaining.matches.is_empty() {
         let confirmed = if remaining.truncated {
             format!(
-                "the first lines of a search have \"{old}\" only as part of \"{new}\"{scope}, and the others were not checked"
+                "the first results of a search have \"{old}\" only as part of \"{new}\"{scope}; further results were not checked"
             )
         } else if new.contains(old) {
             format!("a search finds \"{old}\" only as part of \"{new}\"{scope}")
@@ -263,7 +264,8 @@ fn replace_text(conversation: &Conversation<'_>, old: &str, new: &str, files: &[
     Ok(text)
 }
 
-/// Replaces the text in a file by one edit, from the first line with it to the last. Returns the number of lines with it.
+/// Replaces a text in a file with a single edit, which covers the first to the last line with the text. Returns the number of lines with
+/// the text.
 fn replace_in(
     conversation: &Conversation<'_>,
     path: &str,
@@ -297,7 +299,8 @@ fn replace_in(
     })
 }
 
-/// Returns a file's text and 0. Of a long file, returns the lines from the first match to the last, and the number of lines before them.
+/// Reads the part of a file that contains `old`. Returns the text and the number of lines before it: the whole text and 0, or for a long
+/// file the lines from the first match to the last.
 fn text_with(conversation: &Conversation<'_>, path: &str, old: &str) -> Step<Result<(String, u64), String>> {
     let result = conversation.result_of(tools::read(path, None))?;
     if !result.success {
@@ -321,6 +324,6 @@ fn text_with(conversation: &Conversation<'_>, path: &str, old: &str) -> Step<Res
     Ok(if result.success && part.note.is_none() && !found.truncated {
         Ok((part.content, first.line.saturating_sub(1)))
     } else {
-        Err("it is too long to be edited".to_owned())
+        Err("the file is too long to edit".to_owned())
     })
 }

@@ -1,4 +1,4 @@
-//! The tasks of sub-agents. The planner writes them for any model, and this one reads them again.
+//! The tasks of sub-agents. The offline planner writes them as text for any model; the offline sub-agent parses the text.
 
 use std::fmt;
 
@@ -9,9 +9,9 @@ use super::words::words;
 /// A sub-agent's task.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SubAgentTask {
-    /// Find where a name is used and mentioned.
+    /// Find the usages and mentions of a name.
     FindUsages { symbol: String, scope: Scope },
-    /// Find what a rename left behind.
+    /// Find remaining usages after a rename.
     VerifyRenamed { from: String, to: String, scope: Scope },
     /// Replace a text in some files.
     ReplaceText {
@@ -19,7 +19,7 @@ pub(crate) enum SubAgentTask {
         new: String,
         files: Vec<String>,
     },
-    /// Find what a replacement left behind.
+    /// Find remaining occurrences after a replacement.
     VerifyReplaced { old: String, new: String, scope: Scope },
 }
 
@@ -59,7 +59,7 @@ impl fmt::Display for SubAgentTask {
 }
 
 impl SubAgentTask {
-    /// Reads a task by its first line; `None` for a task that the offline planner did not write.
+    /// Parses the first line of a task; `None` for a task that the offline planner did not write.
     pub fn parse(task: &str) -> Option<SubAgentTask> {
         let sentence = task.lines().next().unwrap_or_default().trim();
         if let Some(rest) = sentence.strip_prefix("Replace every text ") {

@@ -1,11 +1,11 @@
-//! Texts: lists for summaries, and exact edits of a file's text.
+//! Helpers for texts: lists and numbers in summaries, and exact edits of a file's text.
 
 use super::location::SourceLocation;
 
-/// The most places that a summary lists.
+/// Maximum number of locations that a summary lists.
 pub(crate) const MAX_LISTED: usize = 20;
 
-/// Lists places as `- src/a.rs:3: text`, the first [`MAX_LISTED`] of `total`, and counts the others.
+/// Lists locations as `- src/a.rs:3: text`: the first [`MAX_LISTED`] of `total`, and the number of the others.
 pub(crate) fn listing<'a>(
     places: impl Iterator<Item = (SourceLocation, &'a str)>,
     total: impl TryInto<usize>,
@@ -14,7 +14,7 @@ pub(crate) fn listing<'a>(
     bullets(lines, MAX_LISTED, total)
 }
 
-/// Lists the first `max` of `total` items, one a line, and counts the others.
+/// Lists the first `max` of `total` items, one per line, and the number of the others.
 pub(crate) fn bullets(items: impl Iterator<Item = String>, max: usize, total: impl TryInto<usize>) -> String {
     let mut lines: Vec<String> = items.take(max).map(|item| format!("- {item}")).collect();
     let more = total.try_into().unwrap_or(usize::MAX).saturating_sub(lines.len());
@@ -24,7 +24,7 @@ pub(crate) fn bullets(items: impl Iterator<Item = String>, max: usize, total: im
     lines.join("\n")
 }
 
-/// Returns the first `max` characters of a text, and marks the cut.
+/// Returns the first `max` characters of a text, followed by `…` if the text is longer.
 pub(crate) fn shortened(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -43,7 +43,7 @@ pub(crate) fn enumerated(items: &[String], max: usize) -> String {
     }
 }
 
-/// Returns `1 file` or `3 files`; `plural` is the noun's plural with an "s" at its end.
+/// Returns `1 file` or `3 files`. `plural` is a plural that ends in "s", such as `files`.
 pub(crate) fn counted(number: u64, plural: &str) -> String {
     match number {
         1 => format!("1 {}", plural.trim_end_matches('s')),
@@ -51,7 +51,7 @@ pub(crate) fn counted(number: u64, plural: &str) -> String {
     }
 }
 
-/// Returns the text with its first letter as a capital.
+/// Returns the text with its first letter in upper case.
 pub(crate) fn capitalized(text: &str) -> String {
     let mut chars = text.chars();
     chars
@@ -60,7 +60,7 @@ pub(crate) fn capitalized(text: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Replaces a text, but not inside the new text, so that a second replacement changes nothing.
+/// Replaces `old` with `new`, but not within occurrences of `new`, so that repeating the replacement changes nothing.
 pub(crate) fn replace_outside(text: &str, old: &str, new: &str) -> String {
     if new.is_empty() || !new.contains(old) {
         return text.replace(old, new);
@@ -71,7 +71,8 @@ pub(crate) fn replace_outside(text: &str, old: &str, new: &str) -> String {
         .join(new)
 }
 
-/// Returns the lines `first` to `last` with as many lines around them as make the block unique in the text.
+/// Returns the lines `first` to `last` (from 1), with the fewest surrounding lines that make the block unique in the text; `None` if there
+/// is no such block.
 pub(crate) fn unique_block(text: &str, first: u64, last: u64) -> Option<String> {
     let lines: Vec<&str> = text.split('\n').collect();
     let first = usize::try_from(first).ok()?.checked_sub(1)?;

@@ -1,4 +1,4 @@
-//! The built-in tools as the offline model uses them: calls, and the parts of outputs that it reads.
+//! Calls of built-in tools, and the parts of the tools' outputs that the offline model reads.
 
 use dirigent_core::plan::PlannedCall;
 use dirigent_core::tool::ModelToolResult;
@@ -10,15 +10,15 @@ use super::conversation::Call;
 use super::location::SourceLocation;
 use super::scope::Scope;
 
-/// Previews a rename; without a new name, all usages.
+/// Creates the call that previews a rename. Without a new name, it lists all usages.
 pub(crate) fn preview(from: &str, to: Option<&str>, scope: &Scope) -> Call {
     let mut parameters = rename_parameters(from, to, &scope.only);
     parameters.insert("preview".to_owned(), json!(true));
     Call::new("rename_symbol", Value::Object(parameters))
 }
 
-/// Renames in these files. The preview has ruled out clashes, and parallel edits bring in the new name for one another, so clashes are
-/// allowed.
+/// Creates the call that renames a symbol in these files. Clashes with the new name are allowed: the preview has ruled out real clashes,
+/// and a parallel edit may already have introduced the new name.
 pub(crate) fn rename(from: &str, to: &str, paths: &[String]) -> PlannedCall {
     let mut parameters = rename_parameters(from, Some(to), paths);
     parameters.insert("preview".to_owned(), json!(false));
@@ -41,15 +41,15 @@ fn rename_parameters(from: &str, to: Option<&str>, paths: &[String]) -> Map<Stri
 /// What to search for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern<'a> {
-    /// A text anywhere.
+    /// A text, also within words.
     Text(&'a str),
     /// A whole word.
     Word(&'a str),
-    /// Lines that match a regular expression; only their number matters.
+    /// Lines that match a regular expression. The search only counts them.
     Lines(&'a str),
 }
 
-/// Searches the files of a scope. The scope's exceptions apply to the result: see [`SearchOutput::within`].
+/// Creates the call that searches the files of a scope. It ignores the scope's exceptions: apply [`SearchOutput::within`] to the result.
 pub(crate) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
     let mut parameters = match pattern {
         Pattern::Text(text) => json!({"pattern": text, "literal": true, "max_results": MAX_RESULTS}),
@@ -65,10 +65,10 @@ pub(crate) fn search(pattern: Pattern<'_>, scope: &Scope) -> Call {
     Call::new("search", parameters)
 }
 
-/// The most matches that a search shows.
+/// Maximum number of matches in the output of a search.
 const MAX_RESULTS: u32 = 2000;
 
-/// Lists a folder and `depth` levels of folders.
+/// Creates the call that lists a folder with `depth` levels of subfolders.
 pub(crate) fn list(folder: &str, depth: u32) -> Call {
     Call::new(
         "file_operations",
@@ -76,7 +76,7 @@ pub(crate) fn list(folder: &str, depth: u32) -> Call {
     )
 }
 
-/// Reads a file, or a range of its lines.
+/// Creates the call that reads a file, or a range of its lines.
 pub(crate) fn read(path: &str, lines: Option<(u64, u64)>) -> Call {
     let mut parameters = json!({"operation": "read", "path": path});
     if let Some((start, end)) = lines {
@@ -86,7 +86,7 @@ pub(crate) fn read(path: &str, lines: Option<(u64, u64)>) -> Call {
     Call::new("file_operations", parameters)
 }
 
-/// Replaces a text that occurs once in the file.
+/// Creates the call that replaces a text that occurs once in the file.
 pub(crate) fn edit(path: &str, old: &str, new: &str) -> Call {
     Call::new(
         "file_operations",
@@ -94,12 +94,12 @@ pub(crate) fn edit(path: &str, old: &str, new: &str) -> Call {
     )
 }
 
-/// Undoes all changes of the run to files.
+/// Creates the call that undoes all changes of the run to files.
 pub(crate) fn undo() -> Call {
     Call::new("file_operations", json!({"operation": "undo"}))
 }
 
-/// Runs a command with ten minutes for a build.
+/// Creates the call that runs a command, with a timeout of ten minutes because it may be a build.
 pub(crate) fn command(command: &[String]) -> PlannedCall {
     planned(
         "execute_command",
@@ -107,7 +107,7 @@ pub(crate) fn command(command: &[String]) -> PlannedCall {
     )
 }
 
-/// Turns a call into a part of a plan.
+/// Converts a call to a call of a plan.
 pub(crate) fn planned_call(call: Call) -> PlannedCall {
     planned(&call.tool, call.parameters)
 }
@@ -119,7 +119,7 @@ fn planned(tool: &str, parameters: Value) -> PlannedCall {
     }
 }
 
-/// Reads a result's output; absent parts are empty.
+/// Parses a result's output. Missing fields get their defaults.
 pub(crate) fn read_output<T: DeserializeOwned + Default>(result: &ModelToolResult) -> T {
     let output = result.output.clone().unwrap_or_default();
     serde_json::from_value(output).unwrap_or_default()
@@ -132,24 +132,24 @@ pub(crate) struct RenameOutput {
     /// The number of usages, listed or not.
     pub occurrences: u64,
     pub files: Vec<FileUsages>,
-    /// The name in strings and comments.
+    /// Occurrences of the name in strings and comments.
     pub mentions: Vec<Mention>,
-    /// Imports that give the name to a module.
+    /// Python imports that bind the name to a module.
     pub modules: Vec<MatchedLine>,
-    /// Places that show that the name belongs to a library.
+    /// Lines that show that the name belongs to a library.
     pub foreign: Vec<MatchedLine>,
-    /// Usages as properties, keyword arguments and keys, whose owner is unknown.
+    /// Usages as a property, keyword argument or key, whose owner is unknown.
     pub members: Vec<MatchedLine>,
-    /// Places where the new name is in use already.
+    /// Lines where the new name is already in use.
     pub clashes: Vec<MatchedLine>,
-    /// Names similar to an unknown one.
+    /// Similar names, if the name has no usages.
     pub similar: Vec<String>,
     /// Files with syntax errors, where usages may be missed.
     pub syntax_errors: Vec<String>,
     pub totals: Totals,
 }
 
-/// The lengths of a [`RenameOutput`]'s lists before they were cut.
+/// The lengths of a [`RenameOutput`]'s lists before truncation.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
@@ -185,7 +185,7 @@ pub(crate) struct MatchedLine {
     pub text: String,
 }
 
-/// The name in a string or a comment.
+/// An occurrence of the name in a string or a comment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Mention {
@@ -197,7 +197,7 @@ pub(crate) struct Mention {
     pub kind: MentionKind,
 }
 
-/// The kind of text that mentions a name.
+/// The kind of text in which a name is mentioned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum MentionKind {
@@ -213,13 +213,13 @@ impl MatchedLine {
     }
 }
 
-/// Pairs the place of each match with its text, for a listing.
+/// Returns the location and the text of each match, for [`listing`](super::text::listing).
 pub(crate) fn places(lines: &[MatchedLine]) -> impl Iterator<Item = (SourceLocation, &str)> {
     lines.iter().map(|line| (line.location(), line.text.as_str()))
 }
 
 impl RenameOutput {
-    /// Removes everything outside of the scope.
+    /// Removes usages, mentions and members outside the scope.
     pub fn within(mut self, scope: &Scope) -> RenameOutput {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));
@@ -264,12 +264,12 @@ pub(crate) struct SearchOutput {
     pub total: u64,
     /// The number of files with matches.
     pub files: u64,
-    /// Whether the list of matches was cut.
+    /// Whether the list of matches is truncated.
     pub truncated: bool,
 }
 
 impl SearchOutput {
-    /// Removes the matches outside of the scope. The totals change only if there were any.
+    /// Removes the matches outside the scope. If there are any, the totals become those of the remaining listed matches.
     pub fn within(mut self, scope: &Scope) -> SearchOutput {
         let before = self.matches.len();
         self.matches.retain(|line| scope.contains(&line.path));
@@ -311,9 +311,9 @@ impl CommandOutput {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ListOutput {
-    /// Files and folders; a folder ends with a slash.
+    /// Paths of files and folders; those of folders end with a slash.
     entries: Vec<String>,
-    /// Set if the list was cut.
+    /// Set if the list is truncated.
     pub note: Option<Value>,
 }
 
@@ -333,6 +333,6 @@ pub(crate) struct ReadOutput {
     /// The last line in `content`.
     pub end_line: u64,
     pub total_lines: u64,
-    /// Set if the content was cut.
+    /// Set if the content is truncated.
     pub note: Option<Value>,
 }

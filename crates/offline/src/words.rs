@@ -1,4 +1,4 @@
-//! A sentence as words. This module knows quotes and punctuation, and nothing of the words' meaning.
+//! Splitting of sentences into words. This module handles quotes and punctuation; it does not interpret the words.
 
 /// A word of a sentence, or a quoted text.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -12,17 +12,17 @@ pub(crate) struct Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quoting {
     Plain,
-    /// In quotes or backticks: a name or a text, never part of the grammar.
+    /// In quotes or backticks: a name or a text, never a word of the goal grammar.
     Quoted,
 }
 
 impl Word {
-    /// Returns true for one of these words of the grammar, given in lower case.
+    /// Returns true if the word is unquoted and one of `words`, ignoring case. `words` must be in lower case.
     pub fn is_any(&self, words: &[&str]) -> bool {
         self.is_plain() && words.contains(&self.text.to_lowercase().as_str())
     }
 
-    /// Returns the text without parentheses at its end, as a function's name is written.
+    /// Returns the text as a name, without `()` at its end.
     pub fn name(&self) -> String {
         self.text.trim_end_matches("()").to_owned()
     }
@@ -75,7 +75,7 @@ fn closing_quote(opening: char) -> Option<char> {
     }
 }
 
-/// Returns the position of the closing quote: the first that no letter follows, so that an apostrophe does not count.
+/// Returns the position of the closing quote: the first quote that no letter follows, so that an apostrophe within a word does not count.
 fn closing_position(inside: &str, end: char) -> Option<usize> {
     let followed_by_letter = |at: usize| {
         inside[at + end.len_utf8()..]
@@ -93,7 +93,7 @@ fn push_plain(token: &str, words: &mut Vec<Word>) {
         .trim_end_matches([',', ';', '!', '?', ':'])
         .trim_end_matches("()")
         .trim_end_matches([')', ',']);
-    // A stop ends a sentence, but `.` and `..` are paths.
+    // A full stop ends a sentence, but `.` and `..` are paths.
     let text = match text.trim_end_matches('.') {
         "" => text,
         without => without,

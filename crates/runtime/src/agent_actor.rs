@@ -31,10 +31,10 @@ pub(crate) struct AgentActor;
 pub(crate) struct AgentArguments {
     pub(crate) resources: RunResources,
     pub(crate) supervisor: DerivedActorRef<AgentEvent>,
-    /// The effect that the agent's report answers.
+    /// The effect of the run whose result is the agent's report.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
-    /// The agent's machine after its journal entries, and the input that resumes it; `None` for a new agent.
+    /// The agent's machine, rebuilt from the journal, and the input that resumes it; `None` for a new agent.
     pub(crate) resumed: Option<(Agent, AgentInput)>,
 }
 
@@ -47,10 +47,10 @@ pub(crate) enum AgentEvent {
 }
 
 pub(crate) enum AgentMsg {
-    /// An input of the machine: the result of an effect, or what the run's machine caused.
+    /// An input for the machine: the result of an effect, or an input that the run's machine caused.
     Input(AgentInput),
     Stored(Result<(), StoreError>),
-    /// A message of the user.
+    /// A message from the user.
     Message(AgentMessage),
     #[cfg(test)]
     Break,
@@ -155,12 +155,12 @@ impl AgentState {
     fn accept(&mut self, input: AgentInput) {
         let (now, name) = (self.resources.services.clock.now(), input.name());
         if let Err(refusal) = self.driver.accept(now, input) {
-            // A completion that came too late, or a timer that was postponed.
+            // Not an error: the input is a completion that came too late, or a timer that was postponed.
             tracing::debug!(run = %self.resources.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
         }
     }
 
-    /// Handles a message of the user. An agent that has ended rejects it.
+    /// Handles a message from the user. An agent that has ended rejects it.
     fn handle_message(&mut self, message: AgentMessage) {
         let AgentMessage { agent, input, ack } = message;
         let (now, run) = (self.resources.services.clock.now(), self.resources.run);
@@ -173,7 +173,7 @@ impl AgentState {
     fn dispatch(&mut self, myself: &ActorRef<AgentMsg>, command: AgentCommand) {
         match command.route(self.effect) {
             Route::Effect(AgentEffect::AskModel { effect }) => self.ask_model(myself, effect),
-            // The call runs once its start, which the driver has queued, is stored.
+            // The driver has queued the start of the call. The call runs once its start is stored.
             Route::Effect(AgentEffect::RunTool { .. }) => {}
             Route::Effect(AgentEffect::SetTimer { timer, at }) => self.set_timer(myself, timer, at),
             Route::Deliver(Delivery::Run(input)) => {
@@ -188,7 +188,7 @@ impl AgentState {
     }
 
     fn send_to_run(&self, event: AgentEvent) {
-        // A supervisor that has ended has stopped its agents.
+        // If the supervisor has ended, it has also stopped this agent, so the event is not needed.
         let _ = self.supervisor.send_message(event);
     }
 
@@ -224,7 +224,8 @@ impl AgentState {
                     }
                 };
                 let request = permit.limit_request(request);
-                // The request shares the conversation, and is dropped before the reply is processed.
+                // The request shares the conversation with the machine. It is dropped before the machine handles the reply, so the machine
+                // can append without a copy.
                 match permit.track(effects::ask_model(model, request)).await {
                     Ok(reply) => AgentInput::ModelReplied { effect, reply },
                     Err(failure) => AgentInput::ModelFailed { effect, failure },
@@ -261,7 +262,7 @@ impl AgentState {
             let (agent, turn) = (machine.id(), machine.turns());
             request = request.deltas(DeltaSink::new(move |text| {
                 let text = text.into();
-                // The listeners may be gone.
+                // There may be no listeners any more.
                 let _ = listeners.send(Delta { agent, turn, text });
             }));
         }

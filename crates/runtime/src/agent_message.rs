@@ -6,7 +6,7 @@ use dirigent_core::id::{AgentId, RunId};
 use crate::ack::Ack;
 use crate::error::RuntimeError;
 
-/// A message of the user to one agent of a run.
+/// A message from the user to one agent of a run.
 pub(crate) struct AgentMessage {
     pub(crate) agent: AgentId,
     pub(crate) input: AgentInput,

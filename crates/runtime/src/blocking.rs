@@ -1,4 +1,4 @@
-//! Blocking work off the async threads.
+//! Keeps blocking work off the async threads.
 
 use crate::error::RuntimeError;
 

@@ -1,4 +1,4 @@
-//! The only source of time. It starts at the system's time and follows tokio's clock, so that tests can pause it.
+//! The runtime's only source of time. It starts at the system's time and follows tokio's clock, so that tests can pause it.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -24,7 +24,7 @@ impl Clock {
         self.started + Millis::from(self.since.elapsed())
     }
 
-    /// Converts a timestamp to tokio's clock. One before the clock's start becomes its start.
+    /// Converts a timestamp to an instant of tokio's clock. A timestamp before the clock's start becomes the start.
     pub(crate) fn instant(&self, at: Timestamp) -> Instant {
         self.since + std::time::Duration::from(at - self.started)
     }

@@ -8,7 +8,7 @@ use dirigent_core::undo::UndoPlan;
 use dirigent_store::{Journal, Original, StoreError};
 use dirigent_tools::{ContentStore, RunChanges};
 
-/// One call's access to recorded file contents.
+/// Records and loads file contents in the journal for one tool call.
 #[derive(Debug)]
 pub(crate) struct ContentRecorder {
     journal: Journal,
@@ -41,7 +41,7 @@ impl ContentStore for ContentRecorder {
         self.journal.content(digest).map_err(error_text)
     }
 
-    /// Leaves out the changes that a fork shares with its source. The changes of calls that finished before this one are in the journal.
+    /// Returns the run's earlier changes to files, from the journal. Leaves out the changes that a fork shares with its source run.
     fn run_changes(&self) -> Result<RunChanges, String> {
         let record = self.journal.run(self.run).map_err(error_text)?;
         let after = record.forked_from.map_or(0, |point| point.seq);

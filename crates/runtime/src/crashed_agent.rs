@@ -1,4 +1,4 @@
-//! The report of an agent whose actor crashed, rebuilt from the agent's inputs in the journal. Never asks a model or runs a tool.
+//! The report of an agent whose actor crashed, rebuilt from the agent's inputs in the journal. No model is asked and no tool runs.
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
@@ -10,7 +10,7 @@ use dirigent_store::Journal;
 use crate::blocking::blocking;
 use crate::journal_reader::read_view;
 
-/// Builds the agent's report: its failure, and its work until then.
+/// Builds the agent's report: the failure, and the work done before the crash.
 pub(crate) async fn report(
     journal: Journal,
     run: RunId,
@@ -37,12 +37,13 @@ pub(crate) async fn report(
         })
 }
 
-/// Returns the agent's own report if it had ended, else one with `failure`; `None` if it never started.
+/// Returns the agent's own report if it had already ended, else a report with `failure`. `None` if the machine refuses to end.
 fn end(mut machine: Agent, now: Timestamp, failure: &AgentFailure) -> Option<AgentReport> {
     if let Some(report) = machine.report() {
         return Some(report.clone());
     }
-    // Cancelling this copy adds up its work. The journal gets the report as an input of the run.
+    // Cancelling this copy of the machine makes it sum up the agent's work. The cancellation is not journaled; the report is, as an input
+    // of the run.
     machine.handle(now, AgentInput::Cancelled).ok()?;
     machine.report().map(|report| AgentReport {
         result: Err(failure.clone()),

@@ -13,14 +13,14 @@ const CHANNEL_CAPACITY: usize = 256;
 pub struct Delta {
     /// The agent that asked the model.
     pub agent: AgentId,
-    /// The number of the request in the agent's loop, from 1. A request that is repeated after an interruption has the same number and starts
-    /// again with the reply's first piece.
+    /// The number of the agent's model request, from 1. A request that is repeated after an interruption keeps its number, and its pieces
+    /// start again at the beginning of the reply.
     pub turn: u32,
     /// The text.
     pub text: Arc<str>,
 }
 
-/// The listeners to a run's models. Costs nothing until there is one.
+/// The listeners to the replies of a run's models. The channel is created for the first listener.
 #[derive(Clone, Default)]
 pub(crate) struct Listeners(Arc<OnceLock<broadcast::Sender<Delta>>>);
 

@@ -1,4 +1,5 @@
-//! Journal, then act: the only way for an input to reach a machine and for its commands to leave it.
+//! Drives a state machine: journals each of its inputs, and releases the resulting commands only once the input is stored. Every input and
+//! every command of a machine passes through its driver.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -16,7 +17,7 @@ use dirigent_store::{Durability, Journal, MessageId, NewEntry, RunClaim, StoreEr
 use crate::ack::Ack;
 use crate::json::to_json;
 
-/// A callback on the journal's thread for each stored input. It sends the actor a message.
+/// A callback that the journal's thread calls for each input, once it is stored or the write has failed. It sends the actor a message.
 pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
 
 /// A machine whose inputs are journaled.
@@ -24,9 +25,9 @@ pub(crate) trait Journaled: Machine {
     fn journal_input(input: &Self::Input) -> InputRef<'_>;
     /// The tool call whose start the input records, if any.
     fn recorded_start(input: &Self::Input) -> Option<EffectId>;
-    /// The input that records the start of the tool call that is commanded, if any.
+    /// The input that records the start of a tool call, if the command runs one.
     fn start_input(command: &Self::Command) -> Option<Self::Input>;
-    /// Returns true if an active call may run twice; false if the call or its tool is unknown.
+    /// Returns true if it is safe to run the active call a second time; false if the call or its tool is unknown.
     fn is_safe_to_repeat(&self, effect: EffectId) -> bool;
 }
 
@@ -90,14 +91,14 @@ fn is_safe(tools: &ToolSet, call: Option<&ToolCall>) -> bool {
 /// The work that may begin once an input is stored.
 pub(crate) struct StoredInput<C> {
     pub(crate) commands: Vec<C>,
-    /// The tool call that may run now, as its start is recorded.
+    /// The tool call that may run now, because the input recorded its start.
     pub(crate) started: Option<EffectId>,
-    /// Sent after the commands are executed, so that their messages come before those that the acknowledgement causes.
+    /// Sent after the commands are executed, so that their messages arrive before any message that the acknowledged sender sends next.
     pub(crate) ack: Ack,
 }
 
-/// A machine and its commands, which wait for their inputs to be stored. The claim is weak: the run's owner decides when to release it, and
-/// the driver can write until then.
+/// A machine, and its commands that wait until their inputs are stored. The claim is weak, so the driver does not prolong it: the run's
+/// owner decides when to release the run, and the driver can write until then.
 pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
     run: RunId,
@@ -128,14 +129,15 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] returns its commands. The starts of the tool calls among
-    /// them are queued right behind it, so that both are stored in one transaction.
+    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] later returns the resulting commands. If they run
+    /// tool calls, the inputs that record the starts of these calls are queued right behind, so that all are stored in one transaction.
     pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
         let accepted = self.accept_with_ack(now, input, Ack::default());
         accepted.map_err(|(refusal, _)| refusal)
     }
 
-    /// Accepts the input of a message: [`Self::stored`] returns its acknowledgement, too. A refusal returns the acknowledgement.
+    /// Like [`Self::accept`], for an input that comes from a message: [`Self::stored`] also returns the message's acknowledgement. If the
+    /// machine refuses the input, the acknowledgement is returned with the refusal.
     pub(crate) fn accept_with_ack(
         &mut self,
         now: Timestamp,
@@ -157,7 +159,7 @@ impl<M: Journaled> Driver<M> {
         self.queue(now, body, durability, work)
     }
 
-    /// Queues the first input of a machine, which has started with it and returned these commands.
+    /// Queues the first input of a machine. The machine has already handled it and returned `commands`.
     pub(crate) fn start(&mut self, now: Timestamp, first: &M::Input, commands: Vec<M::Command>) {
         let body = to_json(&M::journal_input(first));
         let work = StoredInput {
@@ -165,11 +167,11 @@ impl<M: Journaled> Driver<M> {
             started: None,
             ack: Ack::default(),
         };
-        // A started machine commands no tool call, so there is no further input that it could refuse.
+        // The first commands run no tool call, so no start of a call is queued that the machine could refuse.
         let _ = self.queue(now, body, Durability::Normal, work);
     }
 
-    /// Queues an accepted input for the journal, and the starts of the tool calls that it commands.
+    /// Queues an accepted input for the journal, and behind it the starts of the tool calls that its commands run.
     fn queue(
         &mut self,
         now: Timestamp,
@@ -186,7 +188,7 @@ impl<M: Journaled> Driver<M> {
             .try_for_each(|start| self.accept_with_ack(now, start, Ack::default()))
     }
 
-    /// The start of a call that must not run twice is on disk before the call runs.
+    /// Returns full durability for the start of a call that must not run twice: the start must be on disk before the call runs.
     fn start_durability(&self, effect: EffectId) -> Durability {
         if self.machine.is_safe_to_repeat(effect) {
             Durability::Normal
@@ -213,7 +215,7 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// Takes the work of the oldest input that was not stored before and is now.
+    /// Takes the work of the oldest queued input. Called once the journal has stored that input.
     pub(crate) fn stored(&mut self) -> Option<StoredInput<M::Command>> {
         self.waiting.pop_front()
     }

@@ -1,4 +1,5 @@
-//! A dry run: an unowned run's machines handle its pending messages as they would when resumed, but no effect is executed.
+//! A dry run: copies of an unowned run's machines handle the run's pending messages as they would after a resume, but no effect is
+//! executed.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,7 +14,7 @@ use dirigent_core::time::Timestamp;
 use crate::error::RuntimeError;
 use crate::replayed_run::ReplayedRun;
 
-/// The machines of a run as they would be once it is resumed.
+/// Copies of a run's machines, in the state that they would have after a resume.
 pub(crate) struct DryRun {
     run: RunId,
     now: Timestamp,
@@ -25,7 +26,7 @@ impl DryRun {
     /// Resumes a copy of the run at `now`.
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`].
+    /// [`RuntimeError::Ended`] if the run has ended, and the error of a run that refuses to be resumed.
     pub(crate) fn new(run: RunId, replayed: ReplayedRun, now: Timestamp) -> Result<Self, RuntimeError> {
         let ReplayedRun { view, inherited } = replayed;
         if view.run().phase().is_terminal() {
@@ -51,7 +52,7 @@ impl DryRun {
     /// Handles a message, and returns the error with which the run would reject it.
     ///
     /// # Errors
-    /// As [`crate::RunHandle::steer`].
+    /// The errors of [`crate::RunHandle::steer`].
     pub(crate) fn handle(&mut self, steering: Steering) -> Result<(), RuntimeError> {
         let (run, machine) = (self.run, self.machines.run());
         if machine.end().is_some() {
@@ -82,7 +83,7 @@ impl DryRun {
         let mut queue = VecDeque::from(routes);
         while let Some(route) = queue.pop_front() {
             if let Route::<TreeEffect>::Deliver(delivery) = route {
-                // A refused input that another machine caused is only dropped, as in a real run.
+                // An input that another machine caused is dropped if it is refused, as in a real run.
                 let caused = self.machines.handle(self.now, delivery, &self.resumption);
                 queue.extend(caused.unwrap_or_default());
             }

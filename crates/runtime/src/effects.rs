@@ -1,4 +1,4 @@
-//! Model requests and tool calls. All of their failures, panics included, are returned as data.
+//! Executes model requests and tool calls. Failures, including panics, are returned as values.
 
 use std::panic::AssertUnwindSafe;
 use std::time::Duration;
@@ -14,10 +14,12 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The time that a cancelled call has to end by itself before its future is dropped. A run must end within a second (HOST-8).
+/// The time for a cancelled call to end by itself; then its future is dropped. Less than a second, because a cancelled run must end within
+/// a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(800);
 
-/// The maximum size of a tool's output or error, in bytes. More would fill the journal and every model request.
+/// The maximum size of a tool's output or error, in bytes. Longer ones are truncated, because they would fill the journal and every model
+/// request.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 /// Runs a tool call.
@@ -43,7 +45,7 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     let result = tokio::select! {
         biased;
         ended = work => ended.unwrap_or_else(|panic| {
-            ToolResult::failure(format!("the tool `{name}` broke down: {}", panic_message(panic.as_ref())))
+            ToolResult::failure(format!("the tool `{name}` panicked: {}", panic_message(panic.as_ref())))
                 .with_code(code::BROKE_DOWN)
         }),
         () = overdue => ToolResult::failure("cancelled").with_code(code::CANCELLED),
@@ -55,8 +57,8 @@ pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: To
     }
 }
 
-/// Returns an error if the tool needs more access than the agent has. The agent's machine checks this too, but against the tool's description in
-/// the run's journal, and this version of the tool may need more.
+/// Returns an error if the tool needs more access than the agent has. The agent's machine checks this too, but against the tool spec in the
+/// run's journal. The tool in this process may be a newer version that needs more access.
 fn access_error(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
     (context.access < tool.access).then_some(CallError::AccessDenied {
         tool: tool.name,
@@ -107,7 +109,7 @@ pub(crate) async fn ask_model(
         .unwrap_or_else(|panic| {
             Err(ModelFailure {
                 kind: ModelFailureKind::Panicked,
-                message: format!("the model's code broke down: {}", panic_message(panic.as_ref())),
+                message: format!("the model client panicked: {}", panic_message(panic.as_ref())),
             })
         })
 }

@@ -1,4 +1,4 @@
-//! The runtime's errors: failures to start, run or steer a run. How a run ends is [`dirigent_core::run::EndReason`] instead.
+//! The runtime's errors. A run that fails is not one of them: it ends with a [`dirigent_core::run::EndReason`].
 
 use dirigent_core::approval::DecisionError;
 use dirigent_core::end_reason::EndReason;
@@ -15,14 +15,14 @@ pub enum RuntimeError {
     /// The journal cannot be read or written. A run whose journal cannot be written stops.
     #[error(transparent)]
     Journal(#[from] StoreError),
-    /// The run is over.
+    /// The run has ended.
     #[error("run {} has already ended", run.short())]
     Ended {
         /// The run.
         run: RunId,
     },
-    /// The run failed at a limit that it would exceed again at once.
-    #[error("run {} cannot continue, as it is at its limit: {reason}; resume it with a higher limit", run.short())]
+    /// The run ended at a limit, which it would exceed again at once if it were resumed.
+    #[error("run {} cannot continue, because it has reached a limit: {reason}; resume it with a higher limit", run.short())]
     AtLimit {
         /// The run.
         run: RunId,
@@ -35,13 +35,13 @@ pub enum RuntimeError {
         /// The run.
         run: RunId,
     },
-    /// An answer came while the run asks no question.
-    #[error("run {} has no pending question: it asks none, or has an answer already", run.short())]
+    /// An answer arrived, but the run has no pending question.
+    #[error("run {} has no pending question: it asked none, or the question was already answered", run.short())]
     NoQuestion {
         /// The run.
         run: RunId,
     },
-    /// The message is for an agent that is not active: it has ended or never existed.
+    /// The message is for an agent that has ended or never existed.
     #[error("run {} has no active agent {agent}", run.short())]
     NoAgent {
         /// The run.
@@ -57,7 +57,7 @@ pub enum RuntimeError {
         /// The reason.
         fault: DecisionError,
     },
-    /// A text does not answer the run's question, which stays open (PAOR-9).
+    /// The answer does not fit the run's question, which stays open (PAOR-9).
     #[error("run {}: {fault}", run.short())]
     Answer {
         /// The run.
@@ -65,15 +65,16 @@ pub enum RuntimeError {
         /// The reason.
         fault: AnswerError,
     },
-    /// The run rejected a message for a reason without a variant, or in another process.
+    /// The run rejected a message, either for a reason without a variant of its own, or in another process, which reports its reason only
+    /// as text.
     #[error("run {} rejected the message: {reason}", run.short())]
     MessageRejected {
         /// The run.
         run: RunId,
-        /// The reason, for people.
+        /// The reason, as text for the user.
         reason: String,
     },
-    /// The run crashed or ended while it processed a message.
+    /// The run crashed or ended while it processed a message. The journal may or may not contain the message.
     #[error("run {} stopped while processing the message, which may or may not have been applied", run.short())]
     DeliveryUnknown {
         /// The run.
@@ -84,18 +85,18 @@ pub enum RuntimeError {
     CannotFork {
         /// The run.
         run: RunId,
-        /// The last entry that the fork would share.
+        /// The number of the last entry that the fork would share.
         at: u64,
-        /// The reason, and the entries at which it can be forked.
+        /// The reason, and the entries at which the run can be forked.
         reason: String,
     },
     /// The process that created the run ended before the run's first input was stored, so the run has done nothing.
-    #[error("run {} was created but never started, so nothing was done; start its goal again", run.short())]
+    #[error("run {} was created but never started, so nothing was done; start a new run with its goal", run.short())]
     NeverBegan {
         /// The run.
         run: RunId,
     },
-    /// The machines refuse an input of the journal.
+    /// The run's journal entries cannot be replayed, because a machine refuses one of them.
     #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}", run.short())]
     Replay {
         /// The run.
@@ -105,7 +106,7 @@ pub enum RuntimeError {
         /// The machine's refusal.
         refusal: Refusal,
     },
-    /// The present run differs from the recorded one (HOST-9).
+    /// The replayed run differs from its recording (HOST-9).
     #[error(transparent)]
     ReplayMismatch(#[from] Box<Difference>),
     /// The run's supervisor crashed too often.
@@ -127,7 +128,7 @@ pub enum RuntimeError {
 }
 
 impl RuntimeError {
-    /// Returns the error for a message that has no machine to handle it.
+    /// Returns the error for a message that could not be routed to a machine.
     pub(crate) fn steering(run: RunId, error: SteeringError) -> RuntimeError {
         match error {
             SteeringError::NoQuestion => RuntimeError::NoQuestion { run },
@@ -137,7 +138,7 @@ impl RuntimeError {
         }
     }
 
-    /// Returns the error for an input that the run's machine refused. `end` is the machine's end, if it has one.
+    /// Returns the error for an input that the run's machine refused. `end` is the reason why the run ended; `None` if it has not ended.
     pub(crate) fn rejected_by_run(run: RunId, refusal: Refusal, end: Option<&EndReason>) -> RuntimeError {
         match (refusal, end) {
             (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
@@ -150,7 +151,7 @@ impl RuntimeError {
         }
     }
 
-    /// Returns the error for an agent's refusal: the refused decision or answer, else this error.
+    /// Returns the error for a message that an agent refused: the error of the decision or answer if the refusal contains one, else `self`.
     pub(crate) fn or_refusal(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {
             Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
@@ -170,7 +171,7 @@ impl RuntimeError {
             RuntimeError::Answer { fault, .. } => fault.to_string(),
             RuntimeError::MessageRejected { reason, .. } => reason.clone(),
             RuntimeError::NoQuestion { .. } => {
-                "it has no pending question: it asks none, or has an answer already".to_owned()
+                "it has no pending question: it asked none, or the question was already answered".to_owned()
             }
             RuntimeError::NoAgent { agent, .. } => format!("it has no active agent {agent}"),
             RuntimeError::Journal(_)

@@ -17,7 +17,7 @@ pub struct Events {
 }
 
 impl Events {
-    /// The events of a run whose tail starts at its first entry.
+    /// Creates the events of a run from its journal tail, which must start at the run's first entry.
     pub(crate) fn new(tail: Tail) -> Self {
         Events {
             tail,

@@ -21,26 +21,26 @@ use crate::user_presence::UserPresence;
 
 /// The entries at which a run can be forked.
 struct ForkRange {
-    /// The last entry after which the run is not over.
+    /// The last entry after which the run has not ended.
     last: u64,
-    /// The entry at which it is forked by default.
+    /// The entry at which the run is forked by default.
     default_at: u64,
 }
 
 impl Orchestrator {
-    /// Starts a new run that shares the first `at` entries of `run`, and continues with the guidance, if any. By default it shares all entries up
-    /// to the run's end. If the run ended because an agent failed, for example as its model did not answer, the default is the entry before
-    /// that agent's end, so that the fork asks the model again. The source run does not change, and may be active.
+    /// Starts a new run that shares the first `at` entries of `run`, and continues with `guidance`, if any. By default it shares all
+    /// entries up to the run's end. If the run ended because an agent failed, for example because its model did not answer, the default is
+    /// the entry before that agent's end, so that the fork asks the model again. The source run does not change, and may be active.
     ///
-    /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. The user's
-    /// decisions about calls of the source run do not apply to the fork: it asks again about each call that waits or has not ended
-    /// (APPROVE-3).
+    /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. The
+    /// user's decisions about calls of the source run do not apply to the fork: it asks again about each call that waits for an approval or
+    /// has not ended (APPROVE-3).
     ///
     /// Only journal entries are shared: the files of the workspace are not restored, and both runs work in the same folder.
     ///
     /// # Errors
-    /// [`RuntimeError::CannotFork`] if the run has no entry `at` or is over after it. [`RuntimeError::NeverBegan`] for a run without entries.
-    /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+    /// [`RuntimeError::CannotFork`] if the run has no entry `at`, or has ended at this entry. [`RuntimeError::NeverBegan`] for a run
+    /// without entries. [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn fork(
         &self,
         run: RunId,
@@ -85,7 +85,7 @@ fn replay_prefix(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(Repl
     let at = at.unwrap_or(default_at);
     if at == 0 || at > last {
         let cause = if at > last && at <= entries.len() as u64 {
-            "the run is over by then"
+            "the run has already ended there"
         } else {
             "there is no such entry"
         };

@@ -34,48 +34,48 @@ impl RunHandle {
         self.run
     }
 
-    /// Gives guidance to the run, which its next plan takes into account (PAOR-8).
+    /// Gives guidance to the run; the next plan takes it into account (PAOR-8).
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] if the run is over.
+    /// [`RuntimeError::Ended`] if the run has ended.
     pub fn guide(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
         let guidance = guidance.into();
         self.send(RunMessage::unacknowledged(Steering::Guide { guidance }))
     }
 
-    /// Gives urgent guidance to the run, which stops its work and plans again at once (PAOR-8).
+    /// Gives urgent guidance to the run; the run stops its current work and plans again at once (PAOR-8).
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] if the run is over.
+    /// [`RuntimeError::Ended`] if the run has ended.
     pub fn guide_now(&self, guidance: impl Into<String>) -> Result<(), RuntimeError> {
         let guidance = guidance.into();
         self.send(RunMessage::unacknowledged(Steering::Redirect { guidance }))
     }
 
-    /// Gives guidance to one of the run's agents, which its next model request includes. Returns once the guidance is journaled.
+    /// Gives guidance to one of the run's agents; the agent's next model request includes it. Returns once the guidance is journaled.
     ///
     /// # Errors
-    /// [`RuntimeError::NoAgent`] if the agent is not active; as [`Self::steer`].
+    /// [`RuntimeError::NoAgent`] if the agent is not active, and the errors of [`Self::steer`].
     pub async fn guide_agent(&self, agent: AgentId, guidance: impl Into<String>) -> Result<(), RuntimeError> {
         let guidance = guidance.into();
         self.steer(Steering::GuideAgent { agent, guidance }).await
     }
 
-    /// Decides about a call that waits for an approval, one of [`Self::approvals`] (APPROVE-2). The decision applies to exactly this call, once,
-    /// unchanged and before it expires. Returns once the decision is journaled.
+    /// Decides about a call that waits for an approval (see [`Self::approvals`], APPROVE-2). The decision applies once, to exactly this
+    /// call, as long as the call has not changed or expired. Returns once the decision is journaled.
     ///
     /// # Errors
-    /// [`RuntimeError::Decision`] if the decision is rejected, without effect (APPROVE-3); as [`Self::steer`].
+    /// [`RuntimeError::Decision`] if the decision is rejected and so has no effect (APPROVE-3), and the errors of [`Self::steer`].
     pub async fn decide(&self, effect: EffectId, decision: Decision) -> Result<(), RuntimeError> {
         self.steer(Steering::Decide { effect, decision }).await
     }
 
-    /// Answers the question that the run asks now (PAOR-9), and no later question: with a text or the number of a choice. Returns once the answer
-    /// is journaled.
+    /// Answers the run's current question with a text or the number of a choice (PAOR-9). The answer never applies to a later question.
+    /// Returns once the answer is journaled.
     ///
     /// # Errors
-    /// [`RuntimeError::Answer`] for the number of no choice: the question stays open. [`RuntimeError::NoQuestion`] if the run asks no question
-    /// or has an answer already. As [`Self::steer`].
+    /// [`RuntimeError::Answer`] if the answer is a number but not that of a choice; the question stays open. [`RuntimeError::NoQuestion`]
+    /// if the run has no question, or its question is already answered. The errors of [`Self::steer`].
     pub async fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
         self.ensure_running()?;
         let effect = self
@@ -86,11 +86,11 @@ impl RunHandle {
         self.steer(Steering::Answer { effect, answer }).await
     }
 
-    /// Tells the run that its user has left, as [`UserPresence::Absent`] does from the start. If the run waits only for its user, it stops and
-    /// can be resumed (PAOR-9).
+    /// Tells the run that its user has left; from then on, the run behaves as with [`UserPresence::Absent`]. If it waits only for its user,
+    /// it stops and can be resumed (PAOR-9).
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] if the run is over.
+    /// [`RuntimeError::Ended`] if the run has ended.
     ///
     /// [`UserPresence::Absent`]: crate::UserPresence::Absent
     pub fn set_user_absent(&self) -> Result<(), RuntimeError> {
@@ -103,17 +103,18 @@ impl RunHandle {
     /// Cancels the run: its agents, model requests and child processes stop within a second, and its end is journaled (HOST-8).
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] if the run is over.
+    /// [`RuntimeError::Ended`] if the run has ended.
     pub fn cancel(&self) -> Result<(), RuntimeError> {
         self.send(RunMessage::unacknowledged(Steering::Cancel))
     }
 
-    /// Sends any steering message to the run, and returns once it is journaled: then it takes effect even if this process dies.
+    /// Sends a steering message to the run, and returns once the message is journaled. From then on, it takes effect even if this process
+    /// dies.
     ///
     /// # Errors
     /// The reason of the rejection: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`],
-    /// [`RuntimeError::Answer`], [`RuntimeError::MessageRejected`], or [`RuntimeError::Ended`] if the run is over and did not handle the
-    /// message. [`RuntimeError::DeliveryUnknown`] if a crash or the run's end leaves open whether the message was applied.
+    /// [`RuntimeError::Answer`], [`RuntimeError::MessageRejected`], or [`RuntimeError::Ended`] if the run ended without handling the
+    /// message. [`RuntimeError::DeliveryUnknown`] if the run crashed or ended, and the message may or may not have been applied.
     pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {
         let (reply, mut settled) = oneshot::channel();
         let body = RunMessageBody::Steering(steering);
@@ -124,16 +125,17 @@ impl RunHandle {
             biased;
             result = &mut settled => result.unwrap_or(Err(RuntimeError::DeliveryUnknown { run })),
             ended = self.outcome() => match settled.try_recv() {
-                // Both came since the first branch was polled.
+                // The acknowledgement arrived together with the outcome, after the first branch was polled.
                 Ok(result) => result,
-                // The mailbox's queue was rejected before the outcome, so the message was with an agent that was given up.
+                // Messages that are still in the mailbox are rejected before the outcome is set. So this message had already been passed to
+                // an actor, which was stopped.
                 Err(_) => Err(ended.err().unwrap_or(RuntimeError::DeliveryUnknown { run })),
             },
         }
     }
 
-    /// Reads the calls of the run and its agents that wait for an approval, oldest first, also those of a paused run. Reads all of the run's
-    /// entries: for a run that is being watched, [`Events::view`] has them at less cost.
+    /// Reads the calls of the run and its agents that wait for an approval, oldest first, also those of a paused run. Reads all of the
+    /// run's entries; a caller that reads the run's events gets the same calls from [`Events::view`] at less cost.
     ///
     /// # Errors
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].

@@ -1,5 +1,5 @@
-//! Forwards messages of other processes from a run's inbox in the journal to its mailbox, one at a time. Each becomes one entry or is rejected,
-//! even if an actor crashes or the process is killed in between.
+//! Forwards messages from other processes, one at a time, from a run's inbox in the journal to the run's mailbox. Each message becomes
+//! exactly one journal entry or is rejected, even if an actor crashes or the process is killed in between.
 
 use std::future;
 use std::sync::{Arc, Weak};
@@ -29,8 +29,8 @@ pub(crate) struct InboxForwarder {
 const RETRY_PAUSE: Duration = Duration::from_millis(200);
 
 impl InboxForwarder {
-    /// Works until the run has ended in this process. Messages that are pending then were rejected with the run's end or, if it is only paused,
-    /// wait until it is resumed.
+    /// Forwards messages until the run has ended in this process. The journal rejects the remaining messages when it stores the run's end;
+    /// if the run is only paused, they stay pending until it is resumed.
     pub(crate) async fn run(self) {
         let mut outcome = self.outcome.clone();
         tokio::select! {
@@ -51,7 +51,7 @@ impl InboxForwarder {
         }
     }
 
-    /// Returns once the journal has the message as accepted or rejected.
+    /// Delivers a message. Returns once the journal records it as accepted or rejected.
     async fn forward(&self, message: Message) {
         let steering: Steering = match serde_json::from_str(&message.body) {
             Ok(steering) => steering,
@@ -73,17 +73,17 @@ impl InboxForwarder {
             }
             match settled.await {
                 Ok(Ok(())) => return,
-                // The run ends, unless its supervisor crashes first.
+                // The run is ending. If its supervisor crashes first, the mailbox opens again and the message is sent again.
                 Ok(Err(RuntimeError::Ended { .. })) => self.mailbox.reopened().await,
                 Ok(Err(error)) => return self.reject(message.id, error.reason()).await,
-                // The actor that handled the message crashed before or after it was journaled.
+                // The actor that handled the message has crashed, before or after the message was journaled.
                 Err(_) if self.is_settled(message.id).await => return,
                 Err(_) => {}
             }
         }
     }
 
-    /// Returns once the journal has the message as rejected, as it would count as pending for ever otherwise.
+    /// Rejects a message. Retries until the journal records the rejection, because the message would otherwise stay pending for ever.
     async fn reject(&self, message: MessageId, reason: String) {
         loop {
             match self.claim.upgrade() {
@@ -98,12 +98,13 @@ impl InboxForwarder {
         }
     }
 
-    /// Returns true if the message is accepted or rejected, once everything appended before is stored or has failed.
+    /// Returns true if the journal records the message as accepted or rejected. First waits until all earlier appends are stored or have
+    /// failed.
     async fn is_settled(&self, message: MessageId) -> bool {
         loop {
             let journal = self.journal.clone();
             let state = blocking(move || {
-                // The run's actors learn of the failure.
+                // A failure is ignored here, because the journal also reports it to the run's actors.
                 let _ = journal.flush();
                 Ok(journal.message(message)?)
             });

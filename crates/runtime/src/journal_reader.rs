@@ -1,4 +1,4 @@
-//! Reading whole runs from the journal. All of it blocks on the disk.
+//! Reads whole runs from the journal. All functions block on disk IO.
 
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
@@ -7,10 +7,10 @@ use dirigent_store::{Journal, StoreError};
 
 use crate::error::RuntimeError;
 
-/// The number of entries of one read.
+/// The maximum number of entries per read.
 const BATCH: usize = 1_000;
 
-/// Rebuilds a run from its journal entries, with its events so far. Blocks on the disk: not for an async context.
+/// Rebuilds a run from its journal entries, with its events so far. Blocks on disk IO, so async code must not call it directly.
 ///
 /// # Errors
 /// [`RuntimeError::NeverBegan`], [`RuntimeError::Journal`] and [`RuntimeError::Replay`].

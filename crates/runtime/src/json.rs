@@ -1,4 +1,4 @@
-//! The JSON form of what the journal stores.
+//! JSON serialization for the journal.
 
 use serde::Serialize;
 

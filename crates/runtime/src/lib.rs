@@ -1,4 +1,4 @@
-//! The actors that execute the machines' commands: commands become work, and its results become inputs.
+//! The actors around the state machines of `dirigent_core`: they execute the machines' commands, and pass the results back as inputs.
 //!
 //! ```text
 //! Orchestrator                 finds, starts and resumes runs
@@ -6,11 +6,12 @@
 //!     └── AgentActor …         one per planner, reflector and sub-agent, owns its Agent machine
 //! ```
 //!
-//! Messages to a run wait in its mailbox. Those of other processes come through the run's inbox in the journal. The run's supervisor passes them
-//! to the machine that handles them, and they take effect once they are journaled.
+//! Messages to a run wait in its mailbox. Messages from other processes first go to the run's inbox in the journal. The run's supervisor
+//! passes each message to the machine that handles it; the message takes effect once it is journaled.
 //!
-//! The order is fixed: journal the input, then act on its commands. A handler never awaits slow work: models and tools run in tasks that send
-//! their results back, so that cancelling, guidance and deadlines are handled at once. Nothing here decides what a machine could decide.
+//! The order is fixed: journal an input, then execute the commands that it caused. A message handler never awaits slow work: model requests
+//! and tool calls run in separate tasks that send their results back, so that an actor reacts to cancellation, guidance and deadlines at
+//! once. All decisions are made by the machines, none in this crate.
 #![warn(missing_docs)]
 
 mod ack;

@@ -1,4 +1,4 @@
-//! The root of the actors: starts and resumes runs, and rebuilds a crashed supervisor from the run's journal entries.
+//! The root actor: starts and resumes runs, and rebuilds a crashed supervisor from the run's journal entries.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,11 +28,11 @@ use crate::supervisor::{
 };
 use crate::user_presence::UserPresence;
 
-/// The number of times that a run's supervisor is rebuilt before the run is given up.
+/// The maximum number of times that a run's crashed supervisor is rebuilt. After the next crash, the run stops.
 const MAX_RESTARTS: u32 = 3;
 
-/// Starts, resumes and finds runs. Clones are handles of the same orchestrator. When the last is dropped, its runs stop where they are and can
-/// be resumed later.
+/// Starts, resumes and finds runs. Clones are handles of the same orchestrator. When the last clone is dropped, the runs stop at their last
+/// journal entry and can be resumed later.
 #[derive(Clone)]
 pub struct Orchestrator {
     pub(crate) inner: Arc<Inner>,
@@ -80,7 +80,7 @@ impl Orchestrator {
     /// Starts a run.
     ///
     /// # Errors
-    /// [`RuntimeError::Journal`] if the run cannot be journaled; nothing has happened then.
+    /// [`RuntimeError::Journal`] if the run cannot be journaled; in this case nothing was started.
     pub async fn start(&self, spec: RunSpec, user: UserPresence) -> Result<RunHandle, RuntimeError> {
         let run = RunId(Uuid::now_v7());
         let (journal, at) = (
@@ -162,7 +162,7 @@ impl Orchestrator {
         match wait.await {
             Ok(()) => Ok(handle),
             Err(_) => {
-                // The run is released, and may have been resumed since.
+                // The run was released. If it has been resumed in the meantime, the handle of the resumed run stays.
                 runs.remove_if(&run, |_, found| Arc::ptr_eq(&found.mailbox, &handle.mailbox));
                 Err(RuntimeError::Stopped {
                     reason: "its actor has ended".to_owned(),
@@ -175,7 +175,7 @@ impl Orchestrator {
 struct OrchestratorActor;
 
 pub(crate) enum OrchestratorMsg {
-    /// Starts a run's first supervisor or the next one.
+    /// Starts a run's supervisor, either the first one or the replacement of a crashed one.
     Launch {
         owned: OwnedRun,
         mode: StartMode,
@@ -193,7 +193,7 @@ pub(crate) struct OwnedRun {
 }
 
 impl OwnedRun {
-    /// Releases the run, then reports its outcome to those who wait: they may resume the run at once.
+    /// Releases the run, and only then reports its outcome, because those who wait for the outcome may resume the run at once.
     fn end(self, outcome: Outcome) {
         let run = self.arguments.run;
         let OwnedRun {
@@ -206,7 +206,7 @@ impl OwnedRun {
         runs.remove(&run);
         drop(claim);
         arguments.mailbox.reject_all(run);
-        // Guarantees an outcome for those who wait, however the supervisor ended.
+        // Those who wait get an outcome, however the supervisor ended.
         sender.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
 }
@@ -275,7 +275,7 @@ impl Actor for OrchestratorActor {
     }
 }
 
-/// Replaces a crashed supervisor. Its state is lost, but the journal has the run's.
+/// Replaces a crashed supervisor. The new supervisor rebuilds the run's state from the journal.
 fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: String) {
     let run = owned.arguments.run;
     owned.restarts += 1;
@@ -283,7 +283,7 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: Str
     tracing::error!(%run, times, message, "a run's supervisor crashed");
     let myself = myself.clone();
     tokio::spawn(async move {
-        // Waits for its agents and tasks to end and for their entries to be stored, so that none follows those that are read.
+        // The run's agents and tasks must end before its entries are read, so that they add none afterwards.
         owned.arguments.cancel.cancel();
         wait_for_all(&owned.arguments).await;
         if times > MAX_RESTARTS {

@@ -6,5 +6,5 @@ use dirigent_core::run::Report;
 
 use crate::error::RuntimeError;
 
-/// The result for those who wait for a run's end; `None` while it goes on.
+/// The final result of a run; `None` while the run is active.
 pub(crate) type Outcome = Option<Result<Arc<Report>, RuntimeError>>;

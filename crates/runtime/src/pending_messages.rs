@@ -13,24 +13,25 @@ use crate::replayed_run::ReplayedRun;
 /// A steering message that no process has handled yet.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PendingMessage {
-    /// Its number in the journal.
+    /// The message's id in the journal.
     pub message: MessageId,
-    /// When it was posted.
+    /// The time at which it was posted.
     pub at: Timestamp,
-    /// Its content.
+    /// The content of the message.
     pub steering: Steering,
 }
 
-/// Reads the pending messages of a run, oldest first. Messages of unknown content are left out. Blocks on the disk: not for an async context.
+/// Reads the pending messages of a run, oldest first. Messages that cannot be parsed are left out. Blocks on disk IO, so async code must
+/// not call it directly.
 ///
 /// # Errors
-/// A read failure.
+/// An error if the journal cannot be read.
 pub fn pending_messages(journal: &Journal, run: RunId) -> Result<Vec<PendingMessage>, StoreError> {
     let pending = journal.pending_messages(run)?;
     Ok(pending.into_iter().filter_map(parse_message).collect())
 }
 
-/// Parses a message; `None` for unknown content, which the run's owner rejects.
+/// Parses a message. `None` if its content is unknown; the run's owner rejects such a message.
 fn parse_message(message: Message) -> Option<PendingMessage> {
     Some(PendingMessage {
         message: message.id,
@@ -50,11 +51,12 @@ pub(crate) fn post_to_owner(
     posted.map_err(|error| post_error(run, error))
 }
 
-/// Posts a message for a run that is resumed later, if the run would accept it after all messages that are pending by then. Of two messages
-/// that exclude each other, such as two answers to one question, one is rejected, whichever processes they come from.
+/// Posts a message for an unowned run, which handles it once resumed. Before, a dry run checks that the run would accept the message after
+/// all earlier pending messages. So the second of two conflicting messages, such as two answers to one question, is rejected, even if they
+/// come from different processes.
 ///
 /// # Errors
-/// Why the run would reject the message; [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
+/// The error with which the run would reject the message. [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
 pub(crate) fn post_for_resume(
     journal: &Journal,
     run: RunId,
@@ -66,12 +68,12 @@ pub(crate) fn post_for_resume(
         let last = pending.last().map(|message| message.id);
         let mut dry_run = DryRun::new(run, ReplayedRun::read(journal, run)?, at)?;
         for earlier in pending.into_iter().filter_map(parse_message) {
-            // The run's owner will reject it as well.
+            // If the dry run rejects an earlier message, the run's owner will reject it as well.
             let _ = dry_run.handle(earlier.steering);
         }
         dry_run.handle(steering.clone())?;
         match journal.post_after(run, at, to_json(steering), last) {
-            // Another message was posted meanwhile: check again behind it.
+            // Another message was posted in the meantime: check again, after that message.
             Err(StoreError::OtherMessages { .. }) => {}
             posted => return posted.map_err(|error| post_error(run, error)),
         }

@@ -1,6 +1,6 @@
 //! The tool `read_output`: reads an output that was shortened or left out of a prompt, by its handle (PAOR-6).
 //!
-//! It reads the journal only: the recorded result of a tool call, never a new one.
+//! It reads only results recorded in the journal, and never runs a tool.
 
 mod text;
 
@@ -29,9 +29,9 @@ const DEFAULT_LENGTH: usize = 8_000;
 const MAX_LENGTH: usize = 32_000;
 /// The maximum number of lines that a search returns.
 const MAX_MATCHES: usize = 100;
-/// The maximum number of characters that a search returns of a line.
+/// The maximum number of characters that a search returns per line.
 const MAX_MATCH: usize = 300;
-/// The number of those characters that precede the match.
+/// For a line longer than [`MAX_MATCH`], the number of characters before the match that a search returns.
 const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
@@ -39,12 +39,12 @@ const MAX_PATTERN: usize = 64 * 1024;
 const DESCRIPTION: &str = "Reads the full text of an output that was shortened or left out, by its handle: a tool call's result (`a3.2`, \
     `run.7`), an agent's findings (`a3`) or all observations of an iteration (`iteration.2`), from any agent and iteration. Returns the lines \
     from `start_line` to `end_line`; with `pattern`, the matching lines with their numbers; otherwise `length` characters from `offset`. Lines \
-    are those of the text itself, such as a command's stdout or a file's content. Several texts follow each other: `texts` has the first line \
-    of each, and `rest` has the result's other values. If there is more, `next_line` or `next_offset` says where to continue; `cut` means that \
-    a line was too long and can be read in full by `offset` only.";
+    are counted in the text itself, such as a command's stdout or a file's content. If the result has several texts, they are concatenated: \
+    `texts` has the first line of each, and `rest` has the result's other values. If there is more, `next_line` or `next_offset` says where to \
+    continue. `cut` means that a line was cut because it is too long; read the rest of it with `offset`.";
 
-/// The tool `read_output`. It reads a result as text ([`text::Readable`]): the texts of its output as they are, or one line for each value
-/// (`output.total: 3`) if it has none. Its outputs:
+/// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings without escapes, or one line per
+/// value (`output.total: 3`) if it has no long string. The tool's outputs:
 ///
 /// | request | output |
 /// | --- | --- |
@@ -52,11 +52,11 @@ const DESCRIPTION: &str = "Reads the full text of an output that was shortened o
 /// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` if there is more; a line of more than 32,000 characters is cut, which `"cut": true` marks |
 /// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`, and `next_line` if there are more than 100; long lines are cut around the match |
 ///
-/// Each output has `texts`, the first line of each text by its name, if there are several, and `rest`, the other values of the result, if there
-/// are any.
+/// An output also has `texts`, which maps the name of each text to its first line, if the result has several texts, and `rest`, with the
+/// other values of the result, if there are any.
 ///
-/// Its failure codes: `bad_parameters`; `not_found`, if the run has no such handle or the output no such line; and `journal`, if the journal could
-/// not be read.
+/// Its failure codes: `bad_parameters`; `not_found`, if the run has no output with this handle, or the output has no such line; and
+/// `journal`, if the journal could not be read.
 pub(crate) struct ReadOutput {
     journal: Journal,
 }
@@ -122,7 +122,7 @@ impl Tool for ReadOutput {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let journal = self.journal.clone();
         async move {
-            // Searching a long output blocks, as reading the disk does.
+            // Reading the disk blocks the thread, and so does the search in a long output.
             let read = move || read(&journal, context.run, parameters);
             match tokio::task::spawn_blocking(read).await {
                 Ok(result) => result,
@@ -266,7 +266,7 @@ fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize)
     ToolResult::success(output)
 }
 
-/// Returns a line, or the part of a long line around the byte `at`.
+/// Returns a line, or, of a long line, the part around the byte offset `at`.
 fn around(line: &str, at: usize) -> String {
     let before = line.get(..at).map_or(0, |before| before.chars().count());
     let skipped = match line.chars().count() > MAX_MATCH {
@@ -282,7 +282,7 @@ fn around(line: &str, at: usize) -> String {
     format!("{begin}{shown}{end}")
 }
 
-/// Finds the output of a handle in the journal, in the form for models; `None` if the run has no such handle.
+/// Finds the output of a handle in the journal, in the form that models get; `None` if the run has no such handle.
 fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
         OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
@@ -295,7 +295,7 @@ fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Va
         }
         OutputHandle::Iteration(iteration) => {
             let view = read_view(journal, run)?;
-            // An iteration that was cut off by the run's end and planned again is there twice.
+            // An iteration that was interrupted by the run's end, and planned again after a resume, occurs twice.
             let iterations = view
                 .run()
                 .iterations()
@@ -352,7 +352,7 @@ mod tests {
 
     const TEXT: &str = "success: true\noutput.stdout:\none\ntwo error\nthree\nerror four\n";
 
-    /// Reads [`TEXT`] with these parameters. A failure is its code and message.
+    /// Reads [`TEXT`] with these parameters. A failure is returned as its code and message.
     fn read(parameters: Value) -> Result<Value, (String, String)> {
         read_text(TEXT, parameters)
     }

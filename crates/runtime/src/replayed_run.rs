@@ -10,16 +10,16 @@ use dirigent_store::Journal;
 use crate::error::RuntimeError;
 use crate::journal_reader::{read_entries, replay_entries};
 
-/// A run's machines after all of its entries.
+/// A run's machines after the replay of its journal entries.
 pub(crate) struct ReplayedRun {
     pub(crate) view: RunView,
-    /// The machines of a fork that have no entries of their own, only those of the source run. Decisions of the source run do not apply to them
-    /// (APPROVE-3).
+    /// The machines of a fork whose entries all come from the source run. The user's decisions in the source run do not apply to them
+    /// (APPROVE-3). Empty if the run is not a fork.
     pub(crate) inherited: BTreeSet<Scope>,
 }
 
 impl ReplayedRun {
-    /// Replays a run's entries. Blocks on the disk.
+    /// Replays a run's entries. Blocks on disk IO.
     pub(crate) fn read(journal: &Journal, run: RunId) -> Result<ReplayedRun, RuntimeError> {
         let entries = read_entries(journal, run)?;
         let mut inherited = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Recording and replaying runs: a run's journal entries become a recording, and a replayed recording becomes a run in the journal. No model is
+//! Records and replays runs: makes a recording of a run's journal entries, and a run in the journal of a replayed recording. No model is
 //! asked and no tool runs (HOST-9).
 
 use std::sync::{Arc, mpsc};
@@ -24,7 +24,7 @@ use crate::run_ending::{end_status, run_ending};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::user_presence::UserPresence;
 
-/// Records a run with the entries that it has now. Blocks on the disk: not for an async context.
+/// Makes a recording of a run's journal entries so far. Blocks on disk IO, so async code must not call it directly.
 ///
 /// # Errors
 /// [`RuntimeError::Journal`], [`RuntimeError::Replay`], and [`RuntimeError::NeverBegan`] for a run without any input.
@@ -40,11 +40,12 @@ pub fn record_run(journal: &Journal, run: RunId) -> Result<Recording, RuntimeErr
 }
 
 impl Orchestrator {
-    /// Replays a recording with the spec `present`, and journals it as a new run that has ended. Its entries have the recorded times.
+    /// Replays a recording with the present spec, and journals the result as a new run that has ended. The new entries keep the recorded
+    /// times.
     ///
     /// # Errors
-    /// [`RuntimeError::ReplayMismatch`] if the replayed run differs from the recording; nothing is journaled then. [`RuntimeError::Journal`] if
-    /// it cannot be written.
+    /// [`RuntimeError::ReplayMismatch`] if the replayed run differs from the recording; in this case nothing is journaled.
+    /// [`RuntimeError::Journal`] if the run cannot be written.
     pub async fn replay(&self, recording: Recording, present: RunSpec) -> Result<RunHandle, RuntimeError> {
         let run = RunId(Uuid::now_v7());
         let (journal, now) = (self.services().journal.clone(), self.services().clock.now());
@@ -66,7 +67,7 @@ impl Orchestrator {
     }
 }
 
-/// Writes a run with these entries, created now.
+/// Writes a new run with these entries to the journal. `now` is the time of its creation.
 fn write_entries(
     journal: &Journal,
     run: RunId,
@@ -82,7 +83,7 @@ fn write_entries(
         let failed = failed.clone();
         let stored = move |stored: Result<u64, StoreError>| {
             if let Err(error) = stored {
-                // Only the first failure is received; it causes the others.
+                // Only the first failure is received. Later failures are its consequences.
                 let _ = failed.send(error);
             }
         };

@@ -1,4 +1,4 @@
-//! Resuming an unowned run: after a crash (HOST-2), with an answer (PAOR-9), or after it failed at a limit or because its model could not be
+//! Resumes an unowned run: after a crash (HOST-2), with an answer (PAOR-9), or after it failed at a limit or because its model could not be
 //! reached (PAOR-1).
 
 use dirigent_core::end_reason::EndReason;
@@ -56,14 +56,15 @@ impl Resume {
 }
 
 impl Orchestrator {
-    /// Resumes a run after its last journal entry (HOST-2). A run that failed at a limit, or because no model could be reached, plans again
-    /// (PAOR-1).
+    /// Continues a run from its last journal entry (HOST-2). A run that failed at a limit, or because no model could be reached, plans
+    /// again (PAOR-1).
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] if the run is over. [`RuntimeError::AtLimit`] if it would exceed a limit at once. [`RuntimeError::NeverBegan`] if
-    /// it has no input. [`RuntimeError::NoQuestion`] for an answer if no question is open, or if another answer came first.
-    /// [`RuntimeError::Answer`] for the number of no choice: the run is not resumed, and its question stays open. [`RuntimeError::Journal`] if
-    /// another process owns the run or its entries cannot be read. [`RuntimeError::Replay`] if the machines refuse its entries.
+    /// [`RuntimeError::Ended`] if the run has ended. [`RuntimeError::AtLimit`] if the run would exceed a limit at once.
+    /// [`RuntimeError::NeverBegan`] if the run has no input. [`RuntimeError::NoQuestion`] if there is an answer but no open question, or
+    /// another answer came first. [`RuntimeError::Answer`] if the answer is a number but not that of a choice; in this case the run is not
+    /// resumed and its question stays open. [`RuntimeError::Journal`] if another process owns the run or its entries cannot be read.
+    /// [`RuntimeError::Replay`] if the machines refuse its entries.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, RuntimeError> {
         let Resume { user, answer, limits } = resume;
         let (claim, replayed, has_ended) = self.claim_resumable(run).await?;
@@ -95,7 +96,7 @@ impl Orchestrator {
             .await
     }
 
-    /// Claims a run that can be resumed. Also returns whether the run is marked as ended.
+    /// Claims a run that can be resumed, and replays it. The returned flag is true if the journal marks the run as ended.
     pub(crate) async fn claim_resumable(
         &self,
         run: RunId,
@@ -117,7 +118,7 @@ impl Orchestrator {
     }
 }
 
-/// The error for a machine that refuses to go on.
+/// Returns the error for a run whose machine refuses to continue.
 pub(crate) fn not_resumed(run: RunId, refusal: Refusal) -> RuntimeError {
     match refusal {
         Refusal::AtLimit { reason } => RuntimeError::AtLimit { run, reason },

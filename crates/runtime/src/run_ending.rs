@@ -5,7 +5,7 @@ use dirigent_store::RunEnding;
 
 use crate::json::to_json;
 
-/// Returns whether a run that ends for this reason keeps its pending messages for being resumed.
+/// Returns whether a run that ends for this reason is finished, or paused. A paused run keeps its pending messages until it is resumed.
 pub(crate) fn run_ending(reason: &EndReason) -> RunEnding {
     match reason {
         EndReason::UserRequired => RunEnding::Paused,

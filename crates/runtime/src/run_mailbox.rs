@@ -33,17 +33,17 @@ pub(crate) enum RunMessageBody {
 pub(crate) enum MailboxEvent {
     /// A message waits in the mailbox.
     MessageReceived,
-    /// A message of another process was accepted or rejected.
+    /// A message from another process was accepted or rejected.
     MessageSettled,
 }
 
-/// The reason why the mailbox takes no message.
+/// The reason why the mailbox does not accept a message.
 pub(crate) enum SendError {
     Closed,
     NoQuestion,
 }
 
-/// The run's state as far as senders need it.
+/// Whether the run accepts messages, and which question it asks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MailboxState {
     /// The run accepts messages and asks no question.
@@ -51,11 +51,11 @@ pub(crate) enum MailboxState {
     Open,
     /// The run accepts messages and asks this question.
     AwaitingAnswer(EffectId),
-    /// The run ends and accepts no more messages.
+    /// The run is ending or has ended, and accepts no more messages.
     Closed,
 }
 
-/// The queue of messages to a run's supervisor. A crashed actor loses its own queue, but not this one.
+/// The queue of messages to a run's supervisor. A supervisor that crashes loses the actor's own queue, but not this one.
 pub(crate) struct RunMailbox {
     inner: Mutex<MailboxInner>,
     reopened: Notify,
@@ -66,7 +66,7 @@ struct MailboxInner {
     supervisor: Option<DerivedActorRef<MailboxEvent>>,
     state: MailboxState,
     user: UserPresence,
-    /// Set while a message of another process is on its way from the journal to the run.
+    /// Set while a message from another process is on its way from the journal to the run.
     delivering: bool,
 }
 
@@ -103,7 +103,8 @@ impl RunMailbox {
         }
     }
 
-    /// Does `work` and sets the state that it returns, under one lock: whoever sees the work's entry in the journal finds the new state here.
+    /// Executes `work` and sets the state that it returns, both under one lock. So whoever sees the journal entry of `work` also sees the
+    /// new state.
     pub(crate) fn update<T>(&self, work: impl FnOnce() -> (MailboxState, T)) -> T {
         let mut inner = self.lock();
         let (state, result) = work();
@@ -114,27 +115,28 @@ impl RunMailbox {
         result
     }
 
-    /// Accepts no more messages, as the run ends.
+    /// Closes the mailbox, because the run is ending. It accepts no more messages.
     pub(crate) fn close(&self) {
         self.lock().state = MailboxState::Closed;
     }
 
-    /// Waits until the mailbox accepts messages again, after its supervisor crashed while ending. For one waiter only; may return too early.
+    /// Waits until a closed mailbox accepts messages again, which happens if the supervisor crashes while the run is ending. Supports only
+    /// one waiter, and may return too early.
     pub(crate) async fn reopened(&self) {
         self.reopened.notified().await;
     }
 
-    /// Notes the start or end of the delivery of a message of another process.
+    /// Records that the delivery of a message from another process has started or ended.
     pub(crate) fn set_delivering(&self, delivering: bool) {
         self.lock().delivering = delivering;
     }
 
-    /// Returns true while a message of another process is being delivered.
+    /// Returns true while a message from another process is being delivered.
     pub(crate) fn is_delivering(&self) -> bool {
         self.lock().delivering
     }
 
-    /// Connects the run's supervisor, in place of a crashed one, and notifies it of the messages in the queue.
+    /// Connects a supervisor, the run's first one or the replacement of a crashed one, and notifies it of the messages in the queue.
     pub(crate) fn attach(&self, supervisor: DerivedActorRef<MailboxEvent>) {
         let mut inner = self.lock();
         for _ in &inner.queue {
@@ -143,10 +145,10 @@ impl RunMailbox {
         inner.supervisor = Some(supervisor);
     }
 
-    /// Tells the supervisor that a message of another process was accepted or rejected.
+    /// Tells the supervisor that a message from another process was accepted or rejected.
     pub(crate) fn notify_settled(&self) {
         if let Some(supervisor) = &self.lock().supervisor {
-            // The successor of a crashed supervisor checks by itself.
+            // If the supervisor has crashed, its replacement checks the inbox by itself.
             let _ = supervisor.send_message(MailboxEvent::MessageSettled);
         }
     }
@@ -170,7 +172,7 @@ impl RunMailbox {
         }
     }
 
-    /// Notes that the run can no longer ask its user, and tells the supervisor.
+    /// Records that the run can no longer ask its user, and tells the supervisor.
     pub(crate) fn set_user_absent(&self) -> Result<(), SendError> {
         self.lock().user = UserPresence::Absent;
         self.send(RunMessage {
@@ -218,7 +220,7 @@ impl MailboxInner {
     fn push(&mut self, message: RunMessage) {
         self.queue.push_back(message);
         if let Some(supervisor) = &self.supervisor {
-            // A supervisor that is gone gets a successor or has reported its outcome.
+            // If sending fails, the supervisor has crashed and will be replaced, or has set its outcome.
             let _ = supervisor.send_message(MailboxEvent::MessageReceived);
         }
     }

@@ -1,5 +1,5 @@
-//! The run's budget (HOST-6), shared by its agents. Each agent reserves before it asks its model, and waits if only the reservations of others
-//! stand in its way. [`Budget`] alone decides what fits.
+//! The run's budget (HOST-6), shared by its agents. Before each model request, an agent reserves the expected usage. It waits if the
+//! request would fit without the reservations of other agents. Only [`Budget`] decides what fits.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -14,12 +14,12 @@ pub(crate) struct SharedBudget {
     settled: Notify,
 }
 
-/// A budget reservation for one model request, settled on drop. A permit that is dropped unused has used nothing. If it is dropped during the
-/// request, the input counts as used, as the provider has read it.
+/// A budget reservation for one model request, settled on drop. If it is dropped before the request, nothing counts as used. If it is
+/// dropped during the request, the input tokens count as used, because the provider has read them.
 pub(crate) struct BudgetPermit {
     budget: Arc<SharedBudget>,
     reservation: Option<Reservation>,
-    /// The usage to settle on drop.
+    /// The usage that counts when the permit is dropped.
     used: Usage,
 }
 
@@ -31,7 +31,7 @@ impl SharedBudget {
         }
     }
 
-    /// Waits until the request fits the budget, or can never fit.
+    /// Waits until the request fits the budget. Fails if it can never fit.
     pub(crate) async fn reserve(
         self: &Arc<Self>,
         expected: &ExpectedUsage,
@@ -66,7 +66,7 @@ impl SharedBudget {
 }
 
 impl BudgetPermit {
-    /// Limits the request's output to the reservation and notes its estimated input tokens.
+    /// Limits the request's output tokens to the reservation, and adds the estimated number of input tokens.
     pub(crate) fn limit_request(&self, request: ChatRequest) -> ChatRequest {
         match &self.reservation {
             Some(reservation) => ChatRequest {
@@ -78,7 +78,7 @@ impl BudgetPermit {
         }
     }
 
-    /// Sends the request with `ask` and records its usage. A failed request has used nothing.
+    /// Awaits the request `ask` and records its usage. A failed request counts as having used nothing.
     pub(crate) async fn track<E>(
         mut self,
         ask: impl Future<Output = Result<ModelReply, E>>,

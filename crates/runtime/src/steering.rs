@@ -1,4 +1,4 @@
-//! Steering a run, whichever process owns it.
+//! Sends steering messages to runs, whichever process owns them.
 
 use std::time::Duration;
 
@@ -24,8 +24,8 @@ use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
-/// The time to wait for another process to handle a message. It notices messages within about 200 ms, but the machine may be busy or the
-/// process suspended.
+/// The time to wait for another process to handle a message. A process notices messages within about 200 ms, but the computer may be busy
+/// or the process suspended.
 const SETTLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The result of sending a message to a run.
@@ -38,16 +38,17 @@ pub enum SteerOutcome {
 }
 
 impl Orchestrator {
-    /// Sends a message to a run of this or another process. The message is handled exactly once. An unowned run handles it when it is resumed,
-    /// after the messages that are pending already; if it would reject the message then, this returns the rejection at once. An unowned run is
-    /// also cancelled at once.
+    /// Sends a message to a run, whichever process owns it. The message is handled exactly once. If no process owns the run, the message
+    /// stays pending until the run is resumed, and is handled after earlier pending messages. If the run would reject the message then, the
+    /// rejection is returned at once. A cancellation also takes effect at once.
     ///
     /// # Errors
-    /// As [`crate::RunHandle::steer`]; rejections of another process are [`RuntimeError::MessageRejected`]. [`RuntimeError::Journal`].
+    /// The errors of [`crate::RunHandle::steer`]. [`RuntimeError::MessageRejected`] if another process rejects the message.
+    /// [`RuntimeError::Journal`] if the journal cannot be read or written.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, RuntimeError> {
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
-                // The run has finished or paused without handling the message; the journal knows which.
+                // The run has finished or paused without handling the message. The code below reads from the journal which of the two.
                 Err(RuntimeError::Ended { .. }) => {}
                 handled => return handled.map(|()| SteerOutcome::Accepted),
             }
@@ -56,7 +57,7 @@ impl Orchestrator {
         let idle = journal.clone();
         if steering == Steering::Cancel && blocking(move || is_unowned(&idle, run)).await? {
             match self.cancel_unowned(run).await {
-                // A process has resumed it since.
+                // Another process has resumed the run in the meantime: post the message to it.
                 Err(RuntimeError::Journal(StoreError::AlreadyClaimed { .. })) => {}
                 cancelled => return cancelled.map(|()| SteerOutcome::Accepted),
             }
@@ -78,7 +79,7 @@ impl Orchestrator {
         }
     }
 
-    /// Cancels an unowned run: resumes it with the cancellation as its first message, so that nothing else is asked or done.
+    /// Cancels an unowned run: resumes it with the cancellation as its first message, so that no model request and no tool call starts.
     async fn cancel_unowned(&self, run: RunId) -> Result<(), RuntimeError> {
         let (claim, replayed, _) = self.claim_resumable(run).await?;
         if replayed.view.run().phase() == Phase::Failed {
@@ -94,12 +95,13 @@ impl Orchestrator {
         let handle = self.launch(run, claim, mode, mailbox).await?;
         match handle.outcome().await?.end {
             Some(EndReason::Cancelled) => Ok(()),
-            // The run had ended before, but its end was not journaled.
+            // The run had already ended, but the journal did not have its end yet.
             Some(_) | None => Err(RuntimeError::Ended { run }),
         }
     }
 
-    /// Journals guidance for a failed run that can be resumed, whose next plan takes it into account (PAOR-8). Returns false for any other run.
+    /// Journals guidance for a failed run that can be resumed; the next plan takes it into account (PAOR-8). For any other run, does
+    /// nothing and returns false.
     async fn guide_failed(&self, run: RunId, guidance: String) -> Result<bool, RuntimeError> {
         let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
         let (reader, claimed) = (journal.clone(), journal.clone());
@@ -117,7 +119,7 @@ impl Orchestrator {
         blocking(move || {
             let claim = match claimed.claim(run) {
                 Ok(claim) => claim,
-                // A process is about to end the run, or has resumed it since.
+                // Another process is about to end the run, or has resumed it in the meantime.
                 Err(StoreError::AlreadyClaimed { .. }) => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
@@ -160,7 +162,7 @@ fn is_resumable_failure(machine: &Run) -> bool {
     machine.phase() == Phase::Failed && machine.end().is_some_and(EndReason::is_resumable)
 }
 
-/// Posts a message to a run. Also returns whether a process owns the run by then.
+/// Posts a message to a run. Also returns true if a process owns the run afterwards.
 fn post(
     journal: &Journal,
     run: RunId,
@@ -177,7 +179,7 @@ fn post(
 
 /// Returns true if no process owns the run.
 fn is_unowned(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
-    // A run that has just ended in this process is released after its last entries are written.
+    // Waits for queued writes: a run that has just ended in this process is released only after its last entries are written.
     journal.flush()?;
     Ok(journal.run(run)?.owner_pid.is_none())
 }

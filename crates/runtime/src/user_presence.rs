@@ -3,10 +3,11 @@
 /// Whether a user can answer a run's questions and decide about its calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum UserPresence {
-    /// Questions wait for [`RunHandle::answer`](crate::RunHandle::answer), calls for [`RunHandle::decide`](crate::RunHandle::decide).
+    /// Questions wait for [`RunHandle::answer`](crate::RunHandle::answer), and calls that need an approval for
+    /// [`RunHandle::decide`](crate::RunHandle::decide).
     Present,
-    /// The run stops at a question, or once only calls that need an approval are left. It handles all pending messages first, those of other
-    /// processes included. It can be resumed with the answer (PAOR-9).
+    /// The run stops at a question, or once only calls that need an approval are left. Before it stops, it handles all pending messages,
+    /// including those from other processes. It can be resumed with the answer (PAOR-9).
     #[default]
     Absent,
 }

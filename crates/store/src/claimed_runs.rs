@@ -103,7 +103,7 @@ impl ClaimedRuns {
             .try_for_each(|run| self.release(db, *run).map(drop))
     }
 
-    /// Completes the in-memory changes of a committed transaction, and removes the lock files of dead owners.
+    /// Clears the in-memory leftovers of a committed transaction, and removes the lock files of dead owners.
     pub(crate) fn committed(&mut self, path: &Path) {
         self.unreleased.clear();
         for owner in self.dead.drain(..) {

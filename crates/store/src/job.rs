@@ -77,7 +77,7 @@ impl Job {
         match self {
             Job::Append { entry, .. } => entry.durability,
             // Must survive a power failure: the end of a run is reported only once, a sender may exit after posting, and a recorded file is
-            // changed next.
+            // changed right afterwards.
             Job::End { .. } | Job::Post { .. } | Job::StoreContent { .. } => Durability::Full,
             Job::Create { .. }
             | Job::Claim { .. }

@@ -20,7 +20,7 @@ pub enum Durability {
 pub struct NewEntry {
     /// The time at which the input arrived.
     pub at: Timestamp,
-    /// The machine that receives the input.
+    /// The state machine that receives the input: that of the run or of an agent.
     pub scope: Scope,
     /// A [`dirigent_core::journal::Input`] as JSON.
     pub body: String,

@@ -145,8 +145,8 @@ fn create_if_missing(path: &Path) -> Result<(), StoreError> {
     if let Some(folder) = path.parent() {
         create_private_folder(folder).map_err(|e| StoreError::io("create the folder", folder, e))?;
     }
-    // Closing any handle of a file drops all locks that SQLite holds on the file in this process. So a new file is closed before SQLite can
-    // open it, and only SQLite opens an existing file.
+    // Closing any handle of a file releases all POSIX locks that SQLite holds on the file in this process. So a new file is closed before
+    // SQLite can open it, and this process opens an existing file only through SQLite.
     static CREATING: Mutex<()> = Mutex::new(());
     let _guard = CREATING.lock().unwrap_or_else(PoisonError::into_inner);
     match create_private_file(path) {

@@ -245,7 +245,7 @@ mod tests {
         second.wait_for_write().await;
         drop(second);
 
-        // Joining returns only if the thread ends.
+        // `join` returns only if the thread ends.
         let thread = watcher.lock().thread.take();
         thread.unwrap().join().unwrap();
         assert!(!watcher.lock().running);

@@ -1,11 +1,11 @@
-//! Running the blocking work of tools on threads for blocking work, so that actors never block.
+//! Runs the blocking work of tools on tokio's blocking threads, so that actors never block.
 
 use dirigent_core::tool::{ToolResult, code};
 
 use crate::tool::ToolContext;
 
-/// Runs `work` on a thread for blocking work, unless the call is cancelled before the work begins. Dropping the returned future also
-/// cancels the context's token: long work checks the token from time to time, and before it changes anything.
+/// Runs `work` on one of tokio's blocking threads, unless the call is cancelled before the work begins. Dropping the returned future also
+/// cancels the token of the context that `work` gets. Long work must check this token regularly, and before it changes anything.
 pub(crate) async fn blocking(
     context: ToolContext,
     work: impl FnOnce(&ToolContext) -> ToolResult + Send + 'static,

@@ -1,4 +1,4 @@
-//! The built-in tools together, with their settings.
+//! The registry of all built-in tools, and their settings.
 
 use crate::apply_patch::apply_patch;
 use crate::execute_command::execute_command;
@@ -12,11 +12,11 @@ use crate::sandbox::Sandbox;
 use crate::search::search;
 use crate::symbols::{find_definition, list_symbols};
 
-/// The user's settings for the built-in tools. By default, commands are confined, no database is configured, and HTTP reaches the
-/// public network only.
+/// The user's settings for the built-in tools. By default, commands are confined, no database is configured, and HTTP
+/// requests can reach only the public network.
 #[derive(Clone, Debug, Default)]
 pub struct ToolSettings {
-    /// What commands may reach.
+    /// The sandbox of commands: what they may read, write and connect to.
     pub sandbox: Sandbox,
     /// The databases of `execute_sql`.
     pub connections: Connections,
@@ -24,8 +24,8 @@ pub struct ToolSettings {
     pub http: HttpRules,
 }
 
-/// Returns all built-in tools; `execute_sql` only if a database is configured. Agents may call them concurrently: no call overwrites what
-/// another one wrote (PAOR-5).
+/// Returns all built-in tools. `execute_sql` is included only if a database is configured. Agents may call the tools concurrently: no call
+/// overwrites a change that another call makes in the meantime (PAOR-5).
 pub fn built_in(settings: &ToolSettings) -> ToolRegistry {
     let mut registry = ToolRegistry::new();
     registry.insert(apply_patch());

@@ -8,10 +8,10 @@ use dirigent_core::undo::UndoPlan;
 /// Content-addressed storage for the content of files before they are changed. All methods block.
 pub trait ContentStore: fmt::Debug + Send + Sync + 'static {
     /// Records the content of the file at `path` (relative to the workspace, with `/`) under the digest of its version. The content is
-    /// on the disk when this returns.
+    /// on disk when the method returns.
     ///
     /// # Errors
-    /// A message that says why the content could not be recorded; the file must not be changed then.
+    /// A message that says why the content could not be recorded. The caller must then not change the file.
     fn record(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String>;
 
     /// Returns the content with this digest, or `None` if it was never recorded.

@@ -1,4 +1,4 @@
-//! Excerpts of files, as models read them: some lines, up to a number of bytes, with a note on how to read on.
+//! Excerpts of files for models: a range of lines, limited in bytes, with a note on how to read the rest.
 
 use dirigent_core::tool::code;
 use serde_json::{Value, json};
@@ -6,10 +6,10 @@ use serde_json::{Value, json};
 use crate::text::{Encoding, TextFile};
 use crate::workspace::FileError;
 
-/// The most text that one call returns, in bytes: a model has to read all of it.
+/// Maximum text that one call returns, in bytes. The limit is small because the text takes up the model's context.
 pub(crate) const MAX_READ_BYTES: usize = 64 * 1024;
 
-/// A range of lines, counted from 1, both ends included.
+/// An inclusive range of lines, counted from 1.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct LineRange {
     first: usize,
@@ -17,7 +17,7 @@ pub(crate) struct LineRange {
     last: Option<usize>,
 }
 
-/// The part of a file that a model is shown.
+/// The part of a file that is shown to a model.
 pub(crate) struct Excerpt {
     /// The tool output: `{"path", "content", "start_line", "end_line", "total_lines"}`, and `note`, `encoding` and `line_endings` if needed.
     pub(crate) output: Value,
@@ -27,7 +27,7 @@ pub(crate) struct Excerpt {
     pub(crate) next: Option<usize>,
 }
 
-/// Why a file has no such excerpt.
+/// Reason why a file has no excerpt for the requested lines.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ExcerptError {
     #[error("`start_line` and `end_line` are counted from 1")]
@@ -60,7 +60,7 @@ impl LineRange {
         LineRange { first, last: None }
     }
 
-    /// `None` stands for the first or the last line of the file.
+    /// Creates the range from `first` to `last`. `None` stands for the first and the last line of the file, respectively.
     pub(crate) fn new(first: Option<usize>, last: Option<usize>) -> Result<Self, ExcerptError> {
         match (first.unwrap_or(1), last) {
             (0, _) | (_, Some(0)) => Err(ExcerptError::Zero),
@@ -71,7 +71,7 @@ impl LineRange {
 }
 
 impl Excerpt {
-    /// Takes an excerpt of at most `max_bytes` from a file with this content.
+    /// Creates an excerpt of at most `max_bytes` from the content of the file `name`.
     pub(crate) fn new(
         name: &str,
         bytes: &[u8],
@@ -117,7 +117,7 @@ impl Excerpt {
 struct ExcerptLines<'a> {
     content: &'a str,
     last: usize,
-    /// The first line after the excerpt that a call can read.
+    /// The first line after the excerpt that another call can read.
     next: usize,
     note: Option<String>,
 }
@@ -141,7 +141,7 @@ fn lines_within(text: &str, first: usize, last: usize, max_bytes: usize) -> Exce
     }
 }
 
-/// Ends the excerpt before line `number`, which does not fit, or within it if it is the first line.
+/// Ends the excerpt before line `number`, which exceeds the limit, or within this line if it is the first one of the excerpt.
 fn cut(
     text: &str,
     fitting: std::ops::Range<usize>,
@@ -155,7 +155,7 @@ fn cut(
             last: number - 1,
             next: number,
             note: Some(format!(
-                "cut after line {} of the {last} asked for; read on with start_line {number}",
+                "cut after line {} (lines up to {last} follow); continue with start_line {number}",
                 number - 1
             )),
         };
@@ -170,7 +170,7 @@ fn cut(
             number + 1
         },
         note: Some(format!(
-            "line {number} is cut after {max_bytes} bytes, its rest cannot be read; what follows can with start_line {}",
+            "line {number} is cut after {max_bytes} bytes, and its rest cannot be read; continue with start_line {}",
             number + 1
         )),
     }

@@ -1,5 +1,5 @@
-//! Comparing a file's current content with the version that the calling agent last saw (PAOR-5). A file that has changed since is left
-//! alone, and the agent is shown the new content to work from.
+//! Comparing a file's current content with the version that the calling agent last saw (PAOR-5). If the file has changed since then, the
+//! tool refuses to change it and shows the agent the new content.
 //!
 //! The decision depends only on what the agent saw, never on who changed the file.
 
@@ -11,7 +11,7 @@ use crate::excerpt::{Excerpt, LineRange};
 use crate::tool::ToolContext;
 use crate::workspace::{FileError, Workspace};
 
-/// The most text of a file that a refusal shows, in bytes; `read` shows the rest.
+/// Maximum size of the content that a refusal shows, in bytes. The agent can `read` the rest.
 const MAX_SHOWN_BYTES: usize = 16 * 1024;
 
 /// How much of a file a change affects. This decides how much of it the agent must have seen.
@@ -19,7 +19,8 @@ const MAX_SHOWN_BYTES: usize = 16 * 1024;
 pub(crate) enum Extent {
     /// A part that the agent quotes word for word: the agent need not have seen the rest.
     Part,
-    /// The file as a whole, named by its path: the agent may not have read it at all, but if it read a part, it must have read all of it.
+    /// The file as a whole, named by its path, as for a move or a deletion: allowed if the agent has read nothing or all of it, but not if
+    /// it has read only a part.
     Name,
     /// The whole content: the agent must have seen all of it.
     Whole,
@@ -98,7 +99,7 @@ fn matches_digest(known: &SeenFile, bytes: &[u8]) -> bool {
         .is_some_and(|digest| *digest == sha256_hex(bytes))
 }
 
-/// Records that the agent has seen the whole file with this content.
+/// Returns the read state for an agent that has seen the whole file with this content.
 pub(crate) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     SeenFile {
         path: name.to_owned(),
@@ -107,7 +108,7 @@ pub(crate) fn content(name: &str, bytes: &[u8]) -> SeenFile {
     }
 }
 
-/// Records that the agent has seen this excerpt of the file, in addition to earlier excerpts of the same content.
+/// Returns the read state for an agent that now sees this excerpt of the file, in addition to earlier excerpts of the same content.
 pub(crate) fn excerpt(context: &ToolContext, name: &str, bytes: &[u8], excerpt: &Excerpt) -> SeenFile {
     let unseen_from = match unseen_from(context, name, bytes) {
         Some(line) if excerpt.first <= line => excerpt.next.map(|next| next.max(line)),
@@ -119,7 +120,7 @@ pub(crate) fn excerpt(context: &ToolContext, name: &str, bytes: &[u8], excerpt: 
     }
 }
 
-/// Carries the agent's knowledge of a file over to the content after an edit at `line`.
+/// Returns the agent's read state for the content after an edit at `line`.
 pub(crate) fn edited(
     context: &ToolContext,
     name: &str,
@@ -143,7 +144,7 @@ fn unseen_from(context: &ToolContext, name: &str, bytes: &[u8]) -> Option<usize>
     }
 }
 
-/// Records that a file does not exist; `None` if the agent never saw the file.
+/// Returns the read state for a file that does not exist any more; `None` if the agent never saw the file.
 pub(crate) fn absence(context: &ToolContext, name: &str) -> Option<SeenFile> {
     let known = context.seen.as_ref()?.get(name)?;
     known.digest.as_ref().map(|_| absent(name))
@@ -157,7 +158,8 @@ fn absent(name: &str) -> SeenFile {
     }
 }
 
-/// Carries the agent's knowledge of a file, or of the files in a folder, over to the new path.
+/// Returns the agent's read state after a file or folder has moved: the files that it saw are absent at the old paths and known at the new
+/// ones.
 pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
     let move_all = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()
@@ -177,20 +179,20 @@ pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile
 }
 
 impl Stale {
-    /// The file changed between the check and the write.
+    /// Creates the refusal for a file that changed between the check and the write.
     pub(crate) fn changed_meanwhile(path: String) -> Self {
         let reason = StaleReason::Changed;
         Stale { path, reason }
     }
 
-    /// The file was created between the check and the write.
+    /// Creates the refusal for a file that was created between the check and the write.
     pub(crate) fn created_meanwhile(path: String) -> Self {
         let reason = StaleReason::Unseen;
         Stale { path, reason }
     }
 
-    /// Makes the result of the refused call. The output has the current content, which counts as seen: if it is complete, the agent can make
-    /// the call again.
+    /// Creates the result of the refused call. Its output shows the current content, which then counts as seen. If it shows the whole
+    /// content, the agent can repeat the call.
     pub(crate) fn refusal(&self, context: &ToolContext, workspace: &Workspace) -> ToolResult {
         let first = match self.reason {
             StaleReason::UnseenFrom(line) => line,
@@ -227,7 +229,7 @@ impl Stale {
     }
 }
 
-/// Tells the agent how to go on from the excerpt.
+/// Returns the end of the error message, which tells the agent how to continue.
 fn next_step(part: &Excerpt) -> String {
     match (part.first, part.next) {
         (1, None) => "its current content is in `output`: work from that and call again".to_owned(),

@@ -13,7 +13,7 @@ use crate::content_store::ContentStore;
 
 /// A function that agents can call.
 pub trait Tool: Send + Sync + 'static {
-    /// The tool's description, for models and for the state machines.
+    /// Returns the tool's spec, which models and the core's state machines use.
     fn spec(&self) -> ToolSpec;
 
     /// Executes one call. `parameters` are already valid against the schema in [`Tool::spec`]. The runtime cancels a call
@@ -22,7 +22,7 @@ pub trait Tool: Send + Sync + 'static {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
 }
 
-/// The surroundings of one call.
+/// The context of one call: the workspace, the calling agent's access and knowledge, and cancellation.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
     /// The folder that the call must stay in: an absolute path to an existing folder.
@@ -33,8 +33,8 @@ pub struct ToolContext {
     pub run: RunId,
     /// The call's id in the journal.
     pub effect: EffectId,
-    /// The versions of files that the calling agent has seen. A tool leaves a file alone if it has changed since, and
-    /// returns its current content (PAOR-5). `None` for the calls of a plan, which no agent has read files for.
+    /// The versions of files that the calling agent has seen. A tool does not change a file that differs from the version seen, and returns
+    /// its current content instead (PAOR-5). `None` for the calls of a plan, because no agent has read files for them.
     pub seen: Option<Arc<SeenFiles>>,
     /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
     pub content_store: Option<Arc<dyn ContentStore>>,

@@ -1,4 +1,4 @@
-//! Applying changes to several files as one: either all of them are made, or the ones made so far are reverted as far as the disk allows.
+//! Applies changes to several files as one transaction: if a change fails, the changes made before it are reverted as far as possible.
 //!
 //! The caller has read every file and computed its new content.
 
@@ -15,7 +15,7 @@ pub(crate) struct FileChange {
     pub(crate) diff: Option<String>,
 }
 
-/// An operation on a file, with the content that the file must have before.
+/// An operation on a file, with the content that the file must have before the operation.
 pub(crate) enum FileOperation {
     Create {
         path: String,
@@ -37,7 +37,7 @@ pub(crate) enum FileOperation {
     },
 }
 
-/// Why the changes were not all made.
+/// Reason why a transaction was aborted.
 pub(crate) enum AbortReason {
     Cancelled,
     File(FileError),
@@ -51,7 +51,7 @@ pub(crate) struct Aborted {
 }
 
 impl Aborted {
-    /// Makes the result of the failed call. It reports the changes that could not be reverted.
+    /// Creates the result of the failed call, which reports the changes that could not be reverted.
     pub(crate) fn failure(self) -> ToolResult {
         let (reason, code) = match self.reason {
             AbortReason::Cancelled => ("cancelled".to_owned(), code::CANCELLED),
@@ -60,7 +60,7 @@ impl Aborted {
         let state = match self.not_reverted.len() {
             0 => "nothing was changed".to_owned(),
             not_reverted => {
-                format!("{not_reverted} changes made before that could not be reverted: see `changes`")
+                format!("{not_reverted} earlier changes could not be reverted: see `changes`")
             }
         };
         ToolResult::failure(format!("{reason}; {state}"))
@@ -137,7 +137,7 @@ impl FileOperation {
             }
         }?;
         for folder in created_folders {
-            // Fails, and leaves the folder, if it contains files of others.
+            // Fails, and leaves the folder in place, if somebody else has created files in it.
             let _ = workspace.remove(folder, None);
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! Shortening text for models and people.
 
-/// Characters that [`truncate_around`] shows before the place of interest.
+/// Number of characters that [`truncate_around`] shows before `column`.
 const CHARS_BEFORE: usize = 80;
 
 /// Returns the first `max_chars` characters of a text, with `…` if there are more.
@@ -11,7 +11,8 @@ pub(crate) fn truncate_chars(text: &str, max_chars: usize) -> String {
     }
 }
 
-/// Returns a line, or `max_chars` characters around the one at index `column` if the line is longer, with `…` for omitted text.
+/// Returns a line; if it is longer than `max_chars` characters, only `max_chars` characters around the index `column`, with `…` for omitted
+/// text.
 pub(crate) fn truncate_around(line: &str, column: usize, max_chars: usize) -> String {
     if line.chars().count() <= max_chars {
         return line.to_owned();

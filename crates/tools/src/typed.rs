@@ -1,5 +1,5 @@
-//! Tools made from an async function and its parameter type. The JSON Schema that models see is derived from the type,
-//! so the two always agree.
+//! Creates tools from an async function and its parameter type. The JSON Schema that models see is derived from the type, so the two always
+//! agree.
 //!
 //! A typed tool never runs its function with parameters that do not fit the type.
 
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 use crate::tool::{Tool, ToolContext};
 
-/// Makes a tool from a function of the call's context and its parameters. The doc comments on the fields of `P` become the
+/// Creates a tool from a function that takes the call's context and parameters. The doc comments on the fields of `P` become the
 /// descriptions in the schema; `#[serde(deny_unknown_fields)]` on `P` makes a misspelt parameter an error.
 ///
 /// The first sentence of the description must stand alone; see [`ToolSpec::description`].

@@ -203,7 +203,7 @@ async fn several_places_and_the_number_of_none_are_an_error_that_says_where() {
         failed(result),
         (
             "ambiguous".to_owned(),
-            "hunk 1 for `f` fits at lines 1, 4: give the right line number, or more context; nothing was changed"
+            "hunk 1 for `f` matches at lines 1, 4: correct its line number, or add context lines; nothing was changed"
                 .to_owned(),
             json!({"path": "f", "hunk": 1, "lines": [1, 4]}),
         )
@@ -229,7 +229,7 @@ async fn a_patch_whose_places_take_too_long_to_find_is_refused() {
     );
     let (code, error, _) = failed(apply(&folder, &patch).await);
     assert_eq!(code, "too_big");
-    assert!(error.contains("apply the patch in parts"), "{error}");
+    assert!(error.contains("split the patch into smaller patches"), "{error}");
 }
 
 #[tokio::test]
@@ -244,7 +244,7 @@ async fn wrong_context_is_refused_with_what_is_there() {
         failed(result),
         (
             "no_match".to_owned(),
-            "hunk 1 for `f` does not fit: nearest, line 5 is `five` where the patch has `fife`; nothing was changed"
+            "hunk 1 for `f` does not match: in the most similar place, line 5 is `five` where the patch has `fife`; nothing was changed"
                 .to_owned(),
             json!({"path": "f", "hunk": 1, "start_line": 1, "content": "one\ntwo\nthree\nfour\nfive\nsix\nseven"}),
         )
@@ -417,7 +417,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
             "bad_patch",
             "the hunk at line 3 of the patch changes nothing",
         ),
-        ("--- a/f\n+++ b/f\n", "bad_patch", "the part for `f` has no hunk"),
+        ("--- a/f\n+++ b/f\n", "bad_patch", "the patch has no hunk for `f`"),
         (
             "--- a/f\n+++ b/f\n@@ -1,0 +2 @@\n+c\n",
             "bad_patch",
@@ -436,12 +436,12 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
         (
             "--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+c\n@@ -1 +1 @@\n-a\n+d\n",
             "no_match",
-            "fits only at line 1, which another hunk changes",
+            "matches only at line 1, which another hunk changes",
         ),
         (
             "--- a/f\n+++ /dev/null\n@@ -1 +0,0 @@\n-a\n",
             "no_match",
-            "`f` has more lines than the patch deletes",
+            "the patch deletes `f`, but does not remove all of its lines",
         ),
         (
             "--- /dev/null\n+++ b/f\n@@ -0,0 +1 @@\n+a\n",
@@ -471,7 +471,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
         (
             "diff --git a/f b/f\nGIT binary patch\nliteral 3\nabc\n",
             "bad_patch",
-            "`f` is binary in the patch",
+            "the patch contains binary data for `f`",
         ),
         (
             "diff --git a/f b/h\nrename from f\nrename to g\n",

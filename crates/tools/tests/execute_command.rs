@@ -129,7 +129,10 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     assert!(output["duration_ms"].is_u64());
     // Another test's process may hold the output open for a moment.
     let note = output["note"].as_str().unwrap_or_default();
-    assert!(note.is_empty() || note.starts_with("it left a process"), "{note}");
+    assert!(
+        note.is_empty() || note.starts_with("the command left a process running"),
+        "{note}"
+    );
     assert_eq!(
         result.changes,
         [StateChange::ProcessExited {
@@ -328,7 +331,9 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
     // The note may also report that the daemon could not be killed in time.
     let note = output(&result)["note"].as_str().unwrap();
     assert!(
-        note.starts_with("it left a process behind that kept its output open; the process was killed"),
+        note.starts_with(
+            "the command left a process running that kept its output open; the process was killed"
+        ),
         "{note}"
     );
     Lifeline::all_gone(holders).await;

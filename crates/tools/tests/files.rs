@@ -110,7 +110,7 @@ async fn read_says_how_to_read_on_where_a_file_is_long() {
     );
     assert_eq!(
         first["note"],
-        "cut after line 655 of the 1000 asked for; read on with start_line 656"
+        "cut after line 655 (lines up to 1000 follow); continue with start_line 656"
     );
     let rest = json!({"operation": "read", "path": "long", "start_line": 656});
     let rest = output(folder.call(file_operations(), rest).await);
@@ -238,15 +238,15 @@ async fn edit_changes_only_what_is_there_once() {
     let cases = [
         (
             edit("a.rs", "stop();", "go();"),
-            "`old` is in `a.rs` 2 times, at lines 2, 5: include more of the lines around the one you mean",
+            "`old` is in `a.rs` 2 times, at lines 2, 5: include more surrounding lines so that it occurs once",
         ),
         (
             edit("a.rs", "stopp();", "go();"),
-            "`old` is not in `a.rs`: read the file again and copy the text exactly; the nearest is line 2: `stop();`",
+            "`old` is not in `a.rs`: read the file again and copy the text exactly; the most similar line is line 2: `stop();`",
         ),
         (
             edit("a.rs", "if b {\n  stop();\n}", "go();"),
-            "`old` is not in `a.rs`; lines 4 to 6 differ from it only in spaces: copy them exactly",
+            "`old` is not in `a.rs`; lines 4 to 6 differ from `old` only in whitespace: copy them exactly",
         ),
         (
             edit("a.rs", "", "go();"),

@@ -265,7 +265,7 @@ async fn paor_5_long_content_is_shown_in_part_with_the_way_to_the_rest() {
     );
     assert_eq!(
         shown["note"],
-        "cut after line 163 of the 2000 asked for; read on with start_line 164"
+        "cut after line 163 (lines up to 2000 follow); continue with start_line 164"
     );
     let (message, shown) = refused(agent.writes("binary", "text").await);
     assert!(

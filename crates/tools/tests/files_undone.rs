@@ -264,7 +264,7 @@ async fn a_file_that_a_cut_off_call_may_have_changed_is_named() {
 
     assert_eq!(
         output(&result)["not_restored"],
-        json!([{"path": "e", "reason": "a call that was cut off may have changed it, and did not report it"}])
+        json!([{"path": "e", "reason": "an interrupted call may have changed it without reporting the change"}])
     );
     assert_eq!(stage.read("a"), "one\n");
 }

@@ -156,7 +156,7 @@ fn host_8_a_second_ctrl_c_kills() {
     BufReader::new(run.stderr.take().unwrap())
         .read_line(&mut said)
         .unwrap();
-    assert_eq!(said, "cancelling; Ctrl-C again kills\n");
+    assert_eq!(said, "cancelling; press Ctrl-C again to kill the run\n");
     kill_process(process, Signal::INT).unwrap();
 
     assert_eq!(run.wait().unwrap().code(), Some(130));

@@ -183,7 +183,7 @@ async fn paor_5_the_number_of_subagents_is_bounded_over_the_whole_run() {
 
     // then a plan with a third goes back
     insta::assert_snapshot!(model.planner_asked()[2].result()["error"].as_str().unwrap(), @r#"
-    the plan was refused; submit it again with these corrected:
+    the plan was refused; correct these errors and submit it again:
     - the plan starts 2 sub-agents, but the run may start only 1 more: merge sub-tasks, or use `calls` where tools suffice
     "#);
     assert_eq!(model.agent_asked("scout").len(), 2);

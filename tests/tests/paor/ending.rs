@@ -185,7 +185,7 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
         iterations[0]["interrupted"]
             .as_str()
             .unwrap()
-            .starts_with("the run ended before this was judged: "),
+            .starts_with("the run ended before this iteration was evaluated: "),
         "{iterations:?}"
     );
     let recording = dirigent.recording(run.id()).unwrap();

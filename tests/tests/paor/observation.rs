@@ -248,11 +248,7 @@ async fn paor_7_a_tool_that_errs_hangs_or_panics_is_an_observation_with_the_erro
 
     for (run, subtask, error) in [
         (0, "errs", "the valve is shut; open it first"),
-        (
-            0,
-            "panics",
-            "the tool `break_down` broke down: the valve came off",
-        ),
+        (0, "panics", "the tool `break_down` panicked: the valve came off"),
         (1, "hangs", "the call took longer than 50 ms and was stopped"),
     ] {
         assert_eq!(error_of(&observed_calls(&reports[run], 0, subtask)[0]), error);
@@ -307,7 +303,7 @@ async fn paor_7_a_subagent_that_errs_hangs_or_panics_is_an_observation_and_other
         ),
         (
             "panics",
-            "the model did not answer: the model's code broke down: index out of bounds",
+            "the model did not answer: the model client panicked: index out of bounds",
         ),
     ] {
         assert_eq!(findings(&report, 0, subtask).unwrap_err(), error);

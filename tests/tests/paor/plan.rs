@@ -105,7 +105,7 @@ async fn paor_4_a_cyclic_dangling_or_duplicate_plan_goes_back_with_every_fault_n
 
     // then it is told what is wrong, and plans again in the same iteration
     insta::assert_snapshot!(model.planner_asked()[1].result()["error"].as_str().unwrap(), @r#"
-    the plan was refused; submit it again with these corrected:
+    the plan was refused; correct these errors and submit it again:
     - 2 sub-tasks have the id `twice`: give each one a unique id
     - sub-task `fourth` depends on `secnd`, which is not in the plan (did you mean `second`?): use the id of a sub-task of this plan, or remove the dependency
     - sub-tasks depend on each other in a cycle: `first` → `third` → `second` → `first`. Remove one of these dependencies

@@ -165,7 +165,7 @@ async fn paor_3_after_max_iterations_iterations_the_user_reads_what_was_done_wha
     Remaining:
       Title of check (failed)
 
-    To go on where it stopped, resume the run with more iterations allowed.
+    To continue, resume the run with more iterations allowed.
     "#);
 }
 

@@ -141,7 +141,7 @@ async fn paor_7_a_tool_that_panics_is_a_result_for_its_agent() {
 
     assert_eq!(
         seen.wild().unwrap(),
-        "the tool `break_down` broke down: the valve came off"
+        "the tool `break_down` panicked: the valve came off"
     );
     seen.assert_observed("succeeded", "the valve came off");
 }

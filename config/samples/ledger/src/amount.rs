@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-/// A number of cents; negative where money was spent.
+/// A number of cents; negative for money spent.
 pub type Cents = i64;
 
-/// Why a text is no amount.
+/// Why a text is not an amount.
 #[derive(Debug, PartialEq, Eq)]
 pub struct AmountError {
     text: String,
@@ -43,7 +43,7 @@ pub fn parse_amount(text: &str) -> Result<Cents, AmountError> {
     Ok(if negative { -cents } else { cents })
 }
 
-/// Reads amounts with commas between them; the first that is none is the error.
+/// Reads amounts separated by commas; fails with the first invalid amount.
 pub fn parse_amount_list(text: &str) -> Result<Vec<Cents>, AmountError> {
     text.split(',').map(parse_amount).collect()
 }

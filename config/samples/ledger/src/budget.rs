@@ -1,14 +1,14 @@
-//! What may be spent in a month, by account.
+//! Monthly budgets of accounts.
 
 use crate::amount::{parse_amount, AmountError, Cents};
 use crate::ledger::Ledger;
 
-/// A bound on an account.
+/// The budget of an account.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Which account.
+    /// The account's name.
     pub account: String,
-    /// How much may be spent, as a positive number of cents.
+    /// The limit, as a positive number of cents.
     pub limit: Cents,
 }
 
@@ -21,7 +21,7 @@ impl Budget {
         })
     }
 
-    /// What is left to spend; negative where it was overdrawn.
+    /// The remaining amount; negative if the budget is exceeded.
     pub fn left(&self, ledger: &Ledger) -> Cents {
         let spent = ledger
             .by_account()

@@ -7,23 +7,23 @@ use crate::amount::{parse_amount, AmountError, Cents};
 pub struct Entry {
     /// The day, as `2024-03-01`.
     pub date: String,
-    /// What it was for.
+    /// The account, such as `groceries`.
     pub account: String,
-    /// How much; negative where it was spent.
+    /// The amount; negative for money spent.
     pub amount: Cents,
 }
 
-/// Why a line is no entry.
+/// Why a line is not an entry.
 #[derive(Debug, PartialEq, Eq)]
 pub enum EntryError {
     /// It has fewer than three parts.
     Incomplete,
-    /// Its last part is no amount.
+    /// Its last part is not an amount.
     Amount(AmountError),
 }
 
 impl Entry {
-    /// Reads a line: the date, the account and the amount with spaces between them.
+    /// Reads a line: date, account and amount, separated by spaces.
     pub fn parse(line: &str) -> Result<Entry, EntryError> {
         let mut parts = line.split_whitespace();
         let (Some(date), Some(account), Some(amount)) = (parts.next(), parts.next(), parts.next()) else {

@@ -3,7 +3,7 @@
 use crate::amount::parse_amount;
 use crate::entry::Entry;
 
-/// Reads `date;account;amount` lines, as banks export them. Lines that are no entries are counted, not kept.
+/// Reads `date;account;amount` lines, as banks export them. Lines that are not entries are skipped and counted.
 pub fn from_csv(text: &str) -> (Vec<Entry>, usize) {
     let mut entries = Vec::new();
     let mut skipped = 0;

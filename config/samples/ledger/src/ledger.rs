@@ -1,4 +1,4 @@
-//! The book: entries in their order, and what they add up to.
+//! The book: entries in order, and their balances.
 
 use std::collections::BTreeMap;
 
@@ -22,17 +22,17 @@ impl Ledger {
         self.entries.push(entry);
     }
 
-    /// All entries in their order.
+    /// All entries in order.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// What all entries add up to.
+    /// The sum of all entries.
     pub fn balance(&self) -> Cents {
         self.entries.iter().map(|entry| entry.amount).sum()
     }
 
-    /// What each account adds up to, by its name.
+    /// The balance of each account, by name.
     pub fn by_account(&self) -> BTreeMap<&str, Cents> {
         let mut sums = BTreeMap::new();
         for entry in &self.entries {

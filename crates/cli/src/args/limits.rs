@@ -1,5 +1,5 @@
-//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns planner=80` for one. Each declared
-//! limit has an option.
+//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns planner=80` for one. The options
+//! are generated from the declared limits.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
 use dirigent::{
@@ -50,7 +50,7 @@ impl Args for RunLimitOptions {
             .fold(command, |command, limit| {
                 let default = limit.value(&mut defaults);
                 let help = format!(
-                    "{} [default: {}]",
+                    "{} [default for new runs: {}]",
                     help(limit),
                     default.as_deref().unwrap_or("no limit")
                 );
@@ -124,7 +124,7 @@ impl FromArgMatches for AgentLimitOptions {
     }
 }
 
-/// The option's id of an agent's limit. The run has a `timeout`, too.
+/// The id of the option for an agent's limit. The agent's `timeout` is renamed, because the run has a limit of this name, too.
 fn agent_id(limit: &Limit<AgentLimitSettings>) -> String {
     match limit.name {
         "timeout" => "agent_timeout".to_owned(),

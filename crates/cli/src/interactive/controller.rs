@@ -1,8 +1,8 @@
 //! Turns keys into guidance, decisions about calls and answers to questions.
 //!
-//! Two rules make it safe for a dialog to interrupt the person. A line being typed is never taken away: a dialog receives keys only while
-//! the line is empty. And a dialog receives no key typed before it was visible (APPROVE-3): the caller shows the dialog, passes the keys
-//! typed until then to [`PromptController::buffer_keys`], and only then calls [`PromptController::open`].
+//! Two rules make it safe to open a dialog while the user is typing. First, the user's line is never lost: a dialog gets the focus only
+//! once the line is empty. Second, a dialog receives no key that was typed before the dialog was visible (APPROVE-3): the caller shows the
+//! dialog, passes the keys typed until then to [`PromptController::buffer_keys`], and only then calls [`PromptController::open`].
 
 use std::collections::BTreeSet;
 
@@ -33,12 +33,12 @@ pub(crate) enum Action {
     SetUserAbsent,
 }
 
-/// The end of a run's history when this process took it over. The default is that of a new run.
+/// The end of a run's history at the time when this process took the run over. The default is for a new run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryCursor {
     /// The number of the last journal entry; 0 for a new run.
     pub(crate) last_seq: u64,
-    /// Set if `--answer` answers its last question.
+    /// Set if `--answer` answers the run's last question.
     pub(crate) answered: bool,
 }
 
@@ -48,32 +48,32 @@ pub(crate) struct TerminalSize {
     pub(crate) columns: usize,
 }
 
-/// Identifies a call or question at any attempt.
+/// Identifies a call or question, without the number of the attempt.
 type EffectKey = (Scope, u32);
 
-/// The state of the dialog with the person.
+/// The state of the interaction with the user.
 #[derive(Default)]
 pub(crate) struct PromptController {
     /// The guidance being typed.
     draft: Editor,
     requests: PendingRequests,
     dialog: Option<ActiveDialog>,
-    /// Calls that the person put off.
+    /// Calls that the user has deferred with the command `later`.
     deferred: BTreeSet<EffectKey>,
-    /// Calls and questions that need no more input here.
+    /// Calls and questions that are settled (answered, expired or withdrawn), so that no dialog opens for them.
     answered: BTreeSet<EffectKey>,
-    /// Set by Ctrl-D: no more dialogs open.
+    /// Set by Ctrl-D: from then on, no dialog opens.
     user_absent: bool,
 }
 
-/// The call or question that the person is asked about.
+/// The open dialog about a call or question.
 struct ActiveDialog {
     kind: RequestKind,
     line: Editor,
     /// Set while keys go to the dialog rather than to the draft.
     has_focus: bool,
     editing_parameters: bool,
-    /// All lines of a call that was shown only in part; empty once all of it was shown.
+    /// All lines of a call that was shown only in part; empty once the whole call was shown.
     hidden_lines: Vec<String>,
 }
 
@@ -96,7 +96,7 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
-    /// Marks a call or question that needs no more input here.
+    /// Marks a call or question as settled, so that no dialog opens for it.
     pub(crate) fn mark_answered(&mut self, effect: EffectId) {
         self.answered.insert(effect_key(effect));
     }
@@ -132,7 +132,7 @@ impl PromptController {
         }
     }
 
-    /// Gives keys to the dialog, which is visible now, or explains that the draft comes first.
+    /// Gives the focus to the dialog, which is visible now. If the user is typing guidance, tells the user to finish it first.
     pub(crate) fn open(&mut self) -> Vec<Action> {
         self.focus_dialog();
         match &self.dialog {
@@ -146,7 +146,7 @@ impl PromptController {
         }
     }
 
-    /// Handles a key that was pressed after everything shown so far was visible.
+    /// Handles a key. It must have been pressed after everything shown so far was visible.
     pub(crate) fn press(&mut self, key: Key, terminal_size: TerminalSize) -> Vec<Action> {
         match &mut self.dialog {
             Some(dialog) if dialog.has_focus => match dialog.line.press(key) {
@@ -219,7 +219,7 @@ impl PromptController {
             .iter()
             .filter(|call| self.is_deferred(call))
             .count();
-        let guide = "type guidance and Enter (! first: at once) · Ctrl-C cancels";
+        let guide = "type guidance and Enter (start with ! to interrupt) · Ctrl-C cancels";
         match deferred {
             0 => guide.to_owned(),
             1 => format!("Enter shows the call that waits for you · {guide}"),
@@ -353,7 +353,7 @@ impl ActiveDialog {
                 .prompt("your answer: ", "Ctrl-D leaves it for `dirigent resume`"),
             (RequestKind::Call(_), true, _) => self.line.prompt(
                 format!("{effect}, parameters: "),
-                "Enter goes back to a, e, r, g or l; Ctrl-C cancels the run",
+                "Enter returns to the commands a, e, r, g and l; Ctrl-C cancels the run",
             ),
             (RequestKind::Call(_), false, true) => self.line.prompt(format!("{effect}: "), DIALOG_HELP),
             (RequestKind::Call(_), false, false) => self.line.prompt(
@@ -363,7 +363,7 @@ impl ActiveDialog {
         }
     }
 
-    /// The decision that a command stands for, or the lines to show if it decides nothing.
+    /// The decision of a command, or the lines to show if the command decides nothing.
     fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
         match command {
             DialogCommand::Approve if !self.hidden_lines.is_empty() => Err(vec![
@@ -381,12 +381,12 @@ impl ActiveDialog {
             DialogCommand::Guide(guidance) => Ok(ApprovalAnswer::Guide { guidance }),
             DialogCommand::View => Err(std::mem::take(&mut self.hidden_lines)),
             DialogCommand::Invalid(why) => Err(vec![format!("  {why}")]),
-            // Handled by the caller.
+            // The caller handles this command.
             DialogCommand::Later => Err(Vec::new()),
         }
     }
 
-    /// The approval with the entered parameters, or the lines to show if they decide nothing.
+    /// The approval with the entered parameters, or the lines to show if the input decides nothing.
     fn edited_call(&mut self, line: &str) -> Result<ApprovalAnswer, Vec<String>> {
         self.editing_parameters = false;
         if line.trim().is_empty() {
@@ -400,7 +400,7 @@ impl ActiveDialog {
                 };
                 if shown == Some(&parameters) {
                     return Err(vec![
-                        "  nothing was changed, and nothing was decided: a approves it".to_owned(),
+                        "  nothing was changed, and nothing was decided: enter a to approve".to_owned(),
                     ]);
                 }
                 Ok(ApprovalAnswer::Edit { parameters })
@@ -416,7 +416,7 @@ impl ActiveDialog {
     }
 }
 
-/// Returns true if the call or question still waits, so that the person can enter something else.
+/// Returns true if the call or question still waits, so that the user can enter something else.
 fn is_retryable(error: &DirigentError) -> bool {
     matches!(
         error,

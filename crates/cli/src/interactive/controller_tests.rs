@@ -195,7 +195,7 @@ fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_is_kept(
     assert!(shown(&controller.open()).contains("Enter sends it as guidance"));
     assert_eq!(controller.prompt().text, "a");
     assert_eq!(controller.prompt().label, "guidance, before you answer a3.7: ");
-    // Dropped, the keys are for the call.
+    // Once the draft is deleted, keys go to the dialog.
     assert_eq!(types(&mut controller, "\u{15}"), []);
     assert_eq!(controller.prompt().label, "a3.7: ");
     assert_eq!(
@@ -223,7 +223,7 @@ fn host_11_several_calls_are_shown_one_after_the_other_and_later_is_no_decision(
     controller.open();
     let actions = types(&mut controller, "a\n");
     assert_eq!(actions, [decision("a4.2", ApprovalAnswer::Approve)]);
-    // The run's view does not show it at once.
+    // The run's view does not show the decision at once.
     assert_eq!(
         controller.on_result(message(&actions[0]), None, TERMINAL_SIZE),
         []

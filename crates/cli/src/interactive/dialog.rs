@@ -1,4 +1,4 @@
-//! The commands that a person types about a pending call.
+//! The commands that a user can type in the dialog about a pending call.
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DialogCommand {
@@ -9,7 +9,7 @@ pub(crate) enum DialogCommand {
     Later,
     /// Show the whole call.
     View,
-    /// Not a command, with the reason.
+    /// Not a command. Contains a message for the user.
     Invalid(&'static str),
 }
 

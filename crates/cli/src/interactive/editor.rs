@@ -7,11 +7,11 @@ use crate::prompt::Prompt;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Editor {
     text: Vec<char>,
-    /// Characters before the cursor.
+    /// The number of characters before the cursor.
     cursor: usize,
 }
 
-/// The effect of a key on the line.
+/// The result of a key press.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum EditResult {
     /// The line is still being edited.
@@ -128,7 +128,7 @@ mod tests {
         let mut editor = Editor::from_text("0123456789");
         editor.press(Key::Home);
         assert_eq!(editor.prompt("> ", "").line(10), "> ▏01234");
-        // It is dimmed where tests have a terminal with colours.
+        // The hint is dimmed if the tests run in a terminal with colours.
         let hint = Editor::default().prompt("> ", "type here").line(9);
         assert_eq!(console::strip_ansi_codes(&hint), "> ▏type…");
     }

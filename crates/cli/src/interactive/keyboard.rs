@@ -1,8 +1,8 @@
-//! Standard input as a keyboard: key by key and without echo, so that the line being typed can be drawn beneath the progress.
+//! Reads keys from standard input one by one and without echo, so that the prompt can be drawn beneath the progress.
 //!
-//! The terminal is acquired only while the process is in its foreground. A process in the background neither reads, which would stop
-//! it, nor changes the mode; once it returns to the foreground, the next key or event acquires the terminal. Ctrl-C and Ctrl-Z remain
-//! signals.
+//! The terminal is acquired only while the process is in its foreground. In the background, the process does not change the terminal's
+//! mode, and does not read, because reading would stop it. Once the process returns to the foreground, the next key or event acquires the
+//! terminal. Ctrl-C and Ctrl-Z still send signals.
 
 use std::io::Write;
 
@@ -12,7 +12,7 @@ use tokio::io::unix::AsyncFd;
 
 use super::keys::{Decoder, Key};
 
-/// Sequences that turn the terminal's marks around pasted text on and off.
+/// The escape sequences that turn bracketed paste on and off. While it is on, the terminal marks the start and end of pasted text.
 const BRACKETED_PASTE: [&str; 2] = ["\u{1b}[?2004h", "\u{1b}[?2004l"];
 
 pub(crate) struct Keyboard {
@@ -61,8 +61,8 @@ impl Keyboard {
         true
     }
 
-    /// Returns true if the last attempt to acquire the terminal succeeded. When a terminal closes, the system signals only the processes
-    /// in its foreground.
+    /// Returns true if the terminal was acquired. If it is then closed, this counts as a hang-up, even without SIGHUP, which the system
+    /// sends only to the processes in the terminal's foreground.
     pub(crate) fn is_acquired(&self) -> bool {
         self.saved_mode.is_some()
     }
@@ -79,7 +79,7 @@ impl Keyboard {
             let closed = {
                 let mut ready = self.input.readable().await.ok()?;
                 let closed = ready.ready().is_read_closed();
-                // Later bytes set readiness again; present ones are read below, or belong to the foreground process.
+                // New bytes set the readiness again. The present bytes are read below, or belong to another process in the foreground.
                 ready.clear_ready();
                 closed
             };
@@ -112,7 +112,7 @@ impl Keyboard {
         Some(keys)
     }
 
-    /// Returns true if the terminal was closed: it has no mode then, but stays readable.
+    /// Returns true if the terminal was closed. A closed terminal stays readable, but its mode cannot be read.
     fn is_closed(&self) -> bool {
         rustix::termios::tcgetattr(self.input.get_ref()).is_err()
     }

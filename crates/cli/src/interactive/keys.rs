@@ -1,7 +1,7 @@
 //! Decodes the bytes that a terminal sends into keys.
 //!
-//! Not done with `crossterm`: its decoder is private, and its reader loops for ever on a terminal that was closed or that returns no
-//! bytes, reads while the process is in the background, and so would undo the guarantees of [`super::keyboard`].
+//! `crossterm` is not used, because its decoder is private, and its reader breaks the guarantees of [`super::keyboard`]: it loops for ever
+//! on a terminal that is closed or returns no bytes, and it reads while the process is in the background.
 
 /// A key press.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,17 +28,18 @@ pub(crate) enum Key {
 pub(crate) struct Decoder {
     /// An incomplete character or escape sequence.
     buffer: Vec<u8>,
-    /// Set between the marks of a bracketed paste. A pasted line break is not Enter: only a typed Enter sends.
+    /// Set between the start and end marks of a bracketed paste. A pasted line break does not count as Enter: only a typed Enter sends the
+    /// line.
     pasting: bool,
 }
 
-/// The first item of some bytes, with its length in bytes.
+/// The first key or escape sequence of a byte string, with its length in bytes.
 enum Parsed {
-    /// A character or sequence; `None` for keys without a meaning here.
+    /// A complete character or escape sequence. The key is `None` if the editor does not use it.
     Whole(usize, Option<Key>),
     PasteBegins(usize),
     PasteEnds(usize),
-    /// The bytes end within a character or sequence.
+    /// The bytes end within a character or escape sequence.
     Incomplete,
 }
 
@@ -109,7 +110,7 @@ fn control(byte: u8) -> Option<Key> {
     })
 }
 
-/// `ESC [ parameters final` and `ESC O final`.
+/// Parses an escape sequence of the form `ESC [ parameters final` or `ESC O final`.
 fn sequence(bytes: &[u8]) -> Parsed {
     match bytes.get(1) {
         None => Parsed::Incomplete,

@@ -59,7 +59,7 @@ impl InteractiveSession {
         })
     }
 
-    /// Returns true if a dialog shows the event, so that it needs no line of its own.
+    /// Returns true if a dialog shows the event, so that the event needs no line of its own.
     pub(crate) fn shows_as_dialog(&self, event: &Event) -> bool {
         let asks = matches!(
             event.kind,
@@ -93,7 +93,8 @@ impl InteractiveSession {
         screen: &mut Screen<'_>,
     ) {
         if event.seq <= self.history.last_seq {
-            // Questions before this process took over the run are not asked here; `--answer` may have answered the last.
+            // Events from before this process took over the run open no dialog. The run's last question may have been answered with
+            // `--answer`.
             if let (EventKind::QuestionAsked { effect, .. }, true) = (&event.kind, self.history.answered) {
                 self.controller.mark_answered(*effect);
             }
@@ -144,7 +145,7 @@ impl InteractiveSession {
         (self.keyboard, self.input_closed) = (None, true);
     }
 
-    /// Performs the actions and those that follow from them. Returns true if a dialog was opened.
+    /// Performs the actions, and all actions that result from them. Returns true if a dialog was opened.
     async fn perform(&mut self, actions: Vec<Action>, run: &RunHandle, screen: &mut Screen<'_>) -> bool {
         let (mut actions, mut opened) = (VecDeque::from(actions), false);
         while let Some(action) = actions.pop_front() {

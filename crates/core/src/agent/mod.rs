@@ -70,14 +70,14 @@ pub enum AgentInput {
         /// The call's result.
         result: ToolResult,
     },
-    /// A person decided about the call that waits for approval.
+    /// The user decided about the call that waits for approval.
     Decided {
         /// The call's id.
         effect: EffectId,
         /// The decision.
         decision: Decision,
     },
-    /// The user gave guidance; it joins the conversation before the next model request.
+    /// The user gave guidance, which is added to the conversation before the next model request.
     Guided {
         /// The guidance, in the user's words.
         guidance: String,
@@ -87,12 +87,13 @@ pub enum AgentInput {
         /// The timer.
         timer: AgentTimer,
     },
-    /// A new process resumes the run: the outstanding effect is commanded again, or reported as interrupted if repeating it is not safe.
+    /// A new process resumes the run. The outstanding effect starts again if that is safe; otherwise the model is told that it was
+    /// interrupted.
     Resumed {
         /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// True in the first own input of a fork (APPROVE-3). Decisions about the calls of the original run do not count here: each call
-        /// asks for approval again.
+        /// True in the first input that a fork does not copy from its source run (APPROVE-3). Decisions about calls of the source run are
+        /// not valid in the fork: each call asks for approval again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
     },
@@ -125,7 +126,7 @@ pub enum AgentCommand {
         /// The call, already validated.
         call: ToolCall,
     },
-    /// Ask a person to approve a call.
+    /// Ask the user to approve a call.
     AskApproval {
         /// The approval to ask for.
         approval: Arc<Approval>,
@@ -135,8 +136,8 @@ pub enum AgentCommand {
         /// The call's id.
         effect: EffectId,
     },
-    /// Have another agent do a task; its findings are the call's result. The clock of this agent is paused meanwhile (LOOP-5), as the other
-    /// agent has its own.
+    /// Delegate a task to another agent, whose findings become the call's result. This agent's time limit is paused meanwhile, because the
+    /// other agent has its own (LOOP-5).
     Delegate {
         /// The id that the result must carry.
         effect: EffectId,
@@ -145,7 +146,7 @@ pub enum AgentCommand {
         /// The other agent's task.
         task: String,
     },
-    /// Set a timer; it replaces an earlier setting of the same timer.
+    /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
         /// The timer.
         timer: AgentTimer,

@@ -19,9 +19,9 @@ pub(super) struct CallCandidate<'t> {
     pub(super) depth: usize,
     /// The first integer that does not fit in 64 bits.
     pub(super) huge_integer: Option<&'t str>,
-    /// What shows that a call is meant.
+    /// The evidence that the JSON is meant as a call.
     pub(super) announced: Announced<'t>,
-    /// Whether it has the agreed call form.
+    /// Whether the JSON has the model's configured call form.
     pub(super) is_own: bool,
     /// The keys of the object, or of the first item of an array.
     pub(super) keys: CallKeys,
@@ -44,14 +44,14 @@ impl<'t> CallCandidate<'t> {
     }
 }
 
-/// Why JSON counts as a call.
+/// The evidence that JSON is meant as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced<'t> {
-    /// Only its keys.
+    /// Only the keys of the JSON.
     Bare,
-    /// By the markup before it.
+    /// Call markup before the JSON.
     Tagged,
-    /// The markup and the tool's name before it. The JSON contains the arguments.
+    /// Call markup and this tool's name before the JSON, which contains only the arguments.
     Named(&'t str),
 }
 

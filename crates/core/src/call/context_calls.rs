@@ -1,9 +1,9 @@
 //! The calls that occur in a model's context (CALL-7).
 //!
 //! A model that quotes a file, a result or its prompt does not make the calls in the quotation. Therefore each text is searched when it is
-//! added to a conversation, and a digest of each call in it is stored. The digest covers tool and parameters, independently of form, key
-//! order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings of a list also as the lines
-//! of one text.
+//! added to a conversation, and a digest of each call in the text is stored. The digest covers tool and parameters, independently of form,
+//! key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings of a list also as the
+//! lines of one text.
 //!
 //! The search takes linear time. If a text cannot be searched within this bound, every call counts as quoted and must be the whole reply.
 
@@ -167,8 +167,8 @@ impl ContextCalls {
         }
     }
 
-    /// Searches the strings of a list as the lines of one text, as search results list a file line by line: strings in the list, and strings
-    /// under the same key of its objects.
+    /// Searches the strings of a list as the lines of one text, because search results list a file line by line. Covers the strings in the
+    /// list, and the strings under the same key in the objects of the list.
     fn search_lines(&mut self, items: &[Value], scan_budget: &mut usize) {
         let mut columns: BTreeMap<&str, (usize, String)> = BTreeMap::new();
         let mut add = |key, line: &str| {
@@ -245,12 +245,12 @@ impl ContextCalls {
     }
 }
 
-/// Returns true for an unescaped object, which is not part of a string. An object without keys or with other quotes could be.
+/// Returns true if the object is certainly not escaped text inside a string. An object without keys or with other quotes could be.
 fn is_plain(object: &str, strict: JsonEnd<'_>) -> bool {
     strict == JsonEnd::Closed && object[1..].trim_start().starts_with('"')
 }
 
-/// Reads the object at `position`, using up scan budget.
+/// Reads the object at `position`, and subtracts the bytes read from the scan budget.
 fn object_at(text: &str, position: usize, scan_budget: &mut usize) -> Option<Map<String, Value>> {
     if !text[position..].starts_with('{') {
         return None;
@@ -364,7 +364,7 @@ fn without_line_prefixes(text: &str) -> Cow<'_, str> {
     Cow::Owned(plain.join("\n"))
 }
 
-/// Removes a line number and prefix marks from a line. No line of JSON begins like these.
+/// Removes a line number and prefix marks from a line. No line of JSON begins with such a prefix.
 fn without_prefix(line: &str) -> &str {
     let line = line.trim_start();
     let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
@@ -412,7 +412,7 @@ fn hash_value(value: &Value, hasher: &mut impl Hasher) {
 
 /// Hashes `1`, `1.0` and `1e0` as the same number.
 fn hash_number(number: &Number, hasher: &mut impl Hasher) {
-    /// Above this, not every integer has an exact float.
+    /// Above this value, not every integer can be represented exactly as a float.
     const EXACT: f64 = 1e15;
     let integer = number
         .as_i64()

@@ -11,7 +11,7 @@ pub enum CallForm {
     Json,
     /// Like [`CallForm::Json`], with a JSON Schema of replies that the server enforces if it can.
     JsonSchema,
-    /// Native calls: the provider delivers them apart from the text (CALL-2), which contains no calls.
+    /// Native calls: the provider delivers them separately from the text (CALL-2), which contains no calls.
     Native,
     /// A JSON object in the text: `{"tool_call": {"name", "arguments"}}` (CALL-3).
     ToolCall,

@@ -1,4 +1,4 @@
-//! Scans one JSON value: where and how it ends, and what [`super::scan`] needs to know about it. Not recursive; reads each byte once.
+//! Scans one JSON value: where and how it ends, and the properties that [`super::scan`] needs. Not recursive; reads each byte once.
 //! [`super::json`] parses strings and numbers.
 //!
 //! Small models write Python or JavaScript literals instead of JSON. [`Dialect::Lenient`] accepts those that have one meaning only, and
@@ -32,7 +32,7 @@ pub(super) enum Dialect {
 pub(super) enum JsonEnd<'t> {
     /// With its closing brace or bracket.
     Closed,
-    /// With a syntax error before this text.
+    /// With a syntax error at the beginning of this text.
     Invalid(&'t str),
     /// With a line break or another control character in a string.
     ControlCharacter,
@@ -53,7 +53,7 @@ pub(super) struct ScannedJson<'t> {
     pub(super) depth: usize,
     /// The first integer that does not fit in 64 bits.
     pub(super) huge_integer: Option<&'t str>,
-    /// First position inside a string at which a value or a tag could begin if the quotes were stray.
+    /// First position inside a string at which a value or a tag could begin, in case the string's quotes are stray.
     pub(super) hidden: Option<usize>,
     repairs: Vec<Repair>,
 }

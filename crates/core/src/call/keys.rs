@@ -62,7 +62,7 @@ impl CallKeys {
         self.0 & keys != 0
     }
 
-    /// Returns true for the keys of CALL-1 without the tool's name.
+    /// Returns true if the keys are those of a call in the form of CALL-1, except that the tool's name is missing.
     pub(super) fn lack_tool(self) -> bool {
         let others = CallKeys::NAME
             | CallKeys::FUNCTION

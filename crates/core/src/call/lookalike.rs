@@ -20,7 +20,7 @@ const KEYS: [&str; 6] = [
 /// Quotation marks, including typographic ones.
 const QUOTES: [char; 13] = ['"', '\'', '`', '“', '”', '„', '‟', '‘', '’', '«', '»', '＂', '＇'];
 
-/// The beginning of a lookalike.
+/// The first key of text that looks like a call, and the text after the key.
 struct Beginning<'t> {
     /// The value of the first key, up to the first character that tool names do not have.
     value: &'t str,
@@ -66,23 +66,23 @@ fn is_tool_character(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// Returns true if invalid JSON at a brace begins like a call, going by its first key.
+/// Returns true if the first key of invalid JSON at a brace is that of a call.
 pub(super) fn begins_call(text: &str) -> bool {
     text.strip_prefix('{').and_then(beginning).is_some()
 }
 
-/// Returns true if the text at a brace is clearly meant as a call. `is_whole` is set if nothing precedes it.
+/// Returns true if the text at a brace is clearly meant as a call. `is_whole` is true if no words precede the text.
 pub(super) fn is_call(text: &str, is_whole: bool, offered: &[&str]) -> bool {
     let Some(beginning) = text.strip_prefix('{').and_then(beginning) else {
         return false;
     };
     let is_evident = is_whole || beginning.is_odd || offered.contains(&beginning.value);
-    // A reply that begins with a call in JSON and is garbled afterwards.
+    // The reply begins with a call in JSON and is garbled afterwards.
     let begins_as_json = is_whole && text[1..].trim_start().starts_with('"');
     begins_as_json || is_evident && ends_reply(text)
 }
 
-/// Returns true if a text that begins like a call also ends like one, or was cut.
+/// Returns true if a text that begins like a call also ends like a call, or was truncated.
 pub(super) fn ends_reply(text: &str) -> bool {
     ends_call(text) || !text.contains('}')
 }
@@ -145,7 +145,7 @@ fn is_action(answer: &str, offered: &[&str]) -> bool {
         && answer.contains("\nAction Input:")
 }
 
-/// Returns true if the whole answer is a cut call, or a call without its first brace.
+/// Returns true if the whole answer is a truncated call, or a call without its first brace.
 pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
     let answer = without_fence(answer);
     if answer.starts_with(['"', '“', '”']) || answer.starts_with(|c: char| c.is_ascii_lowercase()) {
@@ -173,7 +173,7 @@ pub(super) fn is_piece_of_call(answer: &str, offered: &[&str]) -> bool {
                     .any(|known| known.starts_with(key.trim_end_matches('"')));
             is_in_first_key || candidate.keys.are_all_of_call()
         }
-        // A call without the tool.
+        // A call without the tool's name.
         JsonEnd::Closed => {
             candidate.end_offset == answer.len() && candidate.keys.are_all_of_call() && holds_object(answer)
         }

@@ -5,17 +5,17 @@ use serde::{Deserialize, Serialize};
 use crate::message::{FinishReason, MalformedCall};
 use crate::name::{quoted, quoted_list};
 
-/// Maximum characters of unreadable arguments in a message.
+/// Maximum number of characters of unreadable arguments to show in a message.
 const SHOWN_ARGUMENTS: usize = 400;
 
-/// The reason for which a reply is malformed. The message is sent back to the model (LOOP-3).
+/// The reason why a reply is malformed. The message is sent back to the model (LOOP-3).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum MalformedReply {
     /// The reply was cut before its end (CALL-7).
     #[error("{}", match finish {
         FinishReason::Length => "your reply was cut off at the token limit, so nothing in it was executed. Send it again, shorter",
-        FinishReason::Interrupted => "your reply broke off before its end, so nothing in it was executed. Send it again",
+        FinishReason::Interrupted => "your reply was interrupted before its end, so nothing in it was executed. Send it again",
         FinishReason::Stop | FinishReason::ToolCalls | FinishReason::Filtered | FinishReason::Oversized => "your reply was incomplete, so nothing in it was executed. Send it again",
     })]
     CutShort {
@@ -40,8 +40,8 @@ pub enum MalformedReply {
         /// One problem per field.
         problems: Vec<String>,
     },
-    /// A call has another form than the agreed one (CALL-4).
-    #[error("your reply calls a tool in another form than the one agreed on, so nothing was executed")]
+    /// A call has a form other than the model's configured call form (CALL-4).
+    #[error("your reply calls a tool in a form other than the agreed one, so nothing was executed")]
     OtherForm,
     /// Text is clearly meant as a call but cannot be parsed (LOOP-3).
     #[error("your reply looks like a tool call and can't be read as one, so nothing was executed")]
@@ -73,7 +73,7 @@ pub enum MalformedReply {
 }
 
 impl MalformedReply {
-    /// The problem without the sentence around it.
+    /// Returns only the problem, without the introduction of the full message.
     pub(super) fn problem(&self) -> String {
         match self {
             MalformedReply::InvalidJson { problem } => problem.clone(),

@@ -82,7 +82,7 @@ const CALL_ENDS: [&str; 7] = [
     "end_action",
     "end_function_call",
 ];
-/// Tags of arguments, in families that write arguments as tags. Their closing tags occur after a call.
+/// Tags around arguments, for model families that write arguments as tags. Their closing tags occur after a call.
 const CALL_PARTS: [&str; 3] = ["parameter", "arg_key", "arg_value"];
 const TOKENS: [&str; 5] = ["s", "eos", "bos", "end_of_turn", "start_of_turn"];
 /// Maximum length of a tag.
@@ -132,7 +132,7 @@ impl<'t> Tag<'t> {
         name.to_lowercase().replace(['▁', '-'], "_")
     }
 
-    /// Returns true for tags that occur in no other markup, such as `<think>`.
+    /// Returns true for thinking tags that have no other use, such as `<think>`.
     pub(super) fn is_think(&self) -> bool {
         let name = self.plain();
         name == "think" || name == "thinking" || THINKING_BEGINS.contains(&name.as_str())
@@ -201,18 +201,18 @@ fn is_tool_character(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// What call markup announces.
+/// A call that markup announces.
 pub(super) struct Announcement<'t> {
-    /// The tool's name, where it stands before its arguments.
+    /// The tool's name, if it precedes the JSON. The JSON then contains only the arguments.
     pub(super) tool: Option<&'t str>,
     /// Offset of the JSON.
     pub(super) json: usize,
 }
 
-/// Parses the announcement by the markup at `position`: of an object or an array, or of a tool's name and arguments. `None` if the markup
-/// announces no call, or nothing readable follows it.
+/// Parses the call that the markup at `position` announces: an object or an array, or a tool's name and its arguments. `None` if the markup
+/// announces no call, or nothing readable follows the markup.
 pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>> {
-    /// Maximum number of tags and words before the JSON; more than any family uses.
+    /// Maximum number of tags and words before the JSON; more than any model family uses.
     const MAX_STEPS: usize = 8;
     let tag = Tag::at(text, position)?;
     let (mut tool, mut at) = match tag.purpose() {
@@ -262,7 +262,7 @@ pub(super) fn announced(text: &str, position: usize) -> Option<Announcement<'_>>
                 at += length + call_number(&rest[length..]);
                 match word {
                     "" => return None,
-                    // DeepSeek writes the kind of call before the name.
+                    // DeepSeek writes the kind of call (`function`) before the name.
                     "function" if rest[length..].starts_with('<') => {}
                     _ if tool.is_some() => return None,
                     _ => tool = Some(word.strip_prefix("functions.").unwrap_or(word)),

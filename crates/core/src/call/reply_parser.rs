@@ -1,5 +1,5 @@
-//! Parses a reply into text or calls. [`super::scan`] finds JSON in the reply, [`super::shape`] decides which of it is a call in which form,
-//! and [`super::context_calls`] knows the calls in the model's context. This module decides about the reply as a whole.
+//! Parses a reply into text or calls. [`super::scan`] finds JSON in the reply, [`super::shape`] decides which JSON is a call in which form,
+//! and [`super::context_calls`] knows the calls in the model's context. This module classifies the reply as a whole.
 
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ const MAX_DIFFERENT: usize = 32;
 /// The content of a reply.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ReplyContent {
-    /// Text without calls, without the thinking before it and white space around it.
+    /// Text without calls. The thinking before the text and the white space around it are removed.
     Text(String),
     /// At least one call, in the order in which the calls run.
     Calls(Vec<ToolCall>),
@@ -63,9 +63,9 @@ pub enum ReplyContent {
 ///
 /// These replies are never an answer (LOOP-3), but malformed:
 ///
-/// - an object in the agreed form that is not JSON, is not closed, or has a missing field or a field of the wrong type; but an object whose
-///   `tool` is not a string is text;
-/// - a reply that consists of a call in another form than the agreed one, or ends with another family's call markup;
+/// - an object in the configured form that is invalid JSON, is not closed, or has a missing field or a field of the wrong type; but an
+///   object whose `tool` is not a string is text;
+/// - a reply that consists of a call in a form other than the configured one, or ends with the call markup of another model family;
 /// - a reply that consists of a tool's name with arguments in any notation, of a part of a call, or of the parameters of the agent's
 ///   terminating tool;
 /// - unclosed thinking only, or no call although the finish reason announces one.
@@ -76,7 +76,7 @@ pub enum ReplyContent {
 ///
 /// Anomalies in an object that is meant as a call are handled alike in every form; outside of such objects they are prose:
 ///
-/// | in the object | result |
+/// | anomaly | result |
 /// | --- | --- |
 /// | not JSON, or not closed | malformed (`Auto` repairs it first, as described) |
 /// | a duplicate key at any depth | malformed |
@@ -147,7 +147,7 @@ impl ReplyParser<'_> {
         }
     }
 
-    /// Classifies a text without a call in the agreed form (LOOP-3).
+    /// Classifies a text without a call in the configured form (LOOP-3).
     fn intent(&self, content: &str, answer: &str, scan: &Scan<'_>) -> ReplyIntent {
         let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let takes_text_calls = match self.form {
@@ -193,10 +193,11 @@ impl ReplyParser<'_> {
         ReplyIntent::Answer
     }
 
-    /// Classifies calls in another form than the agreed one.
+    /// Classifies calls in a form other than the configured one.
     ///
-    /// A reply is a call if it consists of such a call, or ends with one that is new and names one of the model's tools, or ends with call
-    /// markup. Many objects have a name, so an object without other signs is a call only if it is the whole reply and names such a tool.
+    /// A reply is a call if it consists of such a call, or ends with a call that is new and names one of the model's tools, or ends with
+    /// call markup. Many objects have a name, so an object without other evidence is a call only if it is the whole reply and names one of
+    /// the model's tools.
     fn in_other_form(
         &self,
         content: &str,
@@ -284,7 +285,7 @@ enum ReplyIntent {
 /// Placeholders for a tool's name in the call forms shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
-/// The calls of a text in the agreed form.
+/// The calls in a text that have the configured form.
 struct Calls {
     /// The range of each call, in order.
     spans: Vec<Range<usize>>,
@@ -334,7 +335,7 @@ impl Calls {
         Ok(calls)
     }
 
-    /// Decides about the calls of a reply; `None` if it has none.
+    /// Classifies a reply by its calls; `None` if it has none.
     fn into_content(
         mut self,
         content: &str,
@@ -349,7 +350,7 @@ impl Calls {
         }
         let mut around = SurroundingText::new(content, scan, &self.spans);
         around.markup |= self.has_markup;
-        // A quotation may contain the closing tag that turns the words before it into thinking.
+        // The closing tag that turns the words before it into thinking may be part of a quotation.
         let quotes_thinking = scan.is_unopened && context.has_thinking_end() && self.new.is_empty();
         let answer = if quotes_thinking { 0 } else { scan.answer };
         let in_prose = || Some(ReplyContent::CallInProse(content[answer..].trim().to_owned()));

@@ -10,7 +10,8 @@
 //!   the text at most [`MAX_PASSES`] times.
 //! - Call markup followed by JSON announces a call, whatever the keys of the objects. In [`CallForm::Auto`], invalid JSON is scanned again
 //!   with repairs, which counts as an attempt, too.
-//! - Calls in another form than the agreed one are also found, and marked: a reply that consists of such a call is not an answer (LOOP-3).
+//! - Calls in a form other than the configured one are also found, and marked: a reply that consists of such a call is not an answer
+//!   (LOOP-3).
 
 use std::ops::Range;
 
@@ -187,7 +188,7 @@ impl<'t> Scanner<'t> {
         } else {
             closing(tag.end, Some(&stem))
         };
-        // Some models close with another tag than they opened with.
+        // Some models use a closing tag that differs from the opening tag.
         match own.or_else(|| closing(tag.end, None)) {
             Some(end) => {
                 if own.is_none() {
@@ -302,7 +303,7 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Returns true if a scan with repairs may get further. It cannot at the end of the text.
+/// Returns true if a scan with repairs may get further. An unclosed value cannot be repaired.
 fn may_be_repaired(form: CallForm, end: JsonEnd<'_>) -> bool {
     let repairs = match form {
         CallForm::Auto => true,

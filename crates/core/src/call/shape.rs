@@ -1,4 +1,4 @@
-//! The shapes of calls by form: the keys that show that a call is meant, and how the fields are read.
+//! The shapes of calls by form: which keys indicate a call, and how its fields are read.
 
 use serde_json::{Map, Value};
 
@@ -11,8 +11,8 @@ use super::malformed::MalformedReply;
 use crate::message::ToolCall;
 use crate::name::json_type;
 
-/// Returns true if the JSON is meant as a call, going by the keys of the object or of an array's first item. An object with only a `name` may
-/// still turn out not to be a call.
+/// Returns true if the keys of the object, or of an array's first item, indicate a call. An object with only a `name` may still turn out
+/// not to be a call.
 pub(super) fn is_meant(form: CallForm, scanned: &ScannedJson<'_>, is_array: bool) -> bool {
     let keys = scanned.keys;
     let arguments = CallKeys::PARAMETERS | CallKeys::ARGUMENTS;
@@ -39,7 +39,7 @@ pub(super) fn is_meant(form: CallForm, scanned: &ScannedJson<'_>, is_array: bool
     }
 }
 
-/// Reads the calls of a candidate in order; empty if no call is meant after all.
+/// Reads the calls of a candidate in order; empty if the candidate turns out not to be a call.
 pub(super) fn read_calls(
     candidate: &CallCandidate<'_>,
     form: CallForm,
@@ -123,7 +123,7 @@ fn object_calls(
     }
 }
 
-/// Reads the calls of an object in the shapes of providers and frameworks.
+/// Reads the calls of an object in the shapes that providers and frameworks use.
 fn call_by_another_name(
     mut object: Map<String, Value>,
     announced: Announced<'_>,

@@ -1,5 +1,5 @@
 //! Validation of calls: the tool exists, the agent may call it, and the parameters conform to the tool's schema (CALL-6). Errors go back to
-//! the model; the only correction is that optional fields with `null` are removed.
+//! the model. Nothing is corrected, except that optional fields with the value `null` are removed.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -16,7 +16,7 @@ use crate::message::ToolCall;
 use crate::name::{did_you_mean, json_type, nearest, quoted, quoted_list};
 use crate::tool::{Access, ToolResult, ToolSpec, code};
 
-/// The reason for which a call cannot run. The message tells the model what is wrong, where, and what to do.
+/// The reason why a call cannot run. The message tells the model what is wrong, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CallError {
@@ -131,7 +131,7 @@ impl fmt::Debug for ToolSet {
     }
 }
 
-/// Compares the specs; everything else follows from them.
+/// Compares only the specs, from which everything else is derived.
 impl PartialEq for ToolSet {
     fn eq(&self, other: &Self) -> bool {
         self.inner.specs == other.inner.specs
@@ -142,7 +142,7 @@ impl PartialEq for ToolSet {
 #[derive(Clone, Copy)]
 enum Allowed<'a> {
     All,
-    /// Of the named tools, those that need no more than this access.
+    /// The tools with these names, unless they need more than this access.
     Only(&'a [String], Access),
 }
 
@@ -284,7 +284,7 @@ fn without_invalid_nulls(validator: &Validator, parameters: &Value) -> Value {
     reduced
 }
 
-/// Removes the fields whose `null` causes the error or, where the schema offers alternatives, keeps one of them from matching.
+/// Removes the fields whose `null` causes the error, either directly or by preventing an alternative of the schema from matching.
 fn remove_nulls(error: &ValidationError<'_>, parameters: &mut Value) {
     if error.instance().is_null() {
         remove_field(parameters, error.instance_path());
@@ -298,7 +298,7 @@ fn remove_nulls(error: &ValidationError<'_>, parameters: &mut Value) {
     }
 }
 
-/// Removes the field at this location; an element of an array stays.
+/// Removes the field at this location. Elements of arrays are not removed.
 fn remove_field(parameters: &mut Value, location: &Location) {
     let mut segments: Vec<_> = location.iter().collect();
     let Some(LocationSegment::Property(field)) = segments.pop() else {
@@ -376,7 +376,7 @@ fn describe(error_kind: &ValidationErrorKind, error: &ValidationError<'_>) -> St
         ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),
         ValidationErrorKind::Required { property } => format!("lacks the field {property}"),
-        // The validator's own message for rarer keywords.
+        // Rarer keywords: the validator's own message.
         _ => format!("is wrong: {}", error.masked_with("the value")),
     }
 }
@@ -410,7 +410,7 @@ fn unknown_field(field: &str, known: &[&str]) -> String {
     }
 }
 
-/// The fields that the schema defines beside the failing keyword.
+/// Returns the fields that the schema defines next to the failing keyword.
 fn fields_beside<'s>(keyword: &Location, schema: &'s Value) -> Vec<&'s str> {
     let object = keyword.as_str().rsplit_once('/').map_or("", |(object, _)| object);
     schema

@@ -228,9 +228,15 @@ fn compare_specs(
     compare_text(location, Part::Goal, &recorded.goal, &present.goal)?;
     compare_text(location, Part::Workspace, &recorded.workspace, &present.workspace)?;
     compare(location, Part::Limits, &recorded.limits, &present.limits)?;
-    compare(location, Part::Policy, &recorded.setup.policy, &present.setup.policy)?;
+    compare(
+        location,
+        Part::Policy,
+        &recorded.setup.policy,
+        &present.setup.policy,
+    )?;
     let names = |spec: &RunSpec| {
-        spec.setup.tools
+        spec.setup
+            .tools
             .iter()
             .map(|tool| tool.name.clone())
             .collect::<Vec<_>>()
@@ -245,7 +251,12 @@ fn compare_specs(
         let name = recorded.name.clone();
         compare(location, Part::Tool { name }, recorded, present)?;
     }
-    let names = |spec: &RunSpec| spec.setup.all_agents().map(|agent| agent.name.clone()).collect::<Vec<_>>();
+    let names = |spec: &RunSpec| {
+        spec.setup
+            .all_agents()
+            .map(|agent| agent.name.clone())
+            .collect::<Vec<_>>()
+    };
     compare_text(
         location,
         Part::Agents,

@@ -31,8 +31,8 @@ pub enum FileChangeKind {
     Deleted,
 }
 
-/// All changes in the order in which the run learned of them: of ended sub-tasks, of finished calls in running sub-tasks, and of agents
-/// that have not reported.
+/// Returns the changes made by ended sub-tasks, followed by those of finished calls in running sub-tasks, and those of agents that have not
+/// reported yet.
 pub(super) fn changes<'a>(
     iterations: &'a [Iteration],
     unreported: &'a [&AgentWork],
@@ -51,7 +51,7 @@ pub(super) fn changes<'a>(
         .chain(unreported.iter().flat_map(|work| &work.changes))
 }
 
-/// The changes as unified diffs, without those of files that are as they were before.
+/// Formats the changes as unified diffs. Omits files whose final content equals their original content.
 pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String {
     let changes: Vec<&StateChange> = changes.collect();
     let files = net_changes(changes.iter().copied());
@@ -93,7 +93,7 @@ pub(super) fn diff<'a>(changes: impl Iterator<Item = &'a StateChange>) -> String
     text
 }
 
-/// The net changes, sorted by path, without files that are as they were before.
+/// Returns the net changes, sorted by path. Omits files whose final content equals their original content.
 pub(super) fn changed_files<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<ChangedFile> {
     let files = net_changes(changes)
         .into_iter()
@@ -116,7 +116,7 @@ struct NetChange<'a> {
 }
 
 impl NetChange<'_> {
-    /// Returns true if the file is as it was before the first change.
+    /// Returns true if the file's final content equals its content before the first change.
     fn is_as_before(&self) -> bool {
         match self.kind {
             FileChangeKind::Edited => self.before.is_some() && self.before == self.after,
@@ -197,7 +197,7 @@ fn remove<'a>(files: &mut Files<'a>, path: &'a str, before: Option<&'a FileVersi
     files.insert(path, NetChange { kind, before, after });
 }
 
-/// The commands that succeeded after the last change of a file, each once.
+/// Returns the commands that succeeded after the last file change and have not failed since, without duplicates.
 pub(super) fn confirmations<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<String> {
     let mut commands: Vec<String> = Vec::new();
     for change in changes {

@@ -17,11 +17,12 @@ pub struct Iteration {
     pub graph: PlanGraph,
     /// The observations of ended sub-tasks, in order.
     pub observations: Vec<Observation>,
-    /// The reflector's judgement; `None` until there is one.
+    /// The reflector's evaluation of the iteration; `None` until it exists.
     pub reflection: Option<Reflection>,
-    /// Why the run ended within this iteration, if it was resumed later; the plan was not completed.
+    /// A note that the run ended during this iteration and was resumed, with the end reason and the unfinished sub-tasks. `None` if the
+    /// iteration was not interrupted.
     pub(super) interrupted: Option<String>,
-    /// The index of each sub-task's observation, by the sub-task's index in the plan.
+    /// Indexes into `observations`, by the sub-task's index in the plan.
     pub(super) observed: BTreeMap<usize, usize>,
     /// The running sub-tasks, by index in the plan.
     pub(super) active: BTreeMap<usize, ActiveSubTask>,
@@ -32,7 +33,7 @@ pub struct Iteration {
 pub struct ActiveSubTask {
     /// When the sub-task started.
     pub since: Timestamp,
-    /// The agent that works on it; `None` for a sequence of calls.
+    /// The agent that works on the sub-task; `None` if the sub-task is a sequence of calls.
     pub agent: Option<AgentId>,
     pub(super) calls: Vec<ObservedCall>,
 }

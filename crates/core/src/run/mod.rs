@@ -4,7 +4,7 @@
 //!  Idle ──▶ Planning ──▶ Acting ──▶ Observing ──▶ Reflecting ──▶ Complete
 //!              ▲                                      │
 //!              └──────────────────────────────────────┘
-//!  every phase but Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
+//!  every phase except Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
 //! ```
 //!
 //! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts sub-tasks as they become ready,
@@ -45,7 +45,7 @@ use crate::tool::ToolResult;
 pub enum RunInput {
     /// The first input of every run.
     Started {
-        /// The goal and everything that decides how it is pursued.
+        /// The goal, and everything that determines how the run pursues it.
         spec: Arc<RunSpec>,
     },
     /// An agent ended.
@@ -72,7 +72,7 @@ pub enum RunInput {
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// The user gave guidance that cannot wait: running work is stopped, and the next plan is made at once (PAOR-8).
+    /// The user gave urgent guidance: the run stops its running work and makes the next plan at once (PAOR-8).
     Redirected {
         /// The guidance, in the user's words.
         guidance: String,
@@ -87,7 +87,7 @@ pub enum RunInput {
         /// The call's id.
         effect: EffectId,
     },
-    /// A person decided about a tool call of a sub-task.
+    /// The user decided about a tool call of a sub-task that waits for approval.
     Decided {
         /// The call's id.
         effect: EffectId,
@@ -107,10 +107,10 @@ pub enum RunInput {
     UserAnswered {
         /// The question's id.
         effect: EffectId,
-        /// The user's words; for a choice, its text, however the user chose it.
+        /// The answer text. If the user selected a choice by its number, the text of that choice.
         answer: String,
     },
-    /// No user is there to answer the run's question or to decide about the calls that wait for approval: the run stops until it is
+    /// No user is available to answer the run's question or to decide about the calls that wait for approval. The run pauses until it is
     /// resumed.
     UserAbsent {
         /// The id of the question or call.
@@ -121,18 +121,18 @@ pub enum RunInput {
         /// The timer.
         timer: RunTimer,
     },
-    /// A new process resumes the run: outstanding effects are commanded again, or observed as interrupted if repeating them is not safe.
+    /// A new process resumes the run. Each outstanding effect starts again if that is safe; otherwise it is recorded as interrupted.
     Resumed {
         /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// True in the first own input of a fork (APPROVE-3). Decisions about the calls of the original run do not count here: each call
-        /// asks for approval again.
+        /// True in the first input that a fork does not copy from its source run (APPROVE-3). Decisions about calls of the source run are
+        /// not valid in the fork: each call asks for approval again.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
-        /// The limits from now on; `None` if they stay the same.
+        /// The new limits; `None` if they are unchanged.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         limits: Option<Box<RunLimits>>,
-        /// For a failed run, the work of the agents that its end cut off; the run observes it now.
+        /// For a failed run, the work of each agent that was still running when the run ended. The run adds it to its observations.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         interrupted: BTreeMap<AgentId, AgentWork>,
     },
@@ -146,21 +146,21 @@ pub enum RunInput {
 pub enum RunTimer {
     /// The run's time limit.
     Deadline,
-    /// The time limit of a tool call, by the call's step.
+    /// The time limit of the tool call with this step.
     Call(u32),
-    /// The expiry of an approval, by the call's step.
+    /// The expiry of the approval for the tool call with this step.
     Approval(u32),
 }
 
 /// A command of [`Run`] to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum RunCommand {
-    /// Announce a phase change to watchers; there is nothing else to do (PAOR-1).
+    /// Announce a phase change to watchers. The driver executes nothing (PAOR-1).
     Announce {
         /// The phase change.
         transition: Transition,
     },
-    /// Start an agent, or resume it if the journal has inputs of it.
+    /// Start an agent, or resume it if the journal already contains inputs of the agent.
     StartAgent {
         /// The id that the agent's report must carry.
         effect: EffectId,
@@ -190,18 +190,18 @@ pub enum RunCommand {
     ReturnFindings {
         /// The id of the delegating call.
         effect: EffectId,
-        /// The other agent's findings, or why there are none.
+        /// The other agent's findings, or the reason why there are none.
         result: ToolResult,
     },
-    /// Ask a person to approve a tool call of a sub-task.
+    /// Ask the user to approve a tool call of a sub-task.
     AskApproval {
         /// The approval to ask for.
         approval: Arc<Approval>,
     },
-    /// Wait for a person to decide about a pending call: all other work has stopped. If no user is there, the driver answers with
+    /// Wait for the user to decide about a call, because all outstanding work waits for approval. If no user is available, the driver sends
     /// [`RunInput::UserAbsent`].
     AwaitUser {
-        /// The call that has waited longest.
+        /// The id of the call that has waited longest.
         effect: EffectId,
     },
     /// Ask the user a question.
@@ -211,14 +211,14 @@ pub enum RunCommand {
         /// The question.
         question: Question,
     },
-    /// Set a timer; it replaces an earlier setting of the same timer.
+    /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
         /// The timer.
         timer: RunTimer,
         /// When the timer expires.
         at: Timestamp,
     },
-    /// End the run, or for [`EndReason::UserRequired`] pause it until the user answers; stop all running work.
+    /// End the run and stop all running work. For [`EndReason::UserRequired`], only pause the run until it is resumed.
     Finish {
         /// Why the run ends.
         reason: EndReason,

@@ -5,7 +5,7 @@ use crate::agent_report::AgentFailure;
 use crate::observation::{Observation, SubTaskResult};
 use crate::tool::{ToolOutcome, ToolResult, guidance_from_error};
 
-/// The rejected calls that ended a sub-task, each with the user's reason, in order of the iterations.
+/// Describes each rejected call that ended a sub-task, with the user's reason, in order of the iterations.
 pub(super) fn rejections(iterations: &[Iteration]) -> Vec<String> {
     iterations
         .iter()
@@ -14,7 +14,7 @@ pub(super) fn rejections(iterations: &[Iteration]) -> Vec<String> {
         .collect()
 }
 
-/// The calls of plans and agents that the user answered with guidance, each with the guidance.
+/// Describes each call of a plan or an agent that the user answered with guidance, with that guidance.
 pub(super) fn guided(iterations: &[Iteration]) -> Vec<String> {
     let observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     observations.flat_map(guided_calls).collect()

@@ -1,4 +1,4 @@
-//! The data of a run's report: the summary (PAOR-10) and every step (PAOR-11). Computed from the run's state alone.
+//! The data of a run's report: the summary (PAOR-10) and every step (PAOR-11). Computed only from the run's state.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -21,7 +21,7 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::usage::UsageReport;
 
-/// The report of a run, at its end or before it.
+/// The report of a run that has ended or is still in progress.
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
     /// The goal in the user's words.
@@ -31,17 +31,17 @@ pub struct Report {
     /// Why the run ended or waits; `None` while it runs.
     #[serde(flatten)]
     pub end: Option<EndReason>,
-    /// The outcome, in the reflector's or the planner's words.
+    /// The outcome: the planner's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub summary: String,
-    /// The question that waits for the user, or that was not asked because a limit left no iteration for the answer.
+    /// The question that waits for the user's answer, or a question that was not asked because a limit allows no further iteration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
-    /// The calls that wait for approval, the oldest first. Calls of agents are only in [`RunView::report`](crate::view::RunView::report).
+    /// The calls that wait for approval, oldest first. Only [`RunView::report`](crate::view::RunView::report) includes calls of agents.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingCall>,
     /// The files whose content changed over the whole run.
     pub changed: Vec<ChangedFile>,
-    /// The commands that succeeded after the last change of a file.
+    /// The commands that succeeded after the last file change and have not failed since.
     pub confirmed_by: Vec<String>,
     /// The rejected calls that ended a sub-task, each with its sub-task and the user's reason (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -56,9 +56,10 @@ pub struct Report {
     pub remaining: Vec<String>,
     /// The number of planning iterations.
     pub iteration_count: u32,
-    /// What the run used.
+    /// The tokens, cost and calls of the run.
     pub usage: Usage,
-    /// What each agent and each model used, with times. `None` in [`Run::report`]; see [`RunView::report`](crate::view::RunView::report).
+    /// The usage and times of each agent and each model. `None` in [`Run::report`]; computed by
+    /// [`RunView::report`](crate::view::RunView::report).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub account: Option<UsageReport>,
     /// Time from the start to the last input.
@@ -77,16 +78,16 @@ pub struct GuidanceStatus {
     pub iteration: Option<u32>,
 }
 
-/// A call that waits for approval, and what it blocks. JSON: the fields of [`Approval`], `"subtask"` and `"dependents"`.
+/// A call that waits for approval, and the work that it blocks. JSON: the fields of [`Approval`], `"subtask"` and `"dependents"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct WaitingCall {
     /// The approval to decide about.
     #[serde(flatten)]
     pub approval: Arc<Approval>,
-    /// The sub-task that waits; `None` for a call of the planner or the reflector, for which the whole run waits.
+    /// The sub-task that the call blocks; `None` for a call of the planner or the reflector, which blocks the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subtask: Option<SubTaskId>,
-    /// The number of sub-tasks that depend on that sub-task, directly or not.
+    /// The number of sub-tasks that depend on the blocked sub-task, directly or indirectly.
     pub dependents: usize,
 }
 
@@ -99,19 +100,19 @@ pub struct IterationReport {
     pub plan: Plan,
     /// The states of the plan's sub-tasks, in plan order.
     pub states: Vec<SubTaskState>,
-    /// The observations of sub-tasks that have ended, in that order.
+    /// The observations of ended sub-tasks, in the order in which they ended.
     pub observations: Vec<Observation>,
-    /// The reflector's judgement; `None` until there is one.
+    /// The reflector's evaluation of the iteration; `None` until it exists.
     pub reflection: Option<Reflection>,
 }
 
 impl Run {
-    /// The run's report, without the work of agents that have not reported.
+    /// Returns the run's report. Omits the work of agents that have not reported yet.
     pub fn report(&self) -> Report {
         self.report_with(&[])
     }
 
-    /// As [`Run::report`], with the work of agents that have not reported.
+    /// Like [`Run::report`], but includes the `unreported` work of agents that have not reported yet.
     pub(crate) fn report_with(&self, unreported: &[&AgentWork]) -> Report {
         Report {
             goal: self.spec().goal.clone(),
@@ -161,7 +162,7 @@ impl Run {
             .collect()
     }
 
-    /// The waiting calls of these approvals, with what they block.
+    /// Returns the calls that wait for these approvals, each with the work that it blocks.
     pub(crate) fn waiting_calls(&self, approvals: &[Arc<Approval>]) -> Vec<WaitingCall> {
         let waiting = |approval: &Arc<Approval>| {
             let blocked = self.blocked_subtask(approval.effect);
@@ -175,14 +176,14 @@ impl Run {
         approvals.iter().map(waiting).collect()
     }
 
-    /// As [`Run::usage`], with the usage of agents that have not reported.
+    /// Like [`Run::usage`], but includes the usage of agents that have not reported yet.
     pub(crate) fn usage_with(&self, unreported: &[&AgentWork]) -> Usage {
         let mut usage = self.usage();
         unreported.iter().for_each(|work| usage += work.usage);
         usage
     }
 
-    /// The outcome, in the reflector's or the planner's words; empty until there is one.
+    /// Returns the outcome: the planner's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub fn summary(&self) -> String {
         let reflected = self
             .iterations()
@@ -202,13 +203,13 @@ impl Run {
         self.diff_with(&[])
     }
 
-    /// As [`Run::diff`], with the changes of agents that have not reported.
+    /// Like [`Run::diff`], but includes the changes of agents that have not reported yet.
     pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
         diff(changes(self.iterations(), unreported))
     }
 }
 
-/// The number of sub-tasks that depend on this one, directly or not.
+/// Returns the number of sub-tasks that depend on this one, directly or indirectly.
 fn all_dependents(graph: &PlanGraph, index: usize) -> usize {
     let (mut found, mut next) = (BTreeSet::new(), vec![index]);
     while let Some(index) = next.pop() {
@@ -237,9 +238,11 @@ pub(super) fn remaining(iterations: &[Iteration]) -> Vec<String> {
                     Some(SubTaskResult::Skipped {
                         because: Some(because),
                     }) => {
-                        format!("skipped, as `{because}` failed")
+                        format!("skipped because `{because}` failed")
                     }
-                    Some(SubTaskResult::Skipped { because: None }) => "skipped for your guidance".to_owned(),
+                    Some(SubTaskResult::Skipped { because: None }) => {
+                        "skipped because of your guidance".to_owned()
+                    }
                     Some(SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. }) | None => {
                         "skipped".to_owned()
                     }
@@ -253,7 +256,7 @@ pub(super) fn remaining(iterations: &[Iteration]) -> Vec<String> {
 }
 
 impl Report {
-    /// The report without [`Report::account`], which [`Run::report`] cannot compute.
+    /// Returns the report without [`Report::account`].
     pub fn without_account(self) -> Self {
         Report {
             account: None,

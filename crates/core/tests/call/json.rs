@@ -225,7 +225,7 @@ fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
         }
     }
     insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Length), CallForm::Json).unwrap_err(), @"your reply was cut off at the token limit, so nothing in it was executed. Send it again, shorter");
-    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted), CallForm::Json).unwrap_err(), @"your reply broke off before its end, so nothing in it was executed. Send it again");
+    insta::assert_snapshot!(parse(&reply(LIST, FinishReason::Interrupted), CallForm::Json).unwrap_err(), @"your reply was interrupted before its end, so nothing in it was executed. Send it again");
 }
 
 #[test]

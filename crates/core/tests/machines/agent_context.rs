@@ -328,8 +328,7 @@ fn host_6_a_requests_size_has_the_tool_definitions_or_the_schema_that_are_sent_w
         let mut spec = spec();
         spec.setup.agents[1].profile.calls = calls;
         let agent = started(spec, AgentRole::Sub("implement".to_owned()));
-        let brief = agent.brief();
-        let (tools, schema) = (agent.offered(), agent.reply_schema());
+        let (tools, schema) = (agent.offered().clone(), agent.reply_schema().clone());
         let text: u64 = agent.request().iter().map(Message::estimated_tokens).sum();
         (agent.request_size().estimated - text, tools, schema)
     };

@@ -18,9 +18,10 @@ const IMPLEMENT: fn() -> AgentRole = || AgentRole::Sub("implement".to_owned());
 
 fn limited(role: AgentRole, max_turns: u32) -> Agent {
     let mut spec = spec();
-    for agent in [&mut spec.setup.planner, &mut spec.setup.reflector]
+    let setup = &mut *spec.setup;
+    for agent in [&mut setup.planner, &mut setup.reflector]
         .into_iter()
-        .chain(&mut spec.setup.agents)
+        .chain(&mut setup.agents)
     {
         agent.limits.max_turns = max_turns;
     }

@@ -131,7 +131,7 @@ fn loop_10_from_the_third_time_on_the_model_is_told() {
     assert_eq!(
         told(&agent, "repeated"),
         json!(
-            "this very call has had this very result 3 times: do something else, or finish and say what stands in the way"
+            "this call has returned the same result 3 times: try something else, or finish and report what prevents progress"
         )
     );
 }

@@ -370,10 +370,10 @@ impl Approved {
 }
 
 fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
-    let context = Arc::new(asking());
+    let spec = Arc::new(asking());
     let mut approved = Approved::default();
     let brief = brief(&role);
-    let start = || Agent::start(Timestamp(10_000), context.clone(), brief.clone()).unwrap();
+    let start = || Agent::start(Timestamp(10_000), spec.clone(), brief.clone()).unwrap();
     let (mut expected, mut now) = (Expected::default(), 10_000_i64);
     let (mut agent, commands) = start();
     expected.take(&AgentInput::Started { brief: brief.clone() }, &commands);

@@ -73,7 +73,7 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
     let mut spec = delegating();
     spec.limits.max_depth = 2;
     spec.setup.agents[1].deepest_prompt = Some("You work alone.".to_owned());
-    let context = Arc::new(spec);
+    let spec = Arc::new(spec);
     for (depth, offers, prompt) in [(1, true, "You are the implement."), (2, false, "You work alone.")] {
         let brief = AgentBrief {
             agent: AgentId(7),
@@ -85,7 +85,7 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
             caller: None,
             changed: None,
         };
-        let (mut agent, _) = Agent::start(at(0), context.clone(), brief).unwrap();
+        let (mut agent, _) = Agent::start(at(0), spec.clone(), brief).unwrap();
         assert_eq!(agent.offered().iter().any(|tool| tool.name == "delegate"), offers);
         assert_eq!(agent.conversation()[0].content(), prompt);
         let commands = gives(&mut agent, replied("a7.1", says_delegate("explore")));
@@ -408,15 +408,15 @@ fn paor_5_depth_number_and_budget_bound_delegation() {
     let limited: [(Limit, &str); 3] = [
         (
             |spec| spec.limits.max_depth = 1,
-            "agents may not delegate any deeper (`max_depth` is 1): do it yourself",
+            "you cannot delegate at this depth (`max_depth` is 1): do the task yourself",
         ),
         (
             |spec| spec.limits.max_agents = 1,
-            "the run has no agent left to start (`max_agents` is 1): do it yourself",
+            "the run cannot start any more agents (`max_agents` is 1): do the task yourself",
         ),
         (
             |spec| spec.limits.max_tokens = Some(30),
-            "no agent is started any more: budget: 30 of 30 tokens used",
+            "no agent was started: budget: 30 of 30 tokens used",
         ),
     ];
     for (limit, reason) in limited {

@@ -103,7 +103,7 @@ pub fn spec() -> RunSpec {
 
 /// Agent 7 with that role, started at [`at`]`(0)` with the task "Do it."
 pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
-    let context = Arc::new(spec);
+    let spec = Arc::new(spec);
     let brief = AgentBrief {
         agent: AgentId(7),
         role,
@@ -114,7 +114,7 @@ pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
         caller: None,
         changed: None,
     };
-    let (agent, commands) = Agent::start(at(0), context, brief).unwrap();
+    let (agent, commands) = Agent::start(at(0), spec, brief).unwrap();
     assert_eq!(agent_outline(&commands), ["deadline 301000", "ask a7.1"]);
     agent
 }

@@ -14,7 +14,7 @@ use crate::fixture::{agent_outline, at, replied, says_call, spec};
 
 /// A reflector whose run has changed those files; none where it does not know.
 fn reflector(changed: Option<&[&str]>) -> Agent {
-    let context = Arc::new(spec());
+    let spec = Arc::new(spec());
     let brief = AgentBrief {
         agent: AgentId(7),
         role: AgentRole::Reflector,
@@ -25,7 +25,7 @@ fn reflector(changed: Option<&[&str]>) -> Agent {
         caller: None,
         changed: changed.map(|changed| changed.iter().map(|path| (*path).to_owned()).collect()),
     };
-    Agent::start(at(0), context, brief).unwrap().0
+    Agent::start(at(0), spec, brief).unwrap().0
 }
 
 fn judges(agent: &mut Agent, changed_files: Value) -> Vec<String> {

@@ -102,7 +102,7 @@ fn paor_6_a_rejected_call_and_those_after_it_are_recorded() {
                 "look",
                 null,
                 false,
-                "it did not run, as the user did not approve a call before it"
+                "the call did not run, because the user did not approve an earlier call"
             ]),
         ]
     );
@@ -125,7 +125,7 @@ fn paor_6_a_guided_call_and_those_after_it_are_recorded() {
                 "look",
                 null,
                 false,
-                "it did not run, as the user did not approve a call before it"
+                "the call did not run, because the user did not approve an earlier call"
             ]),
         ]
     );

@@ -254,7 +254,7 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
     assert_eq!(run.usage(), used);
     let task = &brief_of(&run, "run.4").task;
     assert!(
-        task.contains("the run ended before this was done: time limit"),
+        task.contains("the run ended before this plan was completed: time limit"),
         "{task}"
     );
     assert!(!run.report().changed.is_empty());

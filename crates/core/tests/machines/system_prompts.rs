@@ -3,7 +3,8 @@
 use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::prompt::{malformed, plan_request, roles, system_prompt};
-use dirigent_core::spec::{AgentSpec, AnswerForm, RunSpec};
+use dirigent_core::setup::RunSetup;
+use dirigent_core::spec::{AgentSpec, AnswerForm};
 use dirigent_core::submission::submission_tool;
 use dirigent_core::tool::{Repeat, ToolSpec};
 use serde_json::{Value, json};
@@ -279,12 +280,12 @@ fn parameters(tool: &ToolSpec) -> String {
 
 /// The text agent, the planner and the reflector of a run whose model calls in that form, each with all its tools.
 fn agents(calls: CallForm) -> [(AgentSpec, Vec<ToolSpec>); 3] {
-    let RunSpec {
+    let RunSetup {
         agents,
         planner,
         reflector,
         ..
-    } = spec();
+    } = RunSetup::clone(&spec().setup);
     let [_, implementer] = <[AgentSpec; 2]>::try_from(agents).unwrap();
     [
         (implementer, vec![change(), look()]),
@@ -326,8 +327,8 @@ fn loop_3_an_agent_without_tools_is_shown_no_call() {
 
 #[test]
 fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
-    let run = spec();
-    let request = plan_request(&first_iteration(&run), &run.agents, &run.tools, &[]);
+    let run = spec().setup;
+    let request = plan_request(&first_iteration(&spec()), &run.agents, &run.tools, &[]);
     for calls in FORMS {
         for (agent, tools) in agents(calls) {
             let offered: Vec<&ToolSpec> = tools

@@ -318,7 +318,7 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
         (
             Scope::Agent(AgentId(9)),
             Input::Agent(agent_resumed()),
-            "Resumed cannot apply while agent a9 has not started",
+            "Resumed is not accepted while agent a9 has not started",
         ),
         (
             Scope::Run,

@@ -1,4 +1,4 @@
-//! Upper bounds for a project's agents, regardless of their files: anybody may have written the project.
+//! Upper bounds for a project's agents. The bounds apply whatever the files request, because the project's author need not be trustworthy.
 
 use std::collections::BTreeSet;
 
@@ -33,7 +33,7 @@ pub(super) fn tools_within_access<'a>(
 }
 
 impl ProjectAgentBounds {
-    /// Collects what the other agents have, with the access limited to `most`.
+    /// Derives the bounds from the other agents, with the access limited to `most`.
     pub(super) fn new<'a>(
         others: impl Iterator<Item = &'a AgentDefinition> + Clone,
         most: Access,
@@ -59,7 +59,7 @@ impl ProjectAgentBounds {
         let access = parsed.access.min(self.access);
         if access < parsed.access {
             notes.push(format!(
-                "it may be {access} at most, not {}, as a project's agent ([agents] project)",
+                "its access is {access} instead of {}, because a project defines it ([agents] project)",
                 parsed.access
             ));
         }
@@ -77,7 +77,7 @@ impl ProjectAgentBounds {
                     .partition(|tool| allowed.contains(tool));
                 if !refused.is_empty() {
                     notes.push(format!(
-                        "left out, as no {access} agent of yours or of Dirigent has it: {}",
+                        "tools left out, because none of your or Dirigent's {access} agents has them: {}",
                         Vec::from_iter(refused).join(", ")
                     ));
                 }
@@ -89,11 +89,11 @@ impl ProjectAgentBounds {
             .and_then(|(model, _)| match model_of(&model, config) {
                 Ok(model) => model,
                 Err(problem) => {
-                    notes.push(format!("it asks the model that all agents ask: {problem}"));
+                    notes.push(format!("its `model` is ignored: {problem}"));
                     None
                 }
             });
-        // The planner reads this before anything else and must know that the text is the project's.
+        // The planner reads the description before anything else, and must know that the project's author wrote it.
         let description = format!("As the project describes it: {}", parsed.description);
         let definition = AgentDefinition::new(parsed.name, description, parsed.role)
             .tools(tools)
@@ -123,7 +123,7 @@ fn configured_limits(agent: &AgentDefinition, config: &Config) -> AgentLimits {
     resolve_limits(agent, Some(config), &GoalAgentLimits::default())
 }
 
-/// Returns the model that a project's file chooses, if the user has configured it: the user decides about its cost and its server.
+/// Returns the model that a project's file chooses, if the user has configured it: the user decides about costs and servers.
 fn model_of(model: &str, config: &Config) -> Result<Option<String>, String> {
     if !config.uses_file_models() {
         return Ok(None);

@@ -1,4 +1,4 @@
-//! The definition of an agent, and how it becomes part of a run.
+//! The definition of an agent, and its conversion to a run's [`AgentSpec`].
 
 use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
@@ -10,7 +10,7 @@ use dirigent_core::tool::{Access, ToolSpec};
 use crate::DirigentError;
 use crate::known_tools::{KnownTools, tools_beyond_access};
 
-/// An agent as its author defines it.
+/// The definition of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentDefinition {
     pub(super) name: String,
@@ -19,9 +19,9 @@ pub struct AgentDefinition {
     pub(super) tools: Vec<String>,
     pub(super) access: Access,
     pub(super) model: Option<String>,
-    /// The limits that the author sets.
+    /// The limits that the definition itself sets.
     pub(super) limits: AgentLimitSettings,
-    /// The limits that apply where nobody sets a limit.
+    /// The limits that apply if no other source sets them.
     pub(super) default_limits: AgentLimits,
     pub(super) answer: AnswerForm,
 }
@@ -43,15 +43,15 @@ impl AgentDefinition {
         }
     }
 
-    /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE) it may delegate parts of its task to the
-    /// run's sub-agents, including further agents of its own definition, whose access is no wider than its own (PAOR-5). The time in which they
-    /// work does not count towards its time limit.
+    /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE), it may delegate parts of its task
+    /// to sub-agents of the run whose access does not exceed its own, including further agents with the same definition (PAOR-5). Its time
+    /// limit is paused while they work.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = tools.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Sets what the tools may do; the default is [`Access::ReadOnly`].
+    /// Sets the access of the agent, which limits what its tools may do; the default is [`Access::ReadOnly`].
     pub fn access(mut self, access: Access) -> Self {
         self.access = access;
         self
@@ -64,8 +64,9 @@ impl AgentDefinition {
         self
     }
 
-    /// Sets all limits ([`AgentLimits`]) or some of them ([`AgentLimitSettings`]). `[limits.agents]` of the configuration and then the defaults
-    /// apply to the others. [`Goal::agent_limits`](crate::Goal::agent_limits) and `[limits.NAME]` take precedence over these.
+    /// Sets all limits ([`AgentLimits`]) or some of them ([`AgentLimitSettings`]). The other limits come from `[limits.agents]` of the
+    /// configuration or, if it does not set them, from the defaults. [`Goal::agent_limits`](crate::Goal::agent_limits) and `[limits.NAME]`
+    /// take precedence over the limits set here.
     pub fn limits(self, limits: impl Into<AgentLimitSettings>) -> Self {
         AgentDefinition {
             limits: limits.into(),
@@ -85,32 +86,32 @@ impl AgentDefinition {
         }
     }
 
-    /// The name, by which plans choose the agent.
+    /// Returns the name by which plans choose the agent.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// The role, the beginning of the agent's system prompt.
+    /// Returns the role, which is the beginning of the agent's system prompt.
     pub fn role(&self) -> &str {
         &self.role
     }
 
-    /// The model that the author sets.
+    /// Returns the model that the definition sets.
     pub(crate) fn own_model(&self) -> Option<&str> {
         self.model.as_deref()
     }
 
-    /// The form of the agent's final answer.
+    /// Returns the form of the agent's final answer.
     pub(crate) fn answer(&self) -> AnswerForm {
         self.answer
     }
 
-    /// The first tool that needs more access than the agent has, with the access that it needs.
+    /// Returns the first tool that needs more access than the agent has, with the access that it needs.
     pub(crate) fn first_tool_beyond_access(&self, known: &KnownTools) -> Option<(&str, Access)> {
         tools_beyond_access(self.access, &self.tools, known).next()
     }
 
-    /// Removes the tools that need more access than the agent has, as it could never call them. Returns a note about them for people.
+    /// Removes the tools that need more access than the agent has, because it could never call them. Also returns a note for display.
     pub(super) fn without_inaccessible_tools(mut self, known: &KnownTools) -> (Self, Vec<String>) {
         let left_out: Vec<String> = tools_beyond_access(self.access, &self.tools, known)
             .map(|(tool, _)| tool.to_owned())
@@ -120,14 +121,14 @@ impl AgentDefinition {
         }
         self.tools.retain(|tool| !left_out.contains(tool));
         let note = format!(
-            "left out, as they need more than {} access: {}",
+            "tools left out, because they need more than {} access: {}",
             self.access,
             left_out.join(", ")
         );
         (self, vec![note])
     }
 
-    /// The part of the agent's spec that other agents need in order to delegate to it.
+    /// Returns the part of the agent's spec that other agents need in order to delegate to it.
     pub(super) fn stub(&self) -> AgentSpec {
         AgentSpec {
             name: self.name.clone(),
@@ -153,7 +154,7 @@ impl AgentDefinition {
         profile: ModelProfile,
         limits: AgentLimits,
     ) -> Result<AgentSpec, DirigentError> {
-        // A sub-agent alone may delegate; a tool of that name is the user's own.
+        // Only sub-agents may delegate. For the planner and the reflector, a tool named `delegate` is one of the program's tools.
         let delegate = match self.answer {
             AnswerForm::Text => delegate_tool(self.access, agents),
             AnswerForm::Plan | AnswerForm::Reflection => None,
@@ -164,7 +165,7 @@ impl AgentDefinition {
                 Some(tool) => offered.push(tool),
                 None => {
                     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
-                    let reason = format!("there is no tool `{name}`; there are {}", known.join(", "));
+                    let reason = format!("there is no tool `{name}`; available: {}", known.join(", "));
                     return Err(DirigentError::Agent {
                         name: self.name.clone(),
                         reason,

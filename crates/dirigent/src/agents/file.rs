@@ -1,4 +1,4 @@
-//! Parses an agent file. What the agent may actually have is decided elsewhere ([`super::registry`]).
+//! Parses agent files. [`super::registry`] decides which of the requested tools, access and limits an agent gets.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -12,18 +12,18 @@ use crate::known_tools::{KnownTools, tools_beyond_access};
 use crate::limit_text::set_limit;
 use crate::suggest;
 
-/// Characters of a description, which is part of every planner's prompt.
+/// Maximum length of a description, in characters. Descriptions are part of every planner's prompt.
 const MAX_DESCRIPTION: usize = 1_000;
-/// Bytes of a role, which is part of every request of the agent.
+/// Maximum size of a role, in bytes. The role is part of every request of the agent.
 const MAX_ROLE: usize = 64 * 1024;
-/// Characters of a name.
+/// Maximum length of a name.
 const MAX_NAME: usize = 64;
-/// Names of tools that a note lists.
+/// Maximum number of tool names in a note.
 const MAX_LISTED: usize = 10;
-/// Default turns of an agent whose file was written for Claude Code, where turns are not limited by default.
+/// Default `max_turns` of agents from Claude Code files. Claude Code itself does not limit turns by default.
 const CLAUDE_TURNS: u32 = 50;
 
-/// The fields of a file apart from the limits.
+/// The fields of Dirigent's agent files, except the limits.
 const OWN: [&str; 5] = ["name", "description", "tools", "model", "access"];
 
 fn known_fields() -> impl Iterator<Item = &'static str> + Clone {
@@ -56,7 +56,7 @@ const CLAUDE: [&str; 17] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Dirigent,
-    /// Read leniently: fields without a meaning here are skipped, with a note if it matters.
+    /// Parsed leniently: fields that Dirigent does not use are skipped, with a note if they matter.
     ClaudeCode,
 }
 
@@ -73,13 +73,13 @@ pub(super) struct ParsedAgentFile {
     /// The model and the line that names it.
     pub(super) model: Option<(String, usize)>,
     pub(super) limits: AgentLimitSettings,
-    /// The limits that apply where nobody sets a limit.
+    /// The limits that apply if no other source sets them.
     pub(super) default_limits: AgentLimits,
-    /// Notes for people about fields that mean something else here, or nothing.
+    /// Notes for display about fields that Dirigent interprets differently or ignores.
     pub(super) notes: Vec<String>,
 }
 
-/// Parses the text of an agent file. An agent without a name gets the name of the file at `path`. `known` are all tools.
+/// Parses the text of an agent file. An agent without a name gets the name of the file at `path`. `known` has all tools.
 pub(super) fn read(
     text: &str,
     path: &Path,
@@ -166,14 +166,14 @@ fn parse_claude(
         Some((text, line)) => {
             let plain = hyphenated(&text);
             if plain != text {
-                notes.push(format!("its name here is `{}`", truncated(&plain)));
+                notes.push(format!("its name in Dirigent is `{}`", truncated(&plain)));
             }
             name(Some((plain, line)), path)?
         }
         None => name(None, path)?,
     };
     let names = |key| fields.get(key).map(Field::names).transpose();
-    // An empty list counts as not set.
+    // An empty list counts as a missing field.
     let allowed = names("tools")?.filter(|names| !names.is_empty());
     let selection = ClaudeToolSelection::new(
         allowed.as_deref(),
@@ -181,11 +181,11 @@ fn parse_claude(
         known,
     );
     for (names, why) in [
-        (&selection.unknown, "there is no such tool here"),
-        (&selection.per_call_only, "it would be allowed for all calls here"),
+        (&selection.unknown, "Dirigent does not have them"),
+        (&selection.per_call_only, "Dirigent would allow all their calls"),
     ] {
         if !names.is_empty() {
-            notes.push(format!("left out, as {why}: {}", join_names(names)));
+            notes.push(format!("tools left out, because {why}: {}", join_names(names)));
         }
     }
     let plans = fields
@@ -216,7 +216,7 @@ fn parse_claude(
     })
 }
 
-/// The fields of a front matter by their keys.
+/// Access to the fields of a front matter by key.
 struct Fields<'a>(&'a [Field]);
 
 impl<'a> Fields<'a> {
@@ -224,7 +224,7 @@ impl<'a> Fields<'a> {
         self.0.iter().find(|field| field.key == key)
     }
 
-    /// The text of a field, with its line; `None` if it is empty or missing.
+    /// Returns the text of a field, with its line; `None` if it is empty or missing.
     fn text(&self, key: &str) -> Result<Option<(String, usize)>, AgentFileError> {
         let Some(field) = self.get(key) else {
             return Ok(None);
@@ -232,13 +232,14 @@ impl<'a> Fields<'a> {
         match &field.value {
             Value::Text(text) if text.trim().is_empty() => Ok(None),
             Value::Text(text) => Ok(Some((text.trim().to_owned(), field.line))),
-            Value::List(_) | Value::Nested => {
-                Err(AgentFileError::new(field.line, format!("`{key}` must be a text")))
-            }
+            Value::List(_) | Value::Nested => Err(AgentFileError::new(
+                field.line,
+                format!("`{key}` must be a string"),
+            )),
         }
     }
 
-    /// A whole number, from 1.
+    /// Returns the value of a field that must be a whole number of at least 1; `None` if it is missing.
     fn count(&self, key: &str) -> Result<Option<u32>, AgentFileError> {
         let Some((text, line)) = self.text(key)? else {
             return Ok(None);
@@ -247,14 +248,14 @@ impl<'a> Fields<'a> {
             Ok(count) if count > 0 => Ok(Some(count)),
             Ok(_) | Err(_) => Err(AgentFileError::new(
                 line,
-                format!("`{key}` must be a whole number, from 1"),
+                format!("`{key}` must be a whole number of at least 1"),
             )),
         }
     }
 }
 
 impl Field {
-    /// The names in a list or in a text separated by commas.
+    /// Returns the names in a list or in a comma-separated string.
     fn names(&self) -> Result<Vec<String>, AgentFileError> {
         match &self.value {
             Value::Text(text) => Ok(tool_selection::names(text)),
@@ -290,7 +291,7 @@ fn unknown_tool(tool: &str, known: &KnownTools) -> String {
     format!("there is no tool `{}`; {hint}", truncated(tool))
 }
 
-/// Joins the first of these names.
+/// Joins the first [`MAX_LISTED`] names, and counts the others.
 fn join_names(names: &[String]) -> String {
     let told = names.iter().take(MAX_LISTED);
     let told: Vec<String> = told.map(|name| format!("`{}`", truncated(name))).collect();
@@ -308,7 +309,7 @@ fn truncated(word: &str) -> String {
     }
 }
 
-/// Checks the name of an agent: the one in the file or, if there is none, the file's own.
+/// Checks the name of an agent: its `name` field or, if it has none, the name of its file.
 fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFileError> {
     let (name, line) = match value {
         Some((name, line)) => (name, Some(line)),
@@ -321,7 +322,7 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
     match name.as_str() {
         "planner" | "reflector" => Err(AgentFileError::new(
             line,
-            format!("`{name}` is the name of an agent that every run has: give the agent another name"),
+            format!("`{name}` is the name of a built-in agent: give the agent another name"),
         )),
         "agents" => Err(AgentFileError::new(
             line,
@@ -338,7 +339,7 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
     }
 }
 
-/// Returns the names that a faulty file may have been meant to give its agent: from its fields, if they can be read, and from its lines.
+/// Returns the names that an invalid file may have intended for its agent: from its fields, if they can be parsed, and from its lines.
 pub(super) fn claimed_names(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("name:"));
     let fields = front_matter::lenient(text, &OWN).map(|document| document.fields);

@@ -4,23 +4,23 @@ use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Bytes of an agent file.
+/// Maximum size of an agent file, in bytes.
 const MAX_FILE: u64 = 256 * 1024;
-/// Files of a folder.
+/// Maximum number of agent files in a folder.
 const MAX_FILES: usize = 200;
-/// Directory entries that are visited.
+/// Maximum number of directory entries to visit.
 const MAX_ENTRIES: usize = 10_000;
-/// Levels of nested folders.
+/// Maximum number of levels of nested folders.
 const MAX_DEPTH: usize = 4;
 
-/// A file that may define an agent, or a path that is not read and the reason.
+/// A file that may define an agent, or a path that is not read, with the reason in `error`.
 pub(super) struct AgentFile {
     pub(super) path: PathBuf,
     error: Option<String>,
 }
 
 impl AgentFile {
-    /// Reads the text of the file. Fails with a reason for people, also for a file outside `within`. Reads the disk.
+    /// Reads the text of the file. The error is a reason for display. A file outside `within` is an error. Reads the disk.
     pub(super) fn read(&self, within: Option<&Path>) -> Result<String, String> {
         match &self.error {
             None => read(&self.path, within),
@@ -99,14 +99,14 @@ fn is_missing(path: &Path) -> bool {
         .is_err_and(|error| matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory))
 }
 
-/// Checks that a path resolves to something inside the folder `within`, whose own path has no link in it.
+/// Checks that a path resolves to a path inside the folder `within`, which must be a canonical path.
 fn confined(path: &Path, within: Option<&Path>) -> Result<(), String> {
     let Some(within) = within else { return Ok(()) };
     let real = path.canonicalize().map_err(|error| reason(&error))?;
     if real.starts_with(within) {
         Ok(())
     } else {
-        Err("it is a link out of the project, and is not followed".to_owned())
+        Err("it is a link that leads out of the project, so it is not read".to_owned())
     }
 }
 

@@ -1,12 +1,12 @@
 //! Parses the front matter of a Markdown file: fields between two lines `---`, and the body below them.
 //!
-//! The front matter is YAML of one level: texts and lists of texts, as written. Deeper values are skipped and aliases are not followed, so that no
-//! file can exhaust memory or the stack.
+//! The front matter is YAML with a single level of strings and lists of strings. Nested values are skipped and aliases are not followed, so
+//! that no file can exhaust memory or the stack.
 
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::{Marker, ScanError};
 
-/// Fields of a front matter.
+/// Maximum number of fields of a front matter.
 const MAX_FIELDS: usize = 100;
 
 /// The front matter and the body of a file.
@@ -29,7 +29,7 @@ pub(super) struct Field {
 pub(super) enum Value {
     Text(String),
     List(Vec<String>),
-    /// Any deeper value.
+    /// A nested value, whose content is skipped.
     Nested,
 }
 
@@ -58,8 +58,9 @@ pub(super) fn strict(text: &str) -> Result<Document, AgentFileError> {
     })
 }
 
-/// Parses a file whose front matter may be invalid YAML: Claude Code's files often have colons, quotes and whole examples in a text without quotes.
-/// If it is invalid, each line that begins with one of the `known` keys and a colon begins a field, which ends before the next such line.
+/// Parses a file whose front matter may be invalid YAML: Claude Code's files often have colons, quotes and whole examples in an unquoted
+/// string. In invalid YAML, each line that begins with one of the `known` keys and a colon begins a field, which ends before the next such
+/// line.
 pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, AgentFileError> {
     let (front, body) = split(text)?;
     Ok(Document {
@@ -68,7 +69,7 @@ pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, AgentFileE
     })
 }
 
-/// Splits a file into front matter and body, with `\n` as the end of all lines.
+/// Splits a file into front matter and body, and converts all line ends to `\n`.
 fn split(text: &str) -> Result<(String, String), AgentFileError> {
     let text = text
         .strip_prefix('\u{feff}')
@@ -132,7 +133,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
         if fields.len() == MAX_FIELDS {
             return Err(AgentFileError::new(
                 line,
-                format!("there are more than {MAX_FIELDS} fields: leave some out"),
+                format!("there are more than {MAX_FIELDS} fields: remove some"),
             ));
         }
         let value = events.value()?;
@@ -141,7 +142,7 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
     Ok(fields)
 }
 
-/// The line in the file; the front matter begins in the second line.
+/// Returns the line in the file; the front matter begins in the second line.
 fn line_of(mark: &Marker) -> usize {
     mark.line() + 1
 }
@@ -156,14 +157,14 @@ impl Events<'_> {
             AgentFileError::new(
                 line_of(error.marker()),
                 format!(
-                    "this is not YAML: {}; a text with a colon or a quote in it needs quotes around it",
+                    "this is not YAML: {}; a value with a colon or a quote in it must be quoted",
                     error.info()
                 ),
             )
         })
     }
 
-    /// The next field's key and line; `None` at the end of the fields.
+    /// Reads the next field's key and line; `None` at the end of the fields.
     fn key(&mut self) -> Result<Option<(String, usize)>, AgentFileError> {
         match self.next()? {
             (Event::MappingEnd, _) => Ok(None),
@@ -196,7 +197,7 @@ impl Events<'_> {
         }
     }
 
-    /// Skips to the end of a value of which `depth` levels are open.
+    /// Skips to the end of a nested value, of which `depth` levels are open.
     fn nested(&mut self, mut depth: usize) -> Result<Value, AgentFileError> {
         while depth > 0 {
             match self.next()?.0 {
@@ -209,7 +210,7 @@ impl Events<'_> {
     }
 }
 
-/// Splits front matter into fields by its lines. The first of two fields with the same key counts.
+/// Splits front matter into fields by its lines. If a key occurs twice, the first field counts.
 fn lines(front: &str, known: &[&str]) -> Vec<Field> {
     let mut fields: Vec<(&str, usize, String)> = Vec::new();
     for (number, line) in front.lines().enumerate() {
@@ -217,7 +218,7 @@ fn lines(front: &str, known: &[&str]) -> Vec<Field> {
             .split_once(':')
             .filter(|(key, _)| known.contains(key) && !fields.iter().any(|(other, ..)| other == key));
         match (begun, fields.last_mut()) {
-            // The fence is line 1.
+            // Line 1 is the fence, and `number` starts at 0.
             (Some((key, rest)), _) => fields.push((key, number + 2, rest.trim().to_owned())),
             (None, Some((_, _, text))) => {
                 text.push('\n');

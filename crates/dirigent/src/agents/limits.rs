@@ -15,7 +15,7 @@ use crate::suggest;
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct GoalAgentLimits {
     all: AgentLimitSettings,
-    /// By the agents' names.
+    /// Limits by agent name; they take precedence over `all`.
     by_agent: BTreeMap<String, AgentLimitSettings>,
 }
 
@@ -26,7 +26,7 @@ impl GoalAgentLimits {
         self.all = limits.or(before);
     }
 
-    /// Sets limits of the agent with that name.
+    /// Sets limits of one agent.
     pub(crate) fn set(&mut self, agent: String, limits: AgentLimitSettings) {
         let of_agent = self.by_agent.entry(agent).or_default();
         let before = std::mem::take(of_agent);
@@ -52,7 +52,7 @@ impl GoalAgentLimits {
     }
 }
 
-/// The limits of an agent.
+/// Resolves the limits of an agent from all sources.
 pub(crate) fn resolve_limits(
     agent: &AgentDefinition,
     config: Option<&Config>,

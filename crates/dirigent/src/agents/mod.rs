@@ -1,7 +1,7 @@
 //! The planner, the reflector and the sub-agents, each defined by its role, tools, access, model and limits.
 //!
-//! A sub-agent's definition ships with Dirigent or comes from the program, the user's files or the project's files. A project's files cannot
-//! widen what the other definitions allow.
+//! A sub-agent's definition ships with Dirigent or comes from the program, the user's files or the project's files. A project's files
+//! cannot get more access, tools or limits than the other definitions have.
 
 mod bounds;
 mod definition;

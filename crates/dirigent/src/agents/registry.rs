@@ -1,7 +1,7 @@
-//! The sub-agents of all sources, and the agent files that are refused.
+//! The sub-agents from all sources, and the refused agent files.
 //!
-//! A project's files cannot widen what the user allows: they cannot replace an agent; their tools, access and limits stay within those of the
-//! shipped, the program's and the user's agents; and they can choose only models that the configuration names.
+//! A project's files cannot widen what the user allows. They cannot replace an agent. Their tools, access and limits cannot exceed those of
+//! the shipped, the program's and the user's agents. They can choose only models that the configuration names.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -20,9 +20,9 @@ use super::tool_selection::ToolSelection;
 use crate::config::{Config, ProjectAgents};
 use crate::known_tools::KnownTools;
 
-/// Agents that one project may define.
+/// Maximum number of agents that a project may define.
 const MAX_PROJECT: usize = 50;
-/// Bytes of all agent files of a project.
+/// Maximum total size of a project's agent files, in bytes.
 const MAX_PROJECT_BYTES: usize = 1024 * 1024;
 
 /// The source of an agent's definition.
@@ -39,7 +39,7 @@ pub enum AgentSource {
 }
 
 impl AgentSource {
-    /// The path of the user's or the project's file; `None` for other sources.
+    /// Returns the path of the user's or the project's file; `None` for other sources.
     pub fn file(&self) -> Option<&Path> {
         match self {
             AgentSource::Shipped | AgentSource::Program => None,
@@ -48,7 +48,7 @@ impl AgentSource {
     }
 }
 
-/// For people: `shipped`, `program`, `yours, path/of/it.md`, `project, path/of/it.md`.
+/// Display format: `shipped`, `program`, `yours, path/of/it.md`, `project, path/of/it.md`.
 impl fmt::Display for AgentSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -73,24 +73,24 @@ pub struct Agents {
     pub refused: Vec<RefusedAgent>,
 }
 
-/// A sub-agent, for people.
+/// A sub-agent, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedAgent {
     /// The name in plans.
     pub name: String,
     /// The source of its definition.
     pub source: AgentSource,
-    /// What the agent is good for, as the planner reads it.
+    /// The description for the planner: what the agent is good for.
     pub description: String,
     /// The tools that the agent may call.
     pub tools: Vec<String>,
-    /// What the tools may do.
+    /// The access of the agent.
     pub access: Access,
     /// The reference of its model in the configuration; `None` without a configuration.
     pub model: Option<String>,
     /// The limits, unless a goal sets others.
     pub limits: AgentLimits,
-    /// Notes about parts of its file that mean something else here or are not granted.
+    /// Notes about parts of its file that Dirigent interprets differently or does not grant.
     pub notes: Vec<String>,
 }
 
@@ -105,7 +105,7 @@ pub struct RefusedAgent {
     pub reason: String,
 }
 
-/// For people: `the agent path/of/it.md:3 is refused: …`.
+/// Display format: `the agent path/of/it.md:3 is refused: …`.
 impl fmt::Display for RefusedAgent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("the agent")?;
@@ -127,12 +127,12 @@ pub(crate) struct RegisteredAgent {
     pub(crate) notes: Vec<String>,
 }
 
-/// All sub-agents, and the files that are refused.
+/// All sub-agents, and the refused agent files.
 #[derive(Clone, Debug)]
 pub(crate) struct AgentRegistry {
     pub(crate) entries: Vec<Arc<RegisteredAgent>>,
     pub(crate) refused: Vec<RefusedAgent>,
-    /// Names that no agent gets: a refused file of the user was to replace the shipped agent of this name.
+    /// Names that no agent may use: names of shipped agents that refused files of the user would have replaced.
     reserved_names: BTreeSet<String>,
 }
 
@@ -170,7 +170,7 @@ impl AgentRegistry {
         }
     }
 
-    /// The names of all agents, including the names reserved for refused files of the user.
+    /// Returns the names of all agents, and the names reserved for refused files of the user.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let entries = self.entries.iter().map(|entry| entry.definition.name());
         entries.chain(self.reserved_names.iter().map(String::as_str))
@@ -221,8 +221,9 @@ impl AgentRegistry {
 
     /// Removes the shipped agent with this name, if there is one, and reserves the name.
     fn reserve_name(&mut self, name: String) {
-        let is_shipped =
-            |entry: &Arc<RegisteredAgent>| entry.source == AgentSource::Shipped && entry.definition.name() == name;
+        let is_shipped = |entry: &Arc<RegisteredAgent>| {
+            entry.source == AgentSource::Shipped && entry.definition.name() == name
+        };
         let before = self.entries.len();
         self.entries.retain(|entry| !is_shipped(entry));
         if self.entries.len() < before {

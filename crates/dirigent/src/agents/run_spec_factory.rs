@@ -37,7 +37,7 @@ struct AgentModel {
 type AgentSettings = (AgentModel, AgentLimits);
 
 impl ModelResolver {
-    /// The reference of the model that an agent asks.
+    /// Returns the reference of the model that an agent asks.
     pub(crate) fn model_name(&self, agent: &AgentDefinition) -> Option<String> {
         let Some(config) = &self.config else {
             return agent.own_model().map(str::to_owned);
@@ -54,7 +54,7 @@ impl ModelResolver {
         Some(model.to_owned())
     }
 
-    /// The model that an agent asks, with its profile.
+    /// Returns the model that an agent asks, with its profile.
     fn resolve(&self, agent: &AgentDefinition) -> Result<AgentModel, DirigentError> {
         let name = self.model_name(agent);
         let (Some(config), Some(model)) = (&self.config, &name) else {
@@ -83,7 +83,7 @@ impl ModelResolver {
             .try_for_each(|entry| self.resolve(&entry.definition).map(drop))
     }
 
-    /// Lists the agents for people.
+    /// Lists the agents for display.
     pub(crate) fn list_agents(&self, registry: AgentRegistry) -> Agents {
         let resolve_limits =
             |agent: &AgentDefinition| self.resolve_limits(agent, &GoalAgentLimits::default());
@@ -112,7 +112,7 @@ const MAX_CACHED_SETUPS: usize = 16;
 /// Builds the specs of runs. Runs with the same agents and limits of agents share one setup, so that its prompts are rendered once.
 pub(crate) struct RunSpecFactory {
     models: ModelResolver,
-    /// The agents of every run; a project may add its own.
+    /// The sub-agents of every run, without a project's agents.
     registry: AgentRegistry,
     tools: Vec<ToolSpec>,
     limits: RunLimits,
@@ -149,12 +149,12 @@ impl RunSpecFactory {
         }
     }
 
-    /// The setup of a run without a project's agents and without limits of its goal.
+    /// Returns the setup of a run without a project's agents and without agent limits of its goal.
     pub(crate) fn default_setup(&self) -> Result<SharedSetup, DirigentError> {
         self.setup(&self.registry, &GoalAgentLimits::default(), &self.limits)
     }
 
-    /// The agents of a run in a workspace. Reads the disk.
+    /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
     fn registry_for(&self, workspace: &Path) -> AgentRegistry {
         let registry = self.registry.clone();
         match &self.models.config {
@@ -163,7 +163,7 @@ impl RunSpecFactory {
         }
     }
 
-    /// Lists the agents of a run in a workspace for people. Reads the disk.
+    /// Lists the agents of a run for display, including the agents of the project in `workspace`. Reads the disk.
     pub(crate) fn list_agents(&self, workspace: Option<&Path>) -> Agents {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
         self.models.list_agents(registry)
@@ -239,7 +239,7 @@ impl RunSpecFactory {
     }
 
     /// Builds the spec for replaying a recorded run. The models, the agents' limits and their call forms come from the recording, and the
-    /// project's agents as well if the project no longer exists.
+    /// project's agents too if the project's folder no longer exists.
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSetup,
@@ -313,7 +313,7 @@ fn apply_max_depth(mut agents: Vec<AgentSpec>, limits: &RunLimits) -> Vec<AgentS
 struct SpecBuilder<'a> {
     tools: &'a [ToolSpec],
     entries: &'a [Arc<RegisteredAgent>],
-    /// The agents as those that may delegate know them.
+    /// The parts of the agents' specs that other agents need in order to delegate to them.
     agent_stubs: Vec<AgentSpec>,
     settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
 }
@@ -333,7 +333,7 @@ impl<'a> SpecBuilder<'a> {
         }
     }
 
-    /// The sub-agents.
+    /// Builds the specs of the sub-agents.
     fn sub_agents(&self) -> Result<Vec<AgentSpec>, DirigentError> {
         self.entries
             .iter()
@@ -341,7 +341,7 @@ impl<'a> SpecBuilder<'a> {
             .collect()
     }
 
-    /// The planner and the reflector.
+    /// Builds the specs of the planner and the reflector.
     fn planner_and_reflector(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);

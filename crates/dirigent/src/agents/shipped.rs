@@ -18,7 +18,7 @@ const SHIPPED: [(&str, &str); 4] = [
     ("verify.md", include_str!("../../../../config/agents/verify.md")),
 ];
 
-/// The sub-agents that come with Dirigent, as `config/agents` defines them.
+/// Returns the sub-agents that ship with Dirigent, as defined in `config/agents`.
 pub fn shipped_agents() -> Vec<AgentDefinition> {
     let known = known_tools(&dirigent_tools::built_in(&dirigent_tools::ToolSettings::default()).specs());
     let read = |(name, text): (&str, &str)| {
@@ -27,7 +27,7 @@ pub fn shipped_agents() -> Vec<AgentDefinition> {
             reason = "constants, read whenever a `Dirigent` is built"
         )]
         let parsed =
-            file::read(text, Path::new(name), Dialect::Dirigent, &known).expect("a file without fault");
+            file::read(text, Path::new(name), Dialect::Dirigent, &known).expect("a valid agent file");
         let tools = match parsed.tools {
             ToolSelection::All => Vec::new(),
             ToolSelection::Named(tools) => tools.into_iter().collect(),

@@ -11,12 +11,12 @@ use crate::known_tools::KnownTools;
 /// The tools that a file selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum ToolSelection {
-    /// All tools that the agent may have, as the file names none.
+    /// All tools that the agent may have: the file does not name tools.
     All,
     Named(BTreeSet<String>),
 }
 
-/// The kind of a tool of Claude Code.
+/// The kind of a Claude Code tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ToolKind {
     Read,
@@ -56,7 +56,7 @@ impl ToolKind {
     }
 }
 
-/// Returns Dirigent's equivalent of a tool of Claude Code.
+/// Returns Dirigent's equivalent of a Claude Code tool.
 pub(super) fn equivalent_tool(name: &str) -> Option<&'static str> {
     ToolKind::from_claude_name(name).map(ToolKind::tool)
 }
@@ -67,14 +67,14 @@ pub(super) fn required_access<'a>(tools: impl IntoIterator<Item = &'a String>, k
     needed.copied().max().unwrap_or(Access::ReadOnly)
 }
 
-/// The selection of a file written for Claude Code.
+/// The tools that a Claude Code file selects.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct ClaudeToolSelection {
     pub(super) tools: ToolSelection,
     /// Tools that the agent must not have, even if it selects all.
     pub(super) excluded: BTreeSet<String>,
     pub(super) access: Access,
-    /// Names without an equivalent.
+    /// Names of tools without an equivalent in Dirigent.
     pub(super) unknown: Vec<String>,
     /// Tools that the file allows for certain calls only, which Dirigent cannot express for a single agent.
     pub(super) per_call_only: Vec<String>,
@@ -135,7 +135,8 @@ impl ClaudeToolSelection {
     }
 }
 
-/// Removes the arguments of `Bash(git diff:*)`. A tool that is forbidden for certain calls is forbidden for all, as the calls cannot be told apart.
+/// Removes the arguments from a name such as `Bash(git diff:*)`. So a tool that is disallowed for certain calls is disallowed for all
+/// calls, because Dirigent cannot distinguish the calls of a single agent.
 fn strip_arguments(name: &str) -> &str {
     name.split('(').next().unwrap_or_default().trim()
 }
@@ -143,7 +144,7 @@ fn strip_arguments(name: &str) -> &str {
 fn excluded_tools(forbidden: &[ToolKind], disallowed: &[String]) -> BTreeSet<String> {
     let kinds = forbidden.iter().filter_map(|kind| match kind {
         ToolKind::Run | ToolKind::Search | ToolKind::Delegate => Some(kind.tool().to_owned()),
-        // The same tool reads and edits: the agent's access decides which.
+        // `file_operations` both reads and edits. The agent's access decides which of the two it may do.
         ToolKind::Read | ToolKind::Edit => None,
     });
     kinds.chain(disallowed.iter().cloned()).collect()

@@ -11,7 +11,7 @@ pub enum Origin {
     BuiltIn,
     /// A file.
     File {
-        /// Its path.
+        /// The path.
         path: Arc<Path>,
         /// The line, from 1.
         line: usize,
@@ -22,7 +22,7 @@ pub enum Origin {
     Flag(&'static str),
 }
 
-/// For people: `dirigent.toml:12`, `OPENAI_API_KEY`, `--model`, `built in`.
+/// Display format: `dirigent.toml:12`, `OPENAI_API_KEY`, `--model`, `built in`.
 impl fmt::Display for Origin {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -79,9 +79,9 @@ pub enum ConfigError {
         /// What is missing, and how to set it.
         problem: String,
     },
-    /// A reference names no configured model.
+    /// A reference to a model that is not configured.
     #[error(
-        "{origin}: there is no model `{name}`; there are {known}. Add a [models.NAME], or write provider/name, such as openai/gpt-4.1-mini"
+        "{origin}: there is no model `{name}`; available: {known}. Add a [models.NAME], or write provider/name, such as openai/gpt-4.1-mini"
     )]
     UnknownModel {
         /// The place of the reference.
@@ -93,15 +93,15 @@ pub enum ConfigError {
     },
     /// A run would resume with another model than it was started with.
     #[error(
-        "the run was started with {recorded} as the model `{model}`, which is {current} now: restore the configuration that the run was \
-         started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
+        "the model `{model}` has changed: the run was started with {recorded}, but it is {current} now: restore the configuration that the \
+         run was started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
     )]
     ModelChanged {
         /// The reference.
         model: String,
-        /// The provider, name and address that it stood for.
+        /// The provider, name and address of the model when the run was started.
         recorded: String,
-        /// The provider, name and address that it stands for now.
+        /// The provider, name and address of the model now.
         current: String,
     },
     /// A model can't be set up.

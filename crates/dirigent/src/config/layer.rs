@@ -1,4 +1,5 @@
-//! Configuration files, each read and checked by itself and then laid over those before it. Every setting keeps its origin.
+//! Layers of configuration files. Each file is parsed and checked separately and then merged over the earlier files. Every setting keeps
+//! its origin.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -36,7 +37,7 @@ impl Key {
         self.0.last().map_or("", String::as_str)
     }
 
-    /// Whether a table with this key holds settings; any other table is a value.
+    /// Returns true if a table with this key contains settings. Any other table is a value.
     fn is_section(&self) -> bool {
         matches!(
             self.parts()[..],
@@ -44,7 +45,7 @@ impl Key {
         )
     }
 
-    /// Whether the entries of this list add up over files.
+    /// Returns true if a later file adds its entries to this list instead of replacing the list.
     fn adds_up(&self) -> bool {
         matches!(self.parts()[..], ["approvals", _])
     }
@@ -68,17 +69,17 @@ impl fmt::Display for Key {
     }
 }
 
-/// The settings of a file, or of several laid over each other.
+/// The settings of one file, or of several merged files.
 pub(super) struct Layer {
     table: Dict,
     places: Places,
 }
 
-/// The origin of each key, followed by those of its entries if it is a list.
+/// The origin of each key, followed by the origins of its entries if it is a list.
 pub(super) type Places = BTreeMap<Key, Vec<Origin>>;
 
 impl Layer {
-    /// Reads and checks a TOML text. All of it stands in the table `under`, if one is given.
+    /// Parses and checks a TOML text. If `under` is given, the text is the content of that table.
     pub(super) fn read(
         text: &str,
         under: Option<&str>,
@@ -91,7 +92,7 @@ impl Layer {
         };
         let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
             origin: origin_at(error.span().map_or(0, |span| span.start)),
-            // The whole message would quote the line, which may hold a key.
+            // The whole message would quote the line, which may contain a key.
             problem: format!("this is not TOML: {}", error.message()),
         };
         let spans = DeTable::parse(text).map_err(syntax_error)?;
@@ -107,7 +108,7 @@ impl Layer {
         Ok(Layer { table, places })
     }
 
-    /// Lays a later layer over this one.
+    /// Merges a later layer, which takes precedence, into this one.
     pub(super) fn merge(&mut self, above: Layer) {
         for (key, places) in above.places {
             match self.places.get_mut(&key) {
@@ -120,7 +121,7 @@ impl Layer {
         merge(&Key::default(), &mut self.table, above.table);
     }
 
-    /// The settings of all layers, and the origin of each.
+    /// Returns the merged settings, and the origin of each.
     pub(super) fn finish(self) -> Result<(Settings, Origins), ConfigError> {
         let mut origins = Origins(Vec::new());
         origins.insert(&Key::default(), &self.table, &self.places);
@@ -150,12 +151,12 @@ fn collect_places(
     }
 }
 
-/// Lays a later file's table over an earlier one.
+/// Merges a later file's table, `above`, into an earlier one, `below`.
 ///
-/// A model that names its provider there, and a connection that names its database, replace the one below as a whole. A model that names
-/// its address there loses the key of the one below, and a connection its address, so that a key never goes to an address that it was not
-/// set for. Rules of `[approvals]` add up, so that no denial is lost. Any other list replaces the list below, so that a later file can
-/// narrow what an earlier one allows.
+/// If the later table sets a model's `provider` or a connection's `database`, it replaces the earlier table as a whole. If it sets a
+/// model's `base_url`, the earlier key is dropped, so that a key is never sent to an address that it was not set for. If it sets a
+/// connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no denial is lost. Any other list
+/// replaces the earlier list, so that a later file can narrow what an earlier file allows.
 fn merge(table: &Key, below: &mut Dict, above: Dict) {
     if let ["model"] | ["models" | "connections", _] = table.parts()[..] {
         let names = |name: &str| above.contains_key(name);
@@ -183,14 +184,14 @@ fn merge(table: &Key, below: &mut Dict, above: Dict) {
     }
 }
 
-/// The text and the origin of each setting, in the order of keys; for a list whose entries add up, of each entry.
+/// The text and the origin of each setting, sorted by key. A list that accumulates over files has one element per entry.
 #[derive(Debug)]
 pub(super) struct Origins(Vec<SettingOrigin>);
 
 #[derive(Debug)]
 pub(super) struct SettingOrigin {
     pub(super) key: Key,
-    /// The value for people; a secret is not shown.
+    /// The value for display; a secret is not shown.
     pub(super) text: String,
     pub(super) origin: Origin,
 }
@@ -221,14 +222,14 @@ impl Origins {
         self.0.iter()
     }
 
-    /// Where an entry of a list stands whose entries add up.
+    /// Returns the origin of an entry of a list that accumulates over files.
     pub(super) fn entry(&self, list: &[&str], index: usize) -> Origin {
         let list = Key::new(list);
         let entry = self.0.iter().filter(|setting| setting.key == list).nth(index);
         entry.map_or(Origin::BuiltIn, |setting| setting.origin.clone())
     }
 
-    /// The origins of one table's settings.
+    /// The origins of the settings in one table.
     pub(super) fn table<'a>(&'a self, table: &[&str]) -> TableOrigins<'a> {
         TableOrigins {
             all: self,
@@ -237,7 +238,7 @@ impl Origins {
     }
 }
 
-/// A value for people, as it stands in the file. Of a table of free fields only their names are shown.
+/// Formats a value for display, as written in the file. For `extra`, only the names of its fields are shown.
 fn text(key: &Key, value: &Value) -> String {
     let join = |texts: Vec<String>| texts.join(", ");
     match value {
@@ -249,14 +250,14 @@ fn text(key: &Key, value: &Value) -> String {
     }
 }
 
-/// The origins of one table's settings.
+/// The origins of the settings in one table.
 pub(super) struct TableOrigins<'a> {
     all: &'a Origins,
     table: Key,
 }
 
 impl<'a> TableOrigins<'a> {
-    /// The settings of the table and of the tables in it, each with its name in this table.
+    /// Returns the name and origin of each setting in the table. A setting of a nested table has the name of the nested table.
     fn settings(&self) -> impl Iterator<Item = (&'a str, &'a Origin)> {
         let settings = self.all.iter();
         settings.filter_map(|SettingOrigin { key, origin, .. }| {
@@ -269,13 +270,13 @@ impl<'a> TableOrigins<'a> {
         self.settings().map(|(name, _)| name)
     }
 
-    /// Where a setting stands; of one that is not set, where its table begins.
+    /// Returns the origin of a setting; if it is not set, the origin of its table.
     pub(super) fn origin(&self, name: &str) -> Origin {
         let own = self.settings().find(|(other, _)| *other == name);
         own.map_or_else(|| self.table_origin(), |(_, origin)| origin.clone())
     }
 
-    /// Where the table begins: the place of its first setting.
+    /// Returns the origin of the table, which is the origin of its first setting.
     pub(super) fn table_origin(&self) -> Origin {
         let first = self.settings().min_by_key(|(_, origin)| match origin {
             Origin::File { line, .. } => *line,
@@ -284,7 +285,7 @@ impl<'a> TableOrigins<'a> {
         first.map_or(Origin::BuiltIn, |(_, origin)| origin.clone())
     }
 
-    /// An error about one of its settings.
+    /// Creates an error about a setting of the table.
     pub(super) fn invalid(&self, name: &str, problem: impl Into<String>) -> ConfigError {
         ConfigError::Value {
             origin: self.origin(name),
@@ -305,10 +306,10 @@ pub(super) fn read_file(path: &Path, under: Option<&str>) -> Result<Option<Layer
             };
             return Layer::read(&text, under, origin).map(Some);
         }
-        // A home that is no folder, such as /dev/null, holds no file.
+        // If the home folder is not a folder, such as /dev/null, the file does not exist.
         Err(error) => match error.kind() {
             ErrorKind::NotFound | ErrorKind::NotADirectory => return Ok(None),
-            ErrorKind::PermissionDenied => "it may not be read; check its permissions".to_owned(),
+            ErrorKind::PermissionDenied => "no permission to read it: check its permissions".to_owned(),
             ErrorKind::IsADirectory => "it is a folder".to_owned(),
             ErrorKind::InvalidData => "it is not UTF-8 text".to_owned(),
             _ => error.to_string(),

@@ -71,18 +71,18 @@ struct Shared {
     files: Vec<PathBuf>,
 }
 
-/// A setting that differs from the shipped defaults, for people.
+/// A setting that differs from the shipped defaults, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Setting {
     /// The key: `model.name`.
     pub key: String,
-    /// The value as it stands in the file; a secret is not shown.
+    /// The value as written in the file; a secret is not shown.
     pub value: String,
     /// The file and line.
     pub origin: Origin,
 }
 
-/// The access of agents that a project's files define. They are as trustworthy as the project's author.
+/// The access of agents that a project's files define. Such agents are only as trustworthy as the project's author.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ProjectAgents {
     /// The project's agent files are not read.
@@ -94,8 +94,8 @@ pub enum ProjectAgents {
 }
 
 impl Config {
-    /// Reads the sources over the built-in defaults and checks that every name refers to something. A missing key is no error until its
-    /// model is asked. Reads the disk.
+    /// Reads the sources, which take precedence over the built-in defaults, and checks that all references to models are valid. A missing
+    /// API key is not an error before its model is used. Reads the disk.
     ///
     /// # Errors
     /// The first error found.
@@ -170,30 +170,30 @@ impl Config {
         let origin = table.origin("fallback");
         for next in &model.fallback {
             if next == name {
-                return Err(table.invalid("fallback", "names the model itself: leave it out"));
+                return Err(table.invalid("fallback", "names the model itself: remove it"));
             }
             if self.find(next, &origin)?.provider.is_none() {
                 return Err(table.invalid(
                     "fallback",
-                    "names the offline model, which understands only its own goals and can't stand in for another: leave it out",
+                    "names the offline model, which understands only its own goals and can't replace another model: remove it",
                 ));
             }
         }
         Ok(())
     }
 
-    /// The reference of the default model: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
+    /// Returns the reference of the default model: `default`, a name of `[models.NAME]`, `offline`, or `provider/name`.
     pub fn default_model(&self) -> &str {
         &self.shared.default_model.0
     }
 
-    /// The origin of the choice of the default model.
+    /// Returns the origin of the choice of the default model.
     pub fn default_model_origin(&self) -> &Origin {
         &self.shared.default_model.1
     }
 
-    /// The model of the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`) or one sub-agent, if `[roles]` sets it;
-    /// `None` if the default model was chosen outside of files, as for [`Config::roles`].
+    /// Returns the model that `[roles]` sets for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`) or one
+    /// sub-agent. `None` if the default model was chosen outside of files: see [`Config::roles`].
     pub fn role(&self, name: &str) -> Option<&str> {
         self.roles()
             .find_map(|(role, model, _)| (role == name).then_some(model))
@@ -216,33 +216,33 @@ impl Config {
                 key: format!("{table}.{name}"),
                 hint: match suggest::nearest(name, known.iter().copied()) {
                     Some(near) => format!("did you mean `{table}.{near}`?"),
-                    None => format!("there are {}", known.join(", ")),
+                    None => format!("available: {}", known.join(", ")),
                 },
             }),
         }
     }
 
-    /// The entries of `[roles]`, each with its model and its origin. Empty if the model was chosen by `--model` or `DIRIGENT_MODEL`: then all
-    /// agents ask that model, as whoever chooses `offline` wants nothing sent elsewhere.
+    /// Returns the entries of `[roles]`, each with its model and its origin. Empty if the model was chosen by `--model` or
+    /// `DIRIGENT_MODEL`: then all agents ask that model, so choosing `offline` guarantees that nothing is sent to a server.
     pub fn roles(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
         let count = if self.uses_file_models() { usize::MAX } else { 0 };
         self.configured_roles().take(count)
     }
 
-    /// The entries of `[roles]`, whether they apply or not.
+    /// Returns the entries of `[roles]`, whether they apply or not.
     fn configured_roles(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
         let table = self.shared.origins.table(&["roles"]);
         let roles = self.shared.settings.roles.iter();
         roles.map(move |(name, model)| (name.as_str(), model.0.as_str(), table.origin(name)))
     }
 
-    /// The names of `[models.NAME]`.
+    /// Returns the names of all `[models.NAME]`.
     pub fn names(&self) -> BTreeSet<&str> {
         self.shared.settings.models.keys().map(String::as_str).collect()
     }
 
-    /// The models that runs may ask: the default model and the models of roles, each followed by its fallbacks. Any other model is asked only
-    /// by name.
+    /// Returns the models that runs ask by default: the default model and the models of roles, each followed by its fallbacks. Other models
+    /// are asked only if an agent's definition names them.
     pub fn used_models(&self) -> Vec<String> {
         let mut used: Vec<String> = Vec::new();
         for (reference, _) in self.references() {
@@ -265,7 +265,7 @@ impl Config {
     /// Returns the settings of a model.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownModel`], or an error in its settings. A missing key is no error here.
+    /// [`ConfigError::UnknownModel`], or an error in its settings. A missing API key is not an error here.
     pub fn model(&self, reference: &str) -> Result<ModelSettings, ConfigError> {
         self.find(reference, &self.shared.default_model.1)
     }
@@ -283,7 +283,8 @@ impl Config {
         })
     }
 
-    /// The profile of a model and its fallbacks: the smallest context window, the shortest reply limit and the highest prices of all of them.
+    /// Returns the profile of a model and its fallbacks: the smallest context window, the shortest reply limit and the highest prices of
+    /// all of them.
     ///
     /// # Errors
     /// As [`Config::model`].
@@ -309,31 +310,32 @@ impl Config {
         Ok(profile)
     }
 
-    /// The limits of a run whose goal sets none.
+    /// Returns the limits of a run whose goal does not set limits.
     pub fn limits(&self) -> RunLimits {
         let limits = self.shared.settings.limits.run.clone();
         limits.unwrap_or(RunLimits::default())
     }
 
-    /// The limits that `[limits.AGENT]` sets: for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`), or one
-    /// sub-agent by its name. A named table takes precedence over the agent's own definition, `agents` does not.
+    /// Returns the limits that `[limits.AGENT]` sets: for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`),
+    /// or one sub-agent by its name. The table of a named agent takes precedence over the agent's own definition; `agents` does not.
     pub fn agent_limits(&self, agent: &str) -> AgentLimitSettings {
         let agents = &self.shared.settings.limits.agents;
         agents.get(agent).cloned().unwrap_or_default()
     }
 
-    /// The folder of the user's agent files: `agents` in the user's configuration folder.
+    /// Returns the folder of the user's agent files: `agents` in the user's configuration folder.
     pub fn agents_folder(&self) -> Option<PathBuf> {
         Some(self.shared.sources.folder.as_ref()?.join("agents"))
     }
 
-    /// Whether runs use the agents that their project's files define, and the access of these agents.
+    /// Returns whether runs use the agents that their project's files define, and the access of these agents.
     pub fn project_agents(&self) -> ProjectAgents {
         let mode = self.shared.settings.agents.project.as_ref();
         mode.map_or(ProjectAgents::ReadOnly, |mode| mode.0)
     }
 
-    /// Whether the models of configuration and agent files apply. A model that was chosen outside of files is asked by all agents instead.
+    /// Returns true if the models in configuration and agent files apply. If the default model was chosen outside of files, all agents ask
+    /// that model instead.
     pub(crate) fn uses_file_models(&self) -> bool {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => true,
@@ -341,11 +343,11 @@ impl Config {
         }
     }
 
-    /// Checks that a model and its fallbacks are configured and have their keys.
+    /// Checks that a model and its fallbacks are configured and have their API keys.
     pub(crate) fn can_ask(&self, reference: &str) -> Result<(), String> {
         let model = self.model(reference).map_err(|error| match error {
             ConfigError::UnknownModel { known, .. } => {
-                format!("there is no model `{reference}`; there are {known}")
+                format!("there is no model `{reference}`; available: {known}")
             }
             error => error.to_string(),
         })?;
@@ -359,7 +361,8 @@ impl Config {
         Ok(())
     }
 
-    /// The limits that all requests to a model share (HOST-7): the lowest of all tables that have the same model at the same address.
+    /// Returns the limits that all requests to a model share (HOST-7): the lowest limits of all tables with the same model at the same
+    /// address.
     pub fn model_limits(&self, model: &ModelSettings) -> ModelLimits {
         let all = ["default"].into_iter().chain(self.names());
         let same = all
@@ -378,10 +381,10 @@ impl Config {
         }
     }
 
-    /// Sets up the models (HOST-7): the default model and the models of roles now, any other model with its first request.
+    /// Sets up the models (HOST-7): the default model and the models of roles immediately, any other model at its first request.
     ///
     /// # Errors
-    /// A missing key, or another reason why a model can't be set up.
+    /// A missing API key, or another reason why a model can't be set up.
     pub fn models(&self) -> Result<ConfiguredModels, ConfigError> {
         let models = ConfiguredModels::new(self.clone());
         for (reference, _) in self.references() {
@@ -390,7 +393,7 @@ impl Config {
         Ok(models)
     }
 
-    /// The settings that differ from the shipped defaults, in the order of keys; each rule of `[approvals]` separately.
+    /// Returns the settings that differ from the shipped defaults, sorted by key. Each rule of `[approvals]` is a separate setting.
     pub fn settings(&self) -> Vec<Setting> {
         let set = self.shared.origins.iter();
         set.filter(|setting| setting.origin != Origin::BuiltIn)
@@ -402,18 +405,18 @@ impl Config {
             .collect()
     }
 
-    /// The files that were read; a later file takes precedence.
+    /// Returns the files that were read; a later file takes precedence.
     pub fn files(&self) -> &[PathBuf] {
         &self.shared.files
     }
 
-    /// The path of the user's own file, whether it exists or not.
+    /// Returns the path of the user's own file, whether it exists or not.
     pub fn user_file(&self) -> Option<PathBuf> {
         let folder = self.shared.sources.folder.as_ref()?;
         Some(folder.join("dirigent.toml"))
     }
 
-    /// The path of a `dirigent.toml` in `folder` that was not read, as someone else may have written it.
+    /// Returns the path of a `dirigent.toml` in `folder` that exists but was not read, because someone else may have written it.
     pub fn unread_file(&self, folder: &Path) -> Option<PathBuf> {
         let path = folder.join("dirigent.toml");
         let found = path.canonicalize().ok()?;

@@ -53,29 +53,29 @@ pub struct ModelSettings {
     pub api_key: ApiKey,
     /// The form in which the model calls tools (CALL-4).
     pub calls: CallForm,
-    /// Tokens that the model can read and write in one request.
+    /// Maximum number of tokens of a request and its reply together.
     pub context_window: Option<u64>,
-    /// Tokens that a reply may have.
+    /// Maximum number of tokens of a reply.
     pub max_output_tokens: Option<u64>,
     /// Whether replies are streamed.
     pub delivery: Delivery,
-    /// How long one reply may take.
+    /// Maximum duration of a reply.
     pub timeout: Option<Millis>,
-    /// Concurrent requests (HOST-7).
+    /// Maximum number of concurrent requests (HOST-7).
     pub concurrent: Option<u32>,
-    /// Tokens a minute (HOST-7).
+    /// Maximum number of tokens per minute (HOST-7).
     pub tokens_per_minute: Option<u64>,
-    /// How often an unavailable model is asked, including the first time (HOST-7).
+    /// Maximum number of attempts at a request while the model is unavailable, including the first (HOST-7).
     pub attempts: Option<u32>,
     /// The price, if known.
     pub price: Option<Price>,
-    /// Further fields of each request.
+    /// Additional fields of each request.
     pub extra: Map<String, Json>,
     /// References of the models to ask when this model can't answer, in order.
     pub fallback: Vec<String>,
 }
 
-/// The provider, the name and the address, for people: `openai gpt-4.1-mini at https://api.openai.com/v1`, or `the offline model`.
+/// Display format: `openai gpt-4.1-mini at https://api.openai.com/v1`, or `the offline model`.
 impl fmt::Display for ModelSettings {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.provider {
@@ -86,7 +86,7 @@ impl fmt::Display for ModelSettings {
 }
 
 impl ModelSettings {
-    /// The settings of the offline model.
+    /// Returns the settings of the offline model.
     fn offline() -> Self {
         ModelSettings {
             reference: OFFLINE.to_owned(),
@@ -108,7 +108,7 @@ impl ModelSettings {
         }
     }
 
-    /// How requests are retried when the model is unavailable (HOST-7).
+    /// Returns the policy for retrying requests while the model is unavailable (HOST-7).
     pub fn retries(&self) -> RetryPolicy {
         let default = RetryPolicy::default();
         RetryPolicy {
@@ -117,24 +117,24 @@ impl ModelSettings {
         }
     }
 
-    /// The provider's name in configurations; `offline` for the offline model.
+    /// Returns the provider's name in configurations; `offline` for the offline model.
     pub fn provider_name(&self) -> &'static str {
         self.provider.map_or(OFFLINE, |provider| provider.name)
     }
 
-    /// Whether the address is the provider's own.
+    /// Returns true if the address is the provider's own.
     pub fn is_official_endpoint(&self) -> bool {
         self.provider
             .is_some_and(|provider| is_official_url(provider, &self.base_url))
     }
 
-    /// The address without its query, which may hold a key.
+    /// Returns the address without its query, which may contain a key.
     pub fn display_url(&self) -> &str {
         value::without_query(&self.base_url)
     }
 }
 
-/// Returns the settings of the model that a reference names; `None` if it names no model.
+/// Returns the settings of the model with a reference; `None` if there is no such model.
 pub(super) fn find(
     reference: &str,
     settings: &Settings,
@@ -197,19 +197,19 @@ impl Reader<'_> {
                     Some(name) => Err(self.origins.invalid(
                         name,
                         format!(
-                            "means nothing for the offline model: set `provider` of the same table to one of {}, or leave it out",
+                            "has no effect for the offline model: set `provider` in the same table to one of {}, or remove it",
                             names()
                         ),
                     )),
                 };
             }
             None => {
-                let problem = format!("is not set: say one of {OFFLINE}, {}", names());
+                let problem = format!("is not set: set it to one of {OFFLINE}, {}", names());
                 return Err(self.origins.invalid("provider", problem));
             }
         };
         let Some(name) = &self.table.name else {
-            let problem = format!("is not set: say what {provider} calls the model");
+            let problem = format!("is not set: set it to {provider}'s name for the model");
             return Err(self.origins.invalid("name", problem));
         };
         if let Protocol::Hosted(_) = provider.protocol
@@ -218,7 +218,7 @@ impl Reader<'_> {
                 .names()
                 .find(|name| ["extra", "delivery"].contains(name))
         {
-            let problem = "is for provider \"openai\" alone: leave it out";
+            let problem = "applies only to provider \"openai\": remove it";
             return Err(self.origins.invalid(name, problem));
         }
         self.complete(provider, &name.0)
@@ -261,8 +261,8 @@ impl Reader<'_> {
         })
     }
 
-    /// Returns the address of the table, of the variable or of the provider. The variable never applies to a model with an address or a key of
-    /// its own: that key would be sent to the variable's address.
+    /// Returns the address from the table, from the provider's variable, or else the provider's own. The variable does not apply if the
+    /// table sets a key: that key would be sent to the variable's address.
     fn base_url(&self, provider: &Provider) -> Result<String, ConfigError> {
         if let Some(address) = &self.table.base_url {
             return Ok(address.0.clone());
@@ -279,8 +279,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns the key. The provider's variable applies only to an address that is the provider's own or comes from the environment, as the key
-    /// does. So no key goes to a foreign server.
+    /// Returns the key. The provider's key variable applies only if the address is the provider's own or also comes from the environment.
+    /// So the key is never sent to another server.
     fn api_key(&self, provider: &Provider, is_official: bool) -> Result<ApiKey, ConfigError> {
         let from = |name: &str| {
             self.sources.variable(name).map(|key| ApiKey::Set {
@@ -290,7 +290,7 @@ impl Reader<'_> {
         };
         match (&self.table.api_key, &self.table.api_key_env) {
             (Some(_), Some(_)) => {
-                let problem = "and `api_key_env` can't both be set: leave one out";
+                let problem = "and `api_key_env` can't both be set: remove one";
                 Err(self.origins.invalid("api_key", problem))
             }
             (Some(key), None) => Ok(ApiKey::Set {
@@ -298,7 +298,7 @@ impl Reader<'_> {
                 origin: self.origins.origin("api_key"),
             }),
             (None, Some(name)) => Ok(from(&name.0).unwrap_or_else(|| ApiKey::NotSet {
-                how: format!("set {}, which its api_key_env names", name.0),
+                how: format!("set {}, the variable that its api_key_env names", name.0),
             })),
             (None, None) if !is_official && self.table.base_url.is_some() => Ok(ApiKey::None),
             (None, None) => {
@@ -307,7 +307,7 @@ impl Reader<'_> {
                     Some(key) => key,
                     None if is_official => ApiKey::NotSet {
                         how: format!(
-                            "set {}, or name another variable as its api_key_env",
+                            "set {}, or set its api_key_env to another variable",
                             variables.join(" or ")
                         ),
                     },
@@ -318,7 +318,7 @@ impl Reader<'_> {
     }
 }
 
-/// Whether an address is the provider's own.
+/// Returns true if an address is the provider's own.
 fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     let host = |address: &str| {
         let url = Url::parse(address).ok().filter(|url| url.scheme() == "https")?;
@@ -327,11 +327,12 @@ fn is_official_url(provider: &Provider, base_url: &str) -> bool {
     let (Some(own), Some(host)) = (host(provider.base_url), host(base_url)) else {
         return false;
     };
-    // A region's address, such as eu.api.openai.com, is the provider's own, too.
+    // The address of a region, such as eu.api.openai.com, is also the provider's own.
     host == own || host.ends_with(&format!(".{own}"))
 }
 
-/// Returns the price of the longest listed name of which `name` is a version: `gpt-4.1` for `gpt-4.1-2025-04-14`.
+/// Returns the listed price of a model. `name` may be a version of a listed name, as `gpt-4.1-2025-04-14` is of `gpt-4.1`; the longest
+/// matching name counts.
 fn listed_price(provider: &'static Provider, name: &str, settings: &Settings) -> Option<Price> {
     let stands_for = |listed: &str| {
         name.strip_prefix(listed).is_some_and(|version| {

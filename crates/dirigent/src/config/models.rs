@@ -1,4 +1,4 @@
-//! The models of a configuration, ready to be asked.
+//! The models of a configuration, ready for requests.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -26,9 +26,9 @@ pub struct ConfiguredModels {
 
 #[derive(Default)]
 struct State {
-    /// By reference.
+    /// The models that are set up, by reference.
     prepared: BTreeMap<String, PreparedModel>,
-    /// By address and the provider's name of the model.
+    /// The shared limits, by address and the provider's name of the model.
     limits: BTreeMap<(String, String), Limited<()>>,
     client: Option<HttpClient>,
 }
@@ -56,8 +56,9 @@ impl ConfiguredModels {
         self.prepared(reference).map(drop)
     }
 
-    /// Checks that a reference still means the model that a run was started with. A `[models.NAME]` may mean another model meanwhile, as the
-    /// user changes it on purpose; what `default` or `provider/name` mean depends on options and variables.
+    /// Checks that a reference still refers to the model that a run was started with. A changed `[models.NAME]` is accepted, because only
+    /// the user can have changed it. `default` and `provider/name` can also refer to another model because of options and environment
+    /// variables.
     ///
     /// # Errors
     /// [`ConfigError::ModelChanged`], or an unknown model.
@@ -152,7 +153,7 @@ impl std::fmt::Debug for ConfiguredModels {
 
 fn timeouts(settings: &ModelSettings) -> Timeouts {
     match settings.timeout.map(Duration::from) {
-        // A slow server may need all this time to read a long prompt.
+        // A slow server may need the whole time to read a long prompt, so the first token has no shorter timeout.
         Some(total) => Timeouts {
             total,
             first: total,

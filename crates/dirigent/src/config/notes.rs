@@ -10,11 +10,11 @@ use super::error::Origin;
 use super::model::ModelSettings;
 use super::value;
 
-/// Bytes below which most interpreters do not start.
+/// Memory in bytes below which most interpreters do not start.
 const LOW_MEMORY_LIMIT: u64 = 8 << 20;
 
 impl Config {
-    /// Notes about valid settings that may be mistakes, for people.
+    /// Returns notes for display about valid settings that may be mistakes.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         notes.extend(self.no_model_chosen());
@@ -26,7 +26,7 @@ impl Config {
         notes
     }
 
-    /// A note about an API key that is set while no model is chosen: a key alone never switches away from the offline model.
+    /// Returns a note if an API key is set but no model is chosen: a key alone never replaces the offline model.
     pub fn no_model_chosen(&self) -> Option<String> {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => {}
@@ -49,7 +49,7 @@ impl Config {
         })
     }
 
-    /// Writable folders that contain the user's whole home.
+    /// Returns notes about writable folders that contain the user's whole home.
     fn writable_home(&self) -> Vec<String> {
         let sandbox = self.sandbox();
         let home = self.shared.sources.variable("HOME").map(PathBuf::from);
@@ -63,27 +63,27 @@ impl Config {
         let wide = sandbox.write.iter().filter(has_home_in_it);
         wide.map(|path| {
             format!(
-                "commands can change everything that you can change in {}: name only the folders that they need under `write` of [sandbox]",
+                "commands can change everything that you can change in {}: list only the folders that commands need in `write` of [sandbox]",
                 path.display()
             )
         })
         .collect()
     }
 
-    /// A memory limit so low that most commands fail.
+    /// Returns a note if the memory limit is so low that most commands fail.
     fn low_memory_limit(&self) -> Option<String> {
         let max_memory = self
             .sandbox()
             .max_memory
             .filter(|bytes| *bytes < LOW_MEMORY_LIMIT)?;
         Some(format!(
-            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail at once: interpreters alone take about {} MiB",
+            "with {} KiB of memory (`max_memory` of [sandbox]) many commands fail immediately: interpreters alone need about {} MiB",
             max_memory.div_ceil(1 << 10),
             LOW_MEMORY_LIMIT >> 20
         ))
     }
 
-    /// Roles that do not apply, as the default model was chosen outside of files.
+    /// Returns a note if `[roles]` does not apply because the default model was chosen outside of files.
     fn unused_roles(&self) -> Option<String> {
         let (_, _, said) = self.configured_roles().next()?;
         if self.roles().next().is_some() {
@@ -91,11 +91,11 @@ impl Config {
         }
         let (model, origin) = &self.shared.default_model;
         Some(format!(
-            "[roles] ({said}) does not count: {origin} has all agents ask `{model}`"
+            "[roles] ({said}) has no effect: {origin} selects `{model}` for all agents"
         ))
     }
 
-    /// Addresses in the environment that no model uses.
+    /// Returns notes about addresses in the environment that no model uses.
     fn unused_addresses(&self) -> impl Iterator<Item = String> {
         let models: Vec<ModelSettings> = self
             .used_models()
@@ -108,12 +108,12 @@ impl Config {
             let mut of_provider = models.iter().filter(|model| model.provider == Some(provider)).peekable();
             of_provider.peek()?;
             of_provider.all(|model| model.base_url != address).then(|| {
-                format!("{variable} is not used: the models of provider `{provider}` have a base_url or a key of their own")
+                format!("{variable} is not used: the models of provider `{provider}` have their own base_url or key")
             })
         })
     }
 
-    /// Files that hold a secret and that other users can read.
+    /// Returns notes about files that contain a secret and that other users can read.
     fn exposed_secrets(&self) -> Vec<String> {
         let secrets = self
             .shared

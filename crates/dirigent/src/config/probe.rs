@@ -1,4 +1,4 @@
-//! Tests whether a model answers, and lists the models of its server.
+//! Tests whether a model is available, and lists the models of its server.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,12 +11,12 @@ use super::remote_model::RemoteModel;
 use super::{Config, ConfigError};
 use crate::suggest;
 
-/// How long a server may take to list its models or to reply.
+/// Maximum time for a server to list its models or to reply.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(60);
-/// Tokens of the reply to a probe. Some models think before they answer.
+/// Maximum number of tokens of the reply to a probe. Some models think before they answer, so one token is too few.
 const PROBE_MAX_TOKENS: u64 = 16;
 
-/// How a model passed its probe.
+/// How a model passed the test of [`Config::probe`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProbeOutcome {
     /// The offline model needs no connection.
@@ -27,7 +27,7 @@ pub enum ProbeOutcome {
     Responded,
 }
 
-/// Why a model failed its probe.
+/// Why a model failed the test of [`Config::probe`].
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum ProbeError {
     /// The model is not fully configured.
@@ -64,7 +64,7 @@ impl Config {
         }
     }
 
-    /// Tests whether a model can be asked: by its provider's list of models or, if the list is not conclusive, by a short request.
+    /// Tests whether a model is available: by its provider's list of models or, if the list is not conclusive, by a short request.
     ///
     /// # Errors
     /// As [`Config::list_models`], or [`ProbeError::NotListed`].
@@ -79,10 +79,10 @@ impl Config {
             Err(failure) if settings.is_official_endpoint() && !is_request_error(failure.kind) => {
                 return Err(failure.into());
             }
-            // Other servers may have no list, or a broken one.
+            // Servers other than the provider's own may have no list or a broken list.
             Err(_) => Vec::new(),
         };
-        // Other servers may show their list without a key, so it does not prove that the key is valid.
+        // Other servers may list their models without a key, so the list does not prove that the key is valid.
         if models.contains(&settings.name) && settings.is_official_endpoint() {
             return Ok(ProbeOutcome::Listed);
         }
@@ -113,7 +113,7 @@ fn server(provider: &Provider, settings: &ModelSettings) -> Result<RemoteModel, 
     RemoteModel::connect(provider, settings, timeouts, &mut None)
 }
 
-/// Whether the server answered and rejected the request itself.
+/// Returns true if the failure is about the request itself rather than the availability of the server.
 fn is_request_error(kind: ModelFailureKind) -> bool {
     match kind {
         ModelFailureKind::Configuration | ModelFailureKind::Rejected => true,

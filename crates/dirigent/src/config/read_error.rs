@@ -1,4 +1,4 @@
-//! What is wrong with a configuration file: serde's errors in words for people, each with its place and what to write instead.
+//! Converts serde's errors about a configuration file to errors for users, each with its origin and a suggestion.
 
 use dirigent_core::limits::{AgentLimitSettings, RunLimitSettings};
 use figment::error::{Actual, Kind};
@@ -8,7 +8,7 @@ use super::layer::{Key, Places};
 use super::settings::{AGENT_TABLE, is_model_setting, limit_names};
 use crate::suggest;
 
-/// Says where an error stands, and what to write instead.
+/// Converts an error, adding its origin and a suggestion.
 pub(super) fn config_error(error: figment::Error, places: &Places) -> ConfigError {
     let mut path = error.path;
     let problem = match error.kind {
@@ -34,14 +34,14 @@ pub(super) fn config_error(error: figment::Error, places: &Places) -> ConfigErro
         }
         Kind::InvalidValue(..) => format!("must be a whole number from 1 to {}", i64::MAX),
         Kind::MissingField(name) => format!("has no `{name}`: add it"),
-        // No type of a setting has these errors.
+        // The types of the settings have no other kinds of error.
         _ => "can't be read".to_owned(),
     };
     let (origin, key) = locate(Key(path), places);
     ConfigError::Value { origin, key, problem }
 }
 
-/// The origin of a key or of an entry of a list, and how it is written: `sandbox.read[1]`.
+/// Returns the origin of a key or list entry, and its display format: `sandbox.read[1]`.
 fn locate(mut key: Key, places: &Places) -> (Origin, String) {
     if let Some(own) = places.get(&key).and_then(|own| own.first()) {
         return (own.clone(), key.to_string());
@@ -56,10 +56,10 @@ fn locate(mut key: Key, places: &Places) -> (Origin, String) {
     }
 }
 
-/// The words of serde for a type, for people.
+/// Translates serde's name of an expected type for users.
 fn expected_value(expected: &str) -> &str {
     match expected {
-        "a string" => "a text in quotes",
+        "a string" => "a string in quotes",
         "a boolean" => "true or false, without quotes",
         "a nonzero u32" | "a nonzero u64" => "a whole number without quotes",
         "f64" => "a number without quotes",
@@ -69,13 +69,13 @@ fn expected_value(expected: &str) -> &str {
     }
 }
 
-/// The type of a value, without the value.
+/// Describes the type of a value. The value itself is not shown, as it may be a secret.
 fn actual_value(actual: &Actual) -> &'static str {
     match actual {
         Actual::Bool(_) => "true or false",
         Actual::Unsigned(_) | Actual::Signed(_) => "a whole number",
         Actual::Float(_) => "a number",
-        Actual::Char(_) | Actual::Str(_) => "a text",
+        Actual::Char(_) | Actual::Str(_) => "a string",
         Actual::Seq => "a list",
         Actual::Map => "a table",
         _ => "something else",
@@ -90,7 +90,7 @@ fn unknown_key(key: Key, known: &[&'static str], places: &Places) -> ConfigError
     }
 }
 
-/// What could stand instead of the last part of a path: the most similar key, or all there are.
+/// Returns a hint about the unknown last part of a path: the most similar key, or all keys of its table.
 fn hint(path: &[String], known: &[&'static str]) -> String {
     let Some((wrong, above)) = path.split_last() else {
         return String::new();
@@ -119,5 +119,5 @@ fn hint(path: &[String], known: &[&'static str]) -> String {
     if limit_names::<RunLimitSettings>().any(|name| name == wrong) {
         return format!("did you mean `{wrong}` in [limits]?");
     }
-    format!("there are {}", known.join(", "))
+    format!("available: {}", known.join(", "))
 }

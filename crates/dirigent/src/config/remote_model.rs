@@ -1,4 +1,4 @@
-//! A model at a server, asked by its provider's API.
+//! A model on a server, which is asked through its provider's API.
 
 use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_model::{
@@ -11,7 +11,7 @@ use secrecy::SecretString;
 use super::ConfigError;
 use super::model::{ApiKey, ModelSettings};
 
-/// A model at a server.
+/// A model on a server.
 #[derive(Clone, Debug)]
 pub(super) enum RemoteModel {
     OpenAi(OpenAiModel),
@@ -19,7 +19,7 @@ pub(super) enum RemoteModel {
 }
 
 impl RemoteModel {
-    /// The provider's model of these settings. Models that are set up with the same `client` share its connections.
+    /// Creates a model from its settings. Models that share a `client` share its connections.
     pub(super) fn connect(
         provider: &Provider,
         settings: &ModelSettings,
@@ -57,7 +57,7 @@ impl RemoteModel {
         }
     }
 
-    /// Lists the models of the server, in its order.
+    /// Lists the models of the server, in the server's order.
     pub(super) async fn models(&self) -> Result<Vec<String>, ModelFailure> {
         match self {
             RemoteModel::OpenAi(model) => {
@@ -77,7 +77,7 @@ impl ChatModel for RemoteModel {
     }
 }
 
-/// The API key to send, if any.
+/// Returns the API key to send, if any.
 fn key(settings: &ModelSettings) -> Result<Option<SecretString>, ConfigError> {
     match &settings.api_key {
         ApiKey::None => Ok(None),

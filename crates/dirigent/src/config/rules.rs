@@ -1,4 +1,4 @@
-//! `[approvals]`: which calls run without asking, which a person must approve, and which are never made (APPROVE-1).
+//! `[approvals]`: which calls run without approval, which need a person's approval, and which are denied (APPROVE-1).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use crate::known_tools::KnownTools;
 use crate::suggest::hint;
 
 impl Config {
-    /// The rules of all files.
+    /// Returns the rules of all files.
     pub fn policy(&self) -> Policy {
         let rule = |(ruling, _, _, calls): (Ruling, _, _, &CallPattern)| Rule {
             ruling,
@@ -23,7 +23,7 @@ impl Config {
         }
     }
 
-    /// The rules, each with the name of its list and its place in it.
+    /// Returns the rules, each with the name of its list and its index in the list.
     fn rules(&self) -> impl Iterator<Item = (Ruling, &'static str, usize, &CallPattern)> {
         let table = &self.shared.settings.approvals;
         let lists = [
@@ -37,8 +37,8 @@ impl Config {
         })
     }
 
-    /// Checks that the tools and the parameters exist that the rules name: a rule that never fits protects nobody. `known` has the names of all
-    /// tools, `specs` the descriptions of the registry's tools.
+    /// Checks that the tools and parameters named by the rules exist: a rule that never matches protects nobody. `known` has the names of
+    /// all tools, and `specs` the specs of the registry's tools.
     pub(crate) fn check_rules(&self, known: &KnownTools, specs: &[ToolSpec]) -> Result<(), ConfigError> {
         for (ruling, list, index, calls) in self.rules() {
             let error = |problem: String| ConfigError::Value {
@@ -56,13 +56,13 @@ impl Config {
             if fitting.is_empty() {
                 let names = known.keys().map(String::as_str);
                 let what = match calls.tool.contains('*') {
-                    true => format!("has the pattern `{}`, which fits no tool", calls.tool),
+                    true => format!("has the pattern `{}`, which matches no tool", calls.tool),
                     false => format!("names the tool `{}`, which does not exist", calls.tool),
                 };
                 return Err(error(format!("{what}; {}", hint(&calls.tool, names))));
             }
             let schemas: Option<Vec<Schema>> = fitting.iter().map(|tool| schema(specs, tool)).collect();
-            // A tool without a closed schema may take these parameters.
+            // A tool without a closed schema may have these parameters.
             let Some(schemas) = schemas else { continue };
             check_parameters(ruling, calls, &schemas).map_err(error)?;
         }
@@ -73,8 +73,8 @@ impl Config {
 /// The schemas of a tool's parameters, by name.
 type Schema = serde_json::Map<String, serde_json::Value>;
 
-/// The tools that runs have or may have besides the registry's, with their parameters. `execute_sql` exists only with a connection, but rules may
-/// name it before.
+/// Tools that runs can have in addition to the registry's tools, with their parameters. `execute_sql` exists only if a connection is
+/// configured, but rules may name it without one.
 fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     [
         (
@@ -91,7 +91,7 @@ fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     ]
 }
 
-/// The parameters of a tool with a closed schema; `None` if the tool may take others.
+/// Returns the parameters of a tool with a closed schema; `None` if the tool may have other parameters.
 fn schema(specs: &[ToolSpec], tool: &str) -> Option<Schema> {
     let Some(spec) = specs.iter().find(|spec| spec.name == tool) else {
         let runtime = runtime_tools().into_iter().find(|(name, _)| *name == tool);
@@ -115,10 +115,10 @@ fn fits_tool(pattern: &str, tool: &str) -> bool {
     rule.matches(tool, &serde_json::Value::Null, "")
 }
 
-/// Checks that one of the tools has all the parameters, with values that fit the patterns.
+/// Checks that one of the tools has all the parameters, with values that match the patterns.
 fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Result<(), String> {
     let missing_from = match calls.tool.contains('*') {
-        true => format!("no tool that fits `{}` has", calls.tool),
+        true => format!("no tool that matches `{}` has", calls.tool),
         false => format!("`{}` does not have", calls.tool),
     };
     let named = |tool: &&Schema| calls.parameters.keys().all(|name| tool.contains_key(name));
@@ -143,7 +143,7 @@ fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Re
     for (name, pattern) in &calls.parameters {
         let values: Option<Vec<&[serde_json::Value]>> =
             tools_with_all.iter().map(|tool| choices(&tool[name])).collect();
-        // One of these tools does not list the parameter's values.
+        // One of the tools accepts values that its schema does not list.
         let Some(values) = values else { continue };
         let values: BTreeSet<&str> = values
             .into_iter()
@@ -154,14 +154,14 @@ fn check_parameters(ruling: Ruling, calls: &CallPattern, tools: &[Schema]) -> Re
             .iter()
             .any(|value| fits_value(ruling, name, pattern, value))
         {
-            let what = format!("has the pattern `{pattern}` for `{name}`, which fits none of its values");
+            let what = format!("has the pattern `{pattern}` for `{name}`, which matches none of its values");
             return Err(format!("{what}; {}", hint(pattern, values)));
         }
     }
     Ok(())
 }
 
-/// The values that a parameter's schema lists, if it lists texts.
+/// Returns the values that a parameter's schema lists, if all of them are strings.
 fn choices(parameter: &serde_json::Value) -> Option<&[serde_json::Value]> {
     let values = parameter.get("enum")?.as_array()?;
     values.iter().all(serde_json::Value::is_string).then_some(values)

@@ -1,4 +1,4 @@
-//! The settings of configuration files. Any other key is refused, with the most similar key.
+//! The settings of configuration files. An unknown key is an error that suggests the most similar key.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -20,7 +20,7 @@ use super::value::{
 /// Names of settings whose values are never shown.
 pub(super) const SECRETS: [&str; 2] = ["api_key", "url"];
 
-/// What an agent's table in `[limits]` must be.
+/// The expected type of an agent's table in `[limits]`.
 pub(super) const AGENT_TABLE: &str = "a table of an agent's limits";
 
 /// All settings.
@@ -170,7 +170,7 @@ impl<'de> Deserialize<'de> for AgentTable {
     }
 }
 
-/// Reads the value of the limit with this name; returns false if no limit has it.
+/// Reads the value of the limit with this name; returns false if there is no such limit.
 fn read_limit<'de, S: LimitSettings, A: MapAccess<'de>>(
     name: &str,
     settings: &mut S,
@@ -188,7 +188,7 @@ fn read_limit<'de, S: LimitSettings, A: MapAccess<'de>>(
     Ok(true)
 }
 
-/// Returns whether `[model]` has a setting with this name.
+/// Returns true if `[model]` has a setting with this name.
 pub(super) fn is_model_setting(name: &str) -> bool {
     let table = Dict::from([(name.to_owned(), Empty::None.into())]);
     let read = ModelTable::deserialize(&Value::from(table));

@@ -8,7 +8,8 @@ use etcetera::BaseStrategy;
 
 use super::error::Origin;
 
-/// The sources of a configuration. A file in the workspace is read only if the user names it: its author could have keys sent elsewhere.
+/// The sources of a configuration. A file in the workspace is read only if the user names it, because its author could have keys sent to
+/// another server.
 #[derive(Clone, Default)]
 pub struct Sources {
     pub(super) folder: Option<PathBuf>,
@@ -26,13 +27,13 @@ enum Variables {
 }
 
 impl Sources {
-    /// No sources: only the shipped defaults apply.
+    /// Returns no sources: only the shipped defaults apply.
     pub fn none() -> Self {
         Sources::default()
     }
 
-    /// The user's sources: `dirigent/dirigent.toml` and `dirigent/prices.toml` in the user's configuration folder (`XDG_CONFIG_HOME`, or
-    /// `~/.config`), and the environment of this process.
+    /// Returns the user's sources: `dirigent/dirigent.toml` and `dirigent/prices.toml` in the user's configuration folder
+    /// (`XDG_CONFIG_HOME`, or `~/.config`), and the environment of this process.
     pub fn from_environment() -> Self {
         let folder = etcetera::choose_base_strategy().ok();
         Sources {
@@ -48,7 +49,7 @@ impl Sources {
         self
     }
 
-    /// Adds a file, which must exist and takes precedence over the folder's. Errors name it as the value of `--config`.
+    /// Adds a file, which must exist and takes precedence over the folder's files. Errors about its name refer to `--config`.
     pub fn file(mut self, path: impl Into<PathBuf>) -> Self {
         self.file = Some(path.into());
         self
@@ -60,14 +61,14 @@ impl Sources {
         self
     }
 
-    /// Sets the environment variables; those of the process are not read. `DIRIGENT_CONFIG`, `DIRIGENT_MODEL` and the variables of providers
-    /// have a meaning.
+    /// Sets the environment variables to use instead of the variables of the process, such as `DIRIGENT_CONFIG`, `DIRIGENT_MODEL` and the
+    /// variables of providers.
     pub fn variables(mut self, variables: impl IntoIterator<Item = (String, String)>) -> Self {
         self.variables = Variables::Fixed(variables.into_iter().collect());
         self
     }
 
-    /// The file that takes precedence over the folder's, with the origin of its name.
+    /// Returns the file that takes precedence over the folder's files, with the origin of its name.
     pub(super) fn named_file(&self) -> Option<(PathBuf, Origin)> {
         let from_option = |path: &PathBuf| (path.clone(), Origin::Flag("--config"));
         let from_variable = || self.variable_with_origin("DIRIGENT_CONFIG");
@@ -77,7 +78,7 @@ impl Sources {
             .or_else(|| from_variable().map(|(path, origin)| (path.into(), origin)))
     }
 
-    /// The default model chosen outside of files, with the origin of the choice.
+    /// Returns the default model if it is chosen outside of files, with the origin of the choice.
     pub(super) fn named_model(&self) -> Option<(String, Origin)> {
         let from_option = |model: &String| (model.trim().to_owned(), Origin::Flag("--model"));
         self.model
@@ -86,7 +87,7 @@ impl Sources {
             .or_else(|| self.variable_with_origin("DIRIGENT_MODEL"))
     }
 
-    /// A variable's trimmed value; `None` if it is empty or not set.
+    /// Returns a variable's trimmed value; `None` if it is empty or not set.
     pub(super) fn variable(&self, name: &str) -> Option<String> {
         let value = match &self.variables {
             Variables::None => None,
@@ -102,7 +103,7 @@ impl Sources {
     }
 }
 
-/// Leaves out the variables: their values may be keys.
+/// Omits the variables, because their values may be keys.
 impl fmt::Debug for Sources {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sources")

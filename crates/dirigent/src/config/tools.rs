@@ -1,4 +1,4 @@
-//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may access. What needs approval is set in `[approvals]`.
+//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may access. `[approvals]` sets which calls need approval.
 
 use std::num::NonZero;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use super::settings::ConnectionTable;
 use super::value::DatabaseKind;
 use super::{Config, ConfigError, Origin};
 
-/// Rows that one call returns by default.
+/// Default maximum number of rows that a call returns.
 const MAX_ROWS: usize = 200;
-/// How long a statement may take by default.
+/// Default timeout of a statement.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A configured database, which may lack its address.
+/// A configured database. Its address may not be set yet.
 #[derive(Clone, Debug)]
 pub struct ConnectionSettings {
     /// The name in the configuration, which agents use.
@@ -30,17 +30,17 @@ pub struct ConnectionSettings {
     pub access: Access,
     /// The path of an SQLite file, or the origin of a server's address; the address itself is never shown.
     pub address: String,
-    /// The connection, or the variable that must be set before it can be used.
+    /// The connection, or an error with the variable to set.
     pub connection: Result<Connection, ConfigError>,
     /// The connection without its address, for describing the tools.
     placeholder: Connection,
 }
 
 impl Config {
-    /// The settings of the built-in tools.
+    /// Returns the settings of the built-in tools.
     ///
     /// # Errors
-    /// A connection's variable that is not set or does not hold the address of such a database.
+    /// The variable of a connection is not set, or does not contain an address of this kind of database.
     pub fn tool_settings(&self) -> Result<ToolSettings, ConfigError> {
         let connections = self.connections()?.into_iter();
         let all: Result<Connections, ConfigError> = connections
@@ -49,7 +49,7 @@ impl Config {
         Ok(self.with_connections(all?))
     }
 
-    /// The settings of the built-in tools without the addresses of databases: enough to describe the tools, not to call them.
+    /// Returns the settings of the built-in tools without the addresses of databases. The tools can be described, but not called.
     pub(crate) fn tool_settings_without_secrets(&self) -> ToolSettings {
         let connections = self.connections().unwrap_or_default().into_iter();
         let placeholders = connections.map(|settings| (settings.name, settings.placeholder));
@@ -64,7 +64,7 @@ impl Config {
         }
     }
 
-    /// What commands may access.
+    /// Returns what commands may access.
     pub fn sandbox(&self) -> Sandbox {
         let table = &self.shared.settings.sandbox;
         Sandbox {
@@ -86,7 +86,7 @@ impl Config {
         }
     }
 
-    /// What `http_request` may access.
+    /// Returns what `http_request` may access.
     pub fn http(&self) -> HttpRules {
         let table = &self.shared.settings.http;
         let default = HttpRules::default();
@@ -103,10 +103,10 @@ impl Config {
         }
     }
 
-    /// The databases, sorted by name.
+    /// Returns the databases, sorted by name.
     ///
     /// # Errors
-    /// Wrong settings of a database. A variable that is not set is an error of its [`ConnectionSettings::connection`] only.
+    /// Invalid settings of a database. A variable that is not set is reported only in [`ConnectionSettings::connection`].
     pub fn connections(&self) -> Result<Vec<ConnectionSettings>, ConfigError> {
         let tables = self.shared.settings.connections.iter();
         tables.map(|(name, table)| self.connection(name, table)).collect()
@@ -123,7 +123,7 @@ impl Config {
             });
         }
         let Some(kind) = table.database.as_ref().map(|database| database.0) else {
-            return Err(origins.invalid("database", "is not set: say one of sqlite, postgres, mysql"));
+            return Err(origins.invalid("database", "is not set: set it to one of sqlite, postgres, mysql"));
         };
         let (address, database) = match kind {
             DatabaseKind::Sqlite => sqlite(table, &origins)?,
@@ -148,7 +148,7 @@ impl Config {
         })
     }
 
-    /// The origin of a server's address, and the database at that address.
+    /// Returns the origin of a server's address, and the database at that address.
     fn server(
         &self,
         kind: DatabaseKind,
@@ -157,15 +157,13 @@ impl Config {
     ) -> Result<(String, Result<Database, ConfigError>), ConfigError> {
         if table.path.is_some() {
             let problem = format!(
-                "is for database \"sqlite\" alone: say where {} is by `url_env`, or `url`",
+                "applies only to database \"sqlite\": set the address of the {} database with `url_env` or `url`",
                 kind.name()
             );
             return Err(origins.invalid("path", problem));
         }
         match (&table.url, &table.url_env) {
-            (Some(_), Some(_)) => {
-                Err(origins.invalid("url", "and `url_env` can't both be set: leave one out"))
-            }
+            (Some(_), Some(_)) => Err(origins.invalid("url", "and `url_env` can't both be set: remove one")),
             (Some(url), None) => {
                 check_address(kind, &url.0).map_err(|problem| origins.invalid("url", problem))?;
                 let origin = origins.origin("url");
@@ -191,7 +189,7 @@ impl Config {
                 }
             },
             (None, None) => {
-                let problem = "is not set: name the variable that holds the address, or say it as `url` in a file that only you can read";
+                let problem = "is not set: set it to the name of the variable that holds the address, or set `url` in a file that only you can read";
                 Err(origins.invalid("url_env", problem))
             }
         }
@@ -213,13 +211,13 @@ fn sqlite(
     if let Some(name) = origins.names().find(|name| ["url", "url_env"].contains(name)) {
         return Err(origins.invalid(
             name,
-            "is not for database \"sqlite\": say where the file is by `path`",
+            "does not apply to database \"sqlite\": set the file with `path`",
         ));
     }
     let Some(path) = &table.path else {
         return Err(origins.invalid(
             "path",
-            "is not set: say where the file is in the workspace, such as \"data/app.db\"",
+            "is not set: set it to a file in the workspace, such as \"data/app.db\"",
         ));
     };
     let database = Database::Sqlite {
@@ -228,7 +226,7 @@ fn sqlite(
     Ok((path.0.clone(), Ok(database)))
 }
 
-/// Checks the address of a database. The error repeats no part of it.
+/// Checks the address of a database. The error does not contain any part of the address.
 fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
     let (schemes, expected) = match kind {
         DatabaseKind::Mysql => (
@@ -242,14 +240,16 @@ fn check_address(kind: DatabaseKind, url: &SecretString) -> Result<(), String> {
     };
     let url = Url::parse(url.expose_secret()).map_err(|_| format!("is not an address: it {expected}"))?;
     if !schemes.contains(&url.scheme()) {
-        return Err(format!("is not the address of such a database: it {expected}"));
+        return Err(format!(
+            "is not an address of this kind of database: it {expected}"
+        ));
     }
     // The query may name a socket instead of a host.
     let has_socket = url
         .query_pairs()
         .any(|(name, _)| name == "host" || name == "socket");
     if url.host_str().is_none_or(str::is_empty) && !has_socket {
-        return Err(format!("names no host: it {expected}"));
+        return Err(format!("has no host: it {expected}"));
     }
     Ok(())
 }

@@ -1,4 +1,5 @@
-//! Types of the values in configuration files. An error says what a value must be and never repeats the value, which may be a secret.
+//! Types of the values in configuration files. An error describes the valid values and never repeats the given value, which may be a
+//! secret.
 
 use std::path::{Component, Path, PathBuf};
 
@@ -20,9 +21,9 @@ use crate::limit_text::parse_duration;
 /// The provider and the reference of the offline model.
 pub(super) const OFFLINE: &str = "offline";
 
-/// A text, or a number that lacks its unit.
+/// A string. A number is accepted too, so that the error can ask for its unit.
 #[derive(Deserialize)]
-#[serde(untagged, expecting = "must be a text in quotes")]
+#[serde(untagged, expecting = "must be a string in quotes")]
 enum Quantity {
     Text(String),
     Number(f64),
@@ -37,7 +38,7 @@ impl From<Quantity> for String {
     }
 }
 
-/// Declares types of values that are parsed from text, each with the type and the function of the parsed value.
+/// Declares types that are parsed from text, each with its inner type and its parse function.
 macro_rules! text_values {
     ($source:ident $source_name:literal: $($(#[$about:meta])+ $name:ident($inner:ty) = $parse:expr;)+) => {$(
         $(#[$about])+
@@ -52,7 +53,7 @@ macro_rules! text_values {
                 let text = String::from(text);
                 let parse: fn(&str) -> Result<$inner, String> = $parse;
                 match text.trim() {
-                    "" => Err("is empty: leave it out, or write something".to_owned()),
+                    "" => Err("is empty: set a value, or remove it".to_owned()),
                     text => parse(text).map($name),
                 }
             }
@@ -63,30 +64,30 @@ macro_rules! text_values {
 text_values! { Quantity "Quantity":
     /// A number of bytes.
     Bytes(u64) = parse_bytes;
-    /// A span of time, more than nothing.
+    /// A positive duration.
     Duration(Millis) = parse_duration;
 }
 
 text_values! { String "String":
-    /// Any text.
+    /// A non-empty text.
     Text(String) = |text| Ok(text.to_owned());
     /// A text that is never shown.
     Secret(SecretString) = |text| Ok(text.into());
-    /// The environment variable that holds a key or an address.
+    /// The name of the environment variable that contains a key or an address.
     SecretVariable(String) = parse_secret_variable;
-    /// An environment variable that commands get.
+    /// The name of an environment variable that commands receive.
     Variable(String) = parse_variable;
-    /// The address at which an API begins.
+    /// The base URL of an API.
     Address(String) = parse_address;
-    /// A path from the root or from the user's home.
+    /// An absolute path, or a path from the user's home (`~/`).
     AbsolutePath(PathBuf) = parse_absolute_path;
-    /// A file relative to the workspace.
+    /// The path of a file, relative to the workspace.
     WorkspaceFile(String) = parse_workspace_file;
-    /// A host, with a port or without.
+    /// A host, with or without a port.
     Host(String) = parse_host;
-    /// A pattern of calls.
+    /// A rule's pattern of calls.
     CallRule(CallPattern) = |text| text.parse().map_err(|error| format!("can't be read: {error}"));
-    /// Who serves a model; `None` for the offline model.
+    /// The provider of a model; `None` for the offline model.
     ModelProvider(Option<&'static Provider>) = |text| {
         let hosted = [OPENAI, ANTHROPIC, GEMINI].map(|provider| (provider.name, Provider::named(provider.name)));
         word(text, [[(OFFLINE, None)].as_slice(), &hosted].concat())
@@ -99,9 +100,9 @@ text_values! { String "String":
         ("native", Some(CallForm::Native)),
         ("tool_call", Some(CallForm::ToolCall)),
     ]);
-    /// How replies come.
+    /// Whether replies are streamed.
     ReplyDelivery(Delivery) = |text| word(text, [("streamed", Delivery::Streamed), ("whole", Delivery::Whole)]);
-    /// What a project's agents may do.
+    /// The access of a project's agents.
     ProjectAgentsMode(ProjectAgents) = |text| word(text, [
         ("off", ProjectAgents::Off),
         ("read-only", ProjectAgents::ReadOnly),
@@ -114,11 +115,11 @@ text_values! { String "String":
     ]);
     /// The kind of a database.
     Database(DatabaseKind) = |text| word(text, DatabaseKind::ALL.map(|kind| (kind.name(), kind)));
-    /// What may be done with a database.
+    /// The access to a database.
     DatabaseAccess(Access) = |text| word(text, [("read-only", Access::ReadOnly), ("read-write", Access::ReadWrite)]);
 }
 
-/// A provider of `[prices]`.
+/// A provider with a table in `[prices]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct PricedProvider(pub(super) &'static Provider);
 
@@ -156,7 +157,7 @@ impl TryFrom<f64> for Dollars {
     }
 }
 
-/// An amount of US dollars, more than nothing.
+/// A positive amount of US dollars.
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(try_from = "Dollars")]
 pub(super) struct DollarLimit(pub(super) Cost);
@@ -203,7 +204,7 @@ impl<'de> Deserialize<'de> for PricedProvider {
     }
 }
 
-/// Returns the value that a word stands for.
+/// Returns the value of a keyword.
 fn word<T: Clone>(text: &str, words: impl AsRef<[(&'static str, T)]>) -> Result<T, String> {
     let words = words.as_ref();
     let value = words.iter().find(|(word, _)| *word == text);
@@ -213,7 +214,7 @@ fn word<T: Clone>(text: &str, words: impl AsRef<[(&'static str, T)]>) -> Result<
     })
 }
 
-/// Removes the query and the fragment of an address: they may hold a key.
+/// Removes the query and the fragment of an address, which may contain a key.
 pub(super) fn without_query(text: &str) -> &str {
     if text.starts_with("http://") || text.starts_with("https://") {
         text.split(['?', '#']).next().unwrap_or_default()
@@ -222,7 +223,7 @@ pub(super) fn without_query(text: &str) -> &str {
     }
 }
 
-/// The error does not repeat the text: it may be a key in the wrong place.
+/// Parses the name of a variable. The error does not repeat the text, which may be a key that was set here by mistake.
 fn parse_secret_variable(name: &str) -> Result<String, String> {
     if is_variable(name) && !name.contains(|c: char| c.is_ascii_lowercase()) {
         Ok(name.to_owned())
@@ -255,11 +256,11 @@ pub(super) fn parse_address(text: &str) -> Result<String, String> {
         .any(|scheme| text.starts_with(scheme));
     match Url::parse(text) {
         _ if !is_web => Err(format!("is not an address: {expected}")),
-        _ if text.chars().any(char::is_whitespace) => Err(format!("has a blank in it: {expected}")),
-        Err(ParseError::EmptyHost) => Err(format!("names no host: {expected}")),
+        _ if text.chars().any(char::is_whitespace) => Err(format!("contains a space: {expected}")),
+        Err(ParseError::EmptyHost) => Err(format!("has no host: {expected}")),
         Err(_) => Err(format!("is not an address: {expected}")),
         Ok(url) if !url.username().is_empty() || url.password().is_some() => Err(
-            "holds a user's name or a password: leave them out, and give the key as api_key_env".to_owned(),
+            "contains a user name or a password: remove them, and set the key with api_key_env".to_owned(),
         ),
         Ok(_) => Ok(text.trim_end_matches('/').to_owned()),
     }
@@ -299,5 +300,5 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
     number
         .and_then(|number| number.checked_mul(1 << power))
         .filter(|bytes| (1..=i64::MAX as u64).contains(bytes))
-        .ok_or_else(|| format!("{expected}: a whole number, from 1"))
+        .ok_or_else(|| format!("{expected}: a whole number of at least 1"))
 }

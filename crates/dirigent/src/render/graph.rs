@@ -1,12 +1,12 @@
-//! Drawings of a plan and the states of its sub-tasks. Ids and titles come from a model, so they are escaped: they are shown as text and
-//! never act as part of a drawing's language or as control sequences of a terminal.
+//! Drawings of a plan and the states of its sub-tasks. Ids and titles come from a model, so they are escaped: they never act as syntax of a
+//! drawing or as control sequences of a terminal.
 
 use std::fmt::Write as _;
 
 use dirigent_core::plan::{PlanGraph, SubTaskState};
 use dirigent_core::text::is_invisible;
 
-/// The deepest level of [`tree`] that is indented, so that a long chain does not take quadratic space.
+/// Maximum indentation level of [`tree`], so that the size of the text does not grow quadratically with the length of a chain.
 const DEEPEST_INDENT: usize = 32;
 
 const STATES: [SubTaskState; 6] = [
@@ -122,7 +122,7 @@ fn sign(state: SubTaskState) -> char {
     }
 }
 
-/// The colours of the fill and the border.
+/// Returns the colours of the fill and the border.
 fn colours(state: SubTaskState) -> (&'static str, &'static str) {
     match state {
         SubTaskState::Waiting => ("#eeeeee", "#888888"),
@@ -134,8 +134,9 @@ fn colours(state: SubTaskState) -> (&'static str, &'static str) {
     }
 }
 
-/// Escapes text for a Mermaid label. All but letters, digits and spaces become numeric entities, which Mermaid decodes only after it has
-/// parsed the drawing and the Markdown in its labels. Marks inside a word (`edit-parser`, `src/a.rs`) have no meaning in either and stay.
+/// Escapes text for a Mermaid label. All characters except letters, digits and spaces become numeric entities, which Mermaid decodes only
+/// after it has parsed the drawing and the Markdown in its labels. Punctuation inside a word (`edit-parser`, `src/a.rs`) has no meaning in
+/// either syntax and is kept.
 fn mermaid_text(text: &str) -> String {
     let text: Vec<char> = plain_text(text).chars().collect();
     let mut label = String::with_capacity(text.len());
@@ -168,7 +169,8 @@ fn dot_text(text: &str) -> String {
     label
 }
 
-/// The text on one line, with single spaces, without control characters and without invisible ones that reorder or hide text.
+/// Returns the text on one line, with single spaces and without control characters and invisible characters, which can reorder or hide
+/// text.
 fn plain_text(text: &str) -> String {
     let words: Vec<String> = text
         .split_whitespace()

@@ -1,6 +1,6 @@
 //! Text and drawings for people: reports, usage tables and plan graphs.
 //!
-//! All of it is computed from the data of `dirigent_core`; nothing reads it back.
+//! They are computed from the data of `dirigent_core` and never parsed.
 
 mod graph;
 mod report;
@@ -12,11 +12,11 @@ pub use report::report;
 pub use transcripts::transcripts;
 pub use usage::usage;
 
-/// How much a text shows.
+/// The level of detail of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
-    /// The outcome, what changed, and how it was confirmed.
+    /// The outcome, the changed files, and the commands that confirmed them.
     Concise,
-    /// Every step and observation as well.
+    /// Also every step and observation.
     Verbose,
 }

@@ -14,13 +14,13 @@ use serde_json::Value;
 
 use super::Detail;
 
-/// The most changed files that a concise report names.
+/// Maximum number of changed files in a concise report.
 const MAX_FILES: usize = 20;
-/// The most characters shown of the parameters of a call that waits for approval.
+/// Maximum length of the parameters of a call that waits for approval, in characters.
 const MAX_PARAMETERS: usize = 200;
-/// The most characters shown of a command that confirmed the changes.
+/// Maximum length of a command that confirmed the changes, in characters.
 const MAX_COMMAND: usize = 120;
-/// The most characters shown of a call's output.
+/// Maximum length of a call's output, in characters.
 const MAX_OUTPUT: usize = 2_000;
 
 /// Renders the report of a run.
@@ -61,7 +61,7 @@ pub fn report(report: &Report, detail: Detail) -> String {
         section(&mut text, "Confirmed by:", &commands);
     }
     section(&mut text, "Rejected by you:", &report.rejected);
-    section(&mut text, "Guided by you instead of run:", &report.guided);
+    section(&mut text, "Replaced by your guidance:", &report.guided);
     let guidance: Vec<String> = report.guidance.iter().map(guidance_line).collect();
     section(&mut text, "Your guidance:", &guidance);
     if !matches!(report.end, Some(EndReason::GoalAchieved) | None) {
@@ -133,7 +133,7 @@ fn changed_files(text: &mut String, report: &Report, detail: Detail) {
     }
 }
 
-/// How to continue the run, unless it is plain (PAOR-3).
+/// Returns how to continue the run (PAOR-3); `None` if it is not over, achieved its goal, or failed for good.
 fn next_step(report: &Report) -> Option<String> {
     let more = match report.end.as_ref()? {
         EndReason::GoalAchieved => return None,
@@ -141,18 +141,19 @@ fn next_step(report: &Report) -> Option<String> {
             return match cause {
                 FailureCause::Unrecoverable => None,
                 FailureCause::ModelUnavailable => {
-                    Some("To go on, resume the run once its model can be reached.".to_owned())
+                    Some("To continue, resume the run once its model can be reached.".to_owned())
                 }
-                FailureCause::AgentLimit => Some("To go on, resume the run.".to_owned()),
+                FailureCause::AgentLimit => Some("To continue, resume the run.".to_owned()),
             };
         }
         EndReason::UserRequired if !report.waiting.is_empty() => {
             return Some(
-                "To go on, decide about what waits for your approval, and resume the run.".to_owned(),
+                "To continue, decide about the calls that wait for your approval, then resume the run."
+                    .to_owned(),
             );
         }
         EndReason::UserRequired => {
-            return Some("To go on, answer the question by resuming the run.".to_owned());
+            return Some("To continue, answer the question by resuming the run.".to_owned());
         }
         EndReason::IterationLimit { .. } => " with more iterations allowed",
         EndReason::TimeLimit => " with more time allowed",
@@ -163,18 +164,18 @@ fn next_step(report: &Report) -> Option<String> {
         },
         EndReason::Cancelled => {
             return Some(
-                "What was done so far is kept in the workspace. To go on, start the same goal again."
+                "All changes so far stay in the workspace. To continue, start the same goal again."
                     .to_owned(),
             );
         }
     };
-    Some(format!("To go on where it stopped, resume the run{more}."))
+    Some(format!("To continue, resume the run{more}."))
 }
 
 fn guidance_line(status: &GuidanceStatus) -> String {
     match status.iteration {
         Some(iteration) => format!("{} (for the plan of iteration {iteration})", status.guidance),
-        None => format!("{} (no plan has answered it)", status.guidance),
+        None => format!("{} (not yet in a plan)", status.guidance),
     }
 }
 
@@ -186,7 +187,7 @@ fn waiting_call(text: &mut String, call: &WaitingCall) {
         parameters,
         ..
     } = &*call.approval;
-    // The whole parameters are shown where the user decides.
+    // The user sees the complete parameters before deciding.
     let parameters = single_line(&parameters.to_string(), MAX_PARAMETERS);
     let _ = writeln!(text, "  {effect}  {tool} {parameters}");
     let mut blocked = Vec::new();
@@ -202,7 +203,7 @@ fn waiting_call(text: &mut String, call: &WaitingCall) {
         more => blocked.push(format!("{more} sub-tasks that depend on it")),
     }
     if !blocked.is_empty() {
-        let _ = writeln!(text, "    holds up {}", blocked.join(", "));
+        let _ = writeln!(text, "    blocks {}", blocked.join(", "));
     }
 }
 
@@ -270,7 +271,7 @@ fn subtask_result(text: &mut String, result: &SubTaskResult) {
                 Err(failure) => {
                     let _ = writeln!(text, "    {name} ({agent}) ended without findings: {failure}");
                     if !work.findings_so_far.is_empty() {
-                        let _ = writeln!(text, "      until then it said: {}", work.findings_so_far);
+                        let _ = writeln!(text, "      text before it ended: {}", work.findings_so_far);
                     }
                 }
             }
@@ -297,7 +298,7 @@ fn observed_call(text: &mut String, observed: &ObservedCall) {
     }
 }
 
-/// The text on one line, cut with an ellipsis after `max` characters.
+/// Returns the text on one line of at most `max` characters, cut with an ellipsis.
 fn single_line(text: &str, max: usize) -> String {
     let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
     if line.chars().count() <= max {
@@ -307,7 +308,7 @@ fn single_line(text: &str, max: usize) -> String {
     format!("{shown}…")
 }
 
-/// Appends the lines under a title; nothing if there are none.
+/// Appends a title and the lines below it; nothing if there are no lines.
 fn section(text: &mut String, title: &str, lines: &[String]) {
     if lines.is_empty() {
         return;

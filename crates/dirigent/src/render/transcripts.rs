@@ -14,7 +14,7 @@ pub fn transcripts(view: &RunView) -> String {
     let mut text = String::new();
     for agent in view.agents() {
         let _ = writeln!(text, "\n{} ({})", agent.id(), agent.spec().name);
-        // The system prompt is skipped: it is long, and all agents of a name have the same.
+        // The system prompt is skipped: it is long, and all agents of the same name share it.
         for message in agent.conversation().iter().skip(1) {
             let speaker = match message {
                 Message::System { .. } => "system",

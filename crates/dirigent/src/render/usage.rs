@@ -1,4 +1,4 @@
-//! What a run has used, as tables. An empty column is left out: no cost is shown if no price is known.
+//! Renders the usage of a run as tables. Empty columns are omitted, such as the cost if no price is known.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use dirigent_core::usage::{AgentUsage, UsageReport, UsageTotals};
 
 use super::Detail;
 
-/// A row of a table: the names at its left, and the figures.
+/// A row of a table: names on the left, then figures.
 struct Row {
     names: Vec<String>,
     totals: UsageTotals,
@@ -24,7 +24,7 @@ const MODEL_COLUMNS: [Column; 8] = [
         title: "calls",
         cell: |totals| unless_zero(totals.usage.model_calls.into()),
     },
-    // Calls whose token counts are estimates, as the provider sent none.
+    // Calls whose token counts are estimates, because the provider sent no counts.
     Column {
         title: "estimated",
         cell: |totals| unless_zero(totals.usage.estimated_calls.into()),
@@ -72,7 +72,7 @@ const TOOL_COLUMNS: [Column; 2] = [
     },
 ];
 
-/// Renders what a run has used: a line for each model and, with [`Detail::Verbose`], one for each agent and each of its models, with its
+/// Renders the usage of a run: a line for each model and, with [`Detail::Verbose`], a line for each model of each agent, with the agent's
 /// tool calls. Empty if no model has replied and no agent has started.
 pub fn usage(usage: &UsageReport, detail: Detail) -> String {
     let mut text = String::new();
@@ -124,7 +124,7 @@ fn rows_by_agent(usage: &UsageReport) -> Vec<Row> {
         .agents
         .iter()
         .for_each(|agent_usage| agents += agent_usage.totals);
-    // The rest are the calls that plans spell out.
+    // The remaining usage is that of tool calls in the plans themselves.
     let run = UsageTotals {
         usage: usage.total.usage - agents.usage,
         tool_time: Millis(usage.total.tool_time.0.saturating_sub(agents.tool_time.0)),
@@ -139,7 +139,7 @@ fn rows_by_agent(usage: &UsageReport) -> Vec<Row> {
     rows
 }
 
-/// One row, or one for each of the agent's models if it used several.
+/// Returns one row, or a row for each model if the agent used several models.
 fn rows_of_agent(agent: &AgentUsage) -> Vec<Row> {
     let name = single_line(&format!("{} {}", agent.agent, agent.name));
     match agent.models.as_slice() {
@@ -193,7 +193,7 @@ fn table(text: &mut String, names: &[&str], columns: &[&Column], rows: &[Row]) {
     }
 }
 
-/// The time of that many calls; empty without calls and time. A call that has not ended has time alone.
+/// Formats the total time of `calls` calls; empty without calls and time. A call that has not ended has a time but is not counted.
 fn time(calls: u32, span: Millis) -> String {
     if calls == 0 && span == Millis(0) {
         String::new()
@@ -210,7 +210,7 @@ fn unless_zero(number: u64) -> String {
     }
 }
 
-/// The name without control characters, as providers may name models in any way.
+/// Replaces control characters: a provider can choose any name for a model.
 fn single_line(name: &str) -> String {
     name.chars()
         .map(|c| if c.is_control() { ' ' } else { c })

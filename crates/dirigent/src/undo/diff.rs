@@ -25,7 +25,8 @@ pub struct RunDiff {
 pub struct FileDiff {
     /// The path.
     pub path: String,
-    /// A diff in git's format, as bytes like the files. Lines that begin with `#` come before it and tell what a diff cannot show.
+    /// A diff in git's format, as bytes because files need not be UTF-8. Lines before it that begin with `#` describe what a diff cannot
+    /// show.
     pub diff: Vec<u8>,
 }
 
@@ -54,7 +55,7 @@ impl RunDiff {
                     .diff_since(original.path.as_str(), &original.version)?
                     .map(|diff| {
                         let head = format!(
-                            "# {} may have been changed by the call {}, which was interrupted:\n",
+                            "# {} may have been changed by the interrupted call {}:\n",
                             display_path(&original.path),
                             original.effect
                         );
@@ -90,7 +91,8 @@ struct ContentReader<'a> {
 }
 
 impl ContentReader<'_> {
-    /// Compares the content before the first change with the content after the last; if one of them is unknown, lists each change.
+    /// Returns the diff from the content before the first change to the content after the last change. If either is unknown, returns the
+    /// diff of each change.
     fn net_diff(&self, restoration: &RestorePath) -> Result<FileDiff, DirigentError> {
         let RestorePath {
             path,
@@ -109,7 +111,7 @@ impl ContentReader<'_> {
         })
     }
 
-    /// Compares a version of a file with the workspace; `None` if they are equal or unknown.
+    /// Returns the diff from a version of a file to its content in the workspace; `None` if they are equal or unknown.
     fn diff_since(&self, path: &str, version: &FileVersion) -> Result<Option<Vec<u8>>, DirigentError> {
         let Some(workspace) = &self.workspace else {
             return Ok(None);
@@ -146,7 +148,7 @@ impl ContentReader<'_> {
 
 /// The content of a path.
 enum Content {
-    /// Neither the journal nor the workspace has it.
+    /// Content that neither the journal nor the workspace has.
     Unknown,
     /// No file.
     Absent,
@@ -155,7 +157,7 @@ enum Content {
 }
 
 impl Content {
-    /// One side of a diff.
+    /// Returns one side of a diff; `None` without a file.
     fn side(&self) -> Option<(&[u8], u32)> {
         match self {
             Content::Unknown | Content::Absent => None,
@@ -164,7 +166,7 @@ impl Content {
     }
 }
 
-/// The diffs that the tools reported.
+/// Formats the diffs that the tools reported.
 fn reported_diffs(path: &str, diffs: &[Option<String>]) -> Vec<u8> {
     let mut text = format!(
         "# {}: its content after the run is unknown; its changes one by one:\n",

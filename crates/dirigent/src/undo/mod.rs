@@ -1,7 +1,8 @@
-//! Undoes a run: compares the changes that its journal has with the workspace, and reverts them.
+//! Undoes a run: compares the file changes recorded in its journal with the workspace, and reverts them.
 //!
-//! [`dirigent_core::undo`] computes the plan; this module compares it with the workspace and executes it inside the workspace jail. All paths are
-//! compared first: if any path differs from what the run left, nothing is changed unless the caller skips these paths.
+//! [`dirigent_core::undo`] computes the plan; this module compares it with the workspace and executes it inside the workspace jail. All
+//! paths are compared before the first change. If any path differs from its state after the run, nothing is changed, unless the caller
+//! skips such paths.
 
 mod diff;
 
@@ -38,13 +39,13 @@ pub struct Undo {
     unfinished: Vec<UnfinishedCall>,
 }
 
-/// A call that may have changed something without reporting it, as it was interrupted, crashed or was abandoned. As JSON
-/// `{"call": "a1.3", "tool": "execute_command"}`; as text for people `a1.3 (execute_command)`.
+/// A call that may have changed something without reporting it, because it was interrupted, crashed or abandoned. JSON: `{"call": "a1.3",
+/// "tool": "execute_command"}`. Display format: `a1.3 (execute_command)`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct UnfinishedCall {
-    /// The call's effect.
+    /// The effect id of the call.
     pub call: EffectId,
-    /// The tool.
+    /// The name of the tool.
     pub tool: String,
 }
 
@@ -54,7 +55,7 @@ impl fmt::Display for UnfinishedCall {
     }
 }
 
-/// One step of undoing. As JSON `{"action": "restore", "path": "src/a.rs"}`.
+/// One step of an undo. JSON: `{"action": "restore", "path": "src/a.rs"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum UndoStep {
@@ -62,7 +63,8 @@ pub enum UndoStep {
     Restore {
         /// The file.
         path: String,
-        /// Whether something else, such as a command of the run, changed the file between two changes of the run: undoing reverts that change, too.
+        /// True if something else, such as a command of the run, changed the file between two undone changes. The undo reverts that change
+        /// as well.
         changed_by_others: bool,
     },
     /// Recreates a deleted file or an empty folder.
@@ -94,37 +96,37 @@ pub struct RefusedPath {
     pub reason: RefusalReason,
 }
 
-/// Why a path cannot be undone. As JSON `{"reason": "changed"}`; as text for people, after the path.
+/// Why a path cannot be undone. JSON: `{"reason": "changed"}`. The displayed text follows the path: `src/a.rs was deleted since the run`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum RefusalReason {
-    /// The content differs from what the run left.
+    /// The content differs from the content after the run.
     #[error("has changed since the run")]
     Changed,
-    /// The permissions differ from what the run left.
-    #[error("has other permissions than the run left it with")]
+    /// The permissions differ from the permissions after the run.
+    #[error("has different permissions than after the run")]
     Mode,
     /// The file or folder no longer exists.
     #[error("was deleted since the run")]
     Gone,
-    /// A file or folder exists where the run left none.
+    /// A file or folder exists at a path that was free after the run.
     #[error("was created again since the run")]
     Exists,
-    /// The journal has no version of the file.
+    /// The journal has no digest of the file's content before or after the change.
     #[error(
         "was changed by a command, was too big, or was not a regular file: its content before the run is unknown"
     )]
     Unknown,
-    /// The journal does not have the content of the file.
+    /// The journal has the digest of the original content, but not the content.
     #[error("cannot be restored: its content before the run is not in this journal")]
     NoSnapshot,
     /// An interrupted or failed call may have changed the file without reporting it. The journal has the content from before the call.
-    #[error("differs from before the call {call}, which was interrupted")]
+    #[error("differs from its content before the interrupted call {call}")]
     Interrupted {
         /// The call.
         call: EffectId,
     },
-    /// Undoing the path depends on another path that could not be undone: the other name of a moved file, or a parent folder.
+    /// Undoing the path depends on another path that could not be undone: the other path of a moved file, or a parent folder.
     #[error("depends on {with}, which could not be undone")]
     DependsOn {
         /// The other path.
@@ -138,12 +140,12 @@ pub enum RefusalReason {
     },
 }
 
-/// The result of undoing.
+/// The result of an undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Undone {
     /// The completed steps.
     pub done: Vec<UndoStep>,
-    /// The paths that could not be undone after all, as they changed meanwhile or could not be written.
+    /// The paths that could not be undone because they changed in the meantime or could not be written, and the paths that depend on them.
     pub failed: Vec<RefusedPath>,
 }
 
@@ -152,7 +154,7 @@ struct RecordedChanges {
     to: u64,
     workspace: PathBuf,
     plan: UndoPlan,
-    /// The original versions of files whose calls did not report a result.
+    /// The versions of files before calls that did not report a result.
     interrupted: Vec<Original>,
     unfinished: Vec<UnfinishedCall>,
 }
@@ -208,42 +210,42 @@ impl Undo {
         Ok(undo)
     }
 
-    /// The run.
+    /// Returns the id of the run.
     pub fn run(&self) -> RunId {
         self.run
     }
 
-    /// The last journal entry whose changes are kept; 0 to undo all changes.
+    /// Returns the last journal entry whose changes are kept; 0 if all changes are undone.
     pub fn to(&self) -> u64 {
         self.to
     }
 
-    /// The workspace of the run.
+    /// Returns the workspace of the run.
     pub fn workspace(&self) -> &Path {
         &self.workspace
     }
 
-    /// The steps in order. None of them is done as long as [`Undo::refused`] is not empty.
+    /// Returns the steps in order. [`Undo::apply`] executes them only if [`Undo::refused`] is empty.
     pub fn steps(&self) -> Vec<UndoStep> {
         self.plan.steps.iter().map(UndoStep::from_step).collect()
     }
 
-    /// The paths that cannot be undone.
+    /// Returns the paths that cannot be undone.
     pub fn refused(&self) -> &[RefusedPath] {
         &self.refused
     }
 
-    /// The changes that are not undone as they are not in files: by commands, in databases and by requests.
+    /// Returns the changes that cannot be undone because they are not file changes: exited commands, database changes and sent requests.
     pub fn other_changes(&self) -> &[StateChange] {
         &self.plan.other_changes
     }
 
-    /// The calls that may have changed something without reporting it.
+    /// Returns the calls that may have changed something without reporting it.
     pub fn unfinished(&self) -> &[UnfinishedCall] {
         &self.unfinished
     }
 
-    /// Removes the refused paths and the steps that depend on them.
+    /// Removes the steps of refused paths, and the steps that depend on them.
     #[must_use]
     pub fn skip_refused(mut self) -> Undo {
         let refused: BTreeSet<String> = self.refused.drain(..).map(|refused| refused.path).collect();
@@ -251,17 +253,18 @@ impl Undo {
         self
     }
 
-    /// Executes the steps. The journal records what is replaced or deleted first. A path that changed meanwhile or cannot be written is skipped
-    /// together with the steps that depend on it, and reported in [`Undone::failed`]. Blocks on the disk.
+    /// Executes the steps. Content is recorded in the journal before it is replaced or deleted. A path that changed in the meantime or
+    /// cannot be written is skipped, together with the steps that depend on it, and reported in [`Undone::failed`]. Blocks on the disk.
     ///
     /// # Errors
-    /// [`DirigentError::UndoRefused`] if a path is refused, [`DirigentError::RunActive`] if a process owns the run. Nothing was changed then.
+    /// [`DirigentError::UndoRefused`] if a path is refused, [`DirigentError::RunActive`] if a process owns the run. In both cases, nothing
+    /// is changed.
     pub fn apply(&self) -> Result<Undone, DirigentError> {
         if !self.refused.is_empty() {
             let refused = self.refused.len();
             return Err(DirigentError::UndoRefused { refused });
         }
-        // No process may resume the run meanwhile.
+        // The claim keeps other processes from resuming the run during the undo.
         let _claim = self.journal.claim(self.run).map_err(|error| match error {
             StoreError::AlreadyClaimed { run, pid } => DirigentError::RunActive { run, pid },
             error => error.into(),
@@ -306,7 +309,7 @@ impl Undo {
         Ok(undone)
     }
 
-    /// Records contents that only the workspace has and that a later step restores under another name.
+    /// Records contents that exist only in the workspace and that a later step restores at another path.
     fn save_moved_contents(&self, workspace: &Workspace) -> Result<(), DirigentError> {
         let steps = &self.plan.steps;
         let needed: BTreeSet<&str> = steps
@@ -323,7 +326,7 @@ impl Undo {
             if !needed.contains(digest) || self.journal.has_content(digest)? {
                 continue;
             }
-            // The content of a symbolic link is its target. The digest below rejects anything else.
+            // The content of a symbolic link is its target. The digest check below rejects any other content.
             let bytes = match std::fs::read_link(self.workspace.join(path)) {
                 Ok(target) => Some(target.into_os_string().into_encoded_bytes()),
                 Err(_) => workspace.read(path).ok(),
@@ -361,7 +364,7 @@ impl Undo {
         Ok(workspace.restore(path, expected, past)?)
     }
 
-    /// Removes the steps whose path is already restored, and refuses the paths that differ from what the run left.
+    /// Removes the steps whose path is already restored, and refuses the paths that differ from their state after the run.
     fn compare(&mut self, workspace: &Workspace) -> Result<(), DirigentError> {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.plan.steps);
@@ -371,7 +374,7 @@ impl Undo {
             .collect();
         for step in steps {
             let refused = match &step {
-                // After a move the file is not at its path yet: it is compared when it is restored.
+                // Until the preceding move runs, the file is not at this path, so it is compared only when it is restored.
                 RestoreStep::Restore(restoration) if moved => self.content_refusal(restoration, &moves_on)?,
                 RestoreStep::Restore(restoration) => {
                     let actual = path_state(workspace, &restoration.path, &restoration.expected);
@@ -400,7 +403,8 @@ impl Undo {
         Ok(())
     }
 
-    /// Returns a reason if the content to restore is unknown. `moves_on` are the digests of contents that the workspace has.
+    /// Returns a reason for refusal if the content to restore is not available. `moves_on` has the digests of contents that are still in
+    /// the workspace.
     fn content_refusal(
         &self,
         restoration: &RestorePath,
@@ -481,7 +485,7 @@ impl From<FileError> for RefusalReason {
     }
 }
 
-/// Records the contents that undoing replaces.
+/// Records in the journal the contents that an undo replaces.
 #[derive(Debug)]
 struct UndoSnapshots(Journal);
 
@@ -507,7 +511,7 @@ fn open(path: &Path) -> Result<Workspace, DirigentError> {
     })
 }
 
-/// Returns the state of a path. An empty folder counts as nothing if nothing is expected.
+/// Returns the state of a path. An empty folder counts as [`PathState::Nothing`] if that is expected.
 fn path_state(workspace: &Workspace, path: &str, expected: &PathState) -> Result<PathState, FileError> {
     let actual = workspace.path_state(path)?;
     if actual == PathState::Folder && *expected == PathState::Nothing && workspace.is_free(path)? {
@@ -543,7 +547,7 @@ fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>
         .iter()
         .any(|path| path == target || path.starts_with(&below))
     {
-        // Whether the steps before this one free the target is checked after them.
+        // An earlier step may free the target, so the target is checked only when the move is executed.
         return None;
     }
     match workspace.is_free(target) {
@@ -553,7 +557,7 @@ fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>
     }
 }
 
-/// Returns those of these calls that may have changed something.
+/// Returns the calls among `calls` that may have changed something.
 fn unfinished(
     journal: &Journal,
     run: RunId,
@@ -585,7 +589,7 @@ fn unfinished(
     Ok(found.map(|(call, tool)| UnfinishedCall { call, tool }).collect())
 }
 
-/// The files that exist before the first move, with the digests of their contents, which can be restored under other names.
+/// Returns the paths and content digests of the files restored before the first move. These contents can be restored at other paths.
 fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &str)> {
     steps
         .iter()
@@ -599,7 +603,7 @@ fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &
         })
 }
 
-/// The path that names a step.
+/// Returns the path under which a step is reported.
 fn step_path(step: &RestoreStep) -> &str {
     match step {
         RestoreStep::Restore(restoration) => &restoration.path,

@@ -218,9 +218,7 @@ fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
             "{text}"
         );
         assert!(
-            text.ends_with(&format!(
-                "To go on where it stopped, resume the run with {more} allowed.\n"
-            )),
+            text.ends_with(&format!("To continue, resume the run with {more} allowed.\n")),
             "{text}"
         );
     }
@@ -296,13 +294,13 @@ fn paor_9_a_report_says_what_waits_for_approval_and_what_waits_with_it() {
 
     Waiting for your approval:
       run.2  change {"path":"x"}
-        holds up sub-task `main`, 1 sub-task that depends on it
+        blocks sub-task `main`, 1 sub-task that depends on it
       a2.2  change {"path":"x"}
-        holds up agent `implement`, sub-task `lib`
+        blocks agent `implement`, sub-task `lib`
 
     Remaining:
       Run the tests (not finished)
 
-    To go on, decide about what waits for your approval, and resume the run.
+    To continue, decide about the calls that wait for your approval, then resume the run.
     "#);
 }

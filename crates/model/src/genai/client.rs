@@ -1,4 +1,4 @@
-//! A server's connection settings.
+//! Client of one server: its connection settings.
 
 use reqwest::Url;
 use secrecy::SecretString;
@@ -13,10 +13,10 @@ use crate::secrets::Secrets;
 /// A client of one server.
 pub(super) struct Client {
     pub(super) genai: ::genai::Client,
-    /// The same connections, for requests without `genai`.
+    /// HTTP client for requests without `genai`; shares its connections with `genai`.
     pub(super) http: reqwest::Client,
     pub(super) options: HostedOptions,
-    /// Address of the API; its path ends in `/`.
+    /// Base URL of the API; its path ends in `/`.
     pub(super) base_url: Url,
     pub(super) api_key: Option<SecretString>,
     pub(super) failures: GenaiFailureClassifier,

@@ -1,7 +1,7 @@
-//! Sending one request and reading its stream, each wait with a timeout.
+//! Sending of one request and reading of its stream. Each wait has a timeout.
 //!
-//! A reply that breaks off after its beginning is still returned, as interrupted, because it is charged. A reply that breaks off
-//! before its beginning is a failure.
+//! If the transfer stops after the reply began, the partial reply is returned as interrupted, because it is charged. If the transfer
+//! stops before the reply began, the request fails.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -53,7 +53,7 @@ impl Client {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
         let chat = wire::chat_request(api, request);
         let options = wire::chat_options(&self.options, request, frame_sink.clone());
-        // Nothing is sent before the stream is read.
+        // The request is sent when the stream is first polled.
         let stream = self
             .genai
             .exec_chat_stream(self.target(model), chat, Some(&options));
@@ -70,7 +70,7 @@ impl Client {
         Ok(reply)
     }
 
-    /// Returns the complete target of a request, so that `genai` does not look for a key itself.
+    /// Returns the target of a request with its URL and key, so that `genai` does not read a key from the environment.
     fn target(&self, model: &str) -> ServiceTarget {
         let key = self.api_key.as_ref().map(ExposeSecret::expose_secret);
         ServiceTarget {
@@ -104,7 +104,7 @@ impl Client {
                     );
                 }
                 Ok(None) => return StreamOutcome::Closed,
-                // The frame sink may have seen an event that `genai` does not pass on.
+                // Not yet a timeout: the frame sink may have seen an event that `genai` does not pass on.
                 Err(_) => {}
             }
             if reply.buffered_bytes() > self.options.max_reply_bytes {
@@ -144,11 +144,11 @@ impl Client {
                 return Err(self.failures.unavailable("its stream ended without a reply"));
             }
             StreamOutcome::Interrupted(why) if reply.is_empty() => {
-                return Err(self.failures.unavailable(&format!("no reply came: {why}")));
+                return Err(self.failures.unavailable(&format!("no reply received: {why}")));
             }
             StreamOutcome::Failed(failure) if reply.is_empty() => return Err(failure),
             StreamOutcome::Done(_) | StreamOutcome::Closed => {
-                self.warn_interrupted("the stream ended before the reply did");
+                self.warn_interrupted("the stream ended before the reply was complete");
                 None
             }
             StreamOutcome::Interrupted(why) => {
@@ -170,7 +170,7 @@ impl Client {
     fn warn_interrupted(&self, why: &str) {
         tracing::warn!(
             server = self.failures.0.server,
-            "a model's reply broke off: {why}"
+            "a model's reply was cut off: {why}"
         );
     }
 }
@@ -190,7 +190,7 @@ fn handle_event(event: ChatStreamEvent, reply: &mut Collector, request: &ChatReq
     None
 }
 
-/// A stream with logging disabled: `genai` logs servers' texts, which may repeat the key.
+/// A stream with logging disabled, because `genai` logs text from servers, which may repeat the key.
 struct UntracedStream(ChatStream);
 
 impl Stream for UntracedStream {

@@ -1,4 +1,4 @@
-//! Classification of `genai`'s errors and of the error formats of Anthropic and Gemini.
+//! Classification of `genai`'s errors, and of errors from Anthropic and Gemini.
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::time::Millis;
@@ -10,16 +10,16 @@ use super::frame_sink::StreamMetadata;
 use crate::failure::{FailureClassifier, retry_after_seconds};
 use crate::http::error_chain;
 
-/// Turns the errors of one server into failures.
+/// Converts the errors of one server to failures.
 pub(super) struct GenaiFailureClassifier(pub(super) FailureClassifier);
 
 impl GenaiFailureClassifier {
-    /// Creates a failure of a server that can't be reached or sent no usable reply.
+    /// Creates a failure for a server that can't be reached or that sent no usable reply.
     pub(super) fn unavailable(&self, message: &str) -> ModelFailure {
         self.0.unavailable(message)
     }
 
-    /// Classifies an error in place of an event.
+    /// Classifies an error that `genai` returns in place of an event.
     pub(super) fn classify_genai(&self, error: Error, metadata: &StreamMetadata) -> ModelFailure {
         match error {
             Error::WebStream { error, .. } => self.classify_transport(error),
@@ -39,7 +39,7 @@ impl GenaiFailureClassifier {
                 let excerpt = self.0.excerpt(&error.to_string());
                 self.unavailable(&format!("an event has an unexpected format: {excerpt}"))
             }
-            // All other errors are about the request, and occur before it is sent.
+            // All other errors concern the request, and occur before it is sent.
             other => {
                 let excerpt = self.0.excerpt(&other.to_string());
                 self.0.failure(ModelFailureKind::Rejected, &excerpt)
@@ -55,7 +55,7 @@ impl GenaiFailureClassifier {
     /// Classifies an error of the HTTP client.
     pub(super) fn classify_http(&self, error: reqwest::Error) -> ModelFailure {
         let message = if error.is_body() || error.is_decode() {
-            "its answer broke off"
+            "its response can't be read"
         } else {
             "it can't be reached"
         };
@@ -93,7 +93,7 @@ impl GenaiFailureClassifier {
     }
 }
 
-/// Refines a failure by phrases and delays that only these providers send, and send in the body.
+/// Refines a failure by phrases and retry delays in the body that are specific to Anthropic and Gemini.
 fn refine(mut failure: ModelFailure, body: &str) -> ModelFailure {
     const KEY: &str = ". Check the model's API key";
     const ACCOUNT: &str = ". Check the account that the API key belongs to";

@@ -14,7 +14,7 @@ pub(super) struct RawFrameSink {
     metadata: Mutex<StreamMetadata>,
 }
 
-/// What the frame sink has collected of a stream.
+/// Metadata that the frame sink has collected from a stream.
 #[derive(Clone, Debug, Default)]
 pub(super) struct StreamMetadata {
     /// Time of the latest event.
@@ -23,10 +23,9 @@ pub(super) struct StreamMetadata {
     pub(super) model: Option<String>,
     /// Gemini's reason for refusing to answer.
     pub(super) block_reason: Option<String>,
-    /// Gemini's text about the end of its reply, such as a call that it could not parse.
+    /// Gemini's explanation of the stop reason, such as the text of a call that it could not parse.
     pub(super) finish_message: String,
-    /// Set if `genai` misread the stream: blocks of Anthropic's reply were nested, so their pieces were mixed up, or an event without a
-    /// name was skipped.
+    /// Set if `genai` misread Anthropic's stream: it mixed up pieces of blocks that overlapped, or it skipped an event without a name.
     pub(super) garbled: bool,
     /// Set between the start and the stop of a block of Anthropic's reply.
     in_block: bool,
@@ -70,7 +69,7 @@ impl RawFrameSink {
         }
     }
 
-    /// Returns what was collected so far.
+    /// Returns the metadata collected so far.
     pub(super) fn metadata(&self) -> StreamMetadata {
         self.lock().clone()
     }
@@ -87,7 +86,7 @@ impl RawFrameSink {
 
 impl ChatFrameSink for RawFrameSink {
     fn on_frame(&self, _: &FrameCtx, frame: RawFrameRef<'_>) {
-        // Comments only keep the connection open.
+        // A frame without data is a comment, which only keeps the connection open.
         if frame.data.is_empty() {
             return;
         }

@@ -1,50 +1,51 @@
-//! Anthropic's and Gemini's models by their providers' own APIs, through the crate `genai`, which is not part of the interface.
+//! Client of Anthropic's and Gemini's own APIs, built on the crate `genai`. No type of `genai` is part of the public interface.
 //!
-//! For any server with OpenAI's chat completions (Groq, DeepSeek, xAI, Cohere, Mistral, Together, OpenRouter, Ollama, vLLM and others),
-//! use [`OpenAiModel`](crate::OpenAiModel) with its `base_url`: there, `genai` would drop calls without an index, offer Cohere no tools,
-//! and read replies without a size limit. For Anthropic's or Gemini's API at another address, use a [`HostedModel`] with that `base_url`.
+//! For any server with OpenAI's chat completions API (Groq, DeepSeek, xAI, Cohere, Mistral, Together, OpenRouter, Ollama, vLLM and others),
+//! use [`OpenAiModel`](crate::OpenAiModel) with its `base_url`: for those servers, `genai` would drop calls without an index, offer Cohere
+//! no tools, and read replies without a size limit. For Anthropic's or Gemini's API at another URL, use a [`HostedModel`] with that
+//! `base_url`.
 //!
-//! No environment variable is read. The key comes with the options, goes into one header, and is removed from everything that a
-//! server sends back, so no error, log or reply holds it.
+//! No environment variable is read. The key comes from the options, is sent in one header, and is removed from everything that a
+//! server sends back, so no error, log or reply contains it.
 //!
 //! # Requests
-//! Roles alternate: consecutive messages of one side are joined. The form of calls
-//! ([`CallForm`](dirigent_core::call::CallForm)) decides how the conversation is written:
+//! Roles alternate: consecutive messages of the same role are joined. The form of calls
+//! ([`CallForm`](dirigent_core::call::CallForm)) decides how messages are converted:
 //!
 //! | message | native calls | calls in the text, or no tools offered |
 //! | --- | --- | --- |
 //! | system | system prompt | system prompt |
-//! | user | text of the user | text of the user |
+//! | user | user text | user text |
 //! | assistant | text, then its calls with their ids | its text, unchanged |
-//! | a call's result | result of the user, with the call's id | text of the user: `Result of NAME:`, then the result's JSON |
+//! | a call's result | user: tool result with the call's id | user text: `Result of NAME:`, then the result's JSON |
 //!
-//! Tool names other than 1 to 64 letters, digits, `_` and `-` are replaced on the wire, as by
-//! [`OpenAiModel`](crate::OpenAiModel), and so are names that `genai` reserves for a provider's own tools.
+//! In requests, tool names other than 1 to 64 letters, digits, `_` and `-` are replaced, as by
+//! [`OpenAiModel`](crate::OpenAiModel). Names that `genai` reserves for a provider's own tools are replaced, too.
 //!
-//! - **Caching.** Anthropic is asked to cache everything up to three places: the end of the system prompt (or of the tools, if there
-//!   is none), of the last message but one, and of the last message. So each turn reads what the turn before it wrote, even if the
-//!   last message has changed meanwhile. Gemini caches by itself.
+//! - **Caching.** A request to Anthropic has three cache breakpoints: at the end of the system prompt (or of the tools, if there is no
+//!   system prompt), of the second to last message, and of the last message. So each turn uses the cache of the turn before, even if
+//!   the last message has changed since. Gemini caches without breakpoints.
 //! - **Format.** A JSON Schema for the text ([`ReplyFormat`](crate::ReplyFormat)) is sent to Gemini if no tools are offered, as Gemini
 //!   refuses both together; it is not sent to Anthropic.
-//! - **Thinking.** Anthropic requires its signed thinking back with a call's result, and messages have no place for it. So with native
-//!   calls, thinking is turned off for models that think by default. Gemini accepts a placeholder for its signatures, which
-//!   `genai` adds for models with `gemini-3` in their name; aliases such as `gemini-flash-latest` miss it.
-//!   A model name that ends in `-low`, `-medium`, `-high`, … sets this thinking effort, and is sent without the ending (for Anthropic only
+//! - **Thinking.** Anthropic requires that its signed thinking is sent back with a call's result, but Dirigent's messages have no field
+//!   for it. So with native calls, thinking is turned off for models that think by default. Gemini accepts a placeholder for its
+//!   signatures, which `genai` adds for models with `gemini-3` in their name, but not for aliases such as `gemini-flash-latest`.
+//!   A model name that ends in `-low`, `-medium`, `-high`, … sets this thinking effort, and is sent without the suffix (for Anthropic only
 //!   if calls are in the text).
 //!
 //! # Replies
 //! Thinking is not part of the content. A reply counts as interrupted if the stream ends without its last event or the
 //! provider gives an unknown stop reason: only complete replies count (CALL-7). It counts as filtered if the provider's
 //! filter stops it or the model refuses. Missing token counts are estimated. Every event resets the timeout, including Anthropic's pings:
-//! a model that writes a long call sends nothing else for a while.
+//! while a model generates a long call, the server may send nothing but pings.
 //!
 //! # Limitations of `genai`
 //! - It buffers an error's body, and each event until it is complete, without a size limit: `max_reply_bytes` bounds the buffered
 //!   reply, and only the timeouts bound the rest.
 //! - It does not expose the content type: a web page at a wrong `base_url` looks like a stream without a reply.
-//! - It expects the blocks of Anthropic's reply one after another, as documented. It skips events
-//!   without a name, and creates such events itself if the network splits a line's CR LF. The reply counts as
-//!   interrupted in either case.
+//! - It requires that the blocks of Anthropic's reply follow each other, as documented. It skips events without a name, and misreads
+//!   an event as one without a name if the network splits a line's CR LF. If blocks overlap or an event has no name, the reply counts
+//!   as interrupted.
 //! - It logs servers' errors with `tracing`, and such an error may repeat parts of the request. Its logging is disabled.
 
 mod client;
@@ -68,7 +69,7 @@ use crate::{ChatModel, ChatRequest};
 use client::Client;
 pub use options::{HostedApi, HostedOptions};
 
-/// A model behind its provider's own API. Clones share the model.
+/// A model, called through its provider's own API. Clones share the model.
 #[derive(Clone)]
 pub struct HostedModel {
     client: Arc<Client>,
@@ -87,7 +88,7 @@ impl HostedModel {
         Ok(HostedModel { client })
     }
 
-    /// Lists the names of the provider's chat models, in its order.
+    /// Lists the names of the provider's chat models, in the provider's order.
     pub async fn models(&self) -> Result<Vec<String>, ModelFailure> {
         self.client.models().await
     }

@@ -1,4 +1,4 @@
-//! Listing a provider's chat models. `genai` would read only the first page, and include models for other purposes.
+//! List of a provider's chat models. This does not use `genai`, which would read only the first page and include other models.
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use reqwest::Response;
@@ -64,7 +64,7 @@ impl Client {
         }
         let response = match timeout_at(until, request.send()).await {
             Ok(sent) => sent.map_err(|error| self.failures.classify_http(error))?,
-            Err(_) => return Err(self.failures.unavailable("no answer came in time")),
+            Err(_) => return Err(self.failures.unavailable("no response before the timeout")),
         };
         let (status, headers) = (response.status(), response.headers().clone());
         let body = self.body(response, until).await?;
@@ -88,7 +88,7 @@ impl Client {
                 Ok(Ok(Some(piece))) => body.extend_from_slice(&piece),
                 Ok(Ok(None)) => break,
                 Ok(Err(error)) => return Err(self.failures.classify_http(error)),
-                Err(_) => return Err(self.failures.unavailable("its answer did not end in time")),
+                Err(_) => return Err(self.failures.unavailable("its response timed out")),
             }
         }
         Ok(String::from_utf8_lossy(&body).into_owned())

@@ -20,7 +20,7 @@ pub enum HostedApi {
 }
 
 impl HostedApi {
-    /// Name of the provider in messages to people.
+    /// Name of the provider in messages to users.
     pub fn name(self) -> &'static str {
         match self {
             HostedApi::Anthropic => "Anthropic",
@@ -52,16 +52,17 @@ impl HostedApi {
     }
 }
 
-/// API, address, name and request options of a model. `Debug` shows neither the key nor the address's query, which may hold one.
+/// API, base URL, name and request options of a model. `Debug` output contains neither the key nor the query of the URL, which may
+/// contain a key.
 #[derive(Clone)]
 pub struct HostedOptions {
     /// The API that the server speaks.
     pub api: HostedApi,
-    /// Address at which the API begins, such as [`Provider::base_url`](crate::Provider::base_url).
+    /// Base URL of the API, such as [`Provider::base_url`](crate::Provider::base_url).
     pub base_url: String,
     /// API key; `None` to send an empty key.
     pub api_key: Option<SecretString>,
-    /// Default model, for requests that name none.
+    /// Default model, for requests without a model name.
     pub model: String,
     /// Largest number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and Anthropic gets the model's maximum as
     /// `genai` knows it.
@@ -74,7 +75,7 @@ pub struct HostedOptions {
 }
 
 impl HostedOptions {
-    /// Options for a model at this address, without a key. Replies of Anthropic's models have at most 16,384 tokens.
+    /// Creates options for a model at this base URL, without a key. Replies of Anthropic's models are limited to 16,384 tokens.
     pub fn new(api: HostedApi, base_url: impl Into<String>, model: impl Into<String>) -> Self {
         HostedOptions {
             api,
@@ -87,7 +88,7 @@ impl HostedOptions {
         }
     }
 
-    /// Sets the API key. Surrounding white space is removed, and an empty key counts as none.
+    /// Sets the API key. Surrounding white space is removed, and an empty key counts as no key.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -108,7 +109,7 @@ impl fmt::Debug for HostedOptions {
     }
 }
 
-/// Parses the address to which `genai` appends: its path ends in `/`, without query and fragment.
+/// Parses the base URL for `genai`, which appends paths to it. The result ends in `/` and has no query or fragment.
 pub(super) fn base_url(text: &str) -> Result<Url, ModelSetupError> {
     let mut url = endpoint(&parse_base_url(text)?, &[""]);
     url.set_query(None);

@@ -1,4 +1,4 @@
-//! Building a [`ModelReply`] from a stream's events.
+//! Conversion of a stream's events to a [`ModelReply`].
 
 use dirigent_core::call::read_arguments;
 use dirigent_core::message::{FinishReason, MalformedCall, ModelReply, ToolCall};
@@ -42,7 +42,7 @@ impl Collector {
         }
     }
 
-    /// Adds a piece of the text, and sends it to `deltas` once it is known to hold no secret.
+    /// Adds a piece of the text, and sends its redacted text to `deltas`.
     pub(super) fn add_text(&mut self, text: &str, deltas: Option<&DeltaSink>) {
         let clean = self.redactor.push(text);
         self.push_text(&clean, deltas);
@@ -61,8 +61,8 @@ impl Collector {
         self.content.push_str(clean);
     }
 
-    /// Adds a call, or replaces its earlier state. Gemini's calls come whole; Anthropic's come repeatedly, each time with all arguments
-    /// so far.
+    /// Adds a call, or replaces its earlier state. Gemini sends each call once; for Anthropic, `genai` repeats a call with all arguments
+    /// received so far.
     pub(super) fn add_call(&mut self, call: genai::chat::ToolCall) {
         let arguments = match (self.api, call.fn_arguments) {
             (_, Value::Null) => String::new(),
@@ -85,7 +85,7 @@ impl Collector {
         }
     }
 
-    /// Returns true if nothing of the model's output has arrived.
+    /// Returns true if no output of the model has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.content.is_empty() && self.calls.is_empty()
     }
@@ -177,8 +177,8 @@ impl PartialCall {
     }
 }
 
-/// Replaces the id that `genai` generates for a call of Gemini's without one, as another call may have the same. `genai` recognizes
-/// both kinds of ids and does not send them to Gemini. `number` is unique in the conversation, as the result of each call adds a message.
+/// Replaces the id that `genai` generates for a Gemini call without an id, because generated ids may repeat. `genai` recognizes both
+/// kinds of ids and does not send them to Gemini. `number` is unique in the conversation, as the result of each call adds a message.
 fn unique_call_id(api: HostedApi, id: String, number: usize) -> String {
     match api {
         HostedApi::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),
@@ -195,7 +195,7 @@ fn counts(counted: &genai::chat::Usage) -> TokenCounts {
         input: tokens(counted.prompt_tokens),
         cached: sent.and_then(|sent| tokens(sent.cached_tokens)),
         output: tokens(counted.completion_tokens)
-            // Gemini may report thinking only.
+            // Gemini may report only thinking tokens.
             .or_else(|| tokens(received?.reasoning_tokens))
             // The count of an empty reply may be missing.
             .or(counted.prompt_tokens.map(|_| 0)),
@@ -212,7 +212,7 @@ fn unparsed_call(stop: &StopReason, message: String) -> Option<MalformedCall> {
     })
 }
 
-/// Interprets a provider's stop reason. Some send `stop` along with calls, so calls count more than the word.
+/// Interprets a provider's stop reason. Some providers send `stop` along with calls, so calls take precedence over the reason.
 fn finish_reason(stop: Option<&StopReason>, no_calls: bool) -> FinishReason {
     match stop {
         Some(StopReason::MaxTokens(_)) => FinishReason::Length,

@@ -17,7 +17,7 @@ use crate::ReplyFormat;
 use crate::message_text::{EMPTY_MESSAGE, ToolResultText};
 use crate::names::wire_name;
 
-/// The side that a message comes from.
+/// Role of a message in a request.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     System,
@@ -47,7 +47,7 @@ pub(super) fn chat_request(api: HostedApi, request: &crate::ChatRequest) -> Chat
     };
     match api {
         HostedApi::Anthropic => mark_for_caching(&mut messages, &mut tools),
-        // Gemini caches by itself.
+        // Gemini caches without breakpoints.
         HostedApi::Gemini => {}
     }
     let chat = ChatRequest::new(messages);
@@ -79,7 +79,7 @@ pub(super) fn chat_options(
         (HostedApi::Anthropic | HostedApi::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
     }
     match options.api {
-        // Thinking would have to be sent back with the results.
+        // Without this, the model's thinking would have to be sent back with the results of its calls.
         HostedApi::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
         HostedApi::Anthropic | HostedApi::Gemini => chat,
     }
@@ -93,7 +93,7 @@ fn role(message: &Message) -> Role {
     }
 }
 
-/// Joins consecutive messages of one side.
+/// Joins consecutive messages of the same role.
 fn message(api: HostedApi, native: bool, group: &[Message]) -> ChatMessage {
     match group.first().map(role) {
         None | Some(Role::User) => ChatMessage::user(user_content(api, native, group)),
@@ -102,7 +102,7 @@ fn message(api: HostedApi, native: bool, group: &[Message]) -> ChatMessage {
     }
 }
 
-/// Joins user messages. Results come first, as they answer the message before.
+/// Joins user messages. Tool results come first, because they answer the calls of the message before.
 fn user_content(api: HostedApi, native: bool, group: &[Message]) -> MessageContent {
     let mut parts = Vec::new();
     let mut texts = Vec::new();
@@ -230,7 +230,7 @@ fn tool(api: HostedApi, spec: &ToolSpec) -> Tool {
         .with_schema(spec.parameters.clone())
 }
 
-/// Marks three of at most four places up to which the next turn's request will be the same.
+/// Sets three cache breakpoints, at the ends of parts that the next request is likely to repeat. Anthropic allows four.
 fn mark_for_caching(messages: &mut [ChatMessage], tools: &mut [Tool]) {
     let is_system = |message: &&mut ChatMessage| message.role == ChatRole::System;
     if let Some(system) = messages.iter_mut().rfind(is_system) {

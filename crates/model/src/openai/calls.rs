@@ -1,4 +1,4 @@
-//! Assembling native calls from the pieces that servers send (CALL-2). Servers differ: pieces of several calls come in any order,
+//! Assembly of native calls from the pieces that servers send (CALL-2). Servers differ: pieces of several calls come in any order,
 //! without an index or with the same index for all calls; the name comes whole, repeated, growing or split; ids are missing or the same for
 //! several calls. Arguments are parsed once they are complete, and never repaired.
 
@@ -30,7 +30,7 @@ struct PartialCall {
     scanner: JsonScanner,
 }
 
-/// Scanner state of a call's arguments, enough to detect the end of the JSON object. Each byte is scanned once.
+/// A scanner of a call's arguments that detects the end of the JSON object. It reads each byte once.
 #[derive(Debug, Default)]
 struct JsonScanner {
     depth: usize,
@@ -61,7 +61,7 @@ impl JsonScanner {
 }
 
 impl CallAssembler {
-    /// Adds a piece.
+    /// Adds a piece to its call, or starts a new call.
     pub(super) fn add(&mut self, piece: CallPiece) {
         let position = self.position_of(&piece);
         let Some(call) = self.calls.get_mut(position) else {
@@ -170,8 +170,8 @@ impl CallAssembler {
 }
 
 impl PartialCall {
-    /// Returns true if a piece with this call's index or id begins another call: it names a tool, and has another id or further
-    /// arguments although this call's are complete. Some servers give all calls the same index.
+    /// Returns true if a piece with this call's index or id begins another call: it names a tool, and it has another id, or it has
+    /// arguments although this call's arguments are complete. Some servers give all calls the same index.
     fn ends_before(&self, piece: &CallPiece) -> bool {
         let other_id = !piece.id.is_empty() && !self.id.is_empty() && piece.id != self.id;
         let begins_anew = self.scanner.closed && !piece.function.arguments.0.trim().is_empty();
@@ -202,7 +202,7 @@ mod tests {
     use super::*;
     use serde_json::{Value, json};
 
-    /// Each call as `id tool arguments`, then each malformed one as `! tool arguments`.
+    /// Checks the assembled calls, each as `id tool arguments`, and after them the malformed ones, each as `! tool arguments`.
     fn check(pieces: Value, expected: &[&str]) {
         let mut assembler = CallAssembler::default();
         for piece in pieces.as_array().unwrap() {

@@ -1,4 +1,4 @@
-//! A chat request: its body, and the further attempts where a server refuses an optional field.
+//! Chat requests: their bodies, and repeated requests without optional fields that the server refuses.
 
 use std::collections::BTreeSet;
 
@@ -15,8 +15,8 @@ use crate::time::deadline_after;
 use crate::{ChatRequest, ReplyFormat};
 
 impl Client {
-    /// Sends a request, and again without each optional field that the server refuses. The refused fields are remembered, so that
-    /// later requests leave them out at once.
+    /// Sends a request. If the server refuses an optional field, sends the request again without it. Refused fields are remembered, so
+    /// that later requests leave them out at once.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
         let resolved = ResolvedRequest { request, model };
@@ -107,7 +107,7 @@ fn native_tools(request: &ChatRequest) -> &[ToolSpec] {
     }
 }
 
-/// Returns the optional field that a server seems to have refused, by the words of its error.
+/// Returns the optional field that the server refused, guessed from the text of its error.
 fn refused_field(request: &ChatRequest, error_response: &ErrorResponse) -> Option<OptionalField> {
     if !matches!(error_response.status, 400 | 422) {
         return None;

@@ -17,7 +17,7 @@ pub(super) struct Chunk {
     pub(super) usage: WireUsage,
     #[serde(default, deserialize_with = "tolerant")]
     pub(super) model: String,
-    /// Error of a server that had already answered 200.
+    /// Error object from a server that responded with status 200; null if there is no error.
     #[serde(default)]
     pub(super) error: Value,
 }
@@ -139,7 +139,7 @@ impl WireUsage {
     }
 }
 
-/// Reads a value of an unexpected type as the default.
+/// Deserializes a value, or returns the default if it has an unexpected type.
 fn tolerant<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
     deserializer: D,
 ) -> Result<T, D::Error> {

@@ -1,4 +1,4 @@
-//! A server's connection settings, and the HTTP requests that all calls to it share.
+//! Client of one server: its connection settings, and helpers for all HTTP requests to it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::error::Error;
@@ -31,7 +31,7 @@ pub(super) struct Client {
     pub(super) models_url: Url,
     authorization: Option<HeaderValue>,
     pub(super) failures: FailureClassifier,
-    /// By model: the fields that the server was found to refuse.
+    /// Fields that the server has refused so far, by model.
     unsupported: Mutex<BTreeMap<String, BTreeSet<OptionalField>>>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct ErrorResponse {
 /// Result of reading a body.
 pub(super) enum BodyRead {
     Complete(Vec<u8>),
-    /// The body has more bytes than a reply may have.
+    /// The body exceeds [`OpenAiOptions::max_reply_bytes`].
     TooLong,
 }
 
@@ -93,7 +93,7 @@ impl Client {
         unsupported.entry(model.to_owned()).or_default().extend(fields);
     }
 
-    /// Sends a request and waits for the response's head.
+    /// Sends a request and waits for the response's status and headers.
     pub(super) async fn send(
         &self,
         mut builder: reqwest::RequestBuilder,
@@ -105,12 +105,12 @@ impl Client {
         match timeout_at(until, builder.send()).await {
             Ok(Ok(response)) => Ok(response),
             Ok(Err(error)) => Err(self.connection_failure(error)),
-            Err(_) => Err(self.failures.unavailable("no answer came in time")),
+            Err(_) => Err(self.failures.unavailable("no response before the timeout")),
         }
     }
 
-    /// Classifies a request without a response. A TLS error is a matter of configuration, as it will not go away; a server that is
-    /// unreachable may come back.
+    /// Classifies a failed request without a response. A TLS error counts as a configuration error, because retries do not help; an
+    /// unreachable server may become reachable again.
     fn connection_failure(&self, error: reqwest::Error) -> ModelFailure {
         let configuration = |message: &str| self.failures.failure(ModelFailureKind::Configuration, message);
         match (error.is_builder(), error.is_connect()) {
@@ -160,10 +160,10 @@ impl Client {
                 Ok(Ok(Some(piece))) => body.extend_from_slice(&piece),
                 Ok(Ok(None)) => return Ok(BodyRead::Complete(body)),
                 Ok(Err(error)) => {
-                    let message = format!("its answer broke off ({})", error_chain(error));
+                    let message = format!("its response can't be read ({})", error_chain(error));
                     return Err(self.failures.unavailable(&message));
                 }
-                Err(_) => return Err(self.failures.unavailable("its answer did not end in time")),
+                Err(_) => return Err(self.failures.unavailable("its response timed out")),
             }
             if body.len() > self.options.max_reply_bytes {
                 return Ok(BodyRead::TooLong);

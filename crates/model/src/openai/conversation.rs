@@ -1,6 +1,6 @@
-//! A conversation on the wire, serialized from borrowed messages.
+//! The conversation in a request, serialized from borrowed messages.
 //!
-//! The form of calls decides how it is written ([`Layout`]):
+//! The form of calls decides the role and the content of each message ([`Layout`]):
 //!
 //! | message | native (CALL-2) | CALL-1, and `auto` | CALL-3 |
 //! | --- | --- | --- | --- |
@@ -9,7 +9,8 @@
 //! | assistant | `assistant` with `tool_calls` | `assistant` with its text | `assistant` with its text |
 //! | a call's result | `tool` with the call's id | `user`: `Result of NAME:`, then the result's JSON on the next line | `tool` with the tool's name |
 //!
-//! In the text forms, a text is sent unchanged, and a call that it lacks (because it was made natively) is appended in the current form.
+//! In the text forms, the text is sent unchanged; a call that is not in its text, because it was made natively, is appended in the
+//! current form.
 //! Consecutive user messages are joined with an empty line between: the chat templates of many open models refuse a conversation
 //! whose roles don't alternate.
 
@@ -28,7 +29,7 @@ use crate::names;
 /// How calls and their results are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Layout {
-    /// Calls and results in fields of their own.
+    /// Calls and results in separate fields of the messages.
     Native,
     /// Calls in the text; results as user messages.
     Text(TextCallForm),
@@ -48,7 +49,7 @@ pub(super) enum TextCallForm {
 /// Whether a server accepts messages of the role `tool` without a call id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum ToolRoleSupport {
-    /// Assumed until the server refuses one.
+    /// Assumed until the server refuses such a message.
     Supported,
     Unsupported,
 }
@@ -94,7 +95,7 @@ fn is_user_text(message: &Message, layout: Layout) -> bool {
     }
 }
 
-/// A message on the wire: one message, or several joined user messages.
+/// A message in a request: one message, or several joined user messages.
 struct WireMessage<'a> {
     messages: &'a [Message],
     layout: Layout,
@@ -173,7 +174,7 @@ impl Serialize for NativeCalls<'_> {
     }
 }
 
-/// A string on the wire, formatted while it is serialized.
+/// A value that is serialized as the string of its `Display` format.
 struct DisplayString<T>(T);
 
 impl<T: fmt::Display> Serialize for DisplayString<T> {
@@ -214,7 +215,7 @@ impl fmt::Display for AssistantText<'_> {
     }
 }
 
-/// User messages joined to one text.
+/// The joined text of user messages.
 struct UserText<'a>(&'a [Message]);
 
 impl fmt::Display for UserText<'_> {

@@ -1,7 +1,7 @@
-//! Sending one request and reading its reply, each wait with a timeout.
+//! Sending of one request and reading of its reply. Each wait has a timeout.
 //!
-//! A reply that breaks off after its beginning is still returned, as interrupted, because it is charged. A reply that breaks off
-//! before its beginning is a failure.
+//! If the transfer stops after the reply began, the partial reply is returned as interrupted, because it is charged. If the transfer
+//! stops before the reply began, the request fails.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ use super::wire::ResolvedRequest;
 use crate::http::error_chain;
 use crate::time::deadline_after;
 
-/// Time to wait for the end of a stream whose reply is complete: the usage comes last.
+/// Time to wait for each event after the finish reason: the usage comes last.
 const TRAILER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Why reading a stream ended.
@@ -41,7 +41,7 @@ enum StreamOutcome {
 enum ResponseKind {
     Events,
     Json,
-    /// A web page: this is no model server.
+    /// A web page, so the server is not a model server.
     Html,
 }
 
@@ -225,7 +225,7 @@ impl Client {
             StreamOutcome::Done => {
                 return Err(self.failures.unavailable("its stream ended without a reply"));
             }
-            // After the finish reason, nothing of the reply is missing.
+            // After the finish reason, the reply is complete.
             StreamOutcome::Closed | StreamOutcome::Interrupted(_) if collector.has_finish_reason() => {
                 ReplyEnd::Complete
             }
@@ -233,10 +233,10 @@ impl Client {
                 return Err(self.failures.unavailable("its stream ended without a reply"));
             }
             StreamOutcome::Interrupted(why) if collector.is_empty() => {
-                return Err(self.failures.unavailable(&format!("no reply came: {why}")));
+                return Err(self.failures.unavailable(&format!("no reply received: {why}")));
             }
             StreamOutcome::Failed(failure) if collector.is_empty() => return Err(failure),
-            StreamOutcome::Closed => self.warn_interrupted("the stream ended before the reply did"),
+            StreamOutcome::Closed => self.warn_interrupted("the stream ended before the reply was complete"),
             StreamOutcome::Interrupted(why) => self.warn_interrupted(&why),
             StreamOutcome::Failed(failure) => self.warn_interrupted(&failure.message),
         };
@@ -244,7 +244,10 @@ impl Client {
     }
 
     fn warn_interrupted(&self, why: &str) -> ReplyEnd {
-        tracing::warn!(server = self.failures.server, "a model's reply broke off: {why}");
+        tracing::warn!(
+            server = self.failures.server,
+            "a model's reply was cut off: {why}"
+        );
         ReplyEnd::Interrupted
     }
 
@@ -252,7 +255,7 @@ impl Client {
         tracing::warn!(
             server = self.failures.server,
             max_reply_bytes = self.options.max_reply_bytes,
-            "a model's reply was cut off, as it is longer than max_reply_bytes"
+            "a model's reply was cut off: it is longer than max_reply_bytes"
         );
         ReplyEnd::Oversized
     }

@@ -1,22 +1,25 @@
-//! Models behind OpenAI's chat completions: hosted ones, vLLM, llama.cpp, Ollama and any other server with that API.
+//! Client of OpenAI's chat completions API, for OpenAI, vLLM, llama.cpp, Ollama and any other server with this API.
 //!
-//! Servers differ in what they send: a reply is read as tolerantly as possible, and every failure is classified by what can be
-//! done about it. A request is repeated only to leave out an optional field that the server refuses. The content of a reply is
-//! never repaired. The key, and query values of the address that may be one, are removed from everything that a server sends back.
+//! Servers differ in what they send, so replies are parsed as tolerantly as possible. Every failure is classified by whether a retry
+//! or another model can help. A request is repeated only to leave out an optional field that the server refuses. The content of a
+//! reply is never repaired. The key, and query values of the URL that may be a key, are removed from everything that a server sends
+//! back.
 //!
 //! # Calls
-//! [`ChatRequest::call_form`] decides. [`CallForm::Native`] offers the tools natively, and ids link calls and results (CALL-2).
-//! A tool name that the API does not accept (anything but 1 to 64 letters, digits, `_` and `-`) is replaced on the wire, such as
-//! `files.read` by `files_read_feef3122`, and restored in the reply; two tools with the same replacement are
-//! [`ModelFailureKind::Rejected`]. In the other forms, calls are part of the text, and a call that the text lacks is appended to it.
+//! [`ChatRequest::call_form`] decides the form of calls. [`CallForm::Native`] offers the tools natively, and ids link calls and
+//! results (CALL-2). A tool name that the API does not accept (anything but 1 to 64 letters, digits, `_` and `-`) is replaced in
+//! requests, such as `files.read` with `files_read_feef3122`, and restored in the reply; two tools with the same replacement are
+//! [`ModelFailureKind::Rejected`]. In the other forms, calls are part of the text; a call that is not in its message's text is
+//! appended to it.
 //! [`CallForm::ToolCall`] sends results as messages of the role `tool` with the tool's `name` (CALL-3), or of the role `user` if the
-//! server refuses that; the others always use the role `user`.
+//! server refuses the role `tool`; the other text forms always use the role `user`.
 //!
 //! # Faults
 //! Each fault ends in a failure with a [`ModelFailureKind`], or in a reply with a [`FinishReason`]. An interrupted reply
 //! ([`FinishReason::Interrupted`]) was received in part: it is charged, and nothing in it is executed (CALL-7). A filtered or oversized
 //! reply ([`FinishReason::Filtered`], [`FinishReason::Oversized`]) ends its agent, as another request would not help.
-//! [`Retrying`](crate::Retrying) and [`Fallback`](crate::Fallback) decide by this whether to retry or to ask another model.
+//! [`Retrying`](crate::Retrying) and [`Fallback`](crate::Fallback) decide by the kind of a failure whether to retry or to try another
+//! model.
 //!
 #![doc = include_str!("faults.md")]
 
@@ -51,7 +54,7 @@ use crate::{ChatModel, ChatRequest};
 use client::{BodyRead, Client};
 pub use options::{Delivery, OpenAiOptions};
 
-/// A model behind OpenAI's chat completions. Clones share the model.
+/// A model on a server with OpenAI's chat completions API. Clones share the model.
 #[derive(Clone)]
 pub struct OpenAiModel {
     client: Arc<Client>,
@@ -80,13 +83,13 @@ impl OpenAiModel {
         Ok(OpenAiModel { client })
     }
 
-    /// Lists the models that the server offers, in its order: `data` or `models` of the answer to `GET /models`, or the answer itself
-    /// if it is a list.
+    /// Lists the models that the server offers, in the server's order: `data` or `models` of the response to `GET /models`, or the
+    /// response itself if it is a list.
     ///
     /// Entries are left out if their `id` is empty, longer than 200 characters, or has invisible characters.
     ///
     /// # Errors
-    /// As for a chat request; [`ModelFailureKind::Configuration`] if the answer is not a list of models.
+    /// As for a chat request; [`ModelFailureKind::Configuration`] if the response is not a list of models.
     pub async fn models(&self) -> Result<Vec<OfferedModel>, ModelFailure> {
         let client = &self.client;
         let until = deadline_after(client.options.timeouts.first);
@@ -116,7 +119,7 @@ fn offered_models(json: &str) -> Option<Vec<OfferedModel>> {
         Value::Array(list) => list,
         Value::Object(mut answer) => match (answer.remove("data"), answer.remove("models")) {
             (Some(Value::Array(list)), _) | (_, Some(Value::Array(list))) => list,
-            // A server without models.
+            // A server without models sends null.
             (Some(Value::Null), _) => Vec::new(),
             (Some(_) | None, _) => return None,
         },

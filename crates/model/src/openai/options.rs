@@ -9,15 +9,16 @@ use serde_json::{Map, Value};
 use crate::http::redacted_url;
 use crate::options::{ModelSetupError, Timeouts};
 
-/// Address, name and request options of a model. `Debug` shows neither the key nor the address's query, which may hold one.
+/// Base URL, name and request options of a model. `Debug` output contains neither the key nor the query of the URL, which may contain
+/// a key.
 #[derive(Clone)]
 pub struct OpenAiOptions {
-    /// Address at which the API begins, such as `https://api.openai.com/v1` or `http://localhost:11434/v1`.
+    /// Base URL of the API, such as `https://api.openai.com/v1` or `http://localhost:11434/v1`.
     pub base_url: String,
-    /// API key, if the server needs one. It is removed from everything that the server sends back, unless it is shorter than 16
-    /// characters: such a key counts as a placeholder, such as `none`.
+    /// API key; `None` if the server needs no key. It is removed from everything that the server sends back, unless it is shorter than
+    /// 16 characters: such a short key counts as a placeholder, such as `none`.
     pub api_key: Option<SecretString>,
-    /// Default model, for requests that name none.
+    /// Default model, for requests without a model name.
     pub model: String,
     /// How the server sends replies.
     pub delivery: Delivery,
@@ -26,12 +27,12 @@ pub struct OpenAiOptions {
     /// Largest size of a reply's text and calls, in bytes. A larger reply is cut off and ends as
     /// [`FinishReason::Oversized`](dirigent_core::message::FinishReason::Oversized).
     pub max_reply_bytes: usize,
-    /// Extra fields of the request's body, such as `temperature`; none of those that Dirigent sets itself.
+    /// Extra fields of the request's body, such as `temperature`. Fields that Dirigent sets itself are refused.
     pub extra: Map<String, Value>,
 }
 
 impl OpenAiOptions {
-    /// Options for a model at this address: streamed, without a key.
+    /// Creates options for a model at this base URL, streamed and without a key.
     pub fn new(base_url: impl Into<String>, model: impl Into<String>) -> Self {
         OpenAiOptions {
             base_url: base_url.into(),
@@ -44,7 +45,7 @@ impl OpenAiOptions {
         }
     }
 
-    /// Sets the API key. Surrounding white space is removed, and an empty key counts as none.
+    /// Sets the API key. Surrounding white space is removed, and an empty key counts as no key.
     pub fn api_key(mut self, key: impl Into<SecretString>) -> Self {
         self.api_key = Some(key.into());
         self
@@ -68,7 +69,7 @@ impl fmt::Debug for OpenAiOptions {
 /// How a server sends replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As events while the model generates.
+    /// As events, while the model generates the reply.
     Streamed,
     /// In one piece.
     Whole,
@@ -106,7 +107,7 @@ pub(super) fn authorization(
     else {
         return Ok(None);
     };
-    // Other characters come from a bad copy, such as the `…` of a shortened key.
+    // Other characters come from copying errors, such as the `…` of a shortened key.
     if !key.bytes().all(|byte| (b' '..=b'~').contains(&byte)) {
         return Err(ModelSetupError::ApiKey);
     }

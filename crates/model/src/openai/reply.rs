@@ -1,4 +1,4 @@
-//! Building a [`ModelReply`] from the chunks that a server sends. A reply in one piece is a single chunk.
+//! Conversion of the chunks that a server sends to a [`ModelReply`]. A reply in one piece is a single chunk.
 
 use dirigent_core::message::{FinishReason, ModelReply};
 use dirigent_core::token_ratio::estimated_tokens;
@@ -21,7 +21,7 @@ pub(super) enum ReplyEnd {
     Oversized,
 }
 
-/// A reply in progress. Its output holds no secret.
+/// A reply in progress. Secrets in it are redacted.
 #[derive(Debug)]
 pub(super) struct Collector {
     redactor: Redactor,
@@ -35,7 +35,7 @@ pub(super) struct Collector {
 }
 
 impl Collector {
-    /// Starts a reply from a server that knows these secrets.
+    /// Starts a reply in which these secrets are redacted.
     pub(super) fn new(secrets: &Secrets) -> Self {
         Collector {
             redactor: Redactor::new(secrets),
@@ -66,7 +66,7 @@ impl Collector {
             for piece in message.tool_calls {
                 self.calls.add(piece);
             }
-            // A reason for a cut is final: a later reason does not make the reply complete.
+            // A reason for an early end is final: a later reason does not make the reply complete.
             if !choice.finish_reason.is_empty() && early_finish(&self.finish_reason).is_none() {
                 self.finish_reason = choice.finish_reason;
             }
@@ -80,7 +80,7 @@ impl Collector {
         self.content.push_str(text);
     }
 
-    /// Adds a reply in one piece. Each of its calls is complete, so equal indexes do not join calls.
+    /// Adds a reply in one piece. Each of its calls is complete, so calls with equal indexes are not joined.
     pub(super) fn add_whole(&mut self, mut chunk: Chunk, deltas: Option<&DeltaSink>) {
         for choice in &mut chunk.choices {
             let calls = choice
@@ -99,7 +99,7 @@ impl Collector {
         !self.finish_reason.is_empty()
     }
 
-    /// Returns true if nothing of the model's output has arrived.
+    /// Returns true if no output of the model has arrived.
     pub(super) fn is_empty(&self) -> bool {
         self.content.is_empty()
             && self.redactor.buffered_bytes() == 0
@@ -146,8 +146,8 @@ impl Collector {
     }
 }
 
-/// Interprets a server's finish reason. Servers use words of their own, and several send `stop` along with calls, so calls count more than
-/// the word. An unknown or missing word means that the reply is complete.
+/// Interprets a server's finish reason. Several servers send `stop` along with calls, so calls take precedence over the reason. An unknown
+/// or missing reason means that the reply is complete.
 fn finish_reason(word: &str, no_calls: bool) -> FinishReason {
     match early_finish(word) {
         Some(reason) => reason,
@@ -156,7 +156,7 @@ fn finish_reason(word: &str, no_calls: bool) -> FinishReason {
     }
 }
 
-/// Returns the reason for a reply that ended before the model was done; `None` for any other word.
+/// Returns the reason why the reply ended early; `None` if the word does not mean an early end.
 fn early_finish(word: &str) -> Option<FinishReason> {
     match word.to_ascii_lowercase().as_str() {
         "length"

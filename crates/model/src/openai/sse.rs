@@ -1,18 +1,18 @@
 //! A parser of server-sent events, fed with pieces of any size. It reads each byte once and does not interpret the events' data.
 //!
-//! Lines end with LF, CRLF or CR. Fields other than `data` and comments are skipped. Text is decoded per event, so a piece may end
+//! Lines end with LF, CRLF or CR. Comments, and fields other than `data`, are skipped. Text is decoded per event, so a piece may end
 //! within a character.
 
-/// The event in progress.
+/// Parser of one stream.
 #[derive(Debug, Default)]
 pub(super) struct SseParser {
     /// The line in progress.
     line: Vec<u8>,
-    /// The event's data so far; each line ends with LF.
+    /// Data of the event in progress; each line ends with LF.
     data: Vec<u8>,
-    /// The last piece ended with CR, so a leading LF of the next piece belongs to it.
+    /// Set if the last piece ended with CR: a leading LF of the next piece then belongs to the same line end.
     after_cr: bool,
-    /// The first line is complete; only that line may begin with a byte order mark.
+    /// Set when the first line is complete: only the first line may begin with a byte order mark.
     past_first_line: bool,
 }
 

@@ -15,7 +15,7 @@ use crate::names;
 #[derive(Clone, Copy)]
 pub(super) struct ResolvedRequest<'a> {
     pub(super) request: &'a ChatRequest,
-    /// The server's name of the model.
+    /// Name of the model at the server.
     pub(super) model: &'a str,
 }
 

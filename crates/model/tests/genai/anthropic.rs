@@ -351,7 +351,7 @@ async fn a_stream_that_stalls_is_left() {
         ..Timeouts::default()
     };
     let late = with_timeouts(total, Answer::anthropic(&[start()]).then(Then::Hang)).await;
-    assert!(late.unwrap_err().contains("no reply came: timed out after"));
+    assert!(late.unwrap_err().contains("no reply received: timed out after"));
 
     let first = Timeouts {
         first: SHORT,
@@ -359,7 +359,7 @@ async fn a_stream_that_stalls_is_left() {
     };
     for keep_alive in [Then::Hang, Then::Repeat(b": still here\n\n")] {
         let silent = with_timeouts(first, Answer::stream("").then(keep_alive)).await;
-        assert!(silent.unwrap_err().contains("no reply came: timed out"));
+        assert!(silent.unwrap_err().contains("no reply received: timed out"));
     }
 }
 

@@ -239,7 +239,7 @@ async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
     let torn = Answer::new("200 OK", &["content-length: 1000"], "data: ");
     let torn = ask(HostedApi::Gemini, torn).await.unwrap_err();
     assert_eq!(torn.kind, UNAVAILABLE);
-    assert!(torn.message.contains("its answer broke off"), "{torn}");
+    assert!(torn.message.contains("its response can't be read"), "{torn}");
 }
 
 #[test]

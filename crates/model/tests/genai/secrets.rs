@@ -63,7 +63,7 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
         assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
     }
     let log = log::text();
-    assert!(log.contains("a model's reply broke off"), "{log}");
+    assert!(log.contains("a model's reply was cut off"), "{log}");
     check(&log);
 }
 

@@ -7,7 +7,7 @@ use crate::scope::Scope;
 
 const PRONOUNS: &[&str] = &["it", "them", "this", "that", "everything"];
 
-/// "Rename X to Y", "change the name of X to Y", "find all usages of X and rename it to Y".
+/// Parses a goal such as "rename X to Y", "change the name of X to Y" or "find all usages of X and rename it to Y".
 pub(super) fn rename(mut phrase: Phrase<'_>) -> Option<Goal> {
     let mut scope = Scope::default();
     let from = if phrase.eat(&["rename"]) {
@@ -29,7 +29,7 @@ pub(super) fn rename(mut phrase: Phrase<'_>) -> Option<Goal> {
     phrase.eat(&["to"]).then_some(())?;
     let to = phrase.take()?;
     scope_clause::finish(phrase, &mut scope)?;
-    // A rename goes by the name alone, so a rename of `Ledger.add` would rename every other `add`, too.
+    // A rename considers only the name, so a rename of `Ledger.add` would rename every other `add`, too.
     let from = from.name();
     (is_identifier(&from) && !to.text.contains("::")).then(|| {
         Goal::Rename(Rename {
@@ -40,7 +40,7 @@ pub(super) fn rename(mut phrase: Phrase<'_>) -> Option<Goal> {
     })
 }
 
-/// "Replace X with Y".
+/// Parses a goal such as "replace X with Y".
 pub(super) fn replace(mut phrase: Phrase<'_>) -> Option<Goal> {
     const KIND: &[&str] = &["all", "every", "the", "text", "word", "string"];
     phrase.eat(&["replace"]).then_some(())?;
@@ -59,7 +59,7 @@ pub(super) fn replace(mut phrase: Phrase<'_>) -> Option<Goal> {
     })
 }
 
-/// Consumes "all occurrences of".
+/// Consumes a prefix such as "all occurrences of", if there is one.
 fn skip_usages(phrase: &mut Phrase<'_>) {
     let mut ahead = *phrase;
     ahead.eat_all(ALL);

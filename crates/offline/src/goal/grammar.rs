@@ -1,8 +1,8 @@
-//! The goals that the offline model knows, and the words that several of them share.
+//! The goals that the offline model supports, and the words that several of them share.
 
 use crate::scope::Scope;
 
-/// A goal, understood.
+/// A parsed goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Goal {
     /// "Find all usages of function X and rename it to Y".
@@ -55,28 +55,28 @@ pub(crate) enum CheckSelection {
 /// What the user expects of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expectation {
-    /// "Run the tests": a failing check is an answer.
+    /// "Run the tests": the goal is achieved even if the check fails.
     Report,
-    /// "Make sure that the tests pass": a failing check fails the goal.
+    /// "Make sure that the tests pass": the goal fails if the check fails.
     Success,
 }
 
 /// What to count or list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CountTarget {
-    /// The lines of text files.
+    /// The number of lines in text files.
     Lines,
     /// The number of files.
     Files,
     /// The names of files.
     FileNames,
-    /// Lines with a text.
+    /// Lines that contain a text, also within words.
     Text(String),
-    /// Lines with a whole word.
+    /// Lines that contain a whole word.
     Word(String),
 }
 
-/// Words before "usages of" or a name.
+/// Articles and quantifiers before "usages of" or a name.
 pub(super) const ALL: &[&str] = &["all", "every", "the"];
 
 /// Words before a name that describe it.
@@ -111,10 +111,10 @@ pub(super) const USAGES: &[&str] = &[
     "callers of",
 ];
 
-/// Words with which a place begins. None of them is a name.
+/// Words with which a place begins. They are never names.
 pub(super) const SCOPE_OPENINGS: &[&str] = &["in", "only", "except", "not in", "but not", "ending"];
 
-/// Returns true if the text can name something in a program.
+/// Returns true if the text can be an identifier in a program.
 pub(crate) fn is_identifier(text: &str) -> bool {
     let is_letter = |c: char| c.is_alphabetic() || c == '_' || c == '$';
     text.starts_with(is_letter) && text.chars().all(|c| is_letter(c) || c.is_numeric())

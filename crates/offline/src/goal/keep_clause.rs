@@ -1,9 +1,9 @@
-//! "… and keep the changes even if the tests fail": the wish that a failed change is not undone.
+//! The clause "… and keep the changes even if the tests fail": the user's wish not to undo a failed change.
 
 use super::phrase::Phrase;
 use crate::words::Word;
 
-/// Returns the words before the clause with which they end; `None` if they do not end with one.
+/// Returns the words before a keep clause at the end; `None` if there is no keep clause.
 pub(crate) fn strip_keep_clause(words: &[Word]) -> Option<&[Word]> {
     (0..words.len())
         .find(|&start| is_keep_clause(Phrase::new(&words[start..])))

@@ -1,7 +1,8 @@
-//! Understanding of goals: a sentence becomes one of five families, or is declined.
+//! Parsing of goals: a sentence belongs to one of five families, or is declined.
 //!
-//! Each family consumes the sentence word by word from its verb on. A sentence with a word left over is [`Goal::Unsupported`]: half of a
-//! goal is never executed as if it were the whole. Negations, second wishes and unknown qualifiers therefore need no rules of their own.
+//! The parser of each family consumes the sentence word by word, beginning with its verb. If a word remains, the goal is
+//! [`Goal::Unsupported`], so that the offline model never executes only a part of a goal. Negations, second wishes and unknown qualifiers
+//! are therefore declined without special rules.
 
 mod change;
 mod grammar;
@@ -18,12 +19,12 @@ pub(crate) use keep_clause::strip_keep_clause;
 use phrase::Phrase;
 pub(crate) use scope_clause::{guidance_scope, whole_scope};
 
-/// Reads a goal.
+/// Parses a goal.
 pub(crate) fn parse(text: &str) -> Goal {
     from_words(&words(text))
 }
 
-/// Reads a goal that is split into words already.
+/// Parses the words of a goal.
 pub(crate) fn from_words(words: &[Word]) -> Goal {
     let mut phrase = Phrase::new(words);
     phrase.eat_all(&["please", "can you", "could you"]);

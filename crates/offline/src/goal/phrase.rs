@@ -1,9 +1,9 @@
-//! A sentence, consumed from its beginning to its end.
+//! A cursor over the words of a sentence.
 
 use super::grammar::SCOPE_OPENINGS;
 use crate::words::{Quoting, Word};
 
-/// The rest of a sentence. A word counts as understood once it is consumed.
+/// The remaining words of a sentence. Consumed words count as understood.
 #[derive(Clone, Copy)]
 pub(super) struct Phrase<'a> {
     rest: &'a [Word],
@@ -26,7 +26,7 @@ impl<'a> Phrase<'a> {
         Some(first)
     }
 
-    /// Consumes the longest of the wordings that comes next. Returns true if there was one.
+    /// Consumes the longest of the wordings with which the phrase begins. Returns true if one matched.
     pub fn eat(&mut self, wordings: &[&str]) -> bool {
         let length = wordings
             .iter()
@@ -36,17 +36,17 @@ impl<'a> Phrase<'a> {
         length.is_some()
     }
 
-    /// Consumes the wordings for as long as one of them comes next.
+    /// Consumes wordings as long as the phrase begins with one of them.
     pub fn eat_all(&mut self, wordings: &[&str]) {
         while self.eat(wordings) {}
     }
 
-    /// Returns true if one of the wordings comes next.
+    /// Returns true if the phrase begins with one of the wordings.
     fn at(&self, wordings: &[&str]) -> bool {
         wordings.iter().any(|wording| self.starts_with(wording).is_some())
     }
 
-    /// Returns the number of the wording's words if it comes next.
+    /// Returns the number of words in the wording if the phrase begins with it.
     fn starts_with(&self, wording: &str) -> Option<usize> {
         let mut length = 0;
         for part in wording.split(' ') {
@@ -56,8 +56,8 @@ impl<'a> Phrase<'a> {
         Some(length)
     }
 
-    /// Consumes a name or a text, and before it words of `kinds` that describe it. A word of `kinds` is the name itself if the sentence, a
-    /// place or one of `ends` follows.
+    /// Consumes a name or a text, and the words of `kinds` before it, which describe it. A word of `kinds` is itself the name if a place, one
+    /// of `ends` or the end of the sentence follows.
     pub fn take_name(&mut self, kinds: &[&str], ends: &[&str]) -> Option<&'a Word> {
         let mut skipped = false;
         loop {
@@ -71,12 +71,12 @@ impl<'a> Phrase<'a> {
             skipped = true;
             self.take();
         }
-        // "the method" names nothing.
+        // "the method" has no name.
         if skipped && self.at(kinds) {
             return None;
         }
         let name = self.take()?;
-        // A quote without its other half, or an empty text.
+        // An unclosed quote, or an empty quoted text.
         let is_broken = name.is_plain() && name.text.starts_with(['"', '\'', '`', '“', '‘', '«']);
         (!is_broken).then_some(name)
     }
@@ -89,7 +89,7 @@ impl<'a> Phrase<'a> {
         }
     }
 
-    /// Returns true if nothing is left but a "please".
+    /// Returns true if no words remain, except "and" and "please".
     pub fn is_finished(mut self) -> bool {
         self.eat_all(&["and", "please"]);
         self.rest.is_empty()

@@ -1,4 +1,4 @@
-//! Goals that only look: usages, checks, counts and lists.
+//! Goals that change no files: usages, checks, counts and lists.
 
 use super::grammar::{ALL, CheckSelection, CountTarget, Expectation, Goal, KIND, USAGES, is_identifier};
 use super::phrase::Phrase;
@@ -7,7 +7,7 @@ use crate::file_kinds::ending_of_kind;
 use crate::scope::Scope;
 use crate::words::Word;
 
-/// "Find all usages of X", "where is X used", "who calls X".
+/// Parses a goal such as "find all usages of X", "where is X used" or "who calls X".
 pub(super) fn find_usages(mut phrase: Phrase<'_>) -> Option<Goal> {
     const USED: &[&str] = &["used", "called", "defined"];
     let symbol = if phrase.eat(&["where is"]) {
@@ -26,7 +26,7 @@ pub(super) fn find_usages(mut phrase: Phrase<'_>) -> Option<Goal> {
     })
 }
 
-/// Consumes "find all usages of function X".
+/// Consumes "find all usages of function X", and returns the name.
 pub(super) fn usages_of<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
     phrase.eat(&["find", "list", "show"]).then_some(())?;
     phrase.eat_all(ALL);
@@ -34,7 +34,7 @@ pub(super) fn usages_of<'a>(phrase: &mut Phrase<'a>) -> Option<&'a Word> {
     phrase.take_name(KIND, &["and", "then"])
 }
 
-/// "Run the tests", "make sure that `cargo clippy` passes", "does it compile".
+/// Parses a goal such as "run the tests", "make sure that `cargo clippy` passes" or "does it compile".
 pub(super) fn check(mut phrase: Phrase<'_>) -> Option<Goal> {
     let (check, expectation) = if phrase.eat(&["run"]) {
         (checked(&mut phrase)?, Expectation::Report)
@@ -46,7 +46,7 @@ pub(super) fn check(mut phrase: Phrase<'_>) -> Option<Goal> {
     phrase.is_finished().then_some(Goal::Check { check, expectation })
 }
 
-/// "`cargo clippy`", "the tests", "the build".
+/// Consumes a check, such as "`cargo clippy`", "the tests" or "the build".
 fn checked(phrase: &mut Phrase<'_>) -> Option<CheckSelection> {
     if let Some(command) = phrase.take_quoted() {
         return command_words(&command.text).map(CheckSelection::Command);
@@ -59,7 +59,7 @@ fn checked(phrase: &mut Phrase<'_>) -> Option<CheckSelection> {
     }
 }
 
-/// "The tests pass", "it compiles", "`make` succeeds".
+/// Consumes a claim about a check, such as "the tests pass", "it compiles" or "`make` succeeds".
 fn asserted(phrase: &mut Phrase<'_>) -> Option<CheckSelection> {
     let mut ahead = *phrase;
     let (check, ends): (_, &[&str]) = if ahead.eat(&["it", "the project", "the code"]) {
@@ -74,7 +74,7 @@ fn asserted(phrase: &mut Phrase<'_>) -> Option<CheckSelection> {
     phrase.eat(ends).then_some(check)
 }
 
-/// Splits a command line into a program and its arguments. A line with signs of a shell goes to one.
+/// Splits a command line into a program and its arguments. A line with shell syntax is passed to `sh -c`.
 fn command_words(line: &str) -> Option<Vec<String>> {
     if line.contains(['\n', '|', '&', ';', '<', '>', '$', '*', '"', '\'', '\\']) {
         return Some(vec!["sh".to_owned(), "-c".to_owned(), line.to_owned()]);
@@ -83,7 +83,7 @@ fn command_words(line: &str) -> Option<Vec<String>> {
     (!words.is_empty()).then_some(words)
 }
 
-/// "Count the lines in src", "how many times does X occur", "list the files ending in .rs".
+/// Parses a goal such as "count the lines in src", "how many times does X occur" or "list the files ending in .rs".
 pub(super) fn count(mut phrase: Phrase<'_>) -> Option<Goal> {
     let mut scope = Scope::default();
     let target = if phrase.eat(&["how many times does"]) {
@@ -102,7 +102,7 @@ pub(super) fn count(mut phrase: Phrase<'_>) -> Option<Goal> {
     Some(Goal::Count { target, scope })
 }
 
-/// "Files", "usages of X", "lines with TODO", "lines of Rust code".
+/// Consumes what to count, such as "files", "usages of X", "lines with TODO" or "lines of Rust code".
 fn counted(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<CountTarget> {
     if phrase.eat(&["files"]) {
         return Some(CountTarget::Files);

@@ -1,6 +1,6 @@
-//! The places of a goal: "in src and docs/", "in all markdown files", "except in tests/".
+//! Parsing of the places in a goal: "in src and docs/", "in all markdown files", "except in tests/".
 //!
-//! A place must leave no doubt: a word that may be something else ("in comments") makes the sentence one that is not understood.
+//! A place must be unambiguous: a goal with a word that may be something else ("in comments") is not understood.
 
 use super::grammar::SCOPE_OPENINGS;
 use super::phrase::Phrase;
@@ -12,7 +12,7 @@ const ENDING: &[&str] = &["ending in", "ending with"];
 const EXCEPT: &[&str] = &["except", "but not", "not"];
 const DETERMINERS: &[&str] = &["the", "this", "all", "every", "file", "files", "folder"];
 const WORKSPACE: &[&str] = &["project", "workspace", "repository", "codebase"];
-/// Words after "in" that are no folder: parts of files, and words that go on with a sentence.
+/// Words after "in" that do not name a folder: parts of files, and words that continue the sentence.
 const NO_PLACE: &[&str] = &[
     "comments",
     "comment",
@@ -42,7 +42,7 @@ enum Place<'a> {
     Workspace,
 }
 
-/// Consumes all places that come next. Returns `None` if they are ambiguous.
+/// Consumes all places at the beginning of the phrase. Returns `None` if they are ambiguous.
 pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     loop {
         let mut ahead = *phrase;
@@ -51,7 +51,7 @@ pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
         let had_paths = !scope.only.is_empty();
         let had_endings = !scope.endings.is_empty();
         if ahead.eat(ENDING) || only && ahead.eat(&["files ending with"]) {
-            // "in docs and ending with .md" may mean both or either.
+            // "in docs and ending with .md" is ambiguous: both conditions or either one.
             if joined && had_paths && !only || had_endings {
                 return None;
             }
@@ -69,7 +69,7 @@ pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
             let has_paths = places.iter().any(|place| matches!(place, Place::Path(_)));
             let has_endings = places.iter().any(|place| matches!(place, Place::Ending(_)));
             let has_workspace = places.iter().any(|place| matches!(place, Place::Workspace));
-            // "in docs and in *.md" may mean both or either; "in docs in src" is no place at all.
+            // "in docs and in *.md" is ambiguous: both conditions or either one. "in docs in src" has no meaning.
             let clashes = if joined && !only {
                 has_endings && had_paths || has_paths && had_endings
             } else {
@@ -92,21 +92,21 @@ pub(super) fn parse(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     }
 }
 
-/// Consumes the places at the end of a sentence. Returns `None` if anything else is left.
+/// Consumes the places at the end of a sentence. Returns `None` if the phrase has other words.
 pub(super) fn finish(mut phrase: Phrase<'_>, scope: &mut Scope) -> Option<()> {
     parse(&mut phrase, scope)?;
     phrase.is_finished().then_some(())
 }
 
-/// Reads words that are places and nothing else, as [`Scope`] writes them. No words are the whole workspace.
+/// Parses words that are only places, in the format that [`Scope`] writes. An empty list is the whole workspace.
 pub(crate) fn whole_scope(words: &[Word]) -> Option<Scope> {
     let mut scope = Scope::default();
     finish(Phrase::new(words), &mut scope)?;
     Some(scope)
 }
 
-/// Reads the places with which guidance ends: "search only in src", "don't touch tests/", "leave the tests alone". Words before a place are
-/// ignored unless they negate it.
+/// Parses the places at the end of guidance: "search only in src", "don't touch tests/", "leave the tests alone". Words before the places
+/// are ignored, except negations.
 pub(crate) fn guidance_scope(words: &[Word]) -> Option<Scope> {
     let is_negation = |word: &Word| word.is_any(&["don't", "do", "not", "never", "no", "without"]);
     let last = words.iter().position(is_negation).unwrap_or(words.len());
@@ -136,7 +136,7 @@ fn excluded(mut phrase: Phrase<'_>) -> Option<Scope> {
     phrase.is_finished().then_some(scope)
 }
 
-/// "src and docs/".
+/// Consumes a list of places, such as "src and docs/".
 fn places<'a>(phrase: &mut Phrase<'a>) -> Option<Vec<Place<'a>>> {
     let mut places = vec![place(phrase)?];
     loop {
@@ -144,7 +144,7 @@ fn places<'a>(phrase: &mut Phrase<'a>) -> Option<Vec<Place<'a>>> {
         if !ahead.eat(&["and"]) {
             return Some(places);
         }
-        // After "and" a new thought may begin, so the list goes on with certain places only.
+        // After "and" another wish may begin, so the list continues only with words that are certainly places.
         let Some(next) = place(&mut ahead).filter(|place| match place {
             Place::Path(path) => is_certain(path),
             Place::Ending(_) => true,
@@ -176,7 +176,7 @@ fn place<'a>(phrase: &mut Phrase<'a>) -> Option<Place<'a>> {
     path_of(word).map(|_| Place::Path(word))
 }
 
-/// Returns the path that a word names; `None` for a pattern, which a scope cannot hold.
+/// Returns the path that a word names; `None` for a glob pattern, which a scope cannot represent.
 fn path_of(word: &Word) -> Option<String> {
     let path = word.text.trim_start_matches("./").trim_end_matches('/');
     let is_path = !path.is_empty() && path != "." && !path.contains(['*', '?']);
@@ -188,7 +188,7 @@ fn is_certain(word: &Word) -> bool {
     !word.is_plain() || word.text.contains('/') || has_known_extension(&word.text)
 }
 
-/// ".md and .txt".
+/// Consumes a list of file endings, such as ".md and .txt".
 fn endings(phrase: &mut Phrase<'_>, scope: &mut Scope) -> Option<()> {
     loop {
         let word = phrase.take()?;

@@ -326,7 +326,7 @@ fn goals_of_no_family_are_declined() {
 #[test]
 fn a_goal_with_a_word_left_over_is_declined() {
     for sentence in [
-        // Not wanted, or only asked about.
+        // A negation or a question.
         "Do not rename Ledger to Book",
         "Don't rename Ledger to Book",
         "Never replace self with this",
@@ -349,7 +349,7 @@ fn a_goal_with_a_word_left_over_is_declined() {
         "Rename classes Ledger and T to Book and U",
         "run the tests and `touch EVIL`",
         "replace `a` with `b` in docs and commit",
-        // Qualified in a way that no tool could keep to.
+        // Restrictions that no tool supports.
         "rename Ledger to Book only in comments",
         "rename Ledger to Book in strings and comments",
         "rename Ledger to Book except in comments",
@@ -364,7 +364,7 @@ fn a_goal_with_a_word_left_over_is_declined() {
         "rename `Ledger.add` to append",
         "rename add to append except Ledger.add",
         "replace a with b in docs and *.md",
-        // Nothing that a tool here counts.
+        // Things that no tool counts.
         "how many words are in README.md",
         "count words",
         "count the words in README.md",

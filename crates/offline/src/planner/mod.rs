@@ -1,7 +1,7 @@
-//! The planner: turns a goal and what was seen into a graph of sub-tasks.
+//! The planner: converts a goal and observations to a graph of sub-tasks.
 //!
-//! It looks before it plans: a call whose result it does not have yet is its reply. If there is nothing to work on, the plan has no
-//! sub-tasks and says why.
+//! It inspects the workspace before it plans: as long as it needs the result of a call, it replies with this call. If there is nothing
+//! to do, the plan has no sub-tasks, and its summary gives the reason.
 
 mod query;
 mod rename;
@@ -24,7 +24,7 @@ use super::role_texts::UNDO_SUMMARY;
 use super::text::shortened;
 use subtasks::{Draft, DraftOrCall, PlanningContext};
 
-/// Returns the next call of a planner: a look, or the plan.
+/// Returns the next call of a planner: a call that inspects the workspace, or the call that submits the plan.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
     let sections = Sections(conversation.request);
     let requirements = Requirements::parse(sections);
@@ -57,7 +57,8 @@ fn plan(context: &PlanningContext<'_>) -> DraftOrCall {
     }
 }
 
-/// Returns the call that submits a plan. The summary names guidance that the plan does not follow. An undo follows and names none.
+/// Returns the call that submits a plan. The summary names guidance that the plan does not follow. A plan that undoes changes
+/// ignores all guidance.
 fn submit(draft: Draft, requirements: &Requirements) -> Call {
     let mut plan = Plan {
         summary: draft.summary,
@@ -70,7 +71,7 @@ fn submit(draft: Draft, requirements: &Requirements) -> Call {
         let numbers: Vec<String> = numbers.map(u32::to_string).collect();
         if !numbers.is_empty() {
             plan.summary.push_str(&format!(
-                " Beyond the offline model, so not followed: guidance {}.",
+                " Not followed, because the offline model does not understand it: guidance {}.",
                 numbers.join(", ")
             ));
         }

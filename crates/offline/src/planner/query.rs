@@ -1,4 +1,4 @@
-//! Plans that change nothing: usages, checks, counts and lists.
+//! Plans that change no files: usages, checks, counts and lists.
 
 use super::subtasks::{Draft, DraftOrCall, PlanningContext, agent_subtask, calls_subtask};
 use crate::checks::{self, CheckKind};
@@ -9,7 +9,7 @@ use crate::scope::Scope;
 use crate::sub_agent_task::SubAgentTask;
 use crate::tools::{self, Pattern, planned_call};
 
-/// Plans one agent that finds the usages.
+/// Plans one sub-agent that finds the usages.
 pub(super) fn find_usages(symbol: &str, scope: &Scope) -> Draft {
     let task = SubAgentTask::FindUsages {
         symbol: symbol.to_owned(),
@@ -71,7 +71,7 @@ pub(super) fn count(target: &CountTarget, scope: &Scope) -> Draft {
     }
 }
 
-/// How many levels of folders are listed.
+/// Number of folder levels to list.
 const DEPTH: u32 = 32;
 
 fn list_call(scope: &Scope) -> Call {

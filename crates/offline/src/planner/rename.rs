@@ -1,4 +1,4 @@
-//! Plans of renames (PAOR-2): look, edit files in parallel, check, and verify that no usage is left.
+//! Plans of renames (PAOR-2): find usages, edit files in parallel, check the project, and verify that no usage is left.
 
 use dirigent_core::id::SubTaskId;
 use dirigent_core::observation::ObservationStatus;
@@ -20,10 +20,10 @@ use crate::sub_agent_task::SubAgentTask;
 use crate::text::{counted, enumerated, shortened};
 use crate::tools::{self, MatchedLine, RenameOutput, read_output};
 
-/// Groups of files that are edited in parallel.
+/// Maximum number of groups of files, which are edited in parallel.
 const GROUPS: usize = 4;
 
-/// Plans the rename, or says why there is nothing to plan.
+/// Plans the rename, or returns an empty plan with the reason why there is nothing to do.
 pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename) -> DraftOrCall {
     let Rename { from, to, .. } = goal;
     let empty = match context.requirements.decision {
@@ -103,12 +103,12 @@ fn plan_edits(context: &PlanningContext<'_>, goal: &Rename) -> DraftOrCall {
     Ok(Draft { summary, subtasks })
 }
 
-/// Returns true if several things may have the name: it has several definitions, or is a member.
+/// Returns true if several symbols may have the name: it has several definitions, or is used as a member.
 fn is_ambiguous(found: &RenameOutput) -> bool {
     found.usages().filter(|(_, usage)| usage.definition).count() > 1 || !found.members.is_empty()
 }
 
-/// Returns the question about a member that may belong to something else, in a language without a compiler that would tell.
+/// Returns the question about a member that may belong to something else, in a language without a compiler that would detect this.
 fn untested_member(found: &RenameOutput, from: &str) -> Option<String> {
     let is_compiled = |path: &str| FileKind::from_path(path).is_some_and(FileKind::is_compiled);
     let member = found.members.iter().find(|member| !is_compiled(&member.path))?;
@@ -120,7 +120,7 @@ fn untested_member(found: &RenameOutput, from: &str) -> Option<String> {
     ))
 }
 
-/// Returns the files of each edit. If the list of files was cut, one edit covers the whole scope.
+/// Returns the files of each edit. If the list of files is truncated, a single edit covers the whole scope.
 fn groups(found: &RenameOutput, paths: &[String], scope: &Scope) -> Vec<Vec<String>> {
     if found.totals.files > paths.len() as u64 {
         return vec![scope.only.clone()];
@@ -128,7 +128,7 @@ fn groups(found: &RenameOutput, paths: &[String], scope: &Scope) -> Vec<Vec<Stri
     split_evenly(paths, GROUPS)
 }
 
-/// Returns true if the new name may be in use: the user allows it, or an earlier iteration has renamed a part.
+/// Returns true if the new name may already be in use, because the user allows it or because an earlier iteration introduced it.
 fn may_clash(context: &PlanningContext<'_>) -> bool {
     match context.requirements.clash {
         ClashPolicy::Allow => true,
@@ -136,19 +136,19 @@ fn may_clash(context: &PlanningContext<'_>) -> bool {
     }
 }
 
-/// What the preview of a rename finds.
+/// Result of the preview of a rename.
 enum RenameTarget {
     Usages(RenameOutput),
-    /// Usages of the new name and none of the old one.
+    /// There are usages of the new name, but no usages of the old name.
     AlreadyRenamed {
         usages: RenameOutput,
-        /// Names similar to the old one.
+        /// Names similar to the old name.
         similar: Vec<String>,
     },
     NotRenamable(EmptyPlan),
 }
 
-/// Previews the rename. The error is the next call to make.
+/// Previews the rename. `Err` is a call to make first.
 fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<RenameTarget, Call> {
     let Rename { from, to, scope } = goal;
     let conversation = context.conversation;
@@ -193,7 +193,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     if found.occurrences > 0 {
         let locations: Vec<String> = found.clashes.iter().map(quoted).collect();
         return Ok(RenameTarget::NotRenamable(EmptyPlan::NeedsUser(format!(
-            "`{to}` is in use already, at {}, so nothing could tell it from the renamed `{from}`.",
+            "`{to}` is in use already, at {}, and could not be told apart from the renamed `{from}`.",
             enumerated(&locations, 3)
         ))));
     }
@@ -216,16 +216,16 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     ))
 }
 
-/// Returns the place of a line with its text: "src/a.rs:3 (`use b;`)".
+/// Returns the location of a line and its text: "src/a.rs:3 (`use b;`)".
 fn quoted(line: &MatchedLine) -> String {
     format!("{} (`{}`)", line.location(), line.text.trim())
 }
 
-/// Declines a goal whose old name does not exist, though the new one does: the rename may be done already, or the old name be wrong.
+/// Declines a goal whose old name does not exist, although the new name does: either the rename was done before, or the old name is wrong.
 fn old_name_missing(goal: &Rename, new_name: &RenameOutput, similar: &[String]) -> EmptyPlan {
     let Rename { from, to, scope } = goal;
     EmptyPlan::Impossible(format!(
-        "there is no function or other symbol `{from}`{scope}.{} `{to}` is there, {} in {}: if `{from}` was renamed before, nothing is left \
+        "there is no function or other symbol `{from}`{scope}.{} `{to}` exists, {} in {}: if `{from}` was renamed before, nothing is left \
          to do. Nothing was changed.",
         did_you_mean(similar, to),
         counted(new_name.occurrences, "times"),

@@ -1,7 +1,7 @@
-//! Plans after a failed check of a rename: the old name is renamed where the output points at it, and nowhere else.
+//! Plans after a failed check of a rename: they rename the old name at the locations in the check's output, and nowhere else.
 //!
-//! A rename leaves strings and comments alone. Some comments are code, such as documentation tests, and so are some files without a grammar;
-//! the failing output tells which. Strings are never changed: nobody knows what else they are for.
+//! A rename does not change strings, comments and files without a grammar. But some comments contain code, such as documentation tests,
+//! and so do some of these files; the check's output shows which. Strings are never changed, because they may mean something else.
 
 use std::collections::BTreeMap;
 
@@ -26,17 +26,17 @@ use crate::tools::{
     read_output,
 };
 
-/// The most files that one iteration repairs: each takes a call of the planner.
+/// Maximum number of files that one iteration repairs. For each file, the planner makes one call.
 const FILES: usize = 5;
 
-/// The places of the old name in a file: columns, in characters from 1, by lines.
+/// Occurrences of the old name to rename in a file: columns (in characters, from 1) by line.
 type Targets = BTreeMap<u64, Vec<usize>>;
 
-/// Plans edits of the lines that the failed check names. Gives the change up if it names none.
+/// Plans edits of the lines in the failed check's output. If none of them can be edited, plans an undo.
 pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &ObservationLine) -> DraftOrCall {
     let Rename { from, scope, .. } = goal;
     let Some((call, result)) = failed_call(check) else {
-        return Ok(give_up(context, "the check failed without a reason"));
+        return Ok(give_up(context, "the check failed without a result"));
     };
     let output = read_output::<CommandOutput>(&result).text();
     let mut subtasks = Vec::new();
@@ -49,7 +49,7 @@ pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &Observa
         let edits = edits(&file.path, &text, &targets, goal);
         if !edits.is_empty() {
             let id = format!("repair-{}", subtasks.len() + 1);
-            let title = format!("Rename {from} in the text that {} needs", file.path);
+            let title = format!("Rename {from} in comments or text of {}", file.path);
             let calls = edits.into_iter().map(planned_call).collect();
             subtasks.push(calls_subtask(&id, title, Vec::new(), calls));
             let lines = targets.keys();
@@ -58,7 +58,7 @@ pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &Observa
         }
     }
     if subtasks.is_empty() {
-        let why = format!("its output points at no code in a comment that still names `{from}`{scope}");
+        let why = format!("the check's output refers to no comment or text file with `{from}`{scope}");
         return Ok(give_up(context, &why));
     }
     let summary = format!(
@@ -87,7 +87,7 @@ struct RepairFile {
     comments: Option<Vec<(u64, usize)>>,
 }
 
-/// Returns the files with the old name that the output names.
+/// Returns the files that contain the old name and that the output refers to.
 fn files_to_repair(
     context: &PlanningContext<'_>,
     goal: &Rename,
@@ -128,7 +128,8 @@ fn files_to_repair(
     Ok(paths.into_iter().map(file).collect())
 }
 
-/// Returns the places of the old name in a file at which the output points: by their line, or by a documentation test that failed.
+/// Returns the occurrences of the old name in a file that the output refers to: by their line, or by the failed documentation test that
+/// contains them.
 fn targets(file: &RepairFile, text: &str, output: &str, from: &str) -> Targets {
     let tests = doc_tests(file, text, output);
     let shown = parse_locations(output);
@@ -161,7 +162,7 @@ fn targets(file: &RepairFile, text: &str, output: &str, from: &str) -> Targets {
     targets
 }
 
-/// Returns the code of a file's documentation tests that failed.
+/// Returns the code of the failed documentation tests in a file.
 fn doc_tests<'a>(file: &RepairFile, text: &'a str, output: &str) -> Vec<Code<'a>> {
     failed_doc_tests(output)
         .into_iter()
@@ -174,14 +175,14 @@ fn doc_tests<'a>(file: &RepairFile, text: &'a str, output: &str) -> Vec<Code<'a>
         .collect()
 }
 
-/// Returns the edits of a file, each of a block that occurs once in it.
+/// Returns the edits of a file. Each edit replaces a block that occurs once in the file.
 fn edits(path: &str, text: &str, targets: &Targets, goal: &Rename) -> Vec<Call> {
     let mut text = text.to_owned();
     let mut edits = Vec::new();
     for (&line, columns) in targets {
         let edit = unique_block(&text, line, line).and_then(|old| {
             let before = text[..text.find(&old)?].matches('\n').count();
-            // The block's other lines stay as they are.
+            // The edit changes only this line of the block.
             let mut lines: Vec<&str> = old.split('\n').collect();
             let line = lines.get_mut(usize::try_from(line).ok()?.checked_sub(before + 1)?)?;
             let renamed = renamed(line, columns, goal)?;
@@ -213,12 +214,12 @@ fn renamed(line: &str, columns: &[usize], goal: &Rename) -> Option<String> {
     Some(renamed)
 }
 
-/// Gives the change up, with the last reflection as what is broken.
+/// Plans an undo of the change. The last reflection describes the failure.
 fn give_up(context: &PlanningContext<'_>, why: &str) -> Draft {
     let iterations = context.sections.iterations();
     let before = iterations.last().map_or("", PastSummaries::reflected);
     undo::plan(
         context,
-        &format!("The change broke the project, and {why}, so there is nothing to repair it by.\n{before}"),
+        &format!("The change broke the project, and {why}, so no repair is possible.\n{before}"),
     )
 }

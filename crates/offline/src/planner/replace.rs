@@ -1,4 +1,4 @@
-//! Plans that replace a text: groups of files, each edited by an agent, in parallel.
+//! Plans that replace a text. Agents edit groups of files in parallel.
 
 use dirigent_core::id::SubTaskId;
 use dirigent_core::plan::SubTask;
@@ -14,12 +14,12 @@ use crate::sub_agent_task::SubAgentTask;
 use crate::text::{counted, enumerated, replace_outside};
 use crate::tools::{self, Pattern, SearchOutput, read_output};
 
-/// Files for one agent; each takes two of its turns.
+/// Maximum number of files per agent. The agent needs two turns for each file.
 const FILES_EACH: usize = 4;
-/// Agents in one iteration. Further files are left for the next iteration.
+/// Maximum number of agents per iteration. The next iteration edits the remaining files.
 const AGENTS: usize = 20;
 
-/// Plans the replacement, or says why there is nothing to replace.
+/// Plans the replacement, or returns an empty plan with the reason why there is nothing to replace.
 pub(super) fn plan(context: &PlanningContext<'_>, old: &str, new: &str, scope: &Scope) -> DraftOrCall {
     if old.is_empty() || old == new {
         return Ok(EmptyPlan::NothingToDo("the text and its replacement are the same.".to_owned()).into());
@@ -109,7 +109,7 @@ fn nothing_found(context: &PlanningContext<'_>, old: &str, new: &str, scope: &Sc
     let existing = read_output::<SearchOutput>(&result).within(scope);
     Ok(match existing.matches.first() {
         Some(first) if !new.is_empty() => EmptyPlan::NothingToDo(format!(
-            "\"{old}\" is nowhere left{scope}, and \"{new}\" is there already, first at {}.",
+            "\"{old}\" does not occur{scope}, but \"{new}\" does, first at {}.",
             first.location()
         )),
         Some(_) | None => {

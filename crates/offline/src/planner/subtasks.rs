@@ -13,17 +13,17 @@ use crate::role_texts::NO_CHECKS;
 use crate::sub_agent_task::SubAgentTask;
 use crate::tools;
 
-/// What a planner works from.
+/// Input of a planner.
 pub(super) struct PlanningContext<'a> {
     pub conversation: &'a Conversation<'a>,
     pub sections: Sections<'a>,
     pub requirements: Requirements,
 }
 
-/// A plan, or as an error the call that the planner needs first.
+/// A plan. `Err` is a call to make first.
 pub(super) type DraftOrCall = Result<Draft, Call>;
 
-/// A plan in the making.
+/// A plan without the list of guidance that it follows.
 pub(super) struct Draft {
     pub summary: String,
     pub subtasks: Vec<SubTask>,
@@ -39,7 +39,7 @@ impl From<EmptyPlan> for Draft {
 }
 
 impl PlanningContext<'_> {
-    /// Returns the project's checks that cover these files, without those whose program is not installed.
+    /// Returns the project's checks that cover these files, except checks whose program is not installed.
     pub fn checks(&self, covered: &[String]) -> Result<Vec<Check>, Call> {
         let iterations = self.sections.iterations();
         let is_missing = |program: &str| {
@@ -52,18 +52,19 @@ impl PlanningContext<'_> {
         Ok(checks)
     }
 
-    /// Returns true if an earlier iteration has worked on the goal, so that files may be changed whether or not it is recorded.
+    /// Returns true if an earlier iteration has worked on the goal. Files may then have changed, even if no change is recorded.
     pub fn has_begun(&self) -> bool {
         since_last_undo(&self.sections.iterations())
             .iter()
             .any(PastSummaries::had_subtasks)
     }
 
-    /// Returns the checks before any change; `None` if they have passed already or files may be changed.
+    /// Returns the sub-task that checks the project before any change; `None` if there are no checks, the checks have passed before, or
+    /// files may have changed.
     pub fn baseline(&self, checks: &[Check]) -> Option<SubTask> {
         let observations = self.sections.observations();
         let is_due = match find_observation(&observations, "baseline") {
-            // Edits depend on the baseline: if it did not pass, nothing was changed.
+            // Edits depend on the baseline: if the baseline did not succeed, no file was changed.
             Some(baseline) => baseline.status != ObservationStatus::Succeeded,
             None => !self.has_begun(),
         };
@@ -71,7 +72,8 @@ impl PlanningContext<'_> {
         checks_subtask("baseline", title, Vec::new(), checks).filter(|_| is_due)
     }
 
-    /// Returns a plan that confirms a change of earlier iterations of which nothing is left to do. It has checks if those had.
+    /// Returns a plan that confirms a change that earlier iterations have completed. It has checks if the last iteration had some, or if
+    /// its observations are missing.
     pub fn confirmation_plan(&self, done: &str, covered: &[String], verify: SubTask) -> DraftOrCall {
         let observations = self.sections.observations();
         let had_checks = observations.is_empty()
@@ -111,7 +113,7 @@ fn checks_subtask(id: &str, title: &str, depends_on: Vec<SubTaskId>, checks: &[C
     (!calls.is_empty()).then(|| calls_subtask(id, title.to_owned(), depends_on, calls))
 }
 
-/// Returns the sentence of a plan on its checks.
+/// Returns the sentence about checks in a plan's summary.
 pub(super) fn checks_note(checks: &[Check]) -> String {
     if checks.is_empty() {
         return NO_CHECKS.to_owned();
@@ -123,7 +125,7 @@ pub(super) fn checks_note(checks: &[Check]) -> String {
     format!("Checked before and after by {}.", commands.join(" and "))
 }
 
-/// Returns a sub-task for a sub-agent.
+/// Returns a sub-task that a sub-agent executes.
 pub(super) fn agent_subtask(
     id: &str,
     title: String,
@@ -142,7 +144,7 @@ pub(super) fn agent_subtask(
     }
 }
 
-/// Returns a sub-task of known calls.
+/// Returns a sub-task that consists of calls, without a sub-agent.
 pub(super) fn calls_subtask(
     id: &str,
     title: String,
@@ -157,7 +159,7 @@ pub(super) fn calls_subtask(
     }
 }
 
-/// Splits files into at most `parts` groups in order, whose sizes differ by one at most.
+/// Splits files into at most `parts` groups, in order. The sizes of the groups differ by at most one.
 pub(super) fn split_evenly(files: &[String], parts: usize) -> Vec<Vec<String>> {
     let parts = parts.min(files.len());
     let mut groups = Vec::with_capacity(parts);

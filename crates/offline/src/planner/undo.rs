@@ -1,4 +1,5 @@
-//! Plans that undo a failed change, unless the user keeps it. The tool knows the former content of the files from the journal.
+//! Plans that undo a failed change, unless the user wants to keep it. The tool `file_operations` knows the original content of the
+//! files.
 
 use super::subtasks::{Draft, PlanningContext, calls_subtask};
 use crate::empty_plan::EmptyPlan;
@@ -7,7 +8,8 @@ use crate::requirements::OnFailure;
 use crate::role_texts::{GIVEN_UP, UNDO_SUMMARY};
 use crate::tools::{self, planned_call};
 
-/// Returns why the change was given up if it is to be undone now: the last reflection said so, or the undo was interrupted.
+/// Returns the reason for undoing the change now, because the last reflection requires it or because the last undo was interrupted;
+/// `None` if no undo is due.
 pub(super) fn due_reason(context: &PlanningContext<'_>) -> Option<String> {
     let iterations = context.sections.iterations();
     let last = iterations.last()?;
@@ -16,7 +18,7 @@ pub(super) fn due_reason(context: &PlanningContext<'_>) -> Option<String> {
     Some(why.to_owned())
 }
 
-/// Plans to give the change up.
+/// Plans an undo of the change. If the user wants to keep changes, returns an empty plan with the reason instead.
 pub(super) fn plan(context: &PlanningContext<'_>, why: &str) -> Draft {
     match context.requirements.on_failure {
         OnFailure::KeepChanges => EmptyPlan::Impossible(why.to_owned()).into(),
@@ -24,7 +26,7 @@ pub(super) fn plan(context: &PlanningContext<'_>, why: &str) -> Draft {
             summary: format!("{UNDO_SUMMARY}{why}"),
             subtasks: vec![calls_subtask(
                 "undo",
-                "Put back what was changed".to_owned(),
+                "Undo the changes".to_owned(),
                 Vec::new(),
                 vec![planned_call(tools::undo())],
             )],

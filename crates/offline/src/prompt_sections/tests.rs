@@ -101,7 +101,7 @@ fn observations() -> Vec<Observation> {
     ]
 }
 
-/// Calls `test` with a third iteration.
+/// Calls `test` with the context of a third iteration.
 fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
     test(&IterationContext {
         goal: GOAL,
@@ -134,7 +134,7 @@ fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
     });
 }
 
-/// Reads the sections that the requests of a planner and of a reflector share.
+/// Checks the sections that are both in a planner's and in a reflector's request.
 fn check_iteration(sections: Sections<'_>, iteration: &IterationContext<'_>) {
     assert_eq!(sections.text(tags::GOAL), Some(GOAL));
     assert_eq!(sections.text(tags::ITERATION), Some("3 of 15"));

@@ -1,4 +1,4 @@
-//! Judging iterations that change files: renames and replacements.
+//! Reflection on iterations that change files: renames and replacements.
 
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::prompt::ObservationLine;
@@ -16,11 +16,11 @@ use crate::scope::Scope;
 use crate::text::{capitalized, counted, enumerated};
 use crate::tools::{RenameOutput, read_output};
 
-/// Iterations after which a change that still does not hold has failed.
+/// Maximum number of iterations for a change. If it is still not confirmed, it has failed.
 const MAX_CHANGE_ITERATIONS: usize = 3;
-/// The most files that a summary names.
+/// Maximum number of files that a summary names.
 const FILES: usize = 8;
-/// The most lines of a failed check in a summary.
+/// Maximum number of lines of a failed check's output in a summary.
 const LINES: usize = 6;
 
 /// Judges an iteration of a rename.
@@ -57,7 +57,7 @@ pub(super) fn judge_replacement(
     )
 }
 
-/// Returns the change with its files, as far as they are recorded.
+/// Describes the change and the files that are recorded as changed.
 fn summarize_change(context: &ReflectionContext, done: &str, before_files: &str) -> String {
     const UNRECORDED: &str = ", where a change was interrupted before its files were recorded";
     let unrecorded = if was_interrupted(context) { UNRECORDED } else { "" };
@@ -68,7 +68,7 @@ fn summarize_change(context: &ReflectionContext, done: &str, before_files: &str)
     }
 }
 
-/// Returns true if an edit of an earlier iteration was interrupted, so that the record of changed files may lack some.
+/// Returns true if an edit of an earlier iteration was interrupted, so that the record of changed files may be incomplete.
 fn was_interrupted(context: &ReflectionContext) -> bool {
     context
         .iterations
@@ -84,7 +84,8 @@ fn edits(context: &ReflectionContext) -> impl Iterator<Item = &ObservationLine> 
     context.observations.iter().filter(is_edit)
 }
 
-/// Returns true if this iteration or one since the last undo has edited files. Commands that only check may change files, too.
+/// Returns true if this iteration or an earlier one since the last undo has edited files. The record of changed files does not show this,
+/// because checks may change files, too.
 pub(super) fn has_edited(context: &ReflectionContext) -> bool {
     let worked = since_last_undo(&context.iterations)
         .iter()
@@ -98,7 +99,7 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
     if let Some(baseline) = failed_subtask("baseline") {
         return match program_not_found(baseline) {
             Some(program) => continue_with(format!(
-                "{NOT_INSTALLED}`{program}`, so the project can't be checked with it; the rest is done without it."
+                "{NOT_INSTALLED}`{program}`, so the next iteration leaves out the checks that need it."
             )),
             None => failed(broken_before(baseline, context)),
         };
@@ -119,7 +120,7 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
         let summary = format!("{done}, but now {}", failing(check));
         return match &context.requirements.goal {
             Goal::Rename(_) => continue_or_fail(context, summary),
-            // The text itself is all that could be changed, so there is no other plan.
+            // Another plan would make the same replacement, so a further iteration does not help.
             Goal::Replace { .. }
             | Goal::FindUsages { .. }
             | Goal::Check { .. }
@@ -133,7 +134,7 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
         return continue_or_fail(context, format!("{done}. The result was not verified: {why}"));
     };
     let Some(confirmed) = findings.strip_prefix(CONFIRMED) else {
-        return continue_or_fail(context, format!("{done}. It does not hold: {findings}"));
+        return continue_or_fail(context, format!("{done}. The verification failed: {findings}"));
     };
     let (confirmed, left_alone) = confirmed.split_once("\n\n").unwrap_or((confirmed, ""));
     let mut summary = format!("{done}. {}{}", checks_passed(context), capitalized(confirmed));
@@ -147,7 +148,7 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
     achieved(summary)
 }
 
-/// Counts the earlier iterations that changed files for the same goal.
+/// Counts the earlier iterations since the last undo after which the reflector continued, except inconclusive iterations.
 fn continued_iterations(context: &ReflectionContext) -> usize {
     since_last_undo(&context.iterations)
         .iter()
@@ -202,7 +203,7 @@ fn checks_passed(context: &ReflectionContext) -> String {
     }
 }
 
-/// Names the files that were changed before guidance restricted the scope.
+/// Names the changed files outside the scope: they were changed before guidance restricted it.
 fn outside(context: &ReflectionContext, scope: &Scope) -> String {
     let outside: Vec<String> = context
         .changed
@@ -214,7 +215,7 @@ fn outside(context: &ReflectionContext, scope: &Scope) -> String {
         return String::new();
     }
     format!(
-        " Changed before your guidance came, outside of what it allows: {}.",
+        " Changed before your guidance came, but outside its scope: {}.",
         enumerated(&outside, FILES)
     )
 }

@@ -1,6 +1,6 @@
-//! The reflector: judges an iteration by its observations, and by nothing else.
+//! The reflector: judges an iteration only by its observations.
 //!
-//! It never calls a goal achieved without an observation that confirms it: without one, the goal has failed or another iteration follows.
+//! A goal is achieved only if an observation confirms it. Otherwise it has failed, or another iteration follows.
 
 mod change;
 mod query;
@@ -22,7 +22,7 @@ use super::role_texts::{INTERRUPTED, INTERRUPTED_CHANGE};
 use super::text::{capitalized, shortened};
 use verdicts::{ReflectionContext, achieved, ask_user, continue_with, failed};
 
-/// Returns the call that submits the judgement.
+/// Returns the call that submits the reflection.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
     let sections = Sections(conversation.request);
     let reflection = match (conversation.rejection, sections.plan()) {
@@ -93,8 +93,8 @@ fn judge(context: &ReflectionContext) -> Reflection {
     }
 }
 
-/// Judges an iteration in which a call was interrupted: it is repeated, as the call says nothing about the project. Only a command of the
-/// user's own is not run twice.
+/// Judges an iteration in which a call was interrupted; `None` if no call was. The iteration is repeated, because the call's result is
+/// unknown. Only a command that the user gave is not repeated: the goal has then failed.
 fn judge_interrupted(context: &ReflectionContext) -> Option<Reflection> {
     let (observation, call) = context
         .observations
@@ -124,7 +124,7 @@ fn judge_interrupted(context: &ReflectionContext) -> Option<Reflection> {
     )))
 }
 
-/// Judges a plan that says why there is nothing to execute.
+/// Judges a plan without sub-tasks, whose summary gives the reason.
 fn judge_empty_plan(context: &ReflectionContext) -> Reflection {
     let summary = &context.plan.summary;
     match EmptyPlan::parse(summary).unwrap_or_else(|| EmptyPlan::Impossible(summary.clone())) {
@@ -136,8 +136,7 @@ fn judge_empty_plan(context: &ReflectionContext) -> Reflection {
                 ask_user(capitalized(&why), question, &[])
             }
             UserDecision::Continue | UserDecision::Stop => {
-                let question =
-                    format!("{why} Use another name (write which), rename anyway, or leave it as it is?");
+                let question = format!("{why} Use another name (which one?), rename anyway, or stop?");
                 let choices = ["use another name", "rename anyway", "stop"];
                 ask_user(capitalized(&why), question, &choices)
             }

@@ -1,4 +1,4 @@
-//! Judging iterations that change nothing: usages, checks, counts and lists.
+//! Reflection on iterations that change no files: usages, checks, counts and lists.
 
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::reflection::Reflection;
@@ -12,9 +12,9 @@ use crate::scope::Scope;
 use crate::text::{bullets, counted, enumerated, listing};
 use crate::tools::{CommandOutput, ListOutput, SearchOutput, places, read_output};
 
-/// The most lines of a failed command in the report.
+/// Maximum number of lines of a failed command's output in the report.
 const LINES: usize = 12;
-/// The most files in a list.
+/// Maximum number of files in a list.
 const FILES: usize = 100;
 
 /// Judges a search for usages: the explorer's findings are the answer.
@@ -31,7 +31,7 @@ pub(super) fn judge_usages(context: &ReflectionContext) -> Reflection {
     }
 }
 
-/// Judges a check: its end is the answer, unless the user wants it to succeed.
+/// Judges a check. A failed check achieves the goal, too, unless the user expects the check to succeed.
 pub(super) fn judge_check(context: &ReflectionContext, expectation: Expectation) -> Reflection {
     let Some(check) = find_observation(&context.observations, "check") else {
         return failed("The check did not run.".to_owned());
@@ -50,7 +50,7 @@ pub(super) fn judge_check(context: &ReflectionContext, expectation: Expectation)
     }
     let output: CommandOutput = read_output(&result);
     match expectation {
-        // A command that could not start is no answer.
+        // If the command could not start, there is no result to report.
         Expectation::Report if output.exit_code.is_some() || output.timed_out => achieved(report),
         Expectation::Report | Expectation::Success => failed(report),
     }
@@ -69,7 +69,7 @@ pub(super) fn judge_count(context: &ReflectionContext, target: &CountTarget, sco
     match target {
         CountTarget::Files | CountTarget::FileNames => achieved(files(&result, target, scope)),
         CountTarget::Lines if !scope.except.is_empty() => failed(
-            "Lines can be counted in folders and kinds of files, but not with exceptions from them."
+            "The offline model cannot count lines with exceptions (\"except in …\"): name the folders to count instead."
                 .to_owned(),
         ),
         CountTarget::Lines => {
@@ -91,7 +91,7 @@ fn occurrences(result: &ModelToolResult, text: &str, scope: &Scope) -> String {
     if found.total == 0 {
         return format!("No line with `{text}`{scope}.");
     }
-    // Matches that were not shown may be outside of the scope.
+    // Matches that are not listed may be outside the scope.
     let at_least = if found.truncated && found.matches.len() != shown {
         "At least "
     } else {
@@ -120,5 +120,5 @@ fn files(result: &ModelToolResult, target: &CountTarget, scope: &Scope) -> Strin
         | CountTarget::Text(_)
         | CountTarget::Word(_) => ".".to_owned(),
     };
-    format!("{at_least}{count}{scope}, ignored ones left out{names}")
+    format!("{at_least}{count}{scope}, without ignored files{names}")
 }

@@ -1,4 +1,4 @@
-//! Judging failed changes: the goal has failed once the files are restored.
+//! Reflection on failed changes: the next iteration restores the files, and then the goal has failed.
 
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::plan::Plan;
@@ -13,10 +13,10 @@ use crate::role_texts::{GIVEN_UP, UNDO_SUMMARY};
 use crate::text::enumerated;
 use crate::tools::read_output;
 
-/// The most files that a summary names.
+/// Maximum number of files that a summary names.
 const FILES: usize = 8;
 
-/// Returns why the change was given up, if this plan undoes it.
+/// Returns the reason for which this plan undoes a change; `None` for any other plan.
 pub(super) fn reason(plan: &Plan) -> Option<&str> {
     plan.summary
         .strip_prefix(UNDO_SUMMARY)
@@ -39,23 +39,20 @@ struct NotRestored {
     reason: String,
 }
 
-/// Judges the iteration that undoes a change. The goal has failed in any case.
+/// Judges an iteration that undoes a change. The goal has failed, even if the undo succeeded.
 pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
     let observation = find_observation(&context.observations, "undo");
     let result = observation.and_then(|observation| result(calls(observation).first()?));
     let output: UndoOutput = result.as_ref().map(read_output).unwrap_or_default();
     if observation.is_some_and(|observation| observation.status == ObservationStatus::Succeeded) {
         let files = match output.undone.as_slice() {
-            [] => "Every file is as it was before".to_owned(),
-            files => format!(
-                "What was changed was put back: {} as before",
-                enumerated(files, FILES)
-            ),
+            [] => "No file had to be restored".to_owned(),
+            files => format!("These files were restored: {}", enumerated(files, FILES)),
         };
         let by_commands = match output.by_commands.as_slice() {
             [] => String::new(),
             files => format!(
-                " What commands made or changed stays: {}.",
+                " Files that commands created or changed are kept: {}.",
                 enumerated(files, FILES)
             ),
         };
@@ -73,7 +70,7 @@ pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
     };
     failed_with_changes(
         format!(
-            "{why}\nNot all that was changed could be put back:{}{error}",
+            "{why}\nSome files could not be restored:{}{error}",
             not_restored.concat()
         ),
         context,
@@ -81,9 +78,10 @@ pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
 }
 
 const HOW_TO_KEEP: &str =
-    "To keep such a change all the same, add to the goal: and keep the changes even if the checks fail.";
+    "To keep such changes, add to the goal: and keep the changes even if the checks fail.";
 
-/// Turns the judgement of a failed change into another iteration, which undoes the change, unless the user keeps it or that was tried.
+/// Replaces the judgement of a failed change with another iteration, which undoes the change. If the user wants to keep the change, or an
+/// undo was tried before, the change fails without an undo.
 pub(super) fn unless_kept(context: &ReflectionContext, judgement: Reflection) -> Reflection {
     let has_failed = judgement.verdict == ReflectionVerdict::Failed;
     let is_changed = context.requirements.goal.changes_files()
@@ -102,13 +100,13 @@ pub(super) fn unless_kept(context: &ReflectionContext, judgement: Reflection) ->
     }
 }
 
-/// Returns the failure with the files that stay changed, unless it names all of them.
+/// Returns a failure. Its summary names the files that are still changed.
 fn failed_with_changes(summary: String, context: &ReflectionContext) -> Reflection {
     if context.changed.iter().all(|path| summary.contains(path.as_str())) {
         return failed(summary);
     }
     failed(format!(
-        "{summary}\nThe files changed so far stay as they are now: {}.",
+        "{summary}\nThese files are still changed: {}.",
         enumerated(&context.changed, FILES)
     ))
 }

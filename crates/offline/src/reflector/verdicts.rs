@@ -1,4 +1,4 @@
-//! What the reflector judges by, and the verdicts that it gives.
+//! The input of the reflector, and constructors for its verdicts.
 
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{ObservationLine, PastIteration};
@@ -6,7 +6,7 @@ use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 
 use crate::requirements::Requirements;
 
-/// What a reflector judges by.
+/// Input of a reflector.
 pub(super) struct ReflectionContext {
     pub requirements: Requirements,
     pub plan: Plan,

@@ -238,7 +238,7 @@ fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
     assert_eq!(
         plan["summary"],
         "Rename `parse` to `read` in `src/utils`: 1 usage in 1 file. There is nothing here to build or test these files with, \
-         so only a search confirms it. Beyond the offline model, so not followed: guidance 2."
+         so only a search confirms it. Not followed, because the offline model does not understand it: guidance 2."
     );
     assert!(
         plan["subtasks"][0]["task"]
@@ -308,7 +308,7 @@ fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() 
 
     assert_eq!(
         no_work(&planner),
-        "Not possible: there is no function or other symbol `parse`. Did you mean `parser` or `parse_all`? `read` is there, 2 times in \
+        "Not possible: there is no function or other symbol `parse`. Did you mean `parser` or `parse_all`? `read` exists, 2 times in \
          a.rs and b.rs: if `parse` was renamed before, nothing is left to do. Nothing was changed."
     );
 }
@@ -384,7 +384,7 @@ fn a_name_in_use_is_for_the_user_to_decide() {
 
     assert_eq!(
         no_work(&planner),
-        "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), so nothing could tell it from the renamed `parse`."
+        "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), and could not be told apart from the renamed `parse`."
     );
 }
 

@@ -167,11 +167,11 @@ fn files_are_counted_and_listed() {
     assert_eq!(
         judged(goal, std::slice::from_ref(&count)),
         achieved(
-            "2 files in `src`, only files ending with `.rs`, ignored ones left out:\n- src/a.rs\n- src/b/c.rs"
+            "2 files in `src`, only files ending with `.rs`, without ignored files:\n- src/a.rs\n- src/b/c.rs"
         )
     );
     assert_eq!(
         judged("how many files are in src", &[count]),
-        achieved("3 files in `src`, ignored ones left out.")
+        achieved("3 files in `src`, without ignored files.")
     );
 }

@@ -163,7 +163,7 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     assert_eq!(verdict, "continue");
     assert!(
         summary.starts_with(
-            "Given up, so what was changed is put back next: Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now \
+            "Given up; the changes are undone next: Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now \
              `cargo test` fails (exit code 101):"
         ),
         "{summary}"
@@ -184,7 +184,7 @@ fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
     let parameters = json!({"operation": "undo"});
     let calls = json!([{"tool": "file_operations", "parameters": parameters}]);
     let plan = json!({
-        "summary": "Put back what was changed: Renamed it, but now `cargo test` fails.",
+        "summary": "Undo the changes: Renamed it, but now `cargo test` fails.",
         "subtasks": [{"id": "undo", "title": "t", "calls": calls}]
     });
     let observations = [ran("undo", &[("file_operations", parameters, result)])];
@@ -201,7 +201,7 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
     Renamed it, but now `cargo test` fails.
-    What was changed was put back: src/a.rs and src/b.rs as before. To keep such a change all the same, add to the goal: and keep the changes even if the checks fail.
+    These files were restored: src/a.rs and src/b.rs. To keep such changes, add to the goal: and keep the changes even if the checks fail.
     "#);
 }
 
@@ -215,7 +215,7 @@ fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
     let made = json!({"undone": ["src/a.rs"], "not_restored": [], "by_commands": ["Cargo.lock"]});
     let (_, summary) = putting_back(success(made), &["Cargo.lock"]);
     assert!(
-        summary.contains("put back: src/a.rs as before. What commands made or changed stays: Cargo.lock."),
+        summary.contains("restored: src/a.rs. Files that commands created or changed are kept: Cargo.lock."),
         "{summary}"
     );
 }
@@ -247,14 +247,14 @@ fn files_that_could_not_be_put_back_are_named() {
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
     Renamed it, but now `cargo test` fails.
-    Not all that was changed could be put back:
+    Some files could not be restored:
     - src/b.rs: it has changed since the run changed it
     "#);
 }
 
 #[test]
 fn putting_back_is_tried_once() {
-    let iterations = "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"Given up, so what was changed is put back next: why\",\"verdict\":\"continue\"}\n</ITERATIONS>\n";
+    let iterations = "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"Given up; the changes are undone next: why\",\"verdict\":\"continue\"}\n</ITERATIONS>\n";
     let plan = json!({"summary": "Not possible: the plan was not accepted: no such tool", "subtasks": []});
     let request = reflect_request(GOAL, iterations, &plan, &[], CHANGED);
 
@@ -262,7 +262,8 @@ fn putting_back_is_tried_once() {
         Dialogue::reflector(&request).judgement(),
         (
             "failed".to_owned(),
-            "The plan was not accepted: no such tool\nThe files changed so far stay as they are now: src/a.rs and src/b.rs.".to_owned()
+            "The plan was not accepted: no such tool\nThese files are still changed: src/a.rs and src/b.rs."
+                .to_owned()
         )
     );
 }
@@ -319,7 +320,7 @@ fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
         json!({
             "verdict": "ask_user",
             "summary": "`read` is in use already, at b.rs:9.",
-            "question": "`read` is in use already, at b.rs:9. Use another name (write which), rename anyway, or leave it as it is?",
+            "question": "`read` is in use already, at b.rs:9. Use another name (which one?), rename anyway, or stop?",
             "choices": ["use another name", "rename anyway", "stop"],
         })
     );
@@ -366,7 +367,7 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "achieved");
     assert!(
-        summary.contains("Changed before your guidance came, outside of what it allows: tests/b.rs."),
+        summary.contains("Changed before your guidance came, but outside its scope: tests/b.rs."),
         "{summary}"
     );
 }

@@ -216,8 +216,8 @@ fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
     );
     assert_eq!(
         plan["summary"],
-        "Put back what was changed: The change broke the project, and its output points at no code in a comment that still names \
-         `parse`, so there is nothing to repair it by.\nRenamed, but `cargo test` fails."
+        "Undo the changes: The change broke the project, and the check's output refers to no comment or text file with `parse`, \
+         so no repair is possible.\nRenamed, but `cargo test` fails."
     );
 }
 
@@ -274,7 +274,7 @@ fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
     Dialogue::planner(&plan_request(GOAL, &sections))
 }
 
-const GIVEN_UP: &str = "Given up, so what was changed is put back next: It is not verified.";
+const GIVEN_UP: &str = "Given up; the changes are undone next: It is not verified.";
 
 #[test]
 fn a_change_that_a_reflection_gave_up_is_put_back() {
@@ -284,12 +284,12 @@ fn a_change_that_a_reflection_gave_up_is_put_back() {
         graph(&plan),
         [r#"undo <- []: file_operations {"operation":"undo"}"#]
     );
-    assert_eq!(plan["summary"], "Put back what was changed: It is not verified.");
+    assert_eq!(plan["summary"], "Undo the changes: It is not verified.");
 }
 
 #[test]
 fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
-    let put_back = "Put back what was changed: It is not verified.";
+    let put_back = "Undo the changes: It is not verified.";
     let interrupted =
         "Interrupted: a change was under way when the run stopped, so another iteration repeats it.";
     let plan = after_iterations(&[("Rename.", GIVEN_UP), (put_back, interrupted)]).plan();
@@ -299,7 +299,7 @@ fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
 
 #[test]
 fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
-    let put_back = "Put back what was changed: It is not verified.";
+    let put_back = "Undo the changes: It is not verified.";
     let mut planner = after_iterations(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);

@@ -90,7 +90,7 @@ fn a_text_that_is_replaced_already_is_nothing_to_do() {
 
     assert_eq!(
         planner.plan()["summary"],
-        "Nothing to do: \"book\" is nowhere left, and \"account book\" is there already, first at a.md:1."
+        "Nothing to do: \"book\" does not occur, but \"account book\" does, first at a.md:1."
     );
 }
 
@@ -148,7 +148,7 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
     // Failed, but the files are put back first.
     assert_eq!(verdict, "continue");
     assert!(
-        summary.starts_with("Given up, so what was changed is put back next: Replaced "),
+        summary.starts_with("Given up; the changes are undone next: Replaced "),
         "{summary}"
     );
     assert!(

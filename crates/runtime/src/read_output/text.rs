@@ -1,4 +1,4 @@
-//! A tool's result as text with lines.
+//! Presents a tool's result as text that can be read line by line.
 
 use std::fmt::Write as _;
 
@@ -6,10 +6,10 @@ use serde_json::{Map, Value};
 
 /// The number of characters above which a single-line string counts as a text.
 const LONG: usize = 400;
-/// The maximum size of [`Readable::rest`] in characters of JSON. Larger values follow the texts instead.
+/// The maximum size of [`Readable::rest`] in characters of JSON. If the values are larger, they are appended to the texts instead.
 const MAX_REST: usize = 1_000;
 
-/// A complete result as lines, without escapes in its texts.
+/// A complete result as text. Its long strings have real line breaks instead of JSON escapes.
 #[derive(Debug, PartialEq)]
 pub(super) struct Readable {
     /// The concatenated texts of the result: the output if it is a string, else all strings in the output and the result that are long or have
@@ -17,7 +17,7 @@ pub(super) struct Readable {
     pub(super) text: String,
     /// The name of each text, such as `output.stdout`, and its first line, from 1. Empty if the result has no texts.
     pub(super) texts: Vec<(String, usize)>,
-    /// The result's other values; empty if there are none, or if they are long and so follow the texts.
+    /// The result's other values. Empty if there are none, or if they are large and were appended to `text`.
     pub(super) rest: Map<String, Value>,
 }
 
@@ -66,7 +66,7 @@ impl Readable {
     }
 }
 
-/// Removes the texts from a result and returns them with their names, the output's first.
+/// Removes the texts from a result and returns them with their names. The texts of the output come first.
 fn take_texts(result: &mut Map<String, Value>) -> Vec<(String, String)> {
     let mut texts = Vec::new();
     match result.get_mut("output") {

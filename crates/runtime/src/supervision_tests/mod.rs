@@ -1,5 +1,5 @@
-//! Supervision with real actors: a crash becomes an observation or a recorded failure, or the actor is rebuilt from the
-//! journal, and those who wait get an outcome.
+//! Tests of supervision with real actors: a crash becomes an observation or a recorded failure, or the actor is rebuilt from the journal,
+//! and everyone who waits for the run gets an outcome.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[allow(dead_code)]
@@ -79,7 +79,7 @@ impl World {
 
 async fn within<T>(work: impl Future<Output = T>) -> T {
     let far_away = Duration::from_secs(120);
-    tokio::time::timeout(far_away, work).await.expect("it hangs")
+    tokio::time::timeout(far_away, work).await.expect("timed out")
 }
 
 async fn ended(handle: &RunHandle) -> Result<Arc<Report>, RuntimeError> {
@@ -94,7 +94,7 @@ async fn usual(asked: Asked) -> Reply {
     }
 }
 
-/// The usual replies; this agent's replies wait at the gate.
+/// A model with the usual replies, except that the replies to the agent `who` wait at the gate.
 fn blocked(who: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
     let gate = gate.clone();
     Scripted::new(move |asked| {
@@ -187,7 +187,7 @@ async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
         (
             "reflector",
             REFLECTOR,
-            "the reflector ended without a reflection: the agent broke down: broken on purpose",
+            "the reflector ended without a reflection: the agent panicked: broken on purpose",
         ),
     ] {
         let gate = Gate::shut();
@@ -215,7 +215,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
         let handle = world.start().await;
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::Break);
-        // The request is made again, once the first was given up.
+        // The new supervisor repeats the request after the first one was dropped.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();
@@ -223,14 +223,14 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         assert_eq!(report.usage.model_calls, 3);
-        // Three replies, and the request that was given up.
+        // Three requests with a reply, and the dropped one.
         assert_eq!(world.model.asked(), 4, "while the {who} was asked");
         assert_eq!(world.resumptions(&handle), 1);
         assert!(world.orchestrator.run(handle.id()).is_none());
     }
 }
 
-/// A tool that waits at the gate, and the number of its calls.
+/// A tool whose calls wait at the gate, and the counter of its calls.
 fn waiting_tool(repeat: Repeat, gate: &Arc<Gate>) -> (Scriptool, Arc<AtomicUsize>) {
     let (gate, count) = (gate.clone(), Arc::<AtomicUsize>::default());
     let counter = count.clone();

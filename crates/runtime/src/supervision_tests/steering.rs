@@ -27,7 +27,7 @@ use crate::inbox_forwarder::InboxForwarder;
 use crate::run_mailbox::{MailboxState, RunMailbox, RunMessage, RunMessageBody};
 use crate::{RunHandle, RuntimeError, UserPresence};
 
-/// The tool `risk`, which needs an approval, and the number of its calls.
+/// The tool `risk`, which needs an approval, and the counter of its calls.
 fn risky() -> (ToolRegistry, Arc<AtomicUsize>) {
     let (tool, called) = script::counting("risk", Repeat::Unsafe);
     (tools([tool.needing_approval()]), called)
@@ -135,7 +135,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    // The agent that the worker has started.
+    // Agent 3, which the other tests use as reflector, is here the agent that the worker has started.
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(REFLECTOR));
     let report = ended(&handle).await.unwrap();
 
@@ -155,7 +155,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
 
 #[tokio::test]
 async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() {
-    // The run does not end before the last message was delivered.
+    // The gates keep the run from ending before the last message is delivered.
     let (gate, end) = (Gate::shut(), Gate::shut());
     let (at_gate, at_end) = (gate.clone(), end.clone());
     let model = Scripted::new(move |asked| {
@@ -330,7 +330,7 @@ async fn a_run_that_has_ended_rejects_unhandled_messages() {
 async fn an_accepted_message_counts_even_if_the_run_ends_at_once() {
     let world = World::new(Scripted::new(usual), tools([])).await;
     let (handle, _claim, _ending) = unattended(&world);
-    // Few of them end between the check for the reply and the check for the end.
+    // Many attempts, because a run rarely ends between the check for the reply and the check for the end.
     for _ in 0..5_000 {
         let (ending, outcome) = watch::channel(None);
         let mailbox = Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Open));

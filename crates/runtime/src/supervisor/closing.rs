@@ -1,4 +1,4 @@
-//! Closing a run: stops its work, waits for it, journals the end and stores the outcome.
+//! Closes a run: stops its work, waits until the work has ended, journals the run's end and sets the outcome.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::error::RuntimeError;
 use crate::journal_reader::read_view;
 use crate::run_ending::{end_status, run_ending};
 
-/// The number of checks whether a run's work has ended. Together they take less than the second that HOST-8 allows.
+/// The maximum number of times to check whether a run's work has ended. All checks together take less than the second that HOST-8 allows.
 const SHUTDOWN_CHECKS: u32 = 9;
 const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
@@ -25,8 +25,8 @@ impl SupervisorState {
         }
     }
 
-    /// Stops all work and waits for its end. A run is closed once, with the end that its machine has by then: it may be cancelled while it
-    /// closes.
+    /// Stops all work and waits until it has ended. Only the first call has an effect. The journaled end is the one that the machine has
+    /// once the work has ended: a cancellation may still replace the end meanwhile.
     pub(super) fn close(&mut self, myself: &ActorRef<SupervisorMsg>, closing: Closing) {
         if self.closing.is_some() {
             return;
@@ -71,7 +71,7 @@ impl SupervisorState {
         }
     }
 
-    /// Reads the report from the journal, which has the work of agents that were stopped.
+    /// Reads the report from the journal, because the machine does not know the work of agents that were stopped.
     pub(super) fn read_report(&self, myself: &ActorRef<SupervisorMsg>) {
         let (run, journal) = (self.arguments.run, self.arguments.services.journal.clone());
         let (myself, known) = (myself.clone(), self.driver.machine.report());
@@ -92,11 +92,12 @@ impl SupervisorState {
     }
 }
 
-/// Waits for all tasks and agents of a run, at most for nearly the second that HOST-8 allows.
+/// Waits until all tasks and agents of a run have ended, for slightly less than the second that HOST-8 allows.
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
     for _ in 0..SHUTDOWN_CHECKS {
-        // If the whole process was suspended, one interval has passed, but the others remain for the work.
+        // Several short waits instead of a long one: if the process was suspended, only one interval has passed, and the work still has the
+        // others.
         if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await
             .is_ok()

@@ -1,4 +1,4 @@
-//! Messages to the run: passes them to the machine that handles them, and stops the run if it waits for an absent user.
+//! Handles messages to the run: passes each to the machine that it is for, and stops the run if it waits for an absent user.
 
 use dirigent_core::id::EffectId;
 use dirigent_core::route::Delivery;
@@ -63,7 +63,7 @@ impl SupervisorState {
 
     fn send_to_agent(&mut self, message: AgentMessage) {
         if let Some(actor) = self.agents.get(&message.agent) {
-            // If the actor has just crashed, the dropped acknowledgement tells the sender.
+            // If the agent's actor has just crashed, the acknowledgement is dropped, which tells the sender.
             let _ = actor.send_message(AgentMsg::Message(message));
         } else if self.driver.machine.effect_of(message.agent).is_some() {
             self.undelivered.push(message);
@@ -72,21 +72,21 @@ impl SupervisorState {
         }
     }
 
-    /// Sends the messages to agents that had no actor before, after agents have started or ended.
+    /// Retries the messages to agents that had no actor before. Called after an agent has started or ended.
     pub(super) fn send_undelivered(&mut self) {
         for message in std::mem::take(&mut self.undelivered) {
             self.send_to_agent(message);
         }
     }
 
-    /// Notes that the whole run waits for the user to answer this question or decide about this call.
+    /// Records that the whole run waits for the user to answer this question or decide about this call.
     pub(super) fn await_user(&mut self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
         self.awaited = Some(effect);
         self.check_user_presence(myself);
     }
 
-    /// If the run waits for an absent user, checks whether messages of other processes are pending, as one may be the awaited answer. Called
-    /// again whenever such a message is settled.
+    /// If the run waits for an absent user, checks whether messages from other processes are pending, because one of them may be the
+    /// awaited answer. Called again whenever such a message has been accepted or rejected.
     pub(super) fn check_user_presence(&mut self, myself: &ActorRef<SupervisorMsg>) {
         if self.awaited.is_none() || self.arguments.mailbox.user() == UserPresence::Present {
             return;
@@ -108,10 +108,10 @@ impl SupervisorState {
         });
     }
 
-    /// Tells the machine that the user is absent, as no pending message can be the answer.
+    /// Tells the machine that the user is absent. Called once no pending message can be the awaited answer.
     pub(super) fn report_user_absent(&mut self) {
         if let Some(effect) = self.awaited.take() {
-            // The machine refuses this if the answer has come meanwhile.
+            // The machine refuses this input if the answer has arrived in the meantime.
             self.accept(RunInput::UserAbsent { effect });
         }
     }

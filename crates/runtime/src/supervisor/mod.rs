@@ -1,5 +1,5 @@
-//! The actor of one run: owns the run's machine, starts its agents, runs the tool calls of its plan, and guarantees an outcome for those who
-//! wait for the run.
+//! The actor of one run: owns the run's machine, starts its agents, runs the tool calls of its plan, and guarantees that everyone who waits
+//! for the run gets an outcome.
 
 mod closing;
 mod messages;
@@ -217,11 +217,11 @@ impl SupervisorState {
             Route::Watchers => return Ok(()),
         };
         match effect {
-            // Starts nothing once the run closes or its machine has ended.
+            // Nothing is started once the run is closing or its machine has ended.
             RunEffect::StartAgent { .. } | RunEffect::AwaitUser { .. }
                 if self.closing.is_some() || self.driver.machine.phase().is_terminal() => {}
             RunEffect::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
-            // The call runs once its start, which the driver has queued, is stored.
+            // The driver has queued the start of the call. The call runs once its start is stored.
             RunEffect::RunTool { .. } => {}
             RunEffect::StopTool { effect } => {
                 if let Some(call) = self.calls.remove(&effect) {

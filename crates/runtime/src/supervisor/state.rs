@@ -31,12 +31,12 @@ use crate::run_mailbox::{MailboxEvent, MailboxState, RunMailbox};
 use crate::run_resources::RunResources;
 use crate::services::Services;
 
-/// The arguments that a run's first supervisor and its successors share.
+/// The arguments of a run's supervisor, the same for the first one and for those that replace it after a crash.
 #[derive(Clone)]
 pub(crate) struct SupervisorArguments {
     pub(crate) run: RunId,
     pub(crate) services: Arc<Services>,
-    /// Held by the orchestrator.
+    /// Weak, because the orchestrator owns the claim.
     pub(crate) claim: Weak<RunClaim>,
     pub(crate) mailbox: Arc<RunMailbox>,
     /// Cancelled when the run ends for any reason.
@@ -63,17 +63,17 @@ pub(crate) struct ResumedRun {
     pub(crate) first_message: Option<Steering>,
 }
 
-/// The treatment of a run that failed and can be resumed.
+/// What a resumed run does if its machine has already ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
-    /// The run plans again.
+    /// A run that failed but can continue plans again.
     Recover,
-    /// The run only ends, as its process died before its end was journaled.
+    /// The run stays ended. Only its end is journaled, because the process died before doing so.
     StayEnded,
 }
 
 pub(crate) enum SupervisorMsg {
-    /// Continues a run with its first input in this process.
+    /// Continues a resumed run. `resumed` is its first input in this process.
     Resume {
         recovery: Recovery,
         resumed: RunInput,
@@ -87,7 +87,7 @@ pub(crate) enum SupervisorMsg {
         result: ToolResult,
     },
     TimerFired(RunTimer),
-    /// The run's inbox was checked for pending messages of other processes.
+    /// The run's inbox was checked for pending messages from other processes.
     InboxChecked {
         pending: bool,
     },
@@ -111,7 +111,8 @@ impl From<MailboxEvent> for SupervisorMsg {
     }
 }
 
-/// A message could not be converted back. The actor library needs this for messages that could not be sent.
+/// The error of converting a [`SupervisorMsg`] of another variant. Ractor needs the conversion to give back a message that could not be
+/// sent.
 pub(crate) struct OtherMessage;
 
 impl TryFrom<SupervisorMsg> for AgentEvent {
@@ -140,7 +141,7 @@ impl TryFrom<SupervisorMsg> for MailboxEvent {
 pub(super) enum Closing {
     /// Journals the machine's end.
     End,
-    /// Stops without an end, with this error.
+    /// Stops without journaling an end. The outcome is this error.
     GiveUp(RuntimeError),
 }
 
@@ -150,10 +151,10 @@ pub(crate) struct SupervisorState {
     pub(super) resources: Option<RunResources>,
     pub(super) agents: BTreeMap<AgentId, ActorRef<AgentMsg>>,
     pub(super) agent_ids: HashMap<ActorId, AgentId>,
-    /// The agents of a resumed run that are not started again yet.
+    /// The agents of a resumed run that have not been restarted yet.
     pub(super) replayed: BTreeMap<AgentId, Agent>,
     pub(super) resumption: Resumption,
-    /// The usage of the run's agents before this process.
+    /// The usage of the run's agents before this process took over the run.
     pub(super) spent: Usage,
     pub(super) calls: HashMap<EffectId, CancellationToken>,
     pub(super) timers: HashMap<RunTimer, AbortHandle>,
@@ -164,7 +165,7 @@ pub(crate) struct SupervisorState {
     pub(super) closing: Option<Closing>,
     /// Set if agents were stopped when the run ended: the machine does not know their work.
     pub(super) agents_stopped: bool,
-    /// Taken by the orchestrator once the supervisor is gone.
+    /// Taken by the orchestrator once the supervisor has stopped.
     pub(crate) outcome: Outcome,
     _stop_everything: DropGuard,
 }
@@ -194,7 +195,7 @@ impl SupervisorState {
     pub(super) fn accept(&mut self, input: RunInput) {
         let name = input.name();
         if let Err((refusal, _)) = self.accept_with_ack(input, Ack::default()) {
-            // A completion that came too late, or a timer that was postponed.
+            // Not an error: the input is a completion that came too late, or a timer that was postponed.
             tracing::debug!(run = %self.arguments.run, input = name, %refusal, "input dropped");
         }
     }

@@ -1,4 +1,4 @@
-//! Executing the run's commands: its agents, the tool calls of its plan, and its timers.
+//! Executes the run's commands: starts agents, runs the tool calls of the plan and sets timers.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ impl SupervisorState {
         let agent = brief.agent;
         let machine = self.replayed.remove(&agent);
         let resumed = match start_agent(machine.as_ref(), effect, &brief, &self.resumption) {
-            // The agent had ended before this process.
+            // The agent had ended before this process took over the run, so its report is delivered at once.
             Delivery::Run(report) => {
                 self.accept(report);
                 return Ok(());
@@ -52,7 +52,7 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// Sends an input that the run's machine causes to the agent's actor, unless the agent has ended.
+    /// Sends an agent the input that a command of the run's machine causes, unless the agent has ended.
     pub(super) fn deliver(&self, delivery: Delivery) {
         if let Delivery::Agent(agent, input) = delivery
             && let Some(actor) = self.agents.get(&agent)
@@ -61,7 +61,7 @@ impl SupervisorState {
         }
     }
 
-    /// Stops the actor of an agent that has reported, once it has answered the messages in its queue.
+    /// Stops the actor of an agent that has reported, once it has handled the messages in its queue.
     pub(super) fn dismiss_agent(&mut self, agent: AgentId) {
         if let Some(actor) = self.agents.remove(&agent) {
             self.agent_ids.remove(&actor.get_id());
@@ -71,7 +71,8 @@ impl SupervisorState {
         }
     }
 
-    /// Reports a crashed agent as an observation (PAOR-7). Its work until then is in the journal.
+    /// Reports a crashed agent to the run's machine, which turns the failure into an observation (PAOR-7). The journal has the agent's work
+    /// before the crash.
     pub(super) fn agent_crashed(
         &mut self,
         myself: &ActorRef<SupervisorMsg>,
@@ -143,7 +144,7 @@ impl SupervisorState {
         }
     }
 
-    /// The resources of the run, which are created when its first command is executed.
+    /// Returns the resources of the run, which are created on first use.
     pub(super) fn resources(&mut self) -> RunResources {
         if let Some(resources) = &self.resources {
             return resources.clone();

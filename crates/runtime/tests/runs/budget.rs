@@ -99,7 +99,8 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
         priced(plan_and_work(asked).await)
     });
     let mut world = World::new(model, ToolRegistry::new()).await;
-    for agent in [&mut world.spec.setup.planner, &mut world.spec.setup.reflector] {
+    let setup = &mut *world.spec.setup;
+    for agent in [&mut setup.planner, &mut setup.reflector] {
         agent.profile.price = Some(price);
     }
     world.spec.setup.agents[0].profile.price = Some(price);

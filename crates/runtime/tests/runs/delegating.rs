@@ -144,7 +144,7 @@ enum Fault {
 #[tokio::test]
 async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
     for (fault, told) in [
-        (Fault::Panics, "the model's code broke down: broken on purpose"),
+        (Fault::Panics, "the model client panicked: broken on purpose"),
         (Fault::Hangs, "reached its time limit of 50 ms"),
         (Fault::Floods, "flood"),
         (Fault::Loops, "reached its limit of 3 model turns"),

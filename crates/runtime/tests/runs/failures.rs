@@ -77,7 +77,7 @@ async fn paor_7_a_tool_that_panics_is_an_observation() {
 
         let report = world.run().await;
 
-        assert_eq!(observed_error(&report), "the tool `it` broke down: out of cheese");
+        assert_eq!(observed_error(&report), "the tool `it` panicked: out of cheese");
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         world.all_tasks_end().await;
     }
@@ -90,8 +90,7 @@ async fn paor_7_an_agent_reads_that_its_tool_panicked_and_goes_on() {
 
         let report = world.run().await;
 
-        let said =
-            r#"{"success":false,"code":"broke_down","error":"the tool `it` broke down: out of cheese"}"#;
+        let said = r#"{"success":false,"code":"broke_down","error":"the tool `it` panicked: out of cheese"}"#;
         assert_eq!(finding_of_worker(&report).as_deref(), Ok(said));
         world.all_tasks_end().await;
     }
@@ -200,7 +199,7 @@ async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
     for (fault, expected) in [
         (
             Fault::Panics,
-            "the model did not answer: the model's code broke down: no such weights",
+            "the model did not answer: the model client panicked: no such weights",
         ),
         (
             Fault::Hangs,
@@ -229,7 +228,7 @@ async fn paor_12_a_planner_or_reflector_whose_model_breaks_is_a_recorded_failure
         for (fault, expected) in [
             (
                 Fault::Panics,
-                "the model did not answer: the model's code broke down: no such weights",
+                "the model did not answer: the model client panicked: no such weights",
             ),
             (
                 Fault::Hangs,
@@ -267,6 +266,6 @@ async fn a_model_that_panics_before_its_future_is_a_failure_too() {
 
     assert_eq!(
         failed(&report),
-        "the planner ended without a plan: the model did not answer: the model's code broke down: no such weights"
+        "the planner ended without a plan: the model did not answer: the model client panicked: no such weights"
     );
 }

@@ -98,7 +98,7 @@ async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends
     }
     for (at, reason) in [
         (0, "no such entry"),
-        (last, "over by then"),
+        (last, "already ended there"),
         (last + 1, "no such entry"),
     ] {
         let fork = world.orchestrator.fork(run, Some(at), None, UserPresence::Absent);

@@ -224,7 +224,7 @@ async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
 
     let error = resume.err().unwrap();
     assert!(matches!(error, RuntimeError::NeverBegan { .. }), "{error}");
-    assert!(error.to_string().contains("start its goal again"));
+    assert!(error.to_string().contains("start a new run with its goal"));
     assert_eq!(world.model.asked(), 0);
 }
 

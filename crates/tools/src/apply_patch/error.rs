@@ -1,4 +1,4 @@
-//! Why a patch cannot be applied, in words that a model can act on.
+//! Errors of `apply_patch`, with messages that a model can act on.
 
 use dirigent_core::tool::code;
 use serde_json::{Value, json};
@@ -8,30 +8,30 @@ use crate::diff::PatchError;
 use crate::seen::Stale;
 use crate::workspace::FileError;
 
-/// The longest patch, in bytes.
+/// Maximum size of a patch, in bytes.
 pub(super) const MAX_PATCH_BYTES: usize = 4 * 1024 * 1024;
-/// The most files in one patch.
+/// Maximum number of files in one patch.
 pub(super) const MAX_FILES: usize = 500;
 
-/// Why a patch was not applied.
+/// Reason why a patch was not applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ApplyError {
     #[error(transparent)]
     Patch(#[from] PatchError),
-    #[error("the patch has {0} bytes, more than {MAX_PATCH_BYTES}: apply it in parts")]
+    #[error("the patch has {0} bytes, more than {MAX_PATCH_BYTES}: split it into smaller patches")]
     TooLong(usize),
-    #[error("the patch changes {0} files, more than {MAX_FILES}: apply it in parts")]
+    #[error("the patch changes {0} files, more than {MAX_FILES}: split it into smaller patches")]
     TooMany(usize),
-    #[error("it takes too long to find where the hunks for `{path}` belong: apply the patch in parts")]
+    #[error("the hunks for `{path}` take too long to locate: split the patch into smaller patches")]
     SearchBudgetExhausted { path: String },
-    #[error("`{path}` is in the patch twice: describe all changes to a file in one part")]
+    #[error("`{path}` appears more than once in the patch: put all changes to a file in one section")]
     Duplicate { path: String },
     #[error("the patch changes nothing in `{path}`: it adds the same lines that it removes")]
     NoChange { path: String },
     #[error("the patch would change `{path}`, which is not among `paths`")]
     OutsidePaths { path: String },
     #[error(
-        "`{path}` has more lines than the patch deletes: give all of its lines with `-`, or delete it with file_operations"
+        "the patch deletes `{path}`, but does not remove all of its lines: prefix each with `-`, or delete the file with file_operations"
     )]
     LinesRemain { path: String },
     #[error("{}", describe(path, not_found))]
@@ -67,7 +67,8 @@ impl ApplyError {
         }
     }
 
-    /// Returns the failed call's output: where a hunk nearly fits, or the lines where it fits.
+    /// Returns the output of the failed call: for a hunk that matches nowhere, the most similar place; for a hunk that matches in several
+    /// places, their lines; otherwise null.
     pub(super) fn output(&self) -> Value {
         let ApplyError::HunkNotFound { path, not_found } = self else {
             return Value::Null;
@@ -93,7 +94,7 @@ fn describe(path: &str, not_found: &HunkNotFound) -> String {
             nearest,
             applied,
         } => {
-            let mut text = format!("hunk {hunk} for `{path}` does not fit");
+            let mut text = format!("hunk {hunk} for `{path}` does not match");
             match nearest {
                 Some(Nearest {
                     line,
@@ -101,10 +102,10 @@ fn describe(path: &str, not_found: &HunkNotFound) -> String {
                     expected,
                     ..
                 }) => text.push_str(&format!(
-                    ": nearest, line {line} is `{actual}` where the patch has `{expected}`"
+                    ": in the most similar place, line {line} is `{actual}` where the patch has `{expected}`"
                 )),
                 Some(Nearest { line, expected, .. }) => text.push_str(&format!(
-                    ": nearest, the file ends before line {line}, where the patch has `{expected}`"
+                    ": in the most similar place, the file ends before line {line}, where the patch has `{expected}`"
                 )),
                 None => text.push_str(": read the file, and copy its lines exactly"),
             }
@@ -118,15 +119,17 @@ fn describe(path: &str, not_found: &HunkNotFound) -> String {
         HunkNotFound::Ambiguous { hunk, lines } => {
             let lines: Vec<String> = lines.iter().map(usize::to_string).collect();
             format!(
-                "hunk {hunk} for `{path}` fits at lines {}: give the right line number, or more context",
+                "hunk {hunk} for `{path}` matches at lines {}: correct its line number, or add context lines",
                 lines.join(", ")
             )
         }
         HunkNotFound::NoContext { hunk } => {
-            format!("hunk {hunk} for `{path}` only adds lines: give the lines before and after as context")
+            format!(
+                "hunk {hunk} for `{path}` only adds lines, so its place is unknown: include the lines before and after it as context"
+            )
         }
         HunkNotFound::Overlaps { hunk, line } => format!(
-            "hunk {hunk} for `{path}` fits only at line {line}, which another hunk changes: make one hunk of both"
+            "hunk {hunk} for `{path}` matches only at line {line}, which another hunk changes: merge the two hunks"
         ),
     }
 }

@@ -1,6 +1,6 @@
-//! Locating the hunks of a patch in a text, and applying them.
+//! Locates the hunks of a patch in a text, and applies them.
 //!
-//! A hunk is applied only where its old lines are in the text word for word. Its line number only selects one of several such places.
+//! A hunk is applied only where the text contains its old lines exactly. Its line number only selects one of several matching places.
 
 use std::ops::Range;
 
@@ -10,24 +10,25 @@ use crate::diff::{EofMarker, Hunk, HunkLine};
 use crate::text::LineEnding;
 use crate::truncate::truncate_chars;
 
-/// Lines of context around the nearest place.
+/// Number of lines shown before and after the most similar place ([`Nearest`]).
 const SHOWN_AROUND: usize = 3;
-/// Limits of the text shown from the nearest place: lines, and characters of each line.
+/// Maximum number of lines shown of the most similar place.
 const MAX_SHOWN_LINES: usize = 60;
+/// Maximum number of characters shown of each line.
 const MAX_SHOWN_CHARS: usize = 300;
-/// The most matching places that an error names.
+/// Maximum number of matching places that an error lists.
 const MAX_CANDIDATES: usize = 10;
-/// The nearest place is searched up to this product of the text's lines and the hunk's lines.
+/// Maximum product of the text's and the hunk's number of lines for which the most similar place is searched.
 const MAX_COMPARED: usize = 20_000_000;
 
-/// The most line comparisons for all hunks of a patch; long lines count more than once.
+/// Maximum number of line comparisons for all hunks of a patch. A comparison of long lines counts several times.
 const MAX_COMPARISONS: usize = 20_000_000;
-/// Comparisons between two checks of the cancellation token.
+/// Number of comparisons between two checks of the cancellation token.
 const CANCEL_CHECK_INTERVAL: usize = 1_000_000;
-/// Compared bytes that count as one more comparison.
+/// Number of bytes in a compared line that count as one additional comparison.
 const BYTES_PER_COMPARISON: usize = 64;
 
-/// The remaining line comparisons for a patch.
+/// The number of line comparisons that remain for a patch.
 pub(super) struct SearchBudget<'a> {
     remaining: usize,
     /// `cancel` is checked again once `remaining` falls to this value.
@@ -63,7 +64,7 @@ impl<'a> SearchBudget<'a> {
 #[derive(Debug)]
 pub(super) enum LocateError {
     HunkNotFound(HunkNotFound),
-    /// The search would take more than [`MAX_COMPARISONS`].
+    /// The search needs more than [`MAX_COMPARISONS`] comparisons.
     BudgetExhausted,
     Cancelled,
 }
@@ -77,7 +78,7 @@ impl From<HunkNotFound> for LocateError {
 /// A text with its hunks applied.
 pub(super) struct Patched {
     pub(super) text: String,
-    /// The first line of each hunk in the old text, from 1, in the order of the text.
+    /// For each hunk, its first line in the old text, counted from 1. In ascending order.
     pub(super) lines: Vec<usize>,
 }
 
@@ -95,20 +96,20 @@ pub(super) enum HunkNotFound {
     Ambiguous { hunk: usize, lines: Vec<usize> },
     /// The hunk has neither context nor removed lines.
     NoContext { hunk: usize },
-    /// The only matching place belongs to another hunk.
+    /// Every matching place overlaps another hunk. `line` is the first matching place.
     Overlaps { hunk: usize, line: usize },
 }
 
 /// The place in a text that is most similar to a hunk's old lines.
 #[derive(Debug)]
 pub(super) struct Nearest {
-    /// The first line that differs.
+    /// The number of the first line that differs, counted from 1.
     pub(super) line: usize,
-    /// The text's line; `None` past the end.
+    /// The text's content at `line`. `None` if the text ends before it.
     pub(super) actual: Option<String>,
-    /// The hunk's line.
+    /// The content that the hunk expects at `line`.
     pub(super) expected: String,
-    /// The first line of `shown`.
+    /// The number of the first line of `shown`, counted from 1.
     pub(super) start: usize,
     pub(super) shown: String,
 }
@@ -139,7 +140,7 @@ impl<'a> Lines<'a> {
         range.and_then(|range| self.text.get(range)).unwrap_or_default()
     }
 
-    /// The line without its line break.
+    /// Returns the line without its line break.
     fn bare(&self, line: usize) -> &'a str {
         without_break(self.whole(line))
     }
@@ -155,7 +156,7 @@ impl<'a> Lines<'a> {
         }
         for (n, line) in expected.iter().enumerate() {
             let actual = self.bare(at + n);
-            // Lines of different lengths are not compared byte by byte.
+            // Comparing lines of different lengths does not read their bytes.
             let bytes = if actual.len() == line.len() { line.len() } else { 0 };
             budget.reserve(1 + bytes / BYTES_PER_COMPARISON)?;
             if actual != *line {
@@ -184,7 +185,7 @@ fn without_break(line: &str) -> &str {
     line.strip_suffix('\r').unwrap_or(line)
 }
 
-/// Applies all hunks to the text. Each is located in the original text.
+/// Applies all hunks to the text. Each hunk is located in the original text, not in the result of earlier hunks.
 pub(super) fn apply(
     text: &str,
     hunks: &[Hunk],
@@ -192,9 +193,9 @@ pub(super) fn apply(
 ) -> Result<Patched, LocateError> {
     let lines = Lines::new(text);
     let mut placed: Vec<(Range<usize>, &Hunk)> = Vec::with_capacity(hunks.len());
-    // The error of the previous hunk's line number; often all numbers are wrong by the same amount.
+    // How far the actual line of the previous hunk is from its stated line. Often all line numbers of a patch are off by the same amount.
     let mut drift = 0;
-    // The line after all hunks so far.
+    // The first line after all hunks located so far.
     let mut end = 0;
     for (number, hunk) in (1..).zip(hunks) {
         let at = match match_at_stated_start(&lines, hunk, end, drift, budget)? {
@@ -202,7 +203,7 @@ pub(super) fn apply(
             None => locate(&lines, hunk, number, &placed, drift, budget)?,
         };
         if let Some(start) = hunk.start {
-            // A number beyond any file says nothing about the next hunk's.
+            // The difference overflows only for an absurd line number, which says nothing about the number of the next hunk.
             drift = (at + 1).checked_signed_diff(start).unwrap_or(0);
         }
         let range = at..at + hunk.old_lines().len();
@@ -226,12 +227,12 @@ pub(super) fn apply(
 }
 
 impl Hunk {
-    /// The stated first line, from 0, corrected by `drift`.
+    /// Returns the stated first line plus `drift`, counted from 0. `None` if no line is stated.
     fn stated_start(&self, drift: isize) -> Option<usize> {
         self.start?.saturating_sub(1).checked_add_signed(drift)
     }
 
-    /// Returns true if the hunk's end-of-file marker permits this place.
+    /// Returns true if the hunk's end-of-file marker permits a match at line `at`.
     fn eof_matches(&self, at: usize, old: &[&str], lines: &Lines<'_>) -> bool {
         match self.old_eof {
             EofMarker::Absent => true,
@@ -240,8 +241,8 @@ impl Hunk {
     }
 }
 
-/// Returns the stated place if the hunk matches there and lies after all hunks so far. No other place would be chosen, so this saves the
-/// search.
+/// Returns the stated line if the hunk matches there and follows all hunks located so far. [`locate`] would choose the same line, but only
+/// after searching the whole text.
 fn match_at_stated_start(
     lines: &Lines<'_>,
     hunk: &Hunk,
@@ -260,7 +261,7 @@ fn match_at_stated_start(
     Ok(fits.then_some(at))
 }
 
-/// Searches the text for the hunk. Returns its first line, from 0.
+/// Searches the text for the hunk. Returns its first line, counted from 0.
 fn locate(
     lines: &Lines<'_>,
     hunk: &Hunk,
@@ -292,7 +293,7 @@ fn locate(
         }
         .into());
     }
-    // Hunks are in the order of the file.
+    // The hunks of a patch are normally in the order of the file, so places after the previous hunk take precedence.
     let before = placed.last().map_or(0, |(range, _)| range.end);
     if candidates.iter().any(|at| *at >= before) {
         candidates.retain(|at| *at >= before);
@@ -356,14 +357,15 @@ fn write_hunk(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineE
     }
 }
 
-/// Completes the last written line with a line break, before another line follows.
+/// Adds the line break that the hunk's last written line may lack, before another line is appended. The hunk begins at offset `begin`.
 fn end_line(new: &mut String, begin: usize, line_break: &str) {
     if new.len() > begin && !new.ends_with('\n') {
         new.push_str(line_break);
     }
 }
 
-/// Finds the place with the most equal lines, ignoring spaces around lines; among equals, the one nearest to the stated line.
+/// Finds the place where the most lines equal the hunk's old lines, ignoring leading and trailing whitespace. Of equally similar places,
+/// the one closest to the stated line wins. `None` if the text is empty or the search would take too long.
 fn nearest(lines: &Lines<'_>, old: &[&str], stated: usize) -> Option<Nearest> {
     let count = lines.ranges.len();
     if count == 0 || count.saturating_mul(old.len()) > MAX_COMPARED {

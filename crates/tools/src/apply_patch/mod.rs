@@ -1,7 +1,7 @@
-//! The `apply_patch` tool: a unified diff of one or several files, all of it or nothing.
+//! The `apply_patch` tool: applies a unified diff to one or several files, either completely or not at all.
 //!
-//! The new content of every file is computed in memory before anything is written. A hunk is applied only where its context is in the file
-//! word for word.
+//! The new content of every file is computed in memory before anything is written. A hunk is applied only where the file contains its
+//! context lines and removed lines exactly.
 
 mod error;
 mod locate;
@@ -39,7 +39,7 @@ struct Parameters {
     paths: Vec<String>,
 }
 
-/// The tool `apply_patch`: changes several files by one unified diff.
+/// Creates the tool `apply_patch`, which changes one or several files with one unified diff.
 ///
 /// The output lists the files in the order of the patch. `lines` are the lines of the old file where the hunks begin:
 ///
@@ -47,14 +47,14 @@ struct Parameters {
 /// {"files": [{"path": "src/b.rs", "change": "moved", "from": "src/a.rs", "lines": [12], "added": 3, "removed": 1}]}
 /// ```
 ///
-/// `change` is `edited`, `created`, `deleted` or `moved`. A failed call changes nothing. Besides the codes of
-/// [`FileError::code`](crate::workspace::FileError::code), failures have these:
+/// `change` is `edited`, `created`, `deleted` or `moved`. A failed call changes nothing; if an error prevents reverting a change, the result
+/// reports that change. Besides the codes of [`FileError::code`](crate::workspace::FileError::code), failures have these codes:
 ///
 /// | code | meaning |
 /// | --- | --- |
-/// | `bad_patch` | the patch is not a unified diff, or contradicts itself |
+/// | `bad_patch` | the patch is not a valid unified diff |
 /// | `no_match` | a hunk's lines are not in the file; the output shows the nearest place, `{"path", "hunk", "start_line", "content"}` |
-/// | `ambiguous` | a hunk fits in several places, and its line number selects none of them; the output is `{"path", "hunk", "lines"}` |
+/// | `ambiguous` | a hunk matches in several places, and its line number selects none of them; the output is `{"path", "hunk", "lines"}` |
 /// | `exists` | a file to create exists already |
 /// | `stale` | the file has changed since the agent last saw it; the output has its current content |
 /// | `outside_paths` | the patch would change a file that is not in `paths` |
@@ -62,7 +62,7 @@ struct Parameters {
 /// | `cancelled` | the call was cancelled |
 ///
 /// A file keeps its line endings, its encoding and its mode: modes in a patch are not applied. A hunk quotes the lines it replaces, so an
-/// agent may patch a file that it has not read, but not a file that has changed since it read it (PAOR-5).
+/// agent may patch a file that it has not read, but not a file that has changed since the agent read it (PAOR-5).
 pub fn apply_patch() -> TypedTool {
     typed("apply_patch", DESCRIPTION, move |context, parameters: Parameters| {
         blocking(context, move |context| run(context, &parameters))

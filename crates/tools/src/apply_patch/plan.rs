@@ -1,4 +1,4 @@
-//! Computing the new content of each file in a patch. Nothing is written here.
+//! Computes the new content of each file in a patch. This module writes nothing.
 
 use std::collections::BTreeSet;
 
@@ -18,7 +18,7 @@ use crate::workspace::{EntryKind, FileError, Workspace};
 pub(super) struct PlannedFile {
     pub(super) row: Row,
     pub(super) changes: Vec<FileChange>,
-    /// The agent's knowledge of files after the changes.
+    /// The file versions that count as seen by the agent after the changes.
     pub(super) seen: Vec<SeenFile>,
 }
 
@@ -45,7 +45,7 @@ struct CurrentFile {
     file: TextFile,
 }
 
-/// Plans the changes to all files of a patch, in its order. If several parts edit the same file, their hunks are merged.
+/// Plans the changes to all files of a patch, in the order of the patch. If several parts edit the same file, their hunks are merged.
 pub(super) fn plan(
     context: &ToolContext,
     workspace: &Workspace,
@@ -245,7 +245,8 @@ impl PatchPlanner<'_> {
         })
     }
 
-    /// Plans the replacement of a file's content at `path`. The agent has seen the file as `known_as`: the old name, if the patch renames it.
+    /// Plans the replacement of the content of the file at `path`. `known_as` is the path under which the agent may have seen the file: its
+    /// old path if the patch renames it, otherwise `path`.
     fn replacement(
         &self,
         known_as: &str,

@@ -1,4 +1,4 @@
-//! Writing diffs for `git apply`.
+//! Writes diffs that `git apply` accepts.
 
 use std::fmt::Write as _;
 
@@ -7,8 +7,9 @@ use similar::TextDiff;
 use super::DIFF_TIMEOUT;
 use super::path::{NULL, quoted};
 
-/// Returns the diff between two versions of a file in git's form; empty if they are equal. A version is its bytes, in any encoding, and its
-/// mode (`st_mode`); `None` if the file does not exist. For binary files (with a NUL) the diff only says that they differ.
+/// Returns the diff between two versions of a file in git's format; empty if the versions are equal. A version consists of the file's bytes,
+/// in any encoding, and its mode (`st_mode`); it is `None` if the file does not exist. For binary files (those that contain a NUL byte), the
+/// diff only states that the versions differ.
 pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], u32)>) -> Vec<u8> {
     let (old_mode, new_mode) = (
         before.map(|(_, mode)| git_mode(mode)),
@@ -48,7 +49,7 @@ pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], 
     let mut text = head.into_bytes();
     match (str::from_utf8(old), str::from_utf8(new)) {
         (Ok(old), Ok(new)) => text.extend(hunks(old, new).into_bytes()),
-        // `similar` compares text: map each byte to the character of the same number, and back.
+        // `similar` compares only text, so each byte is mapped to the character with the same code point, and back.
         (Ok(_) | Err(_), Ok(_) | Err(_)) => {
             let latin = |bytes: &[u8]| bytes.iter().copied().map(char::from).collect::<String>();
             let hunks = hunks(&latin(old), &latin(new));
@@ -69,7 +70,7 @@ fn hunks(old: &str, new: &str) -> String {
         .to_string()
 }
 
-/// Returns the mode in git's notation.
+/// Converts `st_mode` to the mode that git shows.
 fn git_mode(mode: u32) -> &'static str {
     match (mode & 0o170_000, mode & 0o111) {
         (0o120_000, _) => "120000",

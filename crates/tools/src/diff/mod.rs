@@ -1,6 +1,6 @@
-//! Unified diffs, as `git diff` and `diff -u` print them: written for reports, read for `apply_patch`.
+//! Unified diffs in the format of `git diff` and `diff -u`. Dirigent writes them for reports and parses them for `apply_patch`.
 //!
-//! This is the only module that knows the format, the quoting of paths included. It reads no files.
+//! This is the only module that knows the format, including the quoting of paths. It reads no files.
 
 mod git;
 mod parse;
@@ -13,17 +13,18 @@ use similar::TextDiff;
 pub use git::git_diff;
 pub(crate) use parse::{EofMarker, FilePatch, Hunk, HunkLine, PatchError, PatchKind, parse};
 
-/// The longest diff to report, in bytes.
+/// Maximum size of a reported diff, in bytes.
 const MAX_DIFF_BYTES: usize = 64 * 1024;
 
-/// The most text to compare, before and after together, in bytes.
+/// Maximum total size of the two texts to compare, in bytes.
 const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
 
-/// The time after which a diff is correct, but no longer minimal.
+/// Time limit for minimizing a diff. A diff that reaches the limit is correct, but may not be minimal.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Returns a unified diff in git's form, for [`StateChange`](dirigent_core::tool::StateChange). `before` is `None` for a new file, `after` for
-/// a deleted one. The result is `None` if nothing changed, if the diff would be longer than 64 KiB, or if there are more than 4 MiB to compare.
+/// Returns a unified diff in git's format, for [`StateChange`](dirigent_core::tool::StateChange). `before` is `None` for a new file, `after`
+/// for a deleted one. The result is `None` if nothing changed, if the diff would be longer than 64 KiB, or if there are
+/// more than 4 MiB to compare.
 pub fn unified_diff(path: &str, before: Option<&str>, after: Option<&str>) -> Option<String> {
     if before == after {
         return None;

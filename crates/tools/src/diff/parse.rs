@@ -1,7 +1,7 @@
-//! Reading unified diffs as git and models write them.
+//! Parses unified diffs as written by git and by models.
 //!
-//! Models often get line numbers and counts wrong, so the reader tolerates both: it finds the end of a hunk by its lines if the counts do
-//! not fit. The mark of each line (context, removed, added) must be right.
+//! Models often get the line numbers and line counts of a hunk wrong, so the parser tolerates both errors: if the counts are wrong, it
+//! detects the end of the hunk from the lines themselves. The prefix of each line (space, `-` or `+`) must be right.
 
 use super::path::{NULL, unquoted};
 
@@ -12,7 +12,7 @@ pub(crate) struct FilePatch {
     pub(crate) hunks: Vec<Hunk>,
 }
 
-/// The operation on the file.
+/// The operation that a patch performs on a file.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum PatchKind {
     Edit { path: String },
@@ -21,7 +21,7 @@ pub(crate) enum PatchKind {
     Move { from: String, to: String },
 }
 
-/// A contiguous change with its context.
+/// A contiguous change with its context lines.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Hunk {
     /// The stated first line in the old file, counted from 1; `None` if the header has no readable number.
@@ -41,7 +41,7 @@ pub(crate) enum HunkLine {
     Added(String),
 }
 
-/// A hunk's statement about the end of a file.
+/// Whether a hunk marks the last line of a file as lacking a line break.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EofMarker {
     #[default]
@@ -80,7 +80,7 @@ impl HunkLine {
     }
 }
 
-/// Why a patch cannot be read. Line numbers are those of the patch, counted from 1.
+/// Reason why a patch cannot be parsed. Line numbers refer to the patch and are counted from 1.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum PatchError {
     #[error(
@@ -94,18 +94,18 @@ pub(crate) enum PatchError {
     #[error("line {line} of the patch: {reason}")]
     Header { line: usize, reason: String },
     #[error(
-        "line {line} of the patch, `{text}`, is not a hunk line: each one, even an empty one, begins with a space (context), `-` or `+`"
+        "line {line} of the patch, `{text}`, is not a hunk line: each hunk line, even an empty one, must begin with a space, `-` or `+`"
     )]
     InvalidHunkLine { line: usize, text: String },
     #[error("the hunk at line {line} of the patch changes nothing")]
     EmptyHunk { line: usize },
-    #[error("the part for `{path}` has no hunk")]
+    #[error("the patch has no hunk for `{path}`")]
     NoHunk { path: String },
-    #[error("`{path}` is binary in the patch: only text can be patched")]
+    #[error("the patch contains binary data for `{path}`: only text can be patched")]
     Binary { path: String },
 }
 
-/// Reads a patch: one part for each file, in the patch's order.
+/// Parses a patch into one part for each file, in the order of the patch.
 pub(crate) fn parse(patch: &str) -> Result<Vec<FilePatch>, PatchError> {
     let lines = patch.lines().map(|line| line.strip_suffix('\r').unwrap_or(line));
     let mut parser = PatchParser {
@@ -132,7 +132,7 @@ struct PatchParser<'a> {
     at: usize,
 }
 
-/// The lines before a file's hunks.
+/// The header of a file: the lines before its hunks.
 #[derive(Default)]
 struct Header {
     line: usize,
@@ -153,7 +153,7 @@ impl PatchParser<'_> {
         self.lines.get(self.at + ahead).copied()
     }
 
-    /// Reads the next file's header; `None` at the end. Skips the text before it, such as a commit message.
+    /// Reads the header of the next file; `None` at the end of the patch. Skips other text before the header, such as a commit message.
     fn header(&mut self) -> Result<Option<Header>, PatchError> {
         let mut header = Header::default();
         while let Some(line) = self.lines.get(self.at).copied() {
@@ -189,13 +189,13 @@ impl PatchParser<'_> {
         Ok(header.git.is_some().then_some(header))
     }
 
-    /// Returns true if the next two lines are `---` and `+++` with a file's names.
+    /// Returns true if the next two lines name a file: `--- OLD` and `+++ NEW`.
     fn names_file(&self) -> bool {
         let is = |ahead, mark| self.line(ahead).is_some_and(|line| line.starts_with(mark));
         is(0, "--- ") && is(1, "+++ ")
     }
 
-    /// Reads the next hunk of this file; `None` if the next line begins no hunk.
+    /// Reads the next hunk of the current file; `None` if the next line does not begin a hunk.
     fn hunk(&mut self) -> Result<Option<Hunk>, PatchError> {
         while self.line(0).is_some_and(|line| line.trim().is_empty()) {
             self.at += 1;
@@ -222,7 +222,7 @@ impl PatchParser<'_> {
         }
     }
 
-    /// Reads as many lines as the hunk's header states; `None` if its counts are wrong.
+    /// Reads as many lines as the hunk's header states; `None` if the counts in the header are wrong.
     fn counted(&mut self, (mut old, mut new): (usize, usize)) -> Option<Hunk> {
         let mut hunk = Hunk::default();
         while old > 0 || new > 0 || self.line(0).is_some_and(|line| line.starts_with('\\')) {
@@ -246,7 +246,7 @@ impl PatchParser<'_> {
         (self.is_boundary() || self.line(0).is_some_and(str::is_empty)).then_some(hunk)
     }
 
-    /// Reads the lines of a hunk up to the next boundary, without regard to counts.
+    /// Reads the lines of a hunk up to the next boundary, and ignores the counts in the hunk's header.
     fn uncounted(&mut self) -> Result<Hunk, PatchError> {
         let mut hunk = Hunk::default();
         // Empty lines at the end separate the hunk from the next part, and are dropped.
@@ -270,7 +270,7 @@ impl PatchParser<'_> {
         Ok(hunk)
     }
 
-    /// Returns true if no line of the current hunk follows.
+    /// Returns true if the next line cannot belong to the current hunk.
     fn is_boundary(&self) -> bool {
         match self.line(0) {
             None | Some("-- ") => true,
@@ -296,7 +296,7 @@ fn read_line(line: &str) -> ParsedLine {
     let mark = characters.next();
     let text = characters.as_str().to_owned();
     match mark {
-        // Editors that strip trailing spaces strip the mark of an empty context line.
+        // Editors that strip trailing spaces also strip the leading space of an empty context line.
         None => ParsedLine::Line(HunkLine::Context(String::new())),
         Some(' ') => ParsedLine::Line(HunkLine::Context(text)),
         Some('-') => ParsedLine::Line(HunkLine::Removed(text)),
@@ -307,7 +307,7 @@ fn read_line(line: &str) -> ParsedLine {
 }
 
 impl Hunk {
-    /// Records that the file ends, without a line break, after the last line read.
+    /// Records that the file ends without a line break after the last line read.
     fn mark_no_newline(&mut self) {
         match self.lines.last() {
             Some(HunkLine::Context(_)) => {
@@ -321,7 +321,7 @@ impl Hunk {
     }
 }
 
-/// Reads a hunk's header: its first line in the old file, and its numbers of old and new lines.
+/// Parses a hunk's header: returns the first line in the old file, and the numbers of old and new lines.
 fn ranges(line: &str) -> (Option<usize>, Option<(usize, usize)>) {
     let mut words = line.trim_start_matches('@').split_whitespace();
     let mut range = |mark| -> Option<(usize, usize)> {
@@ -335,7 +335,7 @@ fn ranges(line: &str) -> (Option<usize>, Option<(usize, usize)>) {
 }
 
 impl Header {
-    /// Reads a line between `diff --git` and the names of the file.
+    /// Reads one of the extended header lines, which are between `diff --git` and `---`.
     fn read_extended(&mut self, line: &str, number: usize) -> Result<(), PatchError> {
         if let Some(name) = line.strip_prefix("rename from ") {
             self.from = Some(unquoted(name));
@@ -365,9 +365,13 @@ impl Header {
         let kind = match (self.from, self.to) {
             (Some(from), Some(to)) => PatchKind::Move { from, to },
             (Some(_), None) | (None, Some(_)) => {
-                return Err(bad("`rename from` and `rename to` belong together".to_owned()));
+                return Err(bad(
+                    "`rename from` and `rename to` must be used together".to_owned()
+                ));
             }
-            (None, None) if old == NULL && new == NULL => return Err(bad("no file is named".to_owned())),
+            (None, None) if old == NULL && new == NULL => {
+                return Err(bad("both file names are `/dev/null`".to_owned()));
+            }
             (None, None) if old == NULL || self.created => PatchKind::Create { path: new },
             (None, None) if new == NULL || self.deleted => PatchKind::Delete { path: old },
             (None, None) if old != new => {
@@ -411,7 +415,7 @@ fn name_of(line: &str) -> String {
     unquoted(name.split('\t').next().unwrap_or_default().trim())
 }
 
-/// Returns the two names of `diff --git`; `None` if the end of the first one is ambiguous.
+/// Returns the two names in a `diff --git` line; `None` if the end of the first name is ambiguous.
 fn git_names(names: &str) -> Option<(String, String)> {
     if names.starts_with('"') {
         let (old, new) = names.split_once("\" ")?;
@@ -419,7 +423,7 @@ fn git_names(names: &str) -> Option<(String, String)> {
     }
     let mut splits = names.match_indices(" b/");
     let (at, _) = splits.find(|(at, _)| {
-        // Without a rename both are the same name.
+        // Unless the patch renames the file, both names are the same.
         names.get(2..*at) == names.get(at + 3..)
     })?;
     Some((names.get(..at)?.to_owned(), names.get(at + 1..)?.to_owned()))

@@ -14,7 +14,7 @@ pub(super) fn on_one_line(path: &str) -> String {
     }
 }
 
-/// Returns a path as git prints it: in quotes if it contains special characters.
+/// Returns `side/path` as git prints it: in quotes if the path contains special characters.
 pub(super) fn quoted(side: &str, path: &str) -> String {
     if !path.contains(|c: char| c.is_ascii_control() || c == '"' || c == '\\') {
         return format!("{side}/{path}");
@@ -36,7 +36,7 @@ pub(super) fn quoted(side: &str, path: &str) -> String {
     text
 }
 
-/// Reads a path as git prints it.
+/// Parses a path as git prints it, with or without quotes.
 pub(super) fn unquoted(name: &str) -> String {
     let Some(quoted) = name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) else {
         return name.to_owned();

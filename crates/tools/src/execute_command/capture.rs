@@ -1,13 +1,13 @@
 //! A program's output in bounded memory: its beginning and its end, with a visible gap in between.
 //!
-//! Reading goes on even when no more is stored, because a program whose output is not read would block.
+//! All output is read, even if no more of it is stored, because a program blocks if nobody reads its output.
 
 use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Maximum number of bytes stored of the beginning, and also of the end. This is far more than a model is shown at once, so the model can
-/// read on.
+/// Maximum number of bytes stored of the beginning, and of the end. This is far more than a model is shown at once; the model can read the
+/// rest with `read_output`.
 const MAX_HALF_BYTES: usize = 128 * 1024;
 const CHUNK: usize = 16 * 1024;
 
@@ -16,12 +16,12 @@ const CHUNK: usize = 16 * 1024;
 pub(super) struct Capture {
     head: Vec<u8>,
     tail: VecDeque<u8>,
-    /// Number of bytes discarded between the two.
+    /// Number of bytes discarded between `head` and `tail`.
     left_out: usize,
 }
 
 impl Capture {
-    /// Reads until the stream ends. If the future is dropped before, the bytes read so far stay available.
+    /// Reads until the stream ends. If the future is dropped earlier, the bytes read so far stay available.
     pub(super) async fn read_to_end(&mut self, stream: Option<impl AsyncRead + Unpin>) {
         let Some(mut stream) = stream else { return };
         let mut chunk = vec![0; CHUNK];
@@ -41,7 +41,7 @@ impl Capture {
         self.left_out += excess;
     }
 
-    /// Returns the output as text: invalid UTF-8 becomes `�`, and the gap states how many bytes it stands for.
+    /// Returns the output as text: invalid UTF-8 becomes `�`, and a note replaces the discarded bytes and states their number.
     pub(super) fn into_text(self) -> String {
         let Capture {
             mut head,
@@ -74,7 +74,7 @@ fn is_continuation(byte: u8) -> bool {
     byte & 0b1100_0000 == 0b1000_0000
 }
 
-/// Counts the bytes at the end that begin a character which the gap cuts in two.
+/// Returns the length of the incomplete UTF-8 character at the end; 0 if there is none.
 fn incomplete_end(bytes: &[u8]) -> usize {
     match std::str::from_utf8(bytes) {
         Ok(_) => 0,

@@ -1,15 +1,15 @@
 //! The environment of a command: the variables that tools need to find their files, and nothing else. The shell that starts the command
 //! adds `PWD`.
 //!
-//! The lists name what is passed on, never what is withheld, so a secret under an unforeseen name is not passed on.
+//! The lists are allowlists, so a secret in an unforeseen variable is never passed on.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use crate::sandbox::{AccessRules, Confinement, Sandbox};
 
-/// Variables passed on unchanged. None holds a secret by its purpose; proxies and registries are missing because their addresses may
-/// contain passwords.
+/// Variables passed on unchanged. None of them is meant for secrets. The variables for proxies and package registries are missing because
+/// their URLs may contain passwords.
 const ALLOWED: &[&str] = &[
     "HOME",
     "USER",
@@ -65,7 +65,7 @@ pub(super) fn sanitized(
         .into_iter()
         .filter(|(name, _)| is_allowed(name, &sandbox.environment));
     let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
-    // Joining cannot fail, as the folders come from splitting a `PATH`. An empty `PATH` would mean the working directory, so it is not
+    // Joining cannot fail, because the folders come from splitting a `PATH`. An empty `PATH` would mean the working directory, so it is not
     // set.
     let path = std::env::join_paths(search).ok().filter(|path| !path.is_empty());
     let path = path.map(|path| ("PATH".into(), path));

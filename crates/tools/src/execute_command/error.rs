@@ -1,4 +1,4 @@
-//! Errors of commands that were not run, with messages that a model can act on.
+//! Errors of commands that were not run or whose outcome is unknown, with messages that a model can act on.
 
 use std::io;
 use std::path::PathBuf;
@@ -8,7 +8,7 @@ use dirigent_core::tool::{ToolResult, code};
 use crate::sandbox::{Confinement, SpawnError};
 use crate::workspace::FileError;
 
-/// Reason why a command was not run, or why its end is unknown.
+/// Reason why a command was not run, or why its outcome is unknown.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum CommandError {
     #[error("this agent has read-only access, and commands may change files; nothing was run")]
@@ -27,7 +27,7 @@ pub(super) enum CommandError {
     )]
     NoGuard(io::Error),
     /// The task that ran the command ended early.
-    #[error("the tool failed internally, and whether the command ended is unknown: {0}")]
+    #[error("the tool failed internally, so it is unknown whether the command ended: {0}")]
     TaskFailed(io::Error),
     #[error(
         "this system cannot confine commands, so nothing was run: {0}. Confining requires Linux 5.13 or newer with seccomp and Landlock \

@@ -1,7 +1,7 @@
 //! The `execute_command` tool: runs one command in the workspace and in the sandbox.
 //!
-//! It never passes secrets of Dirigent's environment to the command, stores only a bounded part of the output, and leaves no process of the
-//! command and no file of its temporary folder behind.
+//! It never passes secrets from Dirigent's environment to the command, and stores only a bounded part of the output. After the command, it
+//! ends the command's processes and deletes its temporary folder.
 
 mod capture;
 mod environment;
@@ -70,18 +70,18 @@ fn default_timeout() -> u64 {
 
 /// Creates the tool `execute_command`, which runs a program or a shell line in the [`Sandbox`] with a clean environment.
 ///
-/// The output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`, with a `"note"` if
-/// the command left something behind. Any end but exit code 0 is a failure with the same output. Metadata for operators: `confined` and
-/// `network`. Unix only; commands can be confined on Linux only.
+/// The output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`, with a `"note"` on
+/// leftover processes and restored files. Any outcome other than exit code 0 is a failure with the same output. Metadata for operators:
+/// `confined` and `network`. Unix only; commands can be confined on Linux only.
 ///
-/// The changes are the files that were created, edited or deleted during the command, followed by its exit. They are detected by name,
-/// size and time, so changes by others count, too; ignored files do not. The changed files are unknown (metadata `files: "too many"`) if
-/// the workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 changes are listed (metadata
-/// `changes_left_out`).
+/// The reported changes are the files that were created, edited or deleted during the command, followed by the command's exit. File changes
+/// are detected by name, size and time, so changes by other processes count, too; ignored files do not. The changes are unknown (metadata
+/// `files: "too many"`) if the workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 changes
+/// are listed (metadata `changes_left_out`).
 ///
 /// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are restored after a command if it, or another command at the same
-/// time, changed them. The note lists the restored paths and those too large to be protected completely. In repositories deeper in the
-/// workspace, hooks and settings are restored; a repository that a command creates gets neither.
+/// time, changed them. The note lists the restored paths and those too large to be protected completely. In nested repositories, only git's
+/// hooks and settings are restored. A repository that a command creates remains, but its hooks and settings are removed.
 ///
 /// | code | meaning |
 /// | --- | --- |
@@ -89,7 +89,7 @@ fn default_timeout() -> u64 {
 /// | `timed_out` | the command was killed after its timeout |
 /// | `cancelled` | the call was cancelled, and the command killed |
 /// | `no_guard` | git's hooks and settings cannot be protected: they are too large or unreadable; nothing was run |
-/// | `no_sandbox` | the system cannot confine commands, as the settings require; nothing was run |
+/// | `no_sandbox` | the settings require confinement, but the system cannot confine commands; nothing was run |
 /// | `access_denied` | the agent has read-only access; nothing was run |
 /// | `bad_parameters` | an empty command or an invalid timeout; nothing was run |
 /// | `outside_workspace` | the working directory is not in the workspace; nothing was run |

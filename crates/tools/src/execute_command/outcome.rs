@@ -16,7 +16,7 @@ use crate::sandbox::{Confinement, Sandbox};
 pub(super) struct Outcome {
     pub(super) command: String,
     pub(super) ended: CommandEnd,
-    /// Number of its processes that could not be killed in time.
+    /// Number of the command's processes that could not be killed in time.
     pub(super) remaining: usize,
     pub(super) stdout: String,
     pub(super) stderr: String,
@@ -107,12 +107,13 @@ impl Outcome {
         } = self.ended
         {
             notes.push(
-                "it left a process behind that kept its output open; the process was killed".to_owned(),
+                "the command left a process running that kept its output open; the process was killed"
+                    .to_owned(),
             );
         }
         if self.remaining > 0 {
             notes.push(format!(
-                "{} of its processes could not be killed in time",
+                "{} of the command's processes could not be killed in time",
                 self.remaining
             ));
         }
@@ -125,13 +126,13 @@ impl Outcome {
         if !self.put_back.failed.is_empty() {
             let paths = self.put_back.failed.join(", ");
             notes.push(format!(
-                "changed, although commands must not change these files, and could not be restored: {paths}"
+                "the command must not change these files, but they were changed and could not be restored: {paths}"
             ));
         }
         if !self.put_back.partial.is_empty() {
             let paths = self.put_back.partial.join(", ");
             notes.push(format!(
-                "too large to be protected completely, so do not change: {paths}"
+                "too large to be protected completely, so do not change these paths: {paths}"
             ));
         }
         let mut output = json!({

@@ -1,6 +1,6 @@
-//! A running program with all its descendants: waiting for their end, or killing them.
+//! A running program with all its descendant processes: waits for their end, or kills them.
 //!
-//! Only waiting for the program itself can take long. Dropping the process tree kills its processes.
+//! All waits are short, except the wait for the program's own end. Dropping the process tree kills its processes.
 
 use std::future::Future;
 use std::io;
@@ -29,7 +29,7 @@ const REAP: Duration = Duration::from_millis(100);
 /// A program and its processes. On drop, the remaining processes are killed before their temporary files are removed.
 pub(super) struct ProcessTree {
     child: Box<dyn ChildWrapper>,
-    /// Set when no process is left to kill, because the process id may then belong to an unrelated process.
+    /// Set once no process is left to kill. Dropping must not kill then, because the process id may belong to an unrelated process.
     finished: bool,
     supervisor: SandboxSupervisor,
     /// Number of processes that could not be killed in time.
@@ -42,14 +42,14 @@ pub(super) enum CommandEnd {
     /// The program ended by itself.
     Exited {
         status: ExitStatus,
-        /// Whether a remaining process still had its output open.
+        /// Whether a remaining process still had the command's output open.
         output_still_open: bool,
     },
     /// The command was killed after its timeout. `None` if even SIGKILL did not end it in time.
     TimedOut(Option<ExitStatus>),
-    /// The command was killed because the call was cancelled. `None` as above.
+    /// The command was killed because the call was cancelled. `None` if even SIGKILL did not end it in time.
     Cancelled(Option<ExitStatus>),
-    /// The operating system did not return its status.
+    /// The operating system did not return the exit status.
     Unknown(io::Error),
 }
 
@@ -83,7 +83,7 @@ impl ProcessTree {
         self.remaining
     }
 
-    /// Reads the output until the program ends, `limit` is over or the token is cancelled. Afterwards all processes are killed.
+    /// Reads the output until the program ends, `limit` has passed or the token is cancelled. Then kills all processes.
     pub(super) async fn run(
         &mut self,
         limit: Duration,
@@ -111,7 +111,8 @@ impl ProcessTree {
         ended
     }
 
-    /// Sends SIGTERM, then SIGKILL to the processes. An open output shows that one of them is still running.
+    /// Sends SIGTERM to the processes, and SIGKILL if one of them still runs after [`GRACE`]. A process counts as running while the program
+    /// has not exited or the output is open. Returns the program's exit status, if known.
     async fn end<F: Future>(&mut self, mut reading: Pin<&mut MaybeDone<F>>) -> Option<ExitStatus> {
         if !self.supervisor.signal(Signal::TERM) {
             // If no process is left to signal, the wait below returns at once.

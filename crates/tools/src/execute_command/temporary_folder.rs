@@ -11,11 +11,11 @@ use cap_std::fs::Dir;
 
 use super::removal::remove;
 
-/// Number of attempts: a process that was just killed may still write a file.
+/// Number of attempts to remove the folder: removal fails if a process that was just killed still writes a file.
 const REMOVE_ATTEMPTS: u32 = 5;
 const REMOVE_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A temporary folder, removed on drop, which blocks.
+/// A temporary folder, which is removed on drop. Dropping blocks.
 #[derive(Debug)]
 pub(super) struct TemporaryFolder {
     folder: PathBuf,

@@ -1,7 +1,7 @@
-//! Detection of the files that a command changed, by their names, sizes and times before and after it.
+//! Detects the files that a command changed by comparing names, sizes and times before and after the command.
 //!
-//! Ignored files, the files of git and Dirigent, and build output do not count. Build output is each folder with a `CACHEDIR.TAG`,
-//! `node_modules` and `__pycache__`. Changes that others make meanwhile do count.
+//! Ignored files, the files of git and Dirigent, and build output do not count. Build output is the content of `node_modules`,
+//! `__pycache__` and folders with a `CACHEDIR.TAG`. Changes by other processes during the command count, too.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
@@ -38,7 +38,7 @@ struct Stamp {
 pub(super) struct WorkspaceChanges {
     /// Sorted by path; without content and versions, which are unknown.
     pub(super) changes: Vec<StateChange>,
-    /// Number of further changes. `None` if the changes are unknown.
+    /// Number of changes that are not listed. `None` if the changes are unknown.
     pub(super) omitted: Option<usize>,
 }
 
@@ -50,7 +50,7 @@ impl WorkspaceSnapshot {
         }
     }
 
-    /// Compares the workspace with the snapshot. The changes are unknown if scanning takes until `deadline`. Blocks.
+    /// Compares the workspace with the snapshot. The changes are unknown if the scan does not finish before `deadline`. Blocks.
     pub(super) fn compare(self, root: &Path, deadline: Option<Instant>) -> WorkspaceChanges {
         match (self.files, scan(root, MAX_FILES, deadline)) {
             (Some(before), Some(after)) => compare(&before, &after, root),
@@ -80,7 +80,6 @@ fn scan(root: &Path, max_files: usize, deadline: Option<Instant>) -> Option<BTre
     Some(files)
 }
 
-/// Removes build output.
 fn remove_build_output(files: &mut BTreeMap<String, Stamp>) {
     let tags = files.keys().filter_map(|path| path.strip_suffix("CACHEDIR.TAG"));
     let caches: Vec<String> = tags

@@ -20,7 +20,7 @@ pub(super) fn table_changes(connection: &str, before: &Tables, after: &Tables) -
     created.chain(dropped).collect()
 }
 
-/// Returns the change of `rows` rows of a table. `None` for no rows.
+/// Returns the change to report for `rows` changed rows of a table. `None` if `rows` is 0.
 pub(super) fn row_changes(connection: &str, table: Option<String>, rows: u64) -> Option<StateChange> {
     (rows > 0).then(|| StateChange::RowsChanged {
         connection: connection.to_owned(),

@@ -1,4 +1,4 @@
-//! The databases of the configuration, and running a statement on one of them.
+//! The configured databases, and the execution of statements on them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use super::error::{ReadOnlyReason, SqlError};
 use super::statement::{Statement, StatementResult};
 use super::{mysql, postgres, sqlite};
 
-/// Maximum number of statements that one connection of the configuration runs in parallel. Further statements wait.
+/// Maximum number of statements that one configured connection runs in parallel. Further statements wait.
 const MAX_CONCURRENT_STATEMENTS: usize = 4;
 
 /// The databases that agents can use, by name.
@@ -23,7 +23,7 @@ pub type Connections = BTreeMap<String, Connection>;
 /// A database that agents can use, with access and limits.
 #[derive(Clone, Debug)]
 pub struct Connection {
-    /// The database's location.
+    /// Kind and location of the database.
     pub database: Database,
     /// Permitted access: [`Access::ReadOnly`] or [`Access::ReadWrite`]. [`Access::Execute`] counts as read-only.
     pub access: Access,
@@ -34,7 +34,8 @@ pub struct Connection {
 }
 
 impl Connection {
-    /// Checks the connection with a read-only statement, run like an agent's. The path of a SQLite file is relative to `workspace`.
+    /// Checks the connection by running a read-only statement in the same way as for an agent. The path of a SQLite file is relative to
+    /// `workspace`.
     ///
     /// # Errors
     ///
@@ -63,7 +64,7 @@ impl Connection {
         }
     }
 
-    /// The access of statements: [`Access::Execute`] has no meaning for a database and counts as read-only.
+    /// Returns the access of statements. [`Access::Execute`] has no meaning for a database and counts as read-only.
     pub(super) fn effective_access(&self) -> Access {
         match self.access {
             Access::ReadOnly | Access::Execute => Access::ReadOnly,
@@ -103,12 +104,12 @@ impl Connection {
     }
 }
 
-/// State of a connection that can be used.
+/// Result of a successful [`Connection::check`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ConnectionCheck {
     /// The database answers.
     Connected,
-    /// The SQLite file does not exist yet; the first statement that writes creates it.
+    /// The SQLite file does not exist yet. The first statement that is allowed to write creates the file.
     FileNotCreated,
 }
 
@@ -142,7 +143,7 @@ impl Database {
         }
     }
 
-    /// Returns the first placeholder of a statement.
+    /// Returns the syntax of a statement's first placeholder.
     pub(super) fn placeholder(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } | Database::Mysql { .. } => "?",
@@ -151,7 +152,7 @@ impl Database {
     }
 }
 
-/// A connection with the permits for parallel statements.
+/// A connection with the permits that limit the number of parallel statements.
 pub(super) struct LimitedConnection {
     pub(super) connection: Connection,
     permits: Arc<Semaphore>,

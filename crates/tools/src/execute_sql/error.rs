@@ -81,26 +81,26 @@ fn read_only_message(reason: ReadOnlyReason) -> &'static str {
 }
 
 impl SqlError {
-    /// The error for an empty statement or only a comment.
+    /// Returns the error for SQL that is empty or only a comment.
     pub(super) fn no_statement() -> Self {
         SqlError::Parameters("`sql` contains no statement".to_owned())
     }
 
-    /// The error for several statements.
+    /// Returns the error for several statements in one call.
     pub(super) fn multiple_statements() -> Self {
         SqlError::Parameters(
-            "`sql` contains several statements: call once for each; nothing was run".to_owned(),
+            "`sql` contains several statements: call the tool once for each; nothing was run".to_owned(),
         )
     }
 
-    /// The error for different numbers of values and placeholders.
+    /// Returns the error for a number of values that differs from the number of placeholders.
     pub(super) fn placeholder_count(placeholders: usize, given: usize) -> Self {
         SqlError::Parameters(format!(
             "the statement has {placeholders} placeholders and `parameters` has {given} values; nothing was run"
         ))
     }
 
-    /// Converts an error of connecting. The server's own message is left out, because it contains users and hosts.
+    /// Converts an error that occurred while connecting. The server's own message is omitted because it contains users and hosts.
     pub(super) fn from_connect_error(error: &sqlx::Error) -> Self {
         let reason = match error {
             sqlx::Error::Io(error) => format!(
@@ -115,7 +115,7 @@ impl SqlError {
         SqlError::Unreachable(reason)
     }
 
-    /// Converts an error of the driver that is not an error of the database.
+    /// Converts an error that does not come from the database, such as a lost connection.
     pub(super) fn from_driver_error(error: &sqlx::Error, secrets: &Secrets) -> Self {
         match error {
             sqlx::Error::Io(error) => SqlError::Unreachable(format!(

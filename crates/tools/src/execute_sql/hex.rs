@@ -1,4 +1,4 @@
-//! Hexadecimal digits, the form in which JSON carries bytes.
+//! Hexadecimal encoding of bytes for JSON.
 
 /// Encodes bytes, with two digits for each byte.
 pub(super) fn to_hex(bytes: &[u8]) -> String {

@@ -1,9 +1,9 @@
-//! The `execute_sql` tool: runs one statement on a database of the configuration.
+//! The `execute_sql` tool: runs one statement on a configured database.
 //!
-//! The database enforces what a statement may do; nothing depends on reading its text. If the connection or the agent is read-only, the
-//! statement runs in a read-only transaction. Each statement gets a new connection, so its settings do not affect the next one. No
-//! description and no error reveals a database's location or Dirigent's user there to models; only a statement can ask the database for it
-//! (`SELECT current_user`).
+//! The database itself enforces what a statement may do; no check depends on analyzing SQL text. If the connection or the agent is
+//! read-only, the statement runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
+//! next statement. Descriptions and errors never reveal a database's location or Dirigent's user name there to models. A statement can
+//! still query them (`SELECT current_user`).
 
 mod changes;
 mod connection;
@@ -67,19 +67,19 @@ struct Parameters {
 /// | bytes | `{"hex": "00ff", "bytes": 2}`, of which the first 1,024 are shown |
 /// | all others (decimals, dates and times, UUIDs, JSON, arrays, ranges …) | the database's own text |
 ///
-/// Times that the database converts are in UTC. A failure has one of these codes:
+/// The session's time zone is UTC. A failure has one of these codes:
 ///
 /// | code | meaning |
 /// | --- | --- |
 /// | `bad_parameters` | several statements or none, or values that do not fit the placeholders |
-/// | `not_found` | no connection of that name, or its SQLite file does not exist |
+/// | `not_found` | the connection is not configured, or its SQLite file does not exist |
 /// | `access_denied` | the statement changes something, and the connection or the agent is read-only |
 /// | `refused` | a statement that is never allowed: `ATTACH`, extensions, most of SQLite's `PRAGMA`s; or a SQLite file whose journal names another file |
 /// | `outside_workspace`, `protected`, `not_a_file`, `denied` and others of [`FileError`](crate::workspace::FileError) | the SQLite file's path cannot be used |
 /// | `no_sandbox`, `denied` | SQLite's thread could not be confined or started |
 /// | `database` | an error of the database |
 /// | `too_big` | a single row is too large to show, or SQLite exceeded its limits: 1 MiB for a value, 512 MiB of memory in all |
-/// | `timed_out` | the statement took longer than the connection's timeout, or it waited that long for others and never ran |
+/// | `timed_out` | the statement took longer than the connection's timeout, or never ran because it waited too long for others |
 /// | `broke_down` | the tool failed internally |
 /// | `cancelled` | the call was cancelled |
 /// | `unreachable` | the server cannot be reached, or rejects Dirigent's login |

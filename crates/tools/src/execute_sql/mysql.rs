@@ -1,4 +1,5 @@
-//! MySQL and MariaDB, used through the protocol for prepared statements, which accepts a single statement and transfers values unchanged.
+//! MySQL and MariaDB. Statements use the protocol for prepared statements, which accepts a single statement only and transfers values
+//! unchanged.
 
 use std::collections::hash_map::RandomState;
 use std::hash::BuildHasher;
@@ -25,17 +26,17 @@ use super::statement::{Statement, StatementResult};
 /// Time limit for killing a statement on the server.
 const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
-// Has its own limit because the session's limit would apply otherwise.
+// The explicit LIMIT is needed because otherwise the session's `sql_select_limit` would apply.
 const TABLES: &str = "SELECT IF(table_schema = DATABASE(), table_name, CONCAT(table_schema, '.', table_name)) \
     FROM information_schema.tables WHERE table_type = 'BASE TABLE' \
     AND table_schema NOT IN ('information_schema', 'mysql', 'performance_schema', 'sys') LIMIT 18446744073709551615";
 
-/// The statement would write in a read-only transaction.
+/// Error number for a statement that would write in a read-only transaction.
 const READ_ONLY_ERROR: u16 = 1792;
-/// The server ended the statement: a timeout of MariaDB, a timeout of MySQL, or a timeout of waiting for a lock.
+/// Error numbers for timeouts: MariaDB's statement timeout, MySQL's statement timeout, and the timeout of waiting for a lock.
 const TIMEOUT_ERRORS: [u16; 3] = [1969, 3024, 1205];
 
-/// Runs a statement on a new connection. If the future is dropped, the server is told to kill the statement.
+/// Runs a statement on a new connection. If the future is dropped, the statement is killed on the server.
 pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
     let options: MySqlConnectOptions = url
         .expose_secret()
@@ -65,7 +66,8 @@ pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<Stat
     done.map(|(done, _)| done)
 }
 
-/// Tells the server on drop to kill a connection's statement, because the server does not notice that the client is gone.
+/// Kills a connection on the server when dropped, unless its statement has finished. Without this, the server would not notice that the
+/// client is gone, and would continue to execute the statement.
 struct KillOnDrop {
     /// The connection's id on the server. `None` once the statement has finished.
     id: Option<u64>,
@@ -186,7 +188,7 @@ impl Session {
         self.execute_internal(begin).await
     }
 
-    /// Prepares the statement, for which the server accepts a single statement only. Returns empty rows with its columns.
+    /// Prepares the statement; the server rejects several statements. Returns a result with the statement's columns and no rows.
     async fn prepare(&mut self) -> Result<Rows, SqlError> {
         let sql = AssertSqlSafe(self.statement.sql.clone()).into_sql_str();
         let prepared = match (&mut self.connection).prepare(sql).await {
@@ -235,7 +237,7 @@ impl Session {
                         set_columns(rows, row.columns());
                     }
                     let full = rows.push(|cells| encode_row(cells, &row))?.is_break();
-                    // A statement that may write is read to its end, because its changes are committed only then.
+                    // The result of a statement that may write is read to its end, because its changes can be committed only then.
                     if full && read_only {
                         return Ok(None);
                     }
@@ -361,7 +363,7 @@ fn little_endian(bytes: &[u8]) -> u64 {
         .fold(0, |number, byte| number << 8 | u64::from(*byte))
 }
 
-/// Converts a float with its own shortest digits, not those of the nearest double.
+/// Converts a float by its shortest decimal form, so that 0.1 becomes 0.1 and not 0.10000000149011612.
 fn shortest(float: f32) -> Value {
     float
         .to_string()
@@ -399,7 +401,7 @@ fn time(bytes: &[u8]) -> Option<String> {
     Some(format!("{sign}{hours:02}:{minute:02}:{second:02}{fraction}"))
 }
 
-/// Formats the fraction of a second, with its point. Empty for 0.
+/// Formats the fraction of a second, with the decimal point. Empty for 0.
 fn fraction(microseconds: u32) -> String {
     if microseconds == 0 {
         return String::new();

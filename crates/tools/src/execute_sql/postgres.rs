@@ -1,8 +1,8 @@
-//! PostgreSQL, whose values are read as the text that the server formats.
+//! PostgreSQL. Values are read as text, in the server's own format.
 //!
 //! The statement is first parsed by the extended protocol, which accepts a single statement only. It then runs in the simple protocol,
-//! which is the only one to return text. Parameters are passed with `PREPARE` and `EXECUTE`, as literals that PostgreSQL converts to the
-//! types of the placeholders.
+//! because only in this protocol the driver receives values as text. Parameters are passed with `PREPARE` and `EXECUTE`, as literals that
+//! PostgreSQL converts to the types of the placeholders.
 
 use futures::TryStreamExt;
 use secrecy::{ExposeSecret, SecretString};
@@ -33,13 +33,13 @@ const CHANGED_ROWS: &str = "SELECT CASE schemaname WHEN 'public' THEN relname EL
 /// Treatment of the rows beyond those shown.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RemainingRows {
-    /// They are not read, and the transaction is rolled back.
+    /// The remaining rows are not read, and the transaction is rolled back.
     Discard,
-    /// They are read, because the statement's changes are committed only after its end.
+    /// All rows are read, because the statement's changes can be committed only after its end.
     Read,
 }
 
-/// Runs a statement on a new connection. Dropping the future closes the connection, on which the server ends the statement.
+/// Runs a statement on a new connection. Dropping the future closes the connection, and the server then ends the statement.
 pub(super) async fn run(url: &SecretString, statement: Statement) -> Result<StatementResult, SqlError> {
     // The parser logs unknown parts of the URL, and of the user's password file, verbatim, so logging is switched off.
     let options: PgConnectOptions =
@@ -107,7 +107,8 @@ impl Session {
     /// Begins a transaction, read-only if the statement must not change anything.
     async fn begin(&mut self) -> Result<(), SqlError> {
         let limit = self.statement.timeout.as_millis();
-        // A server that supports it checks whether the client is still connected; any other ends the statement after its timeout.
+        // Servers that support `client_connection_check_interval` check every second whether the client is still connected. Other servers
+        // end the statement only after its timeout.
         let settings = format!(
             "SET statement_timeout = {limit}; SET lock_timeout = {limit}; SET bytea_output = hex; \
              SELECT set_config(name, '1s', false) FROM pg_catalog.pg_settings WHERE name = 'client_connection_check_interval'"
@@ -121,7 +122,7 @@ impl Session {
         self.execute_internal(begin.to_owned()).await
     }
 
-    /// Returns true if PostgreSQL accepts the statement for a cursor, which must be a query without changes.
+    /// Returns true if PostgreSQL accepts the statement for a cursor. It accepts only queries that contain no INSERT, UPDATE or DELETE.
     async fn is_query(&mut self) -> Result<bool, SqlError> {
         self.execute_internal("SAVEPOINT dirigent".to_owned()).await?;
         let cursor = format!("DECLARE dirigent CURSOR FOR {}", self.statement.sql);
@@ -138,7 +139,8 @@ impl Session {
         Ok(is_query)
     }
 
-    /// Parses the statement, which must be a single one. Returns empty rows with its columns, and the types of its placeholders.
+    /// Parses the statement on the server, which rejects several statements. Returns a result with the statement's columns and no rows, and
+    /// the types of the placeholders.
     async fn parse(&mut self) -> Result<(Rows, Vec<PgTypeInfo>), SqlError> {
         let sql = sqlx::SqlSafeStr::into_sql_str(AssertSqlSafe(self.statement.sql.clone()));
         let parsed = match (&mut self.connection).prepare(sql).await {
@@ -169,7 +171,7 @@ impl Session {
         if types.is_empty() {
             return Ok(self.statement.sql.clone());
         }
-        // The text contains no second statement, as it was parsed as a single one.
+        // The text contains no second statement, because `parse` has accepted it.
         self.execute_internal(format!("PREPARE dirigent AS {}", self.statement.sql))
             .await?;
         let values = self.statement.parameters.iter().zip(types);
@@ -280,8 +282,8 @@ impl Session {
     }
 }
 
-/// Returns true for the error of several statements. Its code is that of a syntax error and its message is localized, so the server's
-/// routine identifies it.
+/// Returns true if the server reports several statements. The error has the code of a syntax error and a localized message, so only the
+/// name of the server's routine identifies it.
 fn is_multiple_statements(error: &sqlx::Error) -> bool {
     let database_error = error
         .as_database_error()

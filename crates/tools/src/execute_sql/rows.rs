@@ -1,4 +1,4 @@
-//! The rows of a result as JSON, limited to what a model can read.
+//! The rows of a result as JSON, limited in size for models.
 
 use std::ops::ControlFlow;
 
@@ -9,7 +9,7 @@ use super::hex::to_hex;
 
 /// Maximum size of the columns and all rows together, in bytes of JSON.
 const MAX_BYTES: usize = 256 * 1024;
-/// Maximum number of bytes shown of a text.
+/// Maximum number of bytes shown of a text value.
 const MAX_TEXT: usize = 16 * 1024;
 /// Maximum number of bytes shown of a binary value.
 const MAX_BINARY: usize = 1024;
@@ -27,7 +27,7 @@ pub(super) struct Rows {
     notes: Vec<&'static str>,
 }
 
-/// The limit that a result exceeds.
+/// The limit that the rows of a result exceed.
 #[derive(Clone, Copy)]
 enum LimitReached {
     Rows,
@@ -53,7 +53,7 @@ impl Rows {
         self.columns = columns
             .map(|(name, kind)| json!({"name": name, "type": kind}))
             .collect();
-        // The names of columns can have any length.
+        // Column names have no length limit, so they count towards the size.
         self.bytes = self
             .columns
             .iter()

@@ -1,4 +1,4 @@
-//! Removing a server's address and Dirigent's credentials from messages for models.
+//! Removes a server's address and Dirigent's credentials from messages for models.
 
 use std::fmt;
 
@@ -12,14 +12,14 @@ const REDACTED: &str = "***";
 /// The secrets of one server.
 #[derive(Clone)]
 pub(super) struct Secrets {
-    /// Removed everywhere, longest first.
+    /// Secrets that are removed everywhere, longest first.
     anywhere: Vec<String>,
-    /// Removed only as whole words, because a table's name may contain the name of a user or host.
+    /// Secrets that are removed only as whole words, because the name of a table may contain the name of a user or host.
     whole_words: Vec<String>,
 }
 
 impl Secrets {
-    /// Collects the secrets of a URL. Of an invalid URL, only the URL as a whole is secret.
+    /// Collects the secrets in a URL. If the URL is invalid, its text as a whole is the only secret.
     pub(super) fn from_url(url: &SecretString) -> Self {
         let whole = url.expose_secret();
         let (mut anywhere, mut whole_words) = (vec![whole.to_owned()], Vec::new());

@@ -10,11 +10,11 @@ use super::rows::Rows;
 
 /// A statement to run.
 pub(super) struct Statement {
-    /// Name of its connection.
+    /// Name of the connection to run the statement on.
     pub(super) connection: String,
     pub(super) sql: String,
     pub(super) parameters: Vec<Parameter>,
-    /// Reason why the statement must not change anything. `None` if it may.
+    /// Reason why the statement must not change anything. `None` if changes are allowed.
     pub(super) read_only: Option<ReadOnlyReason>,
     pub(super) max_rows: usize,
     pub(super) timeout: Duration,

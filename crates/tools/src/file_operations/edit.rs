@@ -1,7 +1,7 @@
-//! Replacing a text that occurs exactly once in a file.
+//! Replaces a text that occurs exactly once in a file.
 //!
-//! Models write `\n`; a file may have `\r\n`. The search ignores that difference, and the replacement gets the line ending of the lines that
-//! it replaces.
+//! Models write `\n`; a file may have `\r\n`. The search ignores this difference, and the replacement gets the line ending of the lines
+//! that it replaces.
 
 use std::fmt::Write as _;
 use std::ops::Range;
@@ -10,16 +10,16 @@ use dirigent_core::tool::code;
 
 use crate::text::LineEnding;
 
-/// The most occurrences that an error lists; the search stops after one more.
+/// Maximum number of occurrences that an error lists. The search stops after one more.
 const MAX_OCCURRENCES: usize = 10;
 
-/// The most lines to search for one similar to a text that was not found.
+/// Maximum number of lines that are searched for a line similar to a text that was not found.
 const MAX_COMPARED_LINES: usize = 20_000;
 
-/// The longest line to compare and show, in bytes.
+/// Maximum length of a line that is compared and shown, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
-/// The limit of the work for similar lines: the sum of the products of the compared lengths.
+/// Maximum work of each search for similar lines, in compared pairs of bytes.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
 /// A text after an edit.
@@ -30,7 +30,7 @@ pub(super) struct Edited {
     pub(super) line: usize,
 }
 
-/// Why a text cannot be edited.
+/// Reason why a text cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
     #[error("`old` is empty: give the text to replace, or use `write` for the whole file")]
@@ -40,7 +40,7 @@ pub(super) enum EditError {
     #[error("`old` is not in `{path}`{hint}")]
     NotFound { path: String, hint: String },
     #[error(
-        "`old` is in `{path}` {count} times, at lines {lines}: include more of the lines around the one you mean"
+        "`old` is in `{path}` {count} times, at lines {lines}: include more surrounding lines so that it occurs once"
     )]
     Ambiguous {
         path: String,
@@ -59,7 +59,7 @@ impl EditError {
     }
 }
 
-/// Replaces `old`, which must occur exactly once in the text, by `new`.
+/// Replaces `old`, which must occur exactly once in the text, with `new`.
 pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Result<Edited, EditError> {
     let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
     if old.is_empty() {
@@ -108,7 +108,7 @@ fn replace(text: &str, range: Range<usize>, new: &str) -> Edited {
 /// A text with `\n` for `\r\n`, and the mapping to offsets of the original.
 struct NormalizedText {
     text: String,
-    /// The offsets of the `\n` that were `\r\n`.
+    /// The offsets in `text` of each `\n` that is `\r\n` in the original.
     shortened: Vec<usize>,
 }
 
@@ -125,7 +125,7 @@ impl NormalizedText {
         }
     }
 
-    /// Finds `wanted`, also where occurrences overlap, at most [`MAX_OCCURRENCES`] + 1 times. The ranges are those of the original text.
+    /// Finds at most [`MAX_OCCURRENCES`] + 1 occurrences of `wanted`, which may overlap. Returns their ranges in the original text.
     fn find(&self, wanted: &str) -> Vec<Range<usize>> {
         let mut occurrences = Vec::new();
         let mut from = 0;
@@ -147,7 +147,8 @@ fn line_of(text: &str, at: usize) -> usize {
     text[..at].matches('\n').count() + 1
 }
 
-/// Suggests what the model may have meant: the same lines with other spaces, or else a line similar to the first one.
+/// Returns a hint on the text that the model may have meant: the same lines with different whitespace, or else a line similar to the first
+/// line of `old`.
 fn hint(text: &str, old: &str) -> String {
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
@@ -164,7 +165,7 @@ fn hint(text: &str, old: &str) -> String {
         })
     }) {
         let (first, last) = (at + 1, at + wanted.len());
-        return format!("; lines {first} to {last} differ from it only in spaces: copy them exactly");
+        return format!("; lines {first} to {last} differ from `old` only in whitespace: copy them exactly");
     }
     if first.len() > MAX_COMPARED_BYTES {
         return hint;
@@ -181,7 +182,12 @@ fn hint(text: &str, old: &str) -> String {
         .filter(|(score, ..)| *score > 0.5)
         .max_by(|a, b| a.0.total_cmp(&b.0).then_with(|| b.1.cmp(&a.1)));
     if let Some((_, index, line)) = nearest {
-        let _ = write!(hint, "; the nearest is line {}: `{}`", index + 1, line.trim());
+        let _ = write!(
+            hint,
+            "; the most similar line is line {}: `{}`",
+            index + 1,
+            line.trim()
+        );
     }
     hint
 }

@@ -1,4 +1,4 @@
-//! Why a file operation fails, in words that a model can act on.
+//! Errors of `file_operations`, with messages that a model can act on.
 
 use dirigent_core::tool::code;
 
@@ -7,7 +7,7 @@ use crate::excerpt::ExcerptError;
 use crate::seen::Stale;
 use crate::workspace::FileError;
 
-/// Why an operation failed.
+/// Reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileOperationError {
     #[error("`{operation}` needs `{parameter}`: {description}")]

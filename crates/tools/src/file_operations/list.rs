@@ -1,14 +1,14 @@
-//! Listing a folder.
+//! Lists a folder.
 
 use serde_json::{Value, json};
 
 use super::error::FileOperationError;
 use crate::workspace::{Depth, EntryKind, FileError, Hidden, Workspace};
 
-/// The most entries of one list.
+/// Maximum number of entries in one list.
 const MAX_ENTRIES: usize = 1000;
 
-/// The most text of all entries together, in bytes.
+/// Maximum total size of all entries, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The default number of folder levels.
@@ -45,7 +45,7 @@ pub(super) fn list(
     let mut notes = Vec::new();
     if is_cut {
         notes.push(format!(
-            "only the first {} entries: list a folder below, or with a smaller depth",
+            "only the first {} entries are shown: list a subfolder, or use a smaller depth",
             entries.len()
         ));
     }

@@ -1,6 +1,6 @@
 //! The `file_operations` tool: reads, writes, edits, lists, moves and deletes files of the workspace, and undoes the run's changes.
 //!
-//! It never overwrites a file by a move, edits only text that it finds exactly once, and changes a file in one step or not at all. An agent
+//! A move never overwrites a file, an edit only replaces text that occurs exactly once, and each change to a file is atomic. An agent
 //! cannot overwrite content that it has not seen: see [`seen`].
 
 mod edit;
@@ -24,8 +24,8 @@ use crate::tool::{Tool, ToolContext};
 use crate::typed::typed;
 use crate::workspace::{EntryKind, FileError, Workspace};
 
-/// The parameters of all operations, in one flat object: small models fill that in more reliably than one of several objects. Required
-/// parameters are checked for each operation.
+/// The parameters of all operations in one flat object, because small models fill in a flat object more reliably than a choice of several
+/// objects. Each operation checks that its required parameters are set.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
@@ -97,19 +97,19 @@ end with `/`; ignored files are left out); `move` renames and never overwrites; 
 folder; `undo` restores files to their content before this run changed them. Read a file before you change it: a file that \
 others have changed since you read it is left as it is, and its new content is shown to you.";
 
-/// The `file_operations` tool. Its calls return:
+/// Creates the tool `file_operations`. The output of a call is:
 ///
 /// | operation | output |
 /// | --- | --- |
-/// | `read` | `{"path", "content", "start_line", "end_line", "total_lines"}`. Lines always end with `\n`; `line_endings` is set if the file has others, `encoding` if it is not UTF-8, and `note` if the 64 KiB of one call were not enough |
+/// | `read` | `{"path", "content", "start_line", "end_line", "total_lines"}`. Lines always end with `\n`; `line_endings` is set if the file has other line endings, `encoding` if it is not UTF-8, and `note` if the lines exceed 64 KiB |
 /// | `write` | `{"path", "lines"}`; `"unchanged": true` if the file already had this content |
 /// | `edit` | `{"path", "line"}`, the line where the change begins |
 /// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` if there are more than 1000 |
 /// | `move` | `{"from", "to"}` |
 /// | `delete` | `{"path"}` |
-/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored. Files that only commands changed are listed and stay |
+/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored. Files that only commands changed are listed in `by_commands` and left unchanged |
 ///
-/// Failures have the codes of [`FileError::code`], and these:
+/// Besides the codes of [`FileError::code`], failures have these codes:
 ///
 /// | code | meaning |
 /// | --- | --- |
@@ -120,17 +120,18 @@ others have changed since you read it is left as it is, and its new content is s
 /// | `ambiguous` | `old` occurs more than once |
 /// | `not_found` | for `undo` also: this run has not changed the file |
 /// | `not_kept` | for `undo`: the run's changes are unknown |
-/// | `changed` | for `undo`: a file has changed since the run changed it, or could not be restored for another reason |
+/// | `changed` | for `undo`: a file has changed since the run's last change to it, or could not be restored for another reason |
 /// | `cancelled` | the call was cancelled; nothing was changed, except what `undo` reports |
 ///
 /// An existing file keeps its encoding and line endings. Changes are reported with diffs (LOOP-8). An agent without
 /// [`Access::ReadWrite`] can only read and list.
 ///
 /// Several agents may work in one workspace (PAOR-5). If a file has changed since the calling agent last saw it, changing, deleting or
-/// moving it fails. The output is then what `read` would return for the current content (at most 16 KiB), and counts as seen. `write`
-/// also fails if the agent has not seen the whole existing file; `delete` and `move` fail if it has seen only a part. A file is seen as a
-/// whole once it was read in order to its end. `edit` quotes the text it replaces, so the agent need not have seen the rest. A plan's own
-/// calls (no [`ToolContext::seen`]) may change everything, but never overwrite what was written while they ran.
+/// moving it fails. The output of the failed call is the same as for a `read` of the current content (at most 16 KiB), which then counts as
+/// seen. `write` also fails if the agent has not seen the whole existing file; `delete` and `move` fail if it has seen only a part. A file
+/// counts as seen completely once its lines have been read in order from the first to the last. `edit` quotes the text it replaces, so the
+/// agent need not have seen the rest. Calls that a plan makes directly, without an agent ([`ToolContext::seen`] is `None`), may change
+/// every file, but never overwrite content that was written while they ran.
 ///
 /// On a case-insensitive disk, `A.rs` and `a.rs` are one file, but seen separately: an agent that has read one name has not seen the other.
 pub fn file_operations() -> impl Tool {
@@ -245,7 +246,7 @@ fn write(
     let Some(before) = existing else {
         return create(context, workspace, path, content);
     };
-    // A binary file becomes a text file.
+    // If the existing file is binary, the text replaces it without a diff.
     let decoded = TextFile::decode(path, &before).ok();
     let (after, diff) = match &decoded {
         Some(file) => {
@@ -364,8 +365,8 @@ fn delete(
         .with_changes(vec![change.with_diff(diff)]))
 }
 
-/// Returns the content of a file before it is deleted or moved, once the agent is known to have seen enough of it. `None` for anything but
-/// regular files, and for an unreadable file that the agent never saw.
+/// Returns the content of a file that is about to be deleted or moved. Fails if the agent has not seen enough of the file. `None` if the
+/// path is not a regular file, or if the file is unreadable and the agent never saw it.
 fn content_before_removal(
     context: &ToolContext,
     workspace: &Workspace,

@@ -1,4 +1,4 @@
-//! Reading a file or some of its lines.
+//! Reads a file or some of its lines.
 
 use dirigent_core::tool::ToolResult;
 

@@ -50,7 +50,7 @@ struct UndoOutput {
     seen: Vec<SeenFile>,
 }
 
-/// Restores a file, or the files in a folder; everything that the run changed if `path` is `None`.
+/// Restores a file, or the files in a folder. If `path` is `None`, restores everything that the run changed.
 pub(super) fn undo(
     context: &ToolContext,
     workspace: &Workspace,
@@ -109,7 +109,7 @@ struct Undoer<'a> {
     context: &'a ToolContext,
     workspace: &'a Workspace,
     content_store: &'a dyn ContentStore,
-    /// The files after the run, each with the digest of its content.
+    /// The paths of the files as the run left them, each with the digest of the content.
     files_after_run: Vec<(String, String)>,
     done: UndoOutput,
 }
@@ -175,7 +175,7 @@ impl Undoer<'_> {
         if *expected == PathState::Unknown {
             return Err(NotRestored::new(
                 path,
-                "a command has changed it since, or may have",
+                "a later command changed it, or may have changed it",
             ));
         }
         if current != *expected {
@@ -244,7 +244,7 @@ impl Undoer<'_> {
             .ok_or_else(|| NotRestored::new(path, "its previous content was not recorded"))
     }
 
-    /// Reads the content from a file that was moved: a move records no content.
+    /// Reads the content from the new path of a file that the run moved: a move records no content.
     fn content_of_moved_file(&self, digest: &str) -> Option<Vec<u8>> {
         let (path, _) = self.files_after_run.iter().find(|(_, other)| other == digest)?;
         let bytes = self.workspace.read(path).ok()?;
@@ -274,7 +274,7 @@ impl Undoer<'_> {
             .path_state(path)
             .is_ok_and(|current| current == PathState::File(version));
         if !is_unchanged && !is_reported {
-            let reason = "a call that was cut off may have changed it, and did not report it";
+            let reason = "an interrupted call may have changed it without reporting the change";
             self.done.not_restored.push(NotRestored::new(path, reason));
         }
     }
@@ -297,7 +297,7 @@ impl UndoOutput {
                     count => format!(" (and {} more)", count - 1),
                 };
                 let error = format!(
-                    "`{path}` is left as it is, as {reason}{others}: see `not_restored` in the output"
+                    "`{path}` was not restored because {reason}{others}: see `not_restored` in the output"
                 );
                 ToolResult::failure(error)
                     .with_code(code::CHANGED)
@@ -339,7 +339,7 @@ fn diff(path: &str, expected: Option<&[u8]>, original: Option<&[u8]>) -> Option<
     )
 }
 
-/// Returns the change to report; `None` for a recreated folder, as folders are not reported.
+/// Returns the change to report. `None` for a recreated folder, because created folders are not reported.
 fn change(path: &str, expected: &PathState, original: &PathState) -> Option<StateChange> {
     let version = |state: &PathState| match state {
         PathState::File(version) => Some(version.clone()),

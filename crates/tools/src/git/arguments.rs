@@ -1,4 +1,4 @@
-//! Git's arguments, settings and environment. With them git runs no program that a repository names.
+//! The arguments, settings and environment of git. They prevent git from running any program that a repository names.
 
 use std::ffi::{OsStr, OsString};
 
@@ -38,7 +38,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("color.ui", "false"),
 ];
 
-/// Git's environment besides `PATH`: no settings but the repository's, no prompts, no other repository.
+/// Git's environment besides `PATH`: only the settings of the repository, no prompts, no other repositories.
 pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_SYSTEM", "/dev/null"),
@@ -60,7 +60,8 @@ pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("TERM", "dumb"),
 ];
 
-/// Keys of a filter that name programs or make git fail without one, each with the value that switches it off.
+/// The keys of a filter (`filter.NAME.KEY`) that name a program, or that make git fail if no program is named. Each has the value that
+/// disables it.
 const FILTER: [(&str, &str); 4] = [
     ("clean", ""),
     ("smudge", ""),
@@ -68,7 +69,7 @@ const FILTER: [(&str, &str); 4] = [
     ("required", "false"),
 ];
 
-/// Returns the options before the command.
+/// Returns git's global options, which precede the command.
 pub(super) fn global_options(root: &str) -> Vec<String> {
     let mut words = words(&["--no-pager", "--no-optional-locks", "--literal-pathspecs"]);
     words.push(format!("--git-dir={root}/.git"));
@@ -76,8 +77,9 @@ pub(super) fn global_options(root: &str) -> Vec<String> {
     words
 }
 
-/// Returns the environment variables that carry the settings. `filters` names the repository's own filters: git has no setting for all of
-/// them, so each is switched off by itself. Arguments (`-c NAME=VALUE`) would not do, because a filter's name may contain `=`.
+/// Returns the environment variables that pass [`SETTINGS`] to git and disable the filters named in `filters`, which the repository
+/// defines. Git has no setting that disables all filters, so each one is disabled by name. Arguments (`-c NAME=VALUE`) are not used,
+/// because a filter's name may contain `=`.
 pub(super) fn settings(filters: &[OsString]) -> Vec<(String, OsString)> {
     let settings = SETTINGS.iter().map(|(key, value)| (OsString::from(key), *value));
     let off = filters
@@ -140,7 +142,7 @@ pub(super) fn command(request: &GitRequest) -> Vec<String> {
         }
         Command::Blame => {
             let mut words = words(&["blame", "--porcelain", "--no-textconv"]);
-            // Git accepts a last line past the end of the file, unless the first line is past it, too.
+            // Git accepts a last line past the end of the file, but fails if the first line is also past the end.
             words.push(format!("-L{first},{last}"));
             words
         }

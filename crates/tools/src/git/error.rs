@@ -9,7 +9,9 @@ use crate::workspace::FileError;
 /// Reason why a call of the tool failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum GitError {
-    #[error("`revision` is `{0}`: give a commit, branch, tag or range, such as `HEAD~1` or `main..topic`")]
+    #[error(
+        "`{0}` is not a valid `revision`: give a commit, branch, tag or range, such as `HEAD~1` or `main..topic`"
+    )]
     InvalidRevision(String),
     #[error("`blame` needs exactly one file in `paths`")]
     BlameNeedsOneFile,

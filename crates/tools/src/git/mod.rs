@@ -1,7 +1,7 @@
 //! The `git` tool: shows the state and the history of the workspace's repository. It never changes anything.
 //!
 //! A repository is as untrusted as any file: its settings and attributes can name programs for git to run. The settings and options in
-//! [`arguments`] switch all of them off. A program that runs nevertheless finds nothing writable and no network ([`process`]).
+//! [`arguments`] disable all such programs. If a program runs nevertheless, it can write nothing and has no network ([`process`]).
 
 mod arguments;
 mod error;
@@ -20,9 +20,9 @@ use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 
 const DESCRIPTION: &str = "Shows the state and history of the workspace's git repository and changes nothing. `status` lists the files \
-    that differ from the last commit. `diff` shows the differences: of the working tree to the index or to `revision`, of the index with \
-    `staged: true`, or between two revisions with a range such as `main..topic`. `log` lists commits. `show` shows one commit, or a file \
-    at a revision (`revision: \"HEAD~2:src/a.rs\"`). `blame` names the last commit that changed each line of a file.";
+    that differ from the last commit. `diff` compares the working tree with the index or with `revision`; with `staged: true`, the index \
+    with the last commit or with `revision`; with a range such as `main..topic`, two revisions. `log` lists commits. `show` shows one \
+    commit, or a file at a revision (`revision: \"HEAD~2:src/a.rs\"`). `blame` names the last commit that changed each line of a file.";
 
 /// Creates the read-only tool `git`. A call returns about 64 KiB at most:
 ///
@@ -37,14 +37,14 @@ const DESCRIPTION: &str = "Shows the state and history of the workspace's git re
 /// A gap in a text states how many characters are omitted; `left_out` counts the omitted rows of a list. Output past 4 MiB is not read: a
 /// text then ends with a note, and `left_out` is a string such as `"at least 12"`.
 ///
-/// The workspace must be the root of its repository, because a repository that begins above it would show files outside. Submodules are
-/// not entered.
+/// The workspace must be the root of its repository, because git would show files outside the workspace if the repository's root were above
+/// it. Submodules are ignored.
 ///
 /// | code | meaning |
 /// | --- | --- |
 /// | `bad_parameters` | a revision that begins with `-`, no path for blame, and the like |
 /// | `no_repository` | the workspace has no `.git` |
-/// | `outside_workspace` | the repository is above the workspace or elsewhere, or a path leads out |
+/// | `outside_workspace` | the repository's root is not the workspace, or a path leads out of the workspace |
 /// | `exited` | git failed: no such revision, a broken repository |
 /// | `not_found` | git is not installed on this machine |
 /// | `no_sandbox`, `denied` | git could not be started in the sandbox |

@@ -1,4 +1,4 @@
-//! Git's output as JSON for models. Output that does not have the expected form is omitted.
+//! Converts git's output to JSON for models. Output that does not have the expected format is omitted.
 
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
@@ -15,7 +15,7 @@ use super::request::{Command, GitRequest};
 const MAX_TEXT: usize = 60 * 1024;
 /// Maximum size of all rows of a list together, in bytes of JSON.
 const MAX_ROWS: usize = 60 * 1024;
-/// Maximum length of a line of a blame and of a commit's subject, in characters.
+/// Maximum length of a line in a blame and of a commit's subject in a log, in characters.
 const MAX_LINE: usize = 300;
 /// Maximum length of a commit's body in a log, in characters.
 const MAX_BODY: usize = 1_000;
@@ -56,7 +56,8 @@ pub(super) fn parse(request: &GitRequest, output: &GitOutput) -> Value {
     Value::Object(object)
 }
 
-/// Returns truncated output up to the last `end`, because the row or field after it may be incomplete.
+/// Returns the output without an incomplete row or field at its end: if the output is truncated, everything after the last `end` is
+/// dropped.
 fn complete_rows<'a>(stdout: &'a str, end: char, output: &GitOutput) -> &'a str {
     match stdout.rsplit_once(end) {
         Some((complete_rows, _)) if output.truncated => complete_rows,
@@ -137,7 +138,7 @@ fn read_branch_header(head: &mut Map<String, Value>, line: &str) {
     }
 }
 
-/// Parses an entry of a changed file, whose path follows `fields` other fields.
+/// Parses the entry of a changed file: its states, `fields` other fields, and its path. `from` is the old path of a renamed or copied file.
 fn changed(rest: &str, fields: usize, from: Option<&str>) -> Option<Value> {
     let mut parts = rest.splitn(fields + 2, ' ');
     let states = parts.next()?;

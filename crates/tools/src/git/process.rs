@@ -1,4 +1,4 @@
-//! The git process: it runs in the commands' sandbox, can write nothing, has no network, and is limited in time and output.
+//! Runs the git process in the sandbox of commands: git can write nothing, has no network, and is limited in time and output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::sandbox::{
     AccessRules, Confinement, Program, Sandbox, SandboxSupervisor, SpawnError, locate_program, search_path,
 };
 
-/// Maximum number of bytes read of the output. Git is killed after them.
+/// Maximum number of bytes read of the output. Git is killed when it writes more.
 const MAX_STDOUT: usize = 4 * 1024 * 1024;
 /// Maximum number of bytes read of the error output.
 const MAX_STDERR: usize = 4 * 1024;
@@ -56,7 +56,7 @@ impl<'a> Git<'a> {
         })
     }
 
-    /// Runs git with these arguments, the named filters of the repository switched off, and returns its output.
+    /// Runs git with these arguments and with the repository's `filters` disabled, and returns its output.
     pub(super) async fn run(
         &self,
         arguments: Vec<String>,
@@ -88,7 +88,7 @@ impl<'a> Git<'a> {
             .root
             .to_str()
             .ok_or_else(|| GitRunError::SpawnFailed("the workspace's path is not Unicode".to_owned()))?;
-        // Git reads what commands can read, including the workspace, and can write nothing.
+        // Git can read everything that commands can read, including the workspace, and can write nothing.
         let mut rules = AccessRules::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
         rules.write.clear();
         rules.read.push(self.root.clone());

@@ -1,4 +1,4 @@
-//! The parameters of a call, and their check.
+//! The parameters of a call, and their validation.
 
 use std::path::{Path, PathBuf};
 
@@ -50,7 +50,7 @@ pub(super) enum Command {
     Blame,
 }
 
-/// A call with checked parameters: git can take the revision and the paths for nothing else.
+/// A call with validated parameters: git cannot mistake the revision or a path for an option.
 pub(super) struct GitRequest {
     pub(super) command: Command,
     pub(super) revision: Option<String>,
@@ -66,7 +66,7 @@ pub(super) fn check(root: &Path, parameters: Parameters) -> Result<(PathBuf, Git
     let workspace = Workspace::open(root)?;
     match workspace.kind_nofollow(".git") {
         Ok(EntryKind::Folder) => {}
-        // A file or a link leads to a repository somewhere else.
+        // A `.git` that is a file or a link points to a repository elsewhere.
         Ok(EntryKind::File | EntryKind::Other) => return Err(GitError::RepositoryOutside),
         Err(FileError::NotFound { .. }) => {
             let mut above = workspace.root().ancestors().skip(1);
@@ -103,7 +103,7 @@ pub(super) fn check(root: &Path, parameters: Parameters) -> Result<(PathBuf, Git
     Ok((workspace.root().to_owned(), request))
 }
 
-/// Returns the revision unless git could take it for an option.
+/// Returns the revision. Fails if the revision is empty, too long, contains control characters or could be mistaken for an option.
 fn check_revision(text: String) -> Result<String, GitError> {
     let is_valid = !text.is_empty()
         && text.len() <= MAX_REVISION

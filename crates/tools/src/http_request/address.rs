@@ -1,4 +1,4 @@
-//! The addresses of the public network, and the other hosts that the configuration allows.
+//! Checks whether an address is on the public network, and which other hosts the configuration allows.
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
@@ -6,19 +6,19 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use ipnet::{Ipv4Net, Ipv6Net};
 use url::Host;
 
-/// IPv4 networks that are not public, each with the reason, after IANA's registry of special-purpose addresses.
+/// IPv4 networks that are not public, each with the reason, from IANA's registry of special-purpose addresses.
 const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([0, 0, 0, 0], 8), "this machine"),
     (v4([10, 0, 0, 0], 8), "a private network"),
-    // Contains Alibaba's metadata (100.100.100.200).
+    // Contains Alibaba Cloud's metadata service (100.100.100.200).
     (v4([100, 64, 0, 0], 10), "a provider's own network"),
     (v4([127, 0, 0, 0], 8), "this machine"),
     // Azure's platform address, which serves the secrets of a virtual machine.
     (v4([168, 63, 129, 16], 32), "cloud metadata"),
-    // Contains the metadata of most clouds: 169.254.169.254, 169.254.170.2.
+    // Contains the metadata services of most clouds: 169.254.169.254, 169.254.170.2.
     (v4([169, 254, 0, 0], 16), "link-local or cloud metadata"),
     (v4([172, 16, 0, 0], 12), "a private network"),
-    // Contains Oracle's metadata (192.0.0.192).
+    // Contains Oracle Cloud's metadata service (192.0.0.192).
     (v4([192, 0, 0, 0], 24), "reserved for protocols"),
     (v4([192, 0, 2, 0], 24), "for documentation"),
     (v4([192, 88, 99, 0], 24), "a tunnel"),
@@ -31,15 +31,15 @@ const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([240, 0, 0, 0], 4), "reserved"),
 ];
 
-/// IPv6 networks that are not public, each with the reason. Addresses outside [`GLOBAL_V6`] are not public either. Embedded IPv4 addresses
-/// are checked as IPv4 before.
+/// IPv6 networks that are not public, each with the reason. Addresses outside [`GLOBAL_V6`] are not public either. An address that embeds
+/// an IPv4 address is not looked up here: its IPv4 address is checked instead.
 const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),
-    (v6([0, 0, 0, 0, 0, 0, 0, 0], 96), "an IPv4 address in disguise"),
+    (v6([0, 0, 0, 0, 0, 0, 0, 0], 96), "an embedded IPv4 address"),
     (v6([0x64, 0xff9b, 1, 0, 0, 0, 0, 0], 48), "a private network"),
-    (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), "discarded"),
-    // Contains Teredo (2001::/32), benchmarks (2001:2::/48) and ORCHID identifiers, which are no addresses (2001:10::/28, 2001:20::/28).
+    (v6([0x100, 0, 0, 0, 0, 0, 0, 0], 64), "discard-only"),
+    // Contains Teredo (2001::/32), benchmarks (2001:2::/48) and ORCHID identifiers, which are not addresses (2001:10::/28, 2001:20::/28).
     (
         v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
         "a tunnel or reserved for protocols",
@@ -47,7 +47,7 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "for documentation"),
     (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), "a tunnel"),
     (v6([0x3fff, 0, 0, 0, 0, 0, 0, 0], 20), "for documentation"),
-    // Contains the metadata of AWS (fd00:ec2::254) and Google (fd20:ce::254).
+    // Contains the metadata services of AWS (fd00:ec2::254) and Google (fd20:ce::254).
     (
         v6([0xfc00, 0, 0, 0, 0, 0, 0, 0], 7),
         "a private network or cloud metadata",
@@ -61,7 +61,7 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
 /// The global unicast addresses: all addresses assigned to the public network.
 const GLOBAL_V6: Ipv6Net = v6([0x2000, 0, 0, 0, 0, 0, 0, 0], 3);
 
-/// The NAT64 prefix. The rest of such an address is the IPv4 address that packets go to.
+/// The NAT64 prefix. The last 32 bits of such an address are the IPv4 address that packets go to.
 const NAT64: Ipv6Net = v6([0x64, 0xff9b, 0, 0, 0, 0, 0, 0], 96);
 
 /// Returns the reason why an address is not public. `None` if it is public.
@@ -82,7 +82,7 @@ pub(super) struct AllowedHosts(Vec<AllowedHost>);
 #[derive(Debug, PartialEq, Eq)]
 struct AllowedHost {
     host: Host,
-    /// `None` for every port.
+    /// `None` allows every port.
     port: Option<u16>,
 }
 
@@ -102,7 +102,7 @@ impl AllowedHosts {
         AllowedHosts(entries.collect())
     }
 
-    /// Returns the addresses that a request to the host may connect to, before its name is resolved.
+    /// Returns which addresses a request to the host may connect to. Checks only the host as written, because its name is resolved later.
     ///
     /// # Errors
     ///
@@ -139,7 +139,7 @@ impl AllowedHosts {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) struct DisallowedAddress {
     pub(super) host: String,
-    /// The address that its name resolved to. `None` if the host was refused before.
+    /// The address that the host name resolved to. `None` if the host was refused without resolving it.
     pub(super) address: Option<IpAddr>,
     pub(super) reason: &'static str,
 }
@@ -194,7 +194,7 @@ fn without_dot<S: AsRef<str>>(host: Host<S>) -> Host {
     }
 }
 
-/// Returns true for the names that always mean this machine (RFC 6761). The name must be in lower case, as the URL parser makes it.
+/// Returns true for the names that always mean this machine (RFC 6761). The name must be in lower case, as returned by the URL parser.
 fn is_localhost(name: &str) -> bool {
     name == "localhost" || name.ends_with(".localhost")
 }

@@ -15,20 +15,20 @@ use super::redirect::{Hop, next_hop, redacted_url};
 /// Maximum number of redirects of a call.
 const MAX_REDIRECTS: usize = 10;
 
-/// The progress of a call, which is also reported if the call fails.
+/// The requests and responses of a call so far. Reported even if the call fails.
 #[derive(Debug, Default)]
 pub(super) struct ExchangeRecord {
     /// Requests that received a response and may have changed something.
     pub(super) changes: Vec<StateChange>,
     /// `{"status": 301, "url": "…"}` for each response that redirected.
     pub(super) redirects: Vec<Value>,
-    /// The last response, as far as it was read.
+    /// The final response, possibly with an incomplete body. `None` until its headers have arrived.
     pub(super) response: Option<ReceivedResponse>,
-    /// Method of an unsafe request that may have arrived and has no response.
+    /// Method of an unsafe request that may have reached the server but received no response. `None` if there is no such request.
     pub(super) unanswered: Option<Method>,
 }
 
-/// A response without a redirect.
+/// A response that does not redirect.
 #[derive(Debug)]
 pub(super) struct ReceivedResponse {
     pub(super) status: StatusCode,
@@ -116,7 +116,7 @@ async fn read(
         received.truncated = true;
         body_error(received.body.len(), request_error(error))
     })? {
-        // The client removes this header from a body that it decompresses.
+        // The client removes this header when it decompresses the body, so if it is still present, the client cannot decode the body.
         if let Some(encoding) = received.headers.get(header::CONTENT_ENCODING) {
             let encoding = String::from_utf8_lossy(encoding.as_bytes()).into_owned();
             received.truncated = true;

@@ -10,7 +10,7 @@ const SKIPPED_ELEMENTS: [&str; 8] = [
     "script", "style", "template", "noscript", "svg", "iframe", "object", "select",
 ];
 
-/// Elements on a line of their own.
+/// Elements that start and end on their own line.
 const LINES: [&str; 21] = [
     "address",
     "article",
@@ -61,7 +61,7 @@ const LATIN_1: &str = "nbsp iexcl cent pound curren yen brvbar sect uml copy ord
     ntilde ograve oacute ocirc otilde ouml divide oslash ugrave uacute ucirc uuml yacute thorn yuml";
 
 /// Converts a page to text: a line for each block, `#` before headings, `-` before list items, `|` between cells, and links as
-/// `text (address)`. Scripts, styles and comments are left out. Text that is not HTML never fails, but may lose parts.
+/// `text (address)`. Scripts, styles and comments are left out. Never fails, but input that is not HTML may lose parts.
 pub(super) fn text(page: &str) -> String {
     let mut writer = Writer::default();
     let mut rest = page;
@@ -187,13 +187,13 @@ fn after_element<'a>(text: &'a str, name: &str) -> &'a str {
     ""
 }
 
-/// Writes the text, with line ends and marks only before further text.
+/// The text written so far. Line breaks and prefixes are written only once more text follows.
 #[derive(Default)]
 struct Writer {
     out: String,
-    /// Number of line ends due before the next text.
+    /// Number of line breaks to write before the next text.
     breaks: usize,
-    /// Whether a space is due before the next word.
+    /// Whether to write a space before the next word.
     space: bool,
     /// Prefix of the next text, such as `- `.
     mark: String,
@@ -254,7 +254,7 @@ impl Writer {
         let Some((address, begin)) = self.link.take() else {
             return;
         };
-        // Line ends and a mark may precede the link's text.
+        // Line breaks and a prefix may precede the link's text.
         let text = self.out[begin..].trim();
         if !text.is_empty() {
             self.out.push_str(&format!(" ({address})"));
@@ -279,7 +279,7 @@ impl Writer {
         }
     }
 
-    /// Writes the line ends, the mark or the space due before text.
+    /// Writes the pending line breaks, prefix or space before text.
     fn begin(&mut self) {
         if !self.out.is_empty() {
             match self.breaks {

@@ -1,23 +1,23 @@
 //! The `http_request` tool: sends one request to the public network, or to a host that the configuration allows.
 //!
-//! Addresses are checked when a connection is made, for each redirect anew: a name is resolved once, and the connection goes to exactly
-//! the addresses that were checked. The tool never uses a proxy, stores no cookies, and sends no `Referer`.
+//! Addresses are checked at connection time, again for each redirect: the host name is resolved once, and the connection uses only the
+//! checked addresses. The tool never uses a proxy, stores no cookies, and sends no `Referer`.
 //!
-//! A call needs approval by default, because it sends data out of the workspace. A rule of the run's policy allows a host:
-//! `http_request(url: https://docs.rs/*)`. The rule also covers redirects from this host, except those refused below, and only a GET, HEAD
-//! or OPTIONS without credentials follows a redirect to another origin.
+//! A call needs approval by default, because it sends data out of the workspace. A rule in the run's policy can allow a host:
+//! `http_request(url: https://docs.rs/*)`. The rule also covers redirects from this host, except redirects that fail with `refused` (see
+//! below). A redirect to another origin is followed only with GET, HEAD or OPTIONS, and without credentials.
 //!
 //! # Failure codes
 //! | code | meaning |
 //! | --- | --- |
-//! | `bad_parameters` | an invalid URL, a header that cannot be sent, a body with a method that has none |
+//! | `bad_parameters` | an invalid URL, a header that cannot be sent, a body for GET, HEAD or OPTIONS |
 //! | `access_denied` | a method other than GET, HEAD and OPTIONS, by an agent with read-only access |
 //! | `refused_address` | the host is this machine, a private network, cloud metadata or the like, and the configuration does not allow it |
-//! | `refused` | neither http nor https; a user or password in the URL; a header reserved for the tool; a redirect from https to http, or of an unsafe method to another origin; a content encoding that was not requested |
+//! | `refused` | neither http nor https; a user or password in the URL; a header reserved for the tool; a redirect from https to http; a redirect of any other method than GET, HEAD and OPTIONS to another origin; a content encoding that was not requested |
 //! | `too_many_redirects` | more than 10 redirects |
-//! | `unreachable` | an unknown host, no connection, no HTTP, or an interrupted response; the output holds the part that arrived |
+//! | `unreachable` | an unknown host, no connection, a response that is not HTTP, or an interrupted response; the output holds the part that arrived |
 //! | `timed_out` | [`HttpRules::timeout`] was exceeded; the output holds the part of the response that arrived |
-//! | `http_status` | the server responded with a status of 400 or more; the output is as for a success |
+//! | `http_status` | the server responded with a status of 400 or more; the output is the same as for a success |
 //! | `cancelled` | the call was cancelled |
 
 mod address;
@@ -61,9 +61,9 @@ pub use rules::HttpRules;
 /// two are required. Output: `{"status": 200, "url": "…", "headers": {…}, "body": "…", "truncated": false, "bytes": 12, "redirects":
 /// [{"status": 301, "url": "…"}]}`.
 ///
-/// `url` is the last URL, after redirects. `bytes` is the number of bytes read, after decompression; `truncated` is set if the body has
-/// more. A body that is not text is replaced by `not_shown`. `lossy` is present if parts of the body are invalid in its charset. At most 40
-/// headers are shown, without cookies and headers for browsers.
+/// `url` is the last URL, after redirects. `bytes` is the number of bytes read, after decompression; `truncated` is set if the body is
+/// longer. For a body that is not text, `not_shown` replaces `body`. `lossy` is present if parts of the body are invalid in its charset. At
+/// most 40 headers are shown; cookies and headers meant only for browsers are left out.
 ///
 /// A response to a method other than GET, HEAD and OPTIONS is reported as a change (LOOP-8). A status of 400 or more is a failure with
 /// the same output (LOOP-7). The failure codes are `bad_parameters`, `access_denied`, `refused_address`, `refused`, `too_many_redirects`,
@@ -79,7 +79,7 @@ fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + 
         "http_request",
         "Sends one HTTP request and returns the response. Only the public network and hosts that the user's configuration allows can be \
          reached. Redirects are followed, but credentials and bodies are never forwarded to another origin. Use `as`: `text` to get a web \
-         page in its shortest form.",
+         page as readable text.",
         move |context, parameters| request(network.clone(), context, parameters),
     )
     .access(Access::ReadOnly)
@@ -101,7 +101,7 @@ struct Parameters {
     /// Additional headers by name. Length, connection and compression are set automatically.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// The body to send: a string is sent unchanged, anything else as JSON. Not with GET, HEAD and OPTIONS.
+    /// The body to send: a string is sent unchanged, any other value as JSON. Not allowed for GET, HEAD and OPTIONS.
     #[serde(default)]
     body: Value,
     /// How to return the body.
@@ -125,7 +125,7 @@ async fn request(network: Arc<Network>, context: ToolContext, parameters: Parame
     result.with_changes(changes)
 }
 
-/// Renders the result with a new token: even after a cancellation the result is needed, because the request may have changed something.
+/// Renders the result with a new cancellation token, because even a cancelled call must report a request that may have changed something.
 async fn finish(
     context: ToolContext,
     ended: Result<(), HttpError>,
@@ -181,7 +181,7 @@ fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError>
     };
     if body.is_some() && method.is_safe() {
         return Err(HttpError::Parameters(format!(
-            "a {method} request has no `body`; put the data into the URL's query, or use POST"
+            "a {method} request cannot have a `body`; put the data into the URL's query, or use POST"
         )));
     }
     if let Some(kind) = kind {
@@ -197,8 +197,8 @@ fn initial_hop(parameters: Parameters, access: Access) -> Result<Hop, HttpError>
     })
 }
 
-/// Returns true for headers that only the tool sets. They control how the message is framed: if two servers disagreed about its end, one
-/// request could become two (request smuggling).
+/// Returns true for headers that only the tool may set. Most of them control how the request is framed: servers that disagree about where
+/// it ends could read it as two requests (request smuggling).
 fn is_reserved_header(name: &HeaderName) -> bool {
     let ours = [
         header::HOST,

@@ -1,8 +1,8 @@
-//! The HTTP clients. Names are resolved once, and connections go to the addresses that were checked, never to the result of a second
-//! resolution.
+//! The HTTP clients. Each request resolves its host name once and connects only to the checked addresses, because a second lookup could
+//! return other ones.
 //!
 //! One client connects only to addresses on the public network. The other, for hosts that the configuration allows, connects to every
-//! address they resolve to. Neither uses cookies or a proxy, keeps connections open, or follows redirects itself.
+//! address that they resolve to. Neither client uses cookies or a proxy, keeps connections open, or follows redirects.
 
 use std::fmt;
 use std::io;
@@ -19,7 +19,7 @@ use super::address::{AddressPolicy, AllowedHosts, DisallowedAddress, disallowed_
 use super::error::HttpError;
 use super::rules::HttpRules;
 
-/// Resolves host names: the system's resolver, or that of a test.
+/// Resolves host names. Tests replace the system's resolver with their own.
 pub(super) trait Resolver: Send + Sync + 'static {
     /// Returns the addresses of a host; their ports are ignored.
     fn resolve_host(&self, host: &str) -> BoxFuture<'static, io::Result<Vec<SocketAddr>>>;
@@ -60,8 +60,7 @@ impl Network {
         }
     }
 
-    /// Returns the network with its clients. They are created with the first request, because reading the system's certificates takes a
-    /// moment.
+    /// Returns the network with its clients. The first call creates the clients, because reading the system's certificates is slow.
     pub(super) async fn open(&self) -> Result<ReadyNetwork<'_>, HttpError> {
         let clients = self.clients.get_or_try_init(async || {
             let resolver = self.resolver.clone();
@@ -111,7 +110,7 @@ impl<'a> ReadyNetwork<'a> {
 
 impl Clients {
     fn new(resolver: &Arc<dyn Resolver>) -> Result<Self, String> {
-        // reqwest uses the process's crypto provider. If one is already installed, it stays.
+        // reqwest uses the process's crypto provider. If the application has already installed one, this call has no effect.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let client = |policy| {
             let resolver = resolver.clone();
@@ -140,7 +139,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// The resolver of a client, which connects to exactly the addresses that this returns.
+/// The DNS resolver of a client. It returns only addresses that the policy allows, and the client connects to no others.
 struct FilteringResolver {
     resolver: Arc<dyn Resolver>,
     policy: AddressPolicy,
@@ -162,7 +161,7 @@ impl Resolve for FilteringResolver {
     }
 }
 
-/// Returns the addresses on the public network, or an error if there are only others.
+/// Returns the addresses on the public network, or an error if the host has addresses but none of them is public.
 fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, DisallowedAddress> {
     let mut refused = None;
     let mut public = Vec::new();
@@ -182,7 +181,7 @@ fn only_public(host: &str, found: Vec<SocketAddr>) -> Result<Vec<SocketAddr>, Di
     }
 }
 
-/// Converts an error of a request.
+/// Converts a client error. A refused address among its causes becomes [`HttpError::DisallowedAddress`].
 pub(super) fn request_error(error: reqwest::Error) -> HttpError {
     let error = error.without_url();
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(&error);

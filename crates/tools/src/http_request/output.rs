@@ -41,7 +41,7 @@ pub(super) enum BodyFormat {
     Text,
 }
 
-/// Renders the output of a call. May take a moment.
+/// Renders the output of a call. CPU-bound, so async code must call it on a blocking thread.
 pub(super) fn render(response: &ReceivedResponse, redirects: &[Value], format: BodyFormat) -> Value {
     let mut output = json!({
         "status": response.status.as_u16(),
@@ -148,7 +148,7 @@ struct Text {
     lossy: bool,
 }
 
-/// Decodes the body as text. `None` if it is not text, regardless of its type.
+/// Decodes the body as text. Returns `None` if it contains NUL, or if neither its type nor its bytes are those of text.
 fn text(body: &[u8], content: &ContentType, truncated: bool) -> Option<Text> {
     let charset = content.charset.or_else(|| meta_charset(body, content));
     let (decoded, charset, lossy) = charset.unwrap_or(UTF_8).decode(body);

@@ -9,7 +9,7 @@ use url::Url;
 use super::error::HttpError;
 use super::method::Method;
 
-/// One request of a call.
+/// One request of a call: the first one, or one that follows a redirect.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Hop {
     pub(super) method: Method,
@@ -90,7 +90,8 @@ fn redirect_target(from: &Url, location: &str) -> Result<Url, HttpError> {
     Ok(to)
 }
 
-/// Returns the URL without its fragment if it can be requested. Otherwise returns the reason as a predicate of the URL (`is …`, `has …`).
+/// Returns the URL without its fragment if it can be requested. Otherwise returns the reason as the end of a sentence about the URL
+/// (`is …`, `contains …`).
 pub(super) fn check_url(mut url: Url) -> Result<Url, String> {
     if !matches!(url.scheme(), "http" | "https") {
         return Err(format!("is neither http nor https but `{}`", url.scheme()));

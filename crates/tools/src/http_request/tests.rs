@@ -120,7 +120,7 @@ async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() 
     let url = format!("http://rebinding.example:{}/", bait.port());
     let result = get(&impatient(&[]), resolver.clone(), &url).await;
     assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
-    assert_eq!(resolver.asked(), 1, "what was looked at is what was connected to");
+    assert_eq!(resolver.asked(), 1, "the name must be resolved only once");
     bait.assert_untouched();
     // Each call resolves the name anew.
     let result = get(&impatient(&[]), resolver.clone(), &url).await;
@@ -174,7 +174,10 @@ async fn a_name_is_allowed_for_itself_and_its_port_alone() {
     ] {
         let result = get(&impatient(&[allow]), here(), &format!("http://{host}:{port}/")).await;
         assert_eq!(code(&result), "timed_out");
-        assert!(bait.0.accept().is_ok(), "it was connected to, and never answers");
+        assert!(
+            bait.0.accept().is_ok(),
+            "the call must connect; the server never responds"
+        );
     }
 }
 

@@ -1,5 +1,5 @@
-//! Names that Python, JavaScript and TypeScript introduce or import. A name that no source introduces belongs to a library. For Rust and Go,
-//! this is left to their compilers.
+//! Finds where Python, JavaScript and TypeScript sources introduce or import a name. A name that no source file introduces is taken to
+//! belong to a library. Rust and Go are not analysed, because their compilers report such names.
 
 use std::ops::Range;
 
@@ -7,12 +7,13 @@ use tree_sitter::Node;
 
 use crate::syntax::Language;
 
-/// The owner of an identifier: an object, a type, or the parameters of a function.
+/// Whether an identifier belongs to something other than its scope: to an object, a type, or a function's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Owner {
-    /// None: the scope of the name determines its meaning.
+    /// No owner: the scope determines what the name refers to.
     Scope,
-    /// The identifier is a property, a keyword argument or the key of an object. The syntax does not tell whose.
+    /// The identifier is a property, a keyword argument or an object key, and the syntax does not show to which object, type or function it
+    /// belongs.
     Unknown,
 }
 
@@ -34,8 +35,8 @@ impl Span {
     }
 }
 
-/// Returns true if an identifier introduces its name: as a parameter, by an assignment, as a field or the like. Definitions are recognised
-/// elsewhere.
+/// Returns true if an identifier introduces its name: as a parameter, by an assignment, as a field or the like. `is_definition` recognises
+/// the definitions of functions, types and the like.
 pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'_>]) -> bool {
     let Some((parent, around)) = ancestors.split_last() else {
         return false;

@@ -30,25 +30,26 @@ impl PlannedEdit {
         }
     }
 
-    /// Carries the agent's knowledge of the file over to the new content; `None` if the agent has not seen the old content.
+    /// Returns the agent's read state for the new content, which covers the same lines; `None` if the agent has not seen the old content.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
         let known = seen.get(&self.path)?;
         (known.digest.as_ref()? == &sha256_hex(&self.before)).then(|| SeenFile {
             digest: Some(sha256_hex(&self.after)),
-            // The lines keep their numbers.
+            // A rename does not shift lines.
             ..known.clone()
         })
     }
 }
 
-/// Why a file cannot be renamed in.
+/// Reason why the name cannot be replaced in a file.
 pub(super) enum RenameError {
     Cancelled,
     /// The message and the failure code.
     Invalid(String, &'static str),
 }
 
-/// Computes the new content of a file, and checks it: all names and nothing else changed, and there is no new syntax error.
+/// Computes the new content of a file, and checks that it replaces every occurrence of the name, changes nothing else, and adds no syntax
+/// error.
 pub(super) fn plan(
     affected: Affected,
     from: &str,
@@ -65,7 +66,7 @@ pub(super) fn plan(
     let breaks_syntax = (names.state, syntax.state()) == (State::Clean, State::Broken);
     if old != 0 || new != names.ranges.len() + names.clashes || breaks_syntax {
         let why = format!(
-            "`{to}` cannot stand where `{from}` stands in `{}`: choose another name",
+            "replacing `{from}` with `{to}` would change the meaning or break the syntax of `{}`: choose another name",
             source.path
         );
         return Err(RenameError::Invalid(why, code::BAD_PARAMETERS));

@@ -1,9 +1,9 @@
-//! Python's `__all__`: strings that name what a module exports are usages of the names.
+//! Python's `__all__`: its strings name a module's exports, so they count as usages of these names.
 
 use tree_sitter::Node;
 
 const EXPORTS: &str = "__all__";
-/// The functions that convert one collection to another.
+/// Functions that convert one collection to another. The name may appear in their arguments.
 const COLLECTIONS: &[&str] = &["frozenset", "list", "set", "sorted", "tuple"];
 
 /// Returns true if the content of a string is an entry of a module's `__all__`. `ancestors` are its enclosing nodes, the outermost first.
@@ -14,7 +14,7 @@ pub(super) fn is_export(content: Node<'_>, ancestors: &[Node<'_>], text: &str) -
     is_plain_word(content, *string, text) && is_listed(*string, around, text)
 }
 
-/// Returns true if a string is a single word, and neither formatted nor a byte string.
+/// Returns true if a string literal is a single word and neither a byte string, an f-string nor a t-string.
 fn is_plain_word(content: Node<'_>, string: Node<'_>, text: &str) -> bool {
     let part = |node: Node<'_>| text.get(node.byte_range()).unwrap_or_default();
     let opening = string.child(0).map(part).unwrap_or_default();
@@ -25,7 +25,7 @@ fn is_plain_word(content: Node<'_>, string: Node<'_>, text: &str) -> bool {
     is_word && string.child_count() == 3 && !opening.contains(['b', 'B', 'f', 'F', 't', 'T'])
 }
 
-/// Returns true if a value is assigned to `__all__`, or passed to one of its methods.
+/// Returns true if a value is assigned to a module's `__all__`, or passed to one of its methods.
 fn is_listed(value: Node<'_>, around: &[Node<'_>], text: &str) -> bool {
     let is_exports =
         |node: Option<Node<'_>>| node.is_some_and(|node| text.get(node.byte_range()) == Some(EXPORTS));

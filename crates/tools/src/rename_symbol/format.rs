@@ -11,7 +11,7 @@ use tree_sitter::Node;
 enum Position {
     /// The argument with this index.
     At(usize),
-    /// The first argument that is only a literal: fields and targets may precede it.
+    /// The first argument that consists only of a string literal. Fields and targets may precede it, as in `tracing`'s macros.
     FirstLiteral,
 }
 
@@ -26,7 +26,7 @@ fn position(macro_name: &str) -> Option<Position> {
     })
 }
 
-/// The attributes whose first argument is a format string with the fields of the annotated item, as on error types.
+/// Attributes whose first argument is a format string over the fields of the annotated item, such as `#[error("…")]`.
 const ATTRIBUTES: &[&str] = &["error", "display"];
 
 /// Returns true if a string literal is the format string of a macro call. `around` is its parent node.
@@ -47,7 +47,8 @@ fn is_text(literal: Node<'_>, text: &str) -> bool {
     first.is_some_and(|first| matches!(first, b'"' | b'r'))
 }
 
-/// Returns the name of the macro called with these tokens. It is read from the text: inside another macro call, it has no node.
+/// Returns the name of the macro called with these tokens. Reads the source text, because a macro call inside another one has no syntax
+/// node.
 fn called_macro<'a>(tokens: Node<'_>, text: &'a str) -> Option<&'a str> {
     let before = text.get(..tokens.start_byte())?.trim_end();
     let before = before.strip_suffix('!')?.trim_end();
@@ -87,7 +88,7 @@ fn stands_at(literal: Node<'_>, tokens: Node<'_>, position: Position) -> bool {
     }
 }
 
-/// Returns true if a comma may be inside the arguments of a type, as in `f::<A, B>()`.
+/// Returns true if a comma may separate generic arguments instead of macro arguments, as in `f::<A, B>()`.
 fn has_generics(arguments: &[Argument]) -> bool {
     let opens = arguments.iter().position(|argument| argument.open > 0);
     let closes = arguments.iter().rposition(|argument| argument.open < 0);

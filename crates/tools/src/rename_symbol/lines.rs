@@ -2,7 +2,7 @@
 
 use crate::truncate::truncate_around;
 
-/// The longest line to show, in characters.
+/// Maximum length of a shown line, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
 /// A text, indexed by lines.

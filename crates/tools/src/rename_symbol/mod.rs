@@ -1,8 +1,8 @@
-//! The `rename_symbol` tool: renames every identifier of one name in the sources of a workspace.
+//! The `rename_symbol` tool: renames every identifier with a given name in the source files of a workspace.
 //!
-//! It compares names without resolving what they refer to. It never changes strings and comments, and reports where they mention the name. Some
-//! text in strings is code to the language, and is renamed: interpolated expressions, the names in Rust's format strings, the entries of
-//! Python's `__all__`. Nothing is written before every file has been read, changed in memory and parsed again.
+//! It compares names without resolving what they refer to. It never changes strings and comments, and reports where they mention the name.
+//! Some text in strings is code to the language, and is renamed: interpolated expressions, the names in Rust's format strings, the entries
+//! of Python's `__all__`. No file is written until all of them have been read, changed in memory and parsed again.
 
 mod binding;
 mod change;
@@ -63,7 +63,7 @@ fn yes() -> bool {
 
 /// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
 ///
-/// Its output; each list has at most 200 rows, and `totals` counts all:
+/// Output (each list has at most 200 rows; `totals` counts all rows):
 ///
 /// ```json
 /// {
@@ -83,20 +83,20 @@ fn yes() -> bool {
 /// }
 /// ```
 ///
-/// - Lines and columns count from 1, columns in characters. They are those before the rename. `definition` is set if the identifier is the name
-///   of a function, method, type, class, module, constant or macro at its definition.
+/// - Lines and columns count from 1, columns in characters. They refer to the files before the rename. `definition` is set if the
+///   identifier is the name of a function, method, type, class, module, constant or macro at its definition.
 /// - If the name does not occur, the call succeeds with 0 `occurrences`, and `similar` has up to five names that do occur.
 /// - `mentions` are whole words in comments and strings (templates, regular expressions and JSX text included). Code in strings counts as
 ///   `occurrences`: interpolated expressions, the names in the format strings of Rust's well-known macros (`{old:?}`; `{{old}}` is text), and
 ///   the entries of a Python module's `__all__`.
-/// - `modules` are Python imports that bind the name to a module, a file that a rename does not move: `import old`, and `from a import old` if
-///   there is a file or folder of that name. The path of a module in an import is never changed.
+/// - `modules` are Python imports that bind the name to a module, whose file is not renamed: `import old`, and `from a import old` if there
+///   is a file or folder called `old`. The path of a module in an import is never changed.
 /// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, and all uses if
-///   no source introduces the name. For Rust and Go, this is left to the compiler.
-/// - `members` are usages whose owner the syntax does not tell: properties, fields and methods after a dot, Python's keyword arguments, and the
-///   keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
-/// - `clashes` are identifiers of the new name anywhere in the workspace, also outside `paths`.
-/// - `syntax_errors` are files with either name that do not fit their grammar; they are renamed in all the same.
+///   no source file introduces the name. Rust and Go are not checked, because their compilers report such names.
+/// - `members` are usages whose owner the syntax does not show: properties, fields and methods after a dot, Python's keyword arguments, and
+///   the keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
+/// - `clashes` are identifiers with the new name anywhere in the workspace, also outside `paths`.
+/// - `syntax_errors` are files that contain the old or the new name and have syntax errors. The old name is replaced in them as well.
 /// - `skipped` are files that could not be read as text. Ignored and hidden files are read only if `paths` names them.
 ///
 /// Renaming by name has consequences: a JavaScript shorthand `{old}` becomes `{new}`, which also renames the key, like every other use of that
@@ -106,7 +106,7 @@ fn yes() -> bool {
 /// The tool is not safe to repeat: after a crash half-way, some files already have the new name, and the check for clashes would refuse to
 /// rename the rest. A call with `allow_clash` completes the rename.
 ///
-/// If somebody else changes one of the files meanwhile, no file is renamed (PAOR-5).
+/// If another agent, a command or a person changes one of the files during the call, no file is changed (PAOR-5).
 ///
 /// Failures have the code `bad_parameters` (an invalid name), `access_denied` (the agent may not change files), `exists` (the new name already
 /// exists), `cancelled`, or one of [`FileError::code`](crate::workspace::FileError::code).
@@ -246,7 +246,7 @@ fn write(
     match transaction::apply_all(workspace, &mut to_write, &context.cancel) {
         Ok(applied) => {
             report.renamed = true;
-            // The agent has seen a renamed file only if it had seen it before: this call shows single lines at most.
+            // A changed file counts as seen only if the agent had seen it before, because this call shows only single lines.
             let seen = context.seen.as_deref();
             let seen_files = changes.iter().filter_map(|change| change.seen(seen?)).collect();
             ToolResult::success(value(&report))

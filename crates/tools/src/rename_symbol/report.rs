@@ -6,7 +6,7 @@ use super::lines::SourceLocation;
 use super::syntax::{Prose, Role};
 use crate::syntax::SkippedFile;
 
-/// The most rows of a list.
+/// Maximum number of rows in a list.
 pub(super) const MAX_ROWS: usize = 200;
 
 /// The output of `rename_symbol`, documented at [`rename_symbol`](super::rename_symbol).

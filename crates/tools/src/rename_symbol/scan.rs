@@ -16,14 +16,14 @@ use crate::syntax::{Language, NO_GRAMMAR, ParseError};
 use crate::text::TextFile;
 use crate::workspace::{EntryKind, FileError, Hidden, Workspace};
 
-/// The most similar names to suggest for a name that was not found.
+/// Maximum number of similar names to suggest for a name that was not found.
 const MAX_SIMILAR: usize = 5;
 
 /// The names to find.
 pub(super) struct Query<'a> {
-    /// The old name, without the mark of a raw identifier.
+    /// The old name, without `r#`.
     pub(super) from: &'a str,
-    /// The new name, also without the mark; its occurrences are clashes.
+    /// The new name, without `r#`. Identifiers that already have this name are clashes. `None` for a preview without a new name.
     pub(super) to: Option<&'a str>,
     /// The files and folders to search for `from`; the whole workspace if empty.
     pub(super) paths: &'a [String],
@@ -37,13 +37,13 @@ pub(super) struct Source {
     pub(super) file: TextFile,
 }
 
-/// A file that contains the name as an identifier.
+/// A file that contains the old name as an identifier.
 pub(super) struct Affected {
     pub(super) source: Source,
     pub(super) names: NameOccurrences,
 }
 
-/// The occurrences of the names in a file.
+/// The occurrences of the old and the new name in a file.
 pub(super) struct NameOccurrences {
     /// The byte ranges of the identifiers with the old name, in order.
     pub(super) ranges: Vec<Range<usize>>,
@@ -53,7 +53,7 @@ pub(super) struct NameOccurrences {
     pub(super) state: State,
 }
 
-/// Where the name is introduced: in this file, or elsewhere.
+/// Whether a file introduces the old name, by a definition, an assignment, a parameter or the like.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Introduced {
     Here,
@@ -78,18 +78,18 @@ pub(super) enum ScanAborted {
 enum Purpose {
     /// To find the old and the new name.
     Rename,
-    /// To find clashes with the new name only: the file is not in the requested paths.
+    /// To find only clashes with the new name, because the file is outside the requested paths.
     Clash,
 }
 
-/// The existence of a Python module with the old name.
+/// Whether the workspace has a Python module with the old name.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ModuleFile {
     Present,
     Absent,
 }
 
-/// The knowledge about imports from the paths of all source files.
+/// The information needed to classify imports, taken from the paths of all source files.
 struct ImportContext<'a> {
     module: ModuleFile,
     paths: &'a [&'a str],
@@ -103,7 +103,7 @@ pub(super) struct Scan<'a> {
 }
 
 impl Scan<'_> {
-    /// Finds the names, and adds its findings to the report. Returns the files to rename in.
+    /// Finds the old and the new name, and adds their occurrences to the report. Returns the files that contain the old name.
     pub(super) fn run(&self, report: &mut Report) -> Result<Vec<Affected>, ScanAborted> {
         let mut affected = Vec::new();
         self.report_paths_without_grammar(report)?;
@@ -144,7 +144,7 @@ impl Scan<'_> {
     /// Returns the identifiers most similar to a name that was not found, best first.
     pub(super) fn similar(&self) -> Result<Vec<String>, ScanAborted> {
         let mut words = SimilarWords::new(self.query.from);
-        // Skipped files were reported by the first pass.
+        // The first pass has already reported the skipped files.
         let mut ignored = Report::default();
         for path in self.walk(self.query.paths)? {
             if let Some(source) = self.read(path, &mut ignored)? {
@@ -182,7 +182,7 @@ impl Scan<'_> {
         Ok(false)
     }
 
-    /// Returns the source files with the purpose of reading each, ordered by path.
+    /// Returns the source files to read, each with the purpose of reading it, ordered by path.
     fn sources(&self) -> Result<BTreeMap<String, Purpose>, ScanAborted> {
         let mut sources = BTreeMap::new();
         for path in self.walk(self.query.paths)? {
@@ -343,7 +343,7 @@ impl Scan<'_> {
     }
 }
 
-/// Returns true if Python imports the file as the module `name`.
+/// Returns true if the file is a Python module called `name`: `name.py` or `name/__init__.py`, for example.
 fn is_module(path: &str, name: &str) -> bool {
     let is_python = Language::from_path(path) == Some(Language::Python);
     let mut parts = path.rsplit('/');
@@ -352,7 +352,7 @@ fn is_module(path: &str, name: &str) -> bool {
     is_python && (stem == Some(name) || (stem == Some("__init__") && parts.next() == Some(name)))
 }
 
-/// Returns the byte offsets of `name` in `text` as a whole word.
+/// Returns the byte offsets at which `name` occurs in `text` as a whole word.
 fn mentions<'a>(language: Language, text: &'a str, name: &'a str) -> impl Iterator<Item = usize> + 'a {
     text.match_indices(name).map(|(at, _)| at).filter(move |at| {
         let before = text.get(..*at).and_then(|before| before.chars().next_back());

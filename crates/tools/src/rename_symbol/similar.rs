@@ -1,14 +1,14 @@
 //! Words similar to a name that was not found, from the plain text of files.
 //!
-//! Splitting text into words is many times faster than parsing it. The caller checks whether the few best words are identifiers.
+//! Splitting text into words is many times faster than parsing it. The caller checks whether the most similar words are identifiers.
 
 use std::collections::{BTreeMap, HashSet};
 
 use crate::syntax::Language;
 
-/// The least similarity of a word, from 0 to 1.
+/// Minimum similarity of a suggested word, from 0 to 1.
 const MIN_SIMILARITY: f64 = 0.6;
-/// The most words to return, and the most files to return for each.
+/// Maximum number of words to return, and of files to return for each word.
 const MAX_WORDS: usize = 20;
 const MAX_PATHS: usize = 3;
 
@@ -59,7 +59,7 @@ impl SimilarWords {
         }
     }
 
-    /// Returns the most similar words with files that contain them; equally similar ones in alphabetical order.
+    /// Returns the most similar words, each with some files that contain it. Equally similar words are in alphabetical order.
     pub(super) fn best_first(self) -> impl Iterator<Item = (String, Vec<String>)> {
         let mut words: Vec<_> = self.similar.into_iter().collect();
         // The sort is stable and the map is in alphabetical order.

@@ -1,6 +1,6 @@
 //! The identifiers of a source file, and the text in its strings and comments.
 //!
-//! Names are not resolved: two different things of the same name are not distinguished.
+//! Names are not resolved, so different things with the same name are not distinguished.
 
 use std::ops::Range;
 
@@ -29,7 +29,7 @@ pub(super) enum Part {
     Prose(Prose),
 }
 
-/// The effect of an import on the module's name.
+/// Whether a Python import makes the module's name usable in the code below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
     /// The code below can use the name: `import old`.
@@ -51,7 +51,7 @@ pub(super) enum State {
 pub(super) enum Role {
     /// The name of a function, method, type, class, module, constant or macro at its definition.
     Definition,
-    /// A name imported by Python or JavaScript, with the location of the import's source.
+    /// A name imported by Python or JavaScript, with the byte range of the module path.
     Imported(Span),
     /// The name of a parameter, a variable or the like where it is introduced.
     Bound,
@@ -87,7 +87,7 @@ impl<'a> Syntax<'a> {
         }
     }
 
-    /// Calls `see` for each identifier and each piece of prose, in the order of the file.
+    /// Calls `see` for each identifier, module name and piece of prose, in file order.
     pub(super) fn visit(&self, mut see: impl FnMut(Range<usize>, &str, Part)) {
         let mut see = |range: Range<usize>, part| {
             let text = self.text.get(range.clone()).unwrap_or_default();
@@ -209,7 +209,7 @@ fn identifier(
     })
 }
 
-/// Returns the part that an identifier plays in a Python import; `None` outside of imports.
+/// Classifies an identifier in a Python import; `None` outside of imports.
 fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
     let (name, around) = parents.split_last()?;
     if name.kind() != "dotted_name" {
@@ -253,7 +253,7 @@ fn is_html_tag(node: Node<'_>, parent: Option<Node<'_>>, text: &str) -> bool {
         .is_some_and(u8::is_ascii_lowercase)
 }
 
-/// Splits a string at its escapes: the `n` of `\n` is not part of the word after it.
+/// Splits a string at its escape sequences, so that the `n` of `\n` does not become part of the following word.
 fn pieces(node: Node<'_>) -> Vec<Range<usize>> {
     let mut pieces = Vec::new();
     let mut start = node.start_byte();

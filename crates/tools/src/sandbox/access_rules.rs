@@ -1,6 +1,6 @@
 //! The files that a confined command can read and write.
 //!
-//! The lists name what is allowed, never what is denied, so a secret in an unforeseen place stays unreadable.
+//! The lists contain only allowed paths and everything else is denied, so a secret in an unforeseen place stays unreadable.
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -42,17 +42,17 @@ const SYSTEM: [&str; 22] = [
     "/run/NetworkManager/resolv.conf",
 ];
 
-/// A toolchain with readable files.
+/// A toolchain whose files commands may read.
 struct Toolchain {
-    /// Environment variable with its folder.
+    /// Environment variable that contains the path of the toolchain's folder.
     variable: &'static str,
-    /// Path of its folder below the home, used if the variable is not set.
+    /// Path of the toolchain's folder relative to the home folder, used if the variable is not set.
     path: &'static str,
-    /// Readable paths within its folder; `""` is the whole folder.
+    /// Readable paths within the toolchain's folder; `""` is the whole folder.
     parts: &'static [&'static str],
 }
 
-/// Readable toolchains, limited to files that hold no secrets by their purpose. Cargo's home, for example, contains `credentials.toml`.
+/// Readable toolchains, limited to files that are not meant to hold secrets. Cargo's home, for example, contains `credentials.toml`.
 const TOOLCHAINS: [Toolchain; 15] = [
     Toolchain::parts(
         "CARGO_HOME",
@@ -99,8 +99,8 @@ impl Toolchain {
 }
 
 impl AccessRules {
-    /// Creates the rules of a command in `workspace` that has its temporary files in `temporary` and its programs in `search`. `variable`
-    /// reads a variable of Dirigent's environment.
+    /// Creates the rules for a command in `workspace`. `temporary` is the folder for its temporary files, and `search` are the folders of
+    /// its `PATH`. `variable` reads a variable of Dirigent's environment.
     pub(crate) fn new(
         sandbox: &Sandbox,
         workspace: &Path,
@@ -119,10 +119,10 @@ impl AccessRules {
             path.into_iter()
                 .flat_map(move |path| parts.clone().map(move |part| path.join(part)))
         });
-        // A search path or a variable does not make a folder readable that contains the whole home.
+        // Excludes folders that contain the whole home folder, even if the search path or a variable names them.
         let is_narrow =
             |path: &PathBuf| path.is_absolute() && !home.as_ref().is_some_and(|home| home.starts_with(path));
-        // The programs in a `shims` folder start others next to that folder.
+        // Programs in a `shims` folder start programs in folders next to it.
         let shims = search.iter().filter(|folder| folder.ends_with("shims"));
         let shim_parents = shims.filter_map(|folder| folder.parent().map(Path::to_owned));
         read.extend(

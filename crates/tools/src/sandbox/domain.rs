@@ -1,4 +1,4 @@
-//! Landlock domains: entering one, and finding and signalling the other processes in it.
+//! Landlock domains: enters a domain, and finds and signals the other processes in it.
 
 use std::fs;
 use std::io;
@@ -12,7 +12,8 @@ use rustix::process::{Pid, Signal, getpid, getppid, kill_process, kill_process_g
 
 use super::access_rules::AccessRules;
 
-/// The newest Landlock version whose rights are restricted, if the kernel has them. Later rights concern sockets, which seccomp filters.
+/// The newest Landlock ABI whose access rights are restricted, as far as the kernel supports them. Later ABIs add rights for sockets, which
+/// the seccomp filter covers.
 const NEWEST_ABI: ABI = ABI::V5;
 const DEVICES: [&str; 5] = [
     "/dev/null",
@@ -22,7 +23,7 @@ const DEVICES: [&str; 5] = [
     "/dev/urandom",
 ];
 
-/// The domain of the calling thread, which cannot leave it. Only usable on that thread.
+/// The Landlock domain of the calling thread. The thread cannot leave it, and the value is usable only on that thread.
 pub(super) struct Domain {
     /// Whether the kernel confines signals to this domain.
     scoped: bool,
@@ -61,7 +62,7 @@ impl Domain {
     fn verify_isolation(&self) -> Result<(), String> {
         let Some(parent) = getppid() else { return Ok(()) };
         if self.scoped && test_kill_process(parent).is_ok() || is_in_domain(parent) {
-            return Err("the kernel enforces the rules for files only".to_owned());
+            return Err("the kernel does not isolate the domain's processes".to_owned());
         }
         Ok(())
     }
@@ -69,7 +70,7 @@ impl Domain {
     /// Sends a signal to all processes of the domain except Dirigent's own.
     pub(super) fn signal(&self, signal: Signal) {
         if self.scoped {
-            // Process group 1 becomes `kill(-1, …)`: all processes that this thread may signal, which are those of the domain.
+            // Process group 1 becomes `kill(-1, …)`: all processes that this thread may signal, which are the processes of the domain.
             let _ = kill_process_group(Pid::INIT, signal);
             return;
         }
@@ -90,7 +91,8 @@ impl Domain {
     }
 }
 
-/// Returns true if a process is running and is in the calling thread's domain or in a nested one. Landlock hides all others.
+/// Returns true if a process is running and is in the calling thread's domain or in a nested one. Landlock denies access to this link for
+/// all other processes.
 fn is_in_domain(process: Pid) -> bool {
     fs::read_link(format!("/proc/{}/cwd", process.as_raw_nonzero())).is_ok()
 }
@@ -123,7 +125,7 @@ fn ruleset(rules: Option<&AccessRules>, scoped: bool) -> Result<RulesetCreated, 
         ))
 }
 
-/// All rights except creating and controlling devices, by which root could reach its disks.
+/// All rights except creating and controlling devices, with which root could access disks directly.
 fn write_access() -> BitFlags<AccessFs> {
     AccessFs::from_all(NEWEST_ABI) & !(AccessFs::MakeBlock | AccessFs::MakeChar | AccessFs::IoctlDev)
 }
@@ -131,7 +133,7 @@ fn write_access() -> BitFlags<AccessFs> {
 /// Irrevocably confines the calling thread's file access to everything in `folder` and to reading `readable`. Missing paths in `readable`
 /// are ignored, and a kernel without Landlock confines nothing.
 pub(crate) fn confine_thread(folder: &Path, readable: &[&str]) -> io::Result<()> {
-    // Version 1 does not restrict renaming between folders, nor truncating, for which a file must be opened.
+    // ABI 1 suffices: with it, Landlock denies all moves between folders, and SQLite truncates only files that it has opened.
     let all = AccessFs::from_all(ABI::V1);
     let restrict = || {
         Ruleset::default()
@@ -154,7 +156,7 @@ mod tests {
 
     use super::*;
 
-    /// As on kernels whose domains are not scoped for signals.
+    /// Covers kernels that cannot limit signals to a domain.
     #[test]
     fn finds_each_process_of_a_domain_without_signal_scope() {
         let outsider = Command::new("sleep").arg("1000").spawn();

@@ -1,16 +1,18 @@
 //! The sandbox of the commands that agents run: it limits their files, network and resources, and makes sure that all their processes end.
 //!
-//! The system enforces the limits; nothing depends on reading the command line. The run's policy decides which commands need approval.
+//! The operating system enforces the limits, so they do not depend on parsing the command line. The run's policy decides which commands
+//! need approval.
 //!
 //! On Linux each command is started by its own thread, the [supervisor](supervisor::SandboxSupervisor), which first enters a Landlock
-//! domain and installs a seccomp filter. All processes that a thread starts, and their descendants, inherit both, and none can leave them.
-//! Nothing runs between `fork` and `exec`. Resource limits are set while `/bin/sh`, which every such system has, waits to become the
-//! [`Program`]. A file that the system cannot execute is run as a shell script.
+//! domain and installs a seccomp filter. All processes that the thread starts, and their descendants, inherit both and cannot remove them.
+//! No code of Dirigent runs between `fork` and `exec`. Resource limits are set while `/bin/sh` waits for permission to `exec` the
+//! [`Program`]. The shell runs a file that the kernel cannot execute as a shell script.
 //!
-//! The domain also makes the end of a command certain. A process can leave its process group and its session, and lose its parent, but
-//! not leave its domain. From within a domain that is scoped for signals, `kill(-1, SIGKILL)` reaches exactly the other processes of the
-//! domain, in one step that no `fork` can outrun. The supervisor lives as long as the command to send it. Process groups and sessions
-//! are left alone, so `timeout`, job control and test runners work as usual.
+//! The domain also ensures that no process outlives its command. A process can leave its process group and its session, and lose its
+//! parent, but not leave its domain. From within a domain that is scoped for signals, `kill(-1, SIGKILL)` reaches exactly the other
+//! processes of the domain, in one step that no `fork` can outrun. The supervisor thread lives as long as the command, so that it can send
+//! this signal from within the domain. Process groups and sessions are left alone, so `timeout`, job control and test runners work as
+//! usual.
 //!
 //! | kernel | files | signals to other processes | end of the processes |
 //! | --- | --- | --- | --- |
@@ -20,9 +22,9 @@
 //!
 //! Before Linux 6.12 a command can therefore signal, and kill, Dirigent itself, other commands, and other programs of the user.
 //!
-//! Before Linux 5.19 commands cannot move or link files between folders, and before 6.2 they can truncate any file that the user may
-//! write. Landlock does not hide names: `stat` shows whether a file exists, its size and its times, and `ps` shows other processes. Root
-//! can read everything in the system's folders. If Dirigent is killed, its commands keep running.
+//! Before Linux 5.19 commands cannot move or link files between folders, and before 6.2 they can truncate any file that the user may write.
+//! Landlock does not hide metadata: `stat` shows whether a file exists, its size and its times, and `ps` shows other processes. Root can
+//! read everything in the system's folders. If Dirigent is killed, its commands keep running.
 
 mod access_rules;
 #[cfg(target_os = "linux")]

@@ -3,7 +3,7 @@
 use rustix::io::Result;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// Drops all privileges of the calling thread and of the processes that it starts, except those over reachable files and low ports.
+/// Drops all privileges of the calling thread and of the processes that it starts, except those for accessible files and low ports.
 ///
 /// This is necessary because `CAP_PERFMON` can read the environment of every process, with Dirigent's secrets in it, despite Landlock.
 /// The privileges cannot be regained, even by root's programs, because no program gains privileges in a domain.

@@ -13,18 +13,19 @@ use std::process::Stdio;
 use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessGroup};
 use rustix::fs::{Access, Mode, OFlags};
 
-/// Waits for a line, then becomes the program. Ends without running it if the input ends, because Dirigent is gone.
+/// A shell script that waits for a line of input, then `exec`s the program. At the end of input, which means that Dirigent has ended, it
+/// exits without running the program.
 const GATE_SCRIPT: &str = r#"read -r _ && exec "$0" "$@" </dev/null"#;
 const SHELL: &str = "/bin/sh";
 
 /// A program with its arguments, folder and environment. Its input is empty; its output and error output are pipes.
 pub(crate) struct Program {
-    /// Absolute path of its file, also used as its name (`argv[0]`), because the shell could take another name for another file.
+    /// Absolute path of the program's file. Also used as `argv[0]`, because the shell's `exec` runs the file that `argv[0]` names.
     pub(crate) file: PathBuf,
     pub(crate) arguments: Vec<OsString>,
     /// Working directory.
     pub(crate) folder: PathBuf,
-    /// Its whole environment. The shell of the gate adds `PWD`, and some shells add `SHLVL` and `_`.
+    /// The program's whole environment. The gate's shell adds `PWD`, and some shells add `SHLVL` and `_`.
     pub(crate) environment: Vec<(OsString, OsString)>,
 }
 

@@ -1,4 +1,4 @@
-//! The search for a program's file before the program is started, so that the error for a missing one can list the folders searched.
+//! Locates a program's file before the program is started, so that the error for a missing program can list the searched folders.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@ use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter, SeccompRule,
 };
 
-/// System calls that reach the user's keys and, for root, the system itself.
+/// System calls that access the user's keyrings or, for root, control the system itself.
 const DENIED_SYSCALLS: [libc::c_long; 11] = [
     libc::SYS_add_key,
     libc::SYS_keyctl,
@@ -36,7 +36,7 @@ pub(super) fn apply(network: bool) -> Result<(), String> {
         let rule = argument(1, request).map_err(|error| error.to_string())?;
         denied.entry(libc::SYS_ioctl).or_default().push(rule);
     }
-    // io_uring performs operations that no filter sees. With `ENOSYS`, programs assume an older kernel and do without.
+    // io_uring performs operations that no filter sees. With `ENOSYS`, programs assume an older kernel and fall back to other calls.
     let unavailable: Rules = unconditional(libc::SYS_io_uring_setup).collect();
     // A process that makes itself unreadable in /proc would not be found when the domain's processes are listed.
     let dumpable = argument(0, libc::PR_SET_DUMPABLE as u64).map_err(|error| error.to_string())?;

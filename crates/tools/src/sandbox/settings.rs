@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 /// Access and limits of the commands that agents run.
 ///
-/// The default is the narrowest that builds and tests can run with: commands can write to the workspace and to a temporary folder of
-/// their own, read the system's files and toolchains, and have no network.
+/// The default is the narrowest access with which builds and tests can run: commands can write to the workspace and to a private temporary
+/// folder, read the system's files and toolchains, and have no network.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Sandbox {
     /// Whether commands are confined.
@@ -22,8 +22,8 @@ pub struct Sandbox {
     pub max_memory: Option<u64>,
     /// Maximum size of a file, in bytes; 8 GiB by default.
     pub max_file: Option<u64>,
-    /// Maximum number of processes and threads of the user, beyond which commands can start no more. The default is 4096 more than the
-    /// machine runs when a command begins. Has no effect for root.
+    /// Maximum number of processes and threads of the user; commands cannot start more once it is reached. The default is 4096 more than
+    /// the number running on the machine when a command starts. Has no effect for root.
     pub max_processes: Option<u64>,
 }
 
@@ -33,6 +33,7 @@ pub enum Confinement {
     /// Commands run confined; if the system cannot confine them, they fail.
     #[default]
     Required,
-    /// Commands can do whatever the user can, except signal processes that they did not start and gain rights with `sudo` and the like.
+    /// Commands run with the user's rights. Where Landlock is available, they still cannot gain more rights, with `sudo` for example, and
+    /// on Linux 6.12 and newer they cannot signal processes that they did not start.
     Off,
 }

@@ -1,5 +1,5 @@
-//! The supervisor of a command: a thread that starts the command in a new domain, lives as long as it, and finally kills all processes in
-//! the domain.
+//! The supervisor of a command: a thread that starts the command in a new Landlock domain, lives as long as the command, and finally kills
+//! all processes in the domain.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -21,7 +21,7 @@ use super::settings::{Confinement, Sandbox};
 use super::{privileges, seccomp};
 
 const THREAD_STACK_SIZE: usize = 256 * 1024;
-/// Number of attempts to kill the processes, 0.3 s in all with the pauses.
+/// Number of attempts to kill the processes. With the pauses, they take 0.3 s in total.
 const KILL_ATTEMPTS: u32 = 100;
 /// Pause between two attempts.
 const KILL_INTERVAL: Duration = Duration::from_millis(3);
@@ -34,11 +34,11 @@ pub(crate) struct SandboxSupervisor {
     has_domain: bool,
 }
 
-/// A running command, and whether its supervisor has a domain.
+/// A running command, and whether it runs in a domain.
 type StartedCommand = (Box<dyn ChildWrapper>, bool);
 
 impl SandboxSupervisor {
-    /// Starts a command in a new domain. If it is confined, `rules` limits its files.
+    /// Starts a command in a new domain. `rules` limits its file access, unless confinement is off.
     pub(crate) async fn start(
         sandbox: Sandbox,
         rules: AccessRules,
@@ -79,7 +79,7 @@ impl SandboxSupervisor {
         Ok((supervisor, child))
     }
 
-    /// Sends a signal to all processes of the command. Returns false if there is no domain, so that they cannot be found.
+    /// Sends a signal to all processes of the command. Returns false if there is no domain, because its processes cannot be found then.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
         let sent = self
             .signals
@@ -108,7 +108,7 @@ impl Drop for SandboxSupervisor {
     }
 }
 
-/// Confines this thread and starts the program from it. Without confinement, a system without Landlock domains is accepted.
+/// Confines this thread and starts the program from it. If confinement is off, the program also starts on systems without Landlock.
 fn start(
     sandbox: &Sandbox,
     rules: &AccessRules,
@@ -132,11 +132,11 @@ fn start(
     }
 }
 
-/// Sets the limits of a started process and opens its gate.
+/// Sets the limits of a started process, then opens its gate so that it becomes the program.
 fn limit_and_release(child: &mut dyn ChildWrapper, limits: &ResourceLimits) -> io::Result<()> {
     let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let (Some(id), Some(gate)) = (id, child.stdin().take()) else {
-        // The process has already ended, which is reported like any other end.
+        // The process has already ended. The caller reports this like any other end of a command.
         return Ok(());
     };
     limits.set(id)?;

@@ -1,4 +1,4 @@
-//! The sandbox on systems other than Linux: commands run unconfined, if the settings allow it, and end with their process group.
+//! The sandbox on systems other than Linux: commands run unconfined, if the settings allow it, and are killed with their process group.
 
 use std::io;
 use std::path::Path;
@@ -11,7 +11,7 @@ use super::error::SpawnError;
 use super::program::Program;
 use super::settings::{Confinement, Sandbox};
 
-/// Stands in for the supervisor thread on Linux.
+/// The counterpart of the supervisor on Linux, without a thread or a domain.
 pub(crate) struct SandboxSupervisor;
 
 impl SandboxSupervisor {
@@ -40,7 +40,7 @@ impl SandboxSupervisor {
     }
 }
 
-/// Returns an error, as this system cannot confine commands.
+/// Returns an error, because this system cannot confine commands.
 pub(super) fn check() -> Result<(), String> {
     Err("only Linux has Landlock".to_owned())
 }

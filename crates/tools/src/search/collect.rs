@@ -1,4 +1,4 @@
-//! Collecting the matches of all files for the tool's output.
+//! Collects the matches of all files for the tool's output.
 
 use std::io::{self, Read};
 
@@ -11,10 +11,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::truncate::truncate_around;
 
-/// The longest line to show, in characters.
+/// Maximum length of a shown line, in characters.
 const MAX_LINE_CHARS: usize = 300;
 
-/// The most text of all matches together, in bytes.
+/// Maximum total size of the returned matches, in bytes.
 const MAX_BYTES: usize = 64 * 1024;
 
 /// The matches of all files.
@@ -105,7 +105,7 @@ impl<'m> Collector<'m> {
         }
     }
 
-    /// The tool's output.
+    /// Returns the tool's output.
     pub(super) fn into_output(self) -> Value {
         json!({
             "truncated": self.total > self.matches.len() as u64,
@@ -184,7 +184,7 @@ fn without_ending(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
 }
 
-/// Decodes a line as UTF-8, or else as Latin-1: the encoding of a file that is too big to be read as a whole is not known.
+/// Decodes a line as UTF-8, or as Latin-1 if it is not valid UTF-8. For big files, which are read as a stream, the encoding is unknown.
 fn decode(bytes: &[u8]) -> String {
     match str::from_utf8(bytes) {
         Ok(text) => text.to_owned(),

@@ -1,4 +1,4 @@
-//! The `search` tool: finds the lines that match a pattern, by ripgrep's engine.
+//! The `search` tool: finds the lines that match a pattern, with ripgrep's engine.
 //!
 //! It changes nothing, leaves out ignored and binary files, and always returns the same results in the same order.
 
@@ -26,10 +26,10 @@ const DEFAULT_RESULTS: usize = 200;
 const MAX_RESULTS: usize = 2000;
 const MAX_CONTEXT_LINES: usize = 20;
 
-/// The longest line, in bytes, of a file that is too big to be read as a whole. A file with a longer line is listed as unreadable.
+/// Maximum length of a line, in bytes, in a file that is too big to be read as a whole. A file with a longer line is listed as unreadable.
 const MAX_LINE_MEMORY: usize = 8 * 1024 * 1024;
 
-/// The most unreadable files to list.
+/// Maximum number of unreadable files to list.
 const MAX_UNREADABLE: usize = 20;
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -57,11 +57,12 @@ and column. The pattern is plain text unless `literal` is false; it never spans 
 
 /// The `search` tool. A call returns `{"matches": [{"path", "line", "column", "text"}], "files", "total", "truncated"}`.
 ///
-/// There is one match for each matching line, ordered by path and line. Lines and columns count from 1; the column is that of the first match
-/// in the line, in characters. `files` and `total` count all files and lines with a match, including those not returned. With
-/// `context_lines`, a match also has `before` and `after`, arrays of lines; a line between two matches appears once. A long line is shortened
-/// around the match, with `…` for omitted text. `unreadable` lists files that could not be searched. `hint` suggests what to try if nothing
-/// was found. `left_out` counts entries that were not searched because their names are not Unicode or their folder has too many.
+/// There is one match for each matching line, ordered by path and line. Lines and columns count from 1; the column is that of the first
+/// match in the line, in characters. `files` and `total` count all files and lines with a match, including those not returned. With
+/// `context_lines`, a match also has `before` and `after`, arrays of lines; a line between two matches appears once. A long line is
+/// shortened around the match, with `…` for omitted text. `unreadable` lists files that could not be searched. `hint` suggests what to try
+/// if nothing was found. `left_out` counts omissions: names that are not Unicode, folders with too many entries, and folders that are
+/// nested too deeply.
 ///
 /// Failures have the code `bad_parameters` (an invalid pattern or glob), `cancelled`, or one of [`FileError::code`] for `paths`.
 pub fn search() -> impl Tool {
@@ -75,7 +76,7 @@ pub fn search() -> impl Tool {
     .example(json!({"pattern": "parse_config", "whole_word": true, "paths": ["src", "*.md"]}))
 }
 
-/// Why a search failed.
+/// Reason why a search failed.
 #[derive(Debug, thiserror::Error)]
 enum SearchError {
     #[error("`pattern` is empty: give a text to look for, or `list` the files with file_operations")]
@@ -192,7 +193,7 @@ fn searcher(context_lines: usize) -> Searcher {
 #[derive(Default)]
 struct Files {
     paths: BTreeSet<String>,
-    /// The number of entries that the walks left out.
+    /// The sum of [`Walk::left_out`] for all walks.
     left_out: usize,
 }
 
@@ -263,7 +264,8 @@ fn bad_glob(glob: &str, source: globset::Error) -> SearchError {
     }
 }
 
-/// Searches the text as `file_operations` shows it, so matches can be edited. A file too big for that is searched as a stream.
+/// Searches the decoded text that `file_operations` also shows, so that matches can be used for edits. A file that is too big to be read as
+/// a whole is searched as a stream.
 fn search_file(
     context: &ToolContext,
     workspace: &Workspace,

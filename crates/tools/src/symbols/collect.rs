@@ -1,4 +1,4 @@
-//! Collecting the symbols of one file, each with its container.
+//! Collects the symbols of one file, each with the module or type that contains it.
 
 use serde::Serialize;
 use tree_sitter::{Node, Tree};
@@ -6,14 +6,14 @@ use tree_sitter::{Node, Tree};
 use crate::syntax::{DefinitionKind, Language, definition};
 use crate::truncate::truncate_chars;
 
-/// The longest name and the longest signature, in characters.
+/// Maximum lengths of a name and of a signature, in characters.
 const MAX_NAME: usize = 100;
 const MAX_SIGNATURE: usize = 200;
-/// The most source text to make a signature from, in bytes.
+/// Maximum size of the source text from which a signature is made, in bytes.
 const MAX_SIGNATURE_SOURCE: usize = 16 * 1024;
-/// The most containers to name; the innermost ones.
+/// Maximum number of containers to name. The innermost containers are named.
 const MAX_CONTAINERS: usize = 20;
-/// Nodes between two checks whether to stop.
+/// Number of nodes visited between two calls of `stop`.
 const STOP_CHECK_INTERVAL: usize = 64;
 
 /// A definition, as the tool's output describes it.
@@ -85,7 +85,8 @@ struct Scope<'a> {
     end: usize,
 }
 
-/// Calls `each` for each definition, in the order of the file. `stop` is checked from time to time. Returns true if the end was reached.
+/// Calls `each` for each definition, in the order of the file. `stop` is called from time to time; if it returns true, the walk ends early.
+/// Returns true if the walk reached the end of the file.
 pub(super) fn symbols(
     tree: &Tree,
     language: Language,
@@ -130,7 +131,7 @@ pub(super) fn symbols(
                 .child_by_field_name("type")
                 .map_or("", |name| part(text, name));
             scopes.push(Scope {
-                // `Parser<'a>` is a `Parser`.
+                // Without generic arguments: `Parser` for `Parser<'a>`.
                 name: name.split('<').next().unwrap_or_default().trim(),
                 is_type: true,
                 end: node.end_byte(),

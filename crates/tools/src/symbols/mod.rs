@@ -1,6 +1,7 @@
 //! The tools `list_symbols` and `find_definition`: list and find definitions in source files, by their syntax.
 //!
-//! They compare names without resolving what a name refers to. They change nothing. A file that cannot be parsed is reported, never guessed.
+//! They compare names without resolving what a name refers to. They change nothing. A file that cannot be parsed is reported as such, and
+//! its definitions are never guessed.
 
 mod collect;
 
@@ -19,17 +20,17 @@ use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 use crate::workspace::{EntryKind, FileError, Hidden, Workspace};
 
-/// The most symbols that one call returns.
+/// Maximum number of symbols that one call returns.
 const MAX_SYMBOLS: usize = 300;
-/// The most skipped files to list.
+/// Maximum number of skipped files to list.
 const MAX_SKIPPED: usize = 50;
 /// The largest file to parse, in bytes; larger ones are usually generated.
 const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
-/// The time after which no further file is read.
+/// The time limit of a call. Files that were not read by then are left out.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
-/// The most similar names to suggest for a name that was not found.
+/// Maximum number of similar names to suggest for a name that was not found.
 const MAX_SIMILAR: usize = 5;
-/// The longest name to compare for similarity, in bytes.
+/// Maximum length of a name that is compared for similarity, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
 const LIST: &str = "Lists what source files define (Rust, Python, JavaScript, TypeScript, Go): functions, methods, types, constants, modules \
@@ -68,7 +69,7 @@ struct FindParameters {
     paths: Vec<String>,
 }
 
-/// The tool `list_symbols`. Its output; `container` is the type or module that encloses a symbol:
+/// The tool `list_symbols`. In its output, `container` is the type or module that encloses a symbol:
 ///
 /// ```json
 /// {
@@ -80,10 +81,10 @@ struct FindParameters {
 /// }
 /// ```
 ///
-/// At most 300 symbols are returned; `total` counts all. Names are cut after 100 characters, and of the containers, the 20 innermost are
-/// named. `syntax_errors` lists files that do not fit their grammar; the symbols that could be parsed are returned. `skipped` lists files
-/// that were not read: unknown languages (if `path` or `paths` name the file itself), more than 2 MiB, not text. `note` is set if the 20
-/// seconds were not enough. These three are left out if they are empty.
+/// At most 300 symbols are returned; `total` counts all. Names are truncated to 100 characters, and only the 20 innermost containers are
+/// named. `syntax_errors` lists files with syntax errors; their symbols are returned as far as they could be parsed. `skipped` lists files
+/// that were not read: unknown languages (if `path` or `paths` name the file itself), more than 2 MiB, not text. `note` is set if the call
+/// reached its time limit of 20 s. Of these three, those that are empty are omitted.
 ///
 /// Ignored and hidden files are read only if `path` or `paths` name them. Failures have the codes of [`FileError::code`] and
 /// `cancelled`.
@@ -133,7 +134,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sym
     let name = parameters.name.trim().trim_end_matches("()");
     let qualified = name.rsplit_once("::").or_else(|| name.rsplit_once('.'));
     let (container, name) = qualified.map_or((None, name), |(container, name)| (Some(container), name));
-    // Only the last part of `a::b::C` is visible in the file itself.
+    // Of a container path such as `a::b`, only the last part is known to appear in the file itself.
     let container = container.map(|path| path.rsplit([':', '.']).next().unwrap_or(path));
     if name.is_empty() {
         return Err(SymbolError::NoName);
@@ -151,7 +152,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sym
     Ok(output)
 }
 
-/// Returns the defined names most similar to one that is not defined, best first.
+/// Returns the defined names that are most similar to an undefined name, best first.
 fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<String>, SymbolError> {
     let mut names: Vec<(f64, String)> = Vec::new();
     if name.len() > MAX_COMPARED_BYTES {
@@ -171,7 +172,7 @@ fn similar(context: &ToolContext, paths: &[String], name: &str) -> Result<Vec<St
     Ok(names.into_iter().map(|(_, name)| name).collect())
 }
 
-/// Why a call failed.
+/// Reason why a call failed.
 enum SymbolError {
     Cancelled,
     NoName,
@@ -205,7 +206,7 @@ struct SymbolReport {
 }
 
 impl SymbolReport {
-    /// Collects the `wanted` symbols of the files that contain the text `name`.
+    /// Collects the `wanted` symbols of the files that contain the text `name`, or of all files if `name` is empty.
     fn collect(
         context: &ToolContext,
         paths: &[String],
@@ -227,7 +228,7 @@ impl SymbolReport {
             }
             if Instant::now() > end {
                 report.note =
-                    Some("the time was not enough for all files: give the relevant folders in `paths`");
+                    Some("the time limit was reached before all files were read: give only relevant `paths`");
                 break;
             }
             if let Some(language) = Language::from_path(&path) {
@@ -272,7 +273,7 @@ impl SymbolReport {
                 return Err(SymbolError::Cancelled);
             }
             Err(ParseError::Cancelled) => {
-                self.skip(&path, "the time was not enough to parse it");
+                self.skip(&path, "it was not parsed within the time limit");
                 return Ok(());
             }
             Err(ParseError::Grammar(reason)) => {
@@ -296,7 +297,7 @@ impl SymbolReport {
             return Err(SymbolError::Cancelled);
         }
         if !whole {
-            self.skip(&path, "the time was not enough for all of it");
+            self.skip(&path, "it was only partly read within the time limit");
         }
         Ok(())
     }

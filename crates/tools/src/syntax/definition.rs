@@ -25,7 +25,7 @@ pub(crate) enum DefinitionKind {
     Module,
 }
 
-/// The node kinds of all grammars whose field `name` is the defined name. A function in a type counts as a method.
+/// For all grammars, the node kinds whose field `name` is the defined name. A function in a type is later reported as a method.
 const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     // Rust
     ("associated_type", DefinitionKind::Type),
@@ -68,7 +68,7 @@ const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     ("type_spec", DefinitionKind::Type),
 ];
 
-/// Returns true if `field` of a node is the name that the node defines: of a function, method, type, class, module, constant or macro.
+/// Returns true if a node defines a function, method, type, class, module, constant or macro, and `field` contains its name.
 pub(crate) fn is_definition(node: Node<'_>, field: Option<&str>) -> bool {
     match (node.kind(), field) {
         ("variable_declarator" | "public_field_definition", Some("name"))
@@ -98,7 +98,7 @@ pub(crate) fn definition(node: Node<'_>, language: Language) -> Option<(Definiti
             field("value").filter(|value| is_function_or_class(*value))?;
             Some((DefinitionKind::Method, field("property")?))
         }
-        // The name of an expression is not visible outside it.
+        // The name of a function or class expression is not visible outside the expression.
         "function_expression" | "generator_function" | "class" => None,
         "assignment" if language == Language::Python => {
             let name = field("left").filter(|left| left.kind() == "identifier")?;

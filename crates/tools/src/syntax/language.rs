@@ -13,7 +13,7 @@ pub(crate) enum Language {
     Go,
 }
 
-/// The prefix of Rust's raw identifiers, which may be keywords.
+/// The prefix of Rust's raw identifiers, such as `r#type`.
 const RAW: &str = "r#";
 
 impl Language {
@@ -73,7 +73,7 @@ impl Language {
         dollar || character == '_' || character.is_alphanumeric()
     }
 
-    /// Returns the name of an identifier without the mark of raw identifiers: `r#type` and `type` are the same name in Rust.
+    /// Returns the name of an identifier without the prefix `r#`: `r#type` and `type` are the same name in Rust.
     pub(crate) fn name_of(self, identifier: &str) -> &str {
         match self {
             Language::Rust => plain(identifier),
@@ -105,7 +105,7 @@ impl fmt::Display for Language {
     }
 }
 
-/// Returns the name without the mark of a raw identifier.
+/// Returns the name without the prefix `r#`.
 pub(crate) fn plain(name: &str) -> &str {
     name.strip_prefix(RAW).unwrap_or(name)
 }
@@ -130,7 +130,7 @@ const PYTHON: &[&str] = &[
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// The keywords of modules, which are in strict mode. TypeScript reserves no further words for values.
+/// The keywords in modules, which always use strict mode. TypeScript reserves no further words for the names of values.
 const JAVASCRIPT: &[&str] = &[
     "arguments",
     "await",

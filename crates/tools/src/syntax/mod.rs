@@ -1,6 +1,6 @@
 //! Syntax trees of source files: the supported languages, and the definitions in a tree.
 //!
-//! Names are not resolved to what they refer to. The language of a file is known by its extension, never guessed from its content.
+//! Names are not resolved to what they refer to. The extension of a file determines its language; the content is never used to guess it.
 
 mod definition;
 mod language;
@@ -23,7 +23,7 @@ pub(crate) struct SkippedFile {
 /// The reason for skipping a file of an unknown language.
 pub(crate) const NO_GRAMMAR: &str = "it is not source code of a supported language";
 
-/// Why a text could not be parsed.
+/// Reason why a text could not be parsed.
 pub(crate) enum ParseError {
     /// `stop` returned true.
     Cancelled,
@@ -31,7 +31,8 @@ pub(crate) enum ParseError {
     Grammar(String),
 }
 
-/// Parses a text. Parts that do not fit the grammar are marked as errors in the tree. `stop` is checked from time to time.
+/// Parses a text. Parts that do not fit the grammar are marked as errors in the tree. `stop` is called from time to time; if it returns
+/// true, parsing is cancelled.
 pub(crate) fn parse(language: Language, text: &str, stop: impl Fn() -> bool) -> Result<Tree, ParseError> {
     let mut parser = Parser::new();
     parser

@@ -8,9 +8,9 @@
 //! The folder is opened from the root on without following links, and all operations use the opened folder. Replacing the folder by a link
 //! meanwhile therefore has no effect.
 //!
-//! If a file has several names (hard links), only the given name gets the new content; the other names keep the old one, inside or outside the
-//! workspace. Reading depends on permissions alone: the system does not tell where a file's other names are, and package managers link whole
-//! trees.
+//! If a file has several names (hard links), only the given name gets the new content; the other names keep the old one, inside or outside
+//! the workspace. A file with several names can be read like any other: the system does not tell where its other names are, and package
+//! managers hard-link whole trees.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
@@ -42,7 +42,7 @@ impl<'a> From<Option<&'a [u8]>> for Expected<'a> {
     }
 }
 
-/// Why a change was not made.
+/// Reason why a change was not made.
 pub(super) enum ChangeError {
     Io(io::Error),
     File(FileError),
@@ -61,7 +61,8 @@ impl From<FileError> for ChangeError {
 }
 
 impl Workspace {
-    /// Creates a file with this content, and missing folders. Readers see either no file or the whole file. On failure, nothing has changed.
+    /// Creates a file with this content, and the missing folders of its path. Readers see either no file or the whole file. On failure,
+    /// nothing has changed.
     ///
     /// # Errors
     /// [`FileError::Exists`] if the path is taken, among others.
@@ -78,8 +79,8 @@ impl Workspace {
         self.write_atomically(path, after, Expected::Content(before))
     }
 
-    /// Deletes a file, a link (not its target) or an empty folder. `before` is the content that a file must have; it is recorded for undo.
-    /// Without it, the content of a regular file is not recorded.
+    /// Deletes a file, a link (not its target) or an empty folder. `before` is the content that the file must have, which is recorded for
+    /// undo. If it is `None`, any content is accepted, and that of a regular file is not recorded.
     ///
     /// # Errors
     /// [`FileError::Changed`] if the content is no longer `before`, among others.
@@ -114,8 +115,8 @@ impl Workspace {
         })
     }
 
-    /// Renames a file, a folder or a link, and creates missing folders. `before` is the content that a file must have. Nothing is ever
-    /// replaced.
+    /// Renames a file, a folder or a link, and creates the missing folders of the new path. `before` is the content that the file must
+    /// have; `None` accepts any content. Never replaces an existing file.
     ///
     /// # Errors
     /// [`FileError::Exists`] if the new path is taken, [`FileError::Changed`] if the content is no longer `before`, among others.
@@ -232,7 +233,7 @@ impl Workspace {
         Ok(version)
     }
 
-    /// Opens a folder by its real path, from the root on, without following links.
+    /// Opens a folder by its real path, one component after the other from the root, without following links.
     pub(super) fn folder(&self, folder: &Path) -> io::Result<Dir> {
         let mut opened = self.dir.try_clone()?;
         for name in folder {
@@ -241,7 +242,7 @@ impl Workspace {
         Ok(opened)
     }
 
-    /// Runs `change` in the folder at a real path. Missing folders are created before, and removed again if the change fails.
+    /// Runs `change` in the folder at a real path. Creates missing folders first, and removes them again if the change fails.
     pub(super) fn in_folder<T>(
         &self,
         path: &str,
@@ -286,18 +287,19 @@ impl Workspace {
     }
 }
 
-/// Checks that the file itself is writable. A rename over it would only need the folder's permission, but a read-only file must stay.
+/// Checks that the file itself is writable. Renaming another file over it would need only the folder's permission, but a read-only file
+/// must not be replaced.
 fn check_writable(folder: &Dir, name: &OsStr) -> io::Result<()> {
     match folder.open_with(name, OpenOptions::new().write(true).nonblocking_nofollow()) {
-        // A running program: it continues with the old content.
+        // The file is a running program, which continues with the old content.
         Err(error) if error.kind() == io::ErrorKind::ExecutableFileBusy => Ok(()),
         opened => opened.map(drop),
     }
 }
 
-/// Gives the temporary file its name, unless the name has been taken meanwhile, also by another process.
+/// Gives the temporary file its final name. Fails if the name has been taken meanwhile, even by another process.
 fn persist_noclobber(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<()> {
-    // A random name, as another process may be doing the same here.
+    // A random name, because another process may be doing the same in this folder.
     let interim = OsString::from(format!(".dirigent-{:016x}", RandomState::new().hash_one(name)));
     temporary.replace(&interim)?;
     let named = rename_without_replacing(folder, &interim, folder, name);

@@ -1,4 +1,4 @@
-//! File errors, in words that a model can act on.
+//! File errors, with messages that a model can act on.
 
 use std::io;
 
@@ -7,16 +7,16 @@ use dirigent_core::tool::{ToolResult, code};
 use super::system::is_symlink_loop;
 use crate::truncate::truncate_chars;
 
-/// The longest part of an invalid path to show, in characters.
+/// Maximum length of the shown part of an invalid path, in characters.
 const MAX_SHOWN_CHARS: usize = 80;
 
-/// Why a file of the workspace was not read or changed. Each variant calls for a different reaction.
+/// Reason why a file of the workspace was not read or changed. Each variant calls for a different reaction.
 #[derive(Debug, thiserror::Error)]
 pub enum FileError {
     /// The workspace itself cannot be opened.
     #[error("the workspace {path} cannot be opened: {source}")]
     Workspace {
-        /// Its absolute path.
+        /// The absolute path of the workspace.
         path: String,
         /// The system's error.
         source: io::Error,
@@ -60,7 +60,7 @@ pub enum FileError {
     NotAFile {
         /// The path as it was given.
         path: String,
-        /// The kind of file, with its article.
+        /// The kind of file, with its article: `a socket`.
         kind: &'static str,
     },
     /// The file is larger than a tool may hold in memory.
@@ -82,7 +82,7 @@ pub enum FileError {
     NotEncodable {
         /// The path as it was given.
         path: String,
-        /// The first such character.
+        /// The first character that has no byte.
         character: char,
     },
     /// The file belongs to git, or configures Dirigent and its agents.
@@ -121,13 +121,13 @@ pub enum FileError {
         path: String,
     },
     /// The file was changed between reading and writing.
-    #[error("`{path}` was changed by somebody else meanwhile: read it again; it is left as it is")]
+    #[error("`{path}` was changed by somebody else meanwhile, so this call did not change it: read it again")]
     Changed {
         /// The path as it was given.
         path: String,
     },
     /// The content before the change could not be recorded, so the change could not have been undone.
-    #[error("`{path}` is left as it is, as its content could not be recorded for `undo`: {why}")]
+    #[error("`{path}` was not changed, because its content could not be recorded for `undo`: {why}")]
     NotKept {
         /// The path as it was given.
         path: String,
@@ -186,7 +186,7 @@ impl FileError {
         }
     }
 
-    /// Makes the result of the failed call.
+    /// Creates the result of the failed call.
     pub(crate) fn failure(&self) -> ToolResult {
         ToolResult::failure(self.to_string()).with_code(self.code())
     }
@@ -204,7 +204,7 @@ impl FileError {
                 path,
                 nearest: Vec::new(),
             },
-            // An error of the jail has no error number; an error of the system has one.
+            // An error raised by the jail itself has no OS error number.
             io::ErrorKind::PermissionDenied if error.raw_os_error().is_none() => FileError::Outside { path },
             io::ErrorKind::PermissionDenied => FileError::Denied {
                 path,

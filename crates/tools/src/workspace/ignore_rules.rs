@@ -1,7 +1,7 @@
 //! The ignore files of the workspace (`.ignore`, `.gitignore`, `.git/info/exclude`).
 //!
-//! They are read through the jail and up to a limit, so an ignore file that is a pipe, a link out of the workspace, or endless cannot stop a
-//! walk.
+//! They are read through the workspace jail and only up to a size limit. So an ignore file that is a pipe, a link out of the workspace, or
+//! endless does not block a walk.
 
 use std::io::Read;
 use std::path::Path;
@@ -12,14 +12,15 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 
 use super::system::NonBlocking;
 
-/// The most of one ignore file that is read, in bytes and in lines.
+/// Maximum size of one ignore file, in bytes and in lines. The rest is not read.
 const MAX_BYTES: u64 = 64 * 1024;
 const MAX_LINES: usize = 2000;
 
 /// The ignore files of a folder, in descending precedence.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// The first of git's own ignore files in [`FILES`]: their rules end at the root of a repository.
+/// Index of the first of git's own ignore files in [`FILES`]. Unlike the rules of `.ignore`, their rules do not apply inside nested
+/// repositories.
 const FIRST_OF_GIT: usize = 1;
 
 /// The rules in the ignore files of one folder.
@@ -86,7 +87,7 @@ fn rules(opened: &Dir, path: &Path, name: &str, remaining_lines: &mut usize) -> 
     let mut bytes = Vec::new();
     file.take(MAX_BYTES).read_to_end(&mut bytes).ok()?;
     if bytes.len() as u64 == MAX_BYTES {
-        // Drop the last line: a part of a glob would be another glob.
+        // Drop the last line, which may be incomplete: a part of a glob would match other paths.
         bytes.truncate(bytes.iter().rposition(|byte| *byte == b'\n').unwrap_or(0));
     }
     let text = String::from_utf8_lossy(&bytes);

@@ -1,4 +1,4 @@
-//! The lock that makes checking a file and replacing it one step within this process.
+//! The lock that makes the check and the replacement of a file atomic within this process.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -1,8 +1,8 @@
 //! The workspace jail: tools read and change files only through this module.
 //!
 //! The operating system resolves paths beneath the workspace folder, link by link, so neither `..` nor a link leads out, even if a link is
-//! created at the same moment. Nothing here waits for a pipe or a device, leaves a half-written file, or changes git's or Dirigent's own
-//! files. All calls block on the disk: async code runs them in a blocking task.
+//! created at the same moment. This module never waits for a pipe or a device, leaves no half-written file, and changes none of git's or
+//! Dirigent's own files. All calls block on disk access, so async code must run them in a blocking task.
 
 mod change;
 mod error;
@@ -75,7 +75,7 @@ impl Workspace {
         self
     }
 
-    /// Returns the absolute path with links resolved, for display.
+    /// Returns the workspace's absolute path with links resolved, for display.
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -128,7 +128,7 @@ impl Workspace {
             path: path.to_owned(),
             limit: MAX_FILE_BYTES,
         };
-        // Check first: a sparse file could fill the memory quickly.
+        // Check the size first: reading a huge sparse file would quickly fill the memory.
         let metadata = file.metadata().map_err(|error| self.file_error(path, error))?;
         if metadata.len() > MAX_FILE_BYTES {
             return Err(too_big());

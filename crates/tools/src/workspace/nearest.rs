@@ -2,23 +2,23 @@
 
 use super::{EntryKind, Hidden, Walk, Workspace};
 
-/// The most names to look at, ignored ones included.
+/// Maximum number of names to consider, including ignored ones.
 const MAX_NAMES: usize = 10_000;
 
-/// The most lines of ignore files to apply.
+/// Maximum number of lines of ignore files to apply.
 const MAX_IGNORE_LINES: usize = 2000;
 
-/// The longest path to compare, in bytes.
+/// Maximum length of a path that is compared, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
-/// The limit of the work: the sum of the products of the compared lengths.
+/// Maximum total cost of all comparisons. The cost of one comparison is the product of both lengths.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
 const MAX_SUGGESTIONS: usize = 3;
 
 impl Workspace {
-    /// Returns the paths nearest to one that does not exist: files of the same name in other folders first, then similar paths. Only the
-    /// first [`MAX_NAMES`] of the workspace are considered, so a wrong path never takes long.
+    /// Returns existing paths that are similar to a path that does not exist: files of the same name in other folders first, then similar
+    /// paths. Considers only the first [`MAX_NAMES`] names in the workspace, to limit the time.
     pub(super) fn nearest(&self, path: &str) -> Vec<String> {
         if path.len() > MAX_COMPARED_BYTES {
             return Vec::new();

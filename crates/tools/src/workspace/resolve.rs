@@ -1,4 +1,4 @@
-//! Path resolution: the system resolves paths beneath the root, link by link.
+//! Path resolution: the operating system resolves paths beneath the root, link by link.
 //!
 //! On Linux, cap-std uses `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`. On other systems, and on kernels without it, it opens
 //! one folder after the other. Nothing here compares strings to decide whether a path is inside the workspace.
@@ -9,14 +9,14 @@ use std::path::{Component, Path, PathBuf};
 
 use super::{FileError, Workspace};
 
-/// The longest path, in bytes: Linux's own limit.
+/// Maximum length of a path, in bytes: the limit of Linux.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// The most lookups of one path, if its target is replaced during each of them.
+/// Maximum number of lookups of one path. A lookup is repeated if its target is replaced meanwhile.
 const MAX_LOOKUPS: usize = 100;
 
-/// File names that tools never change, at any depth: git's own files, and the configuration of Dirigent and of agents that it takes over
-/// from another program. They are names, not paths, so renaming a parent folder makes no difference.
+/// File names that tools never change, at any depth: git's own files, and the configuration of Dirigent and its agents, including agents
+/// defined for Claude Code. They are compared as names, not as paths, so renaming a parent folder does not remove the protection.
 pub(crate) const PROTECTED: [&str; 4] = [".git", ".dirigent", ".claude", "dirigent.toml"];
 
 /// The treatment of a link at the end of a path.
@@ -84,7 +84,7 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path. Names at its end need not exist, but `..` among them cannot be resolved.
+    /// Resolves a path. The last components need not exist, but must not contain `..` in this case.
     pub(super) fn resolve(&self, path: &str, link: FinalLink) -> Result<ResolvedPath, FileError> {
         let relative = self.relative(path)?;
         if link == FinalLink::Follow {
@@ -133,7 +133,7 @@ impl Workspace {
         Ok(ChangeablePath { folder, name, plain })
     }
 
-    /// Resolves the links of a folder's path as far as the folder exists.
+    /// Resolves the links of a folder's path. Components that do not exist are kept as they are.
     fn real_folder(&self, path: &str, folder: &Path) -> Result<PathBuf, FileError> {
         let mut missing = Vec::new();
         let mut existing = folder;
@@ -169,15 +169,15 @@ impl Workspace {
         Err(io::ErrorKind::ResourceBusy.into())
     }
 
-    /// Returns true for the name `file (deleted)`, by which Linux names a file that was deleted or replaced between opening it and asking
-    /// for its name.
+    /// Returns true for the name `file (deleted)`, which Linux reports for a file that was deleted or replaced between opening it and
+    /// asking for its name.
     fn was_just_deleted(&self, resolved: &ResolvedPath) -> bool {
         let name = resolved.name.as_deref().map(OsStr::as_encoded_bytes);
         name.is_some_and(|name| name.ends_with(b" (deleted)"))
             && self.dir.symlink_metadata(resolved.relative()).is_err()
     }
 
-    /// Returns true if the path is a link. If it also cannot be resolved, the link leads to nothing.
+    /// Returns true if the path is a link. A link that cannot be resolved is dangling.
     fn is_link(&self, relative: &Path) -> bool {
         let metadata = self.dir.symlink_metadata(relative);
         metadata.is_ok_and(|metadata| metadata.is_symlink())

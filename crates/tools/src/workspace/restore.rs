@@ -19,13 +19,13 @@ pub enum PreviousState<'a> {
     Nothing,
     /// A folder.
     Folder,
-    /// A file with this content, or a link with this target, and its kind and permissions (`st_mode`).
+    /// A file with this content or a link with this target. The number is its kind and permissions (`st_mode`).
     File(&'a [u8], u32),
 }
 
 impl Workspace {
-    /// Returns the current state of a path, without following a link at its end. [`PathState::Unknown`] for a path through a link, for files
-    /// larger than [`super::MAX_FILE_BYTES`], and for anything but files, folders and links.
+    /// Returns the current state of a path, without following a link at its end. Returns [`PathState::Unknown`] for a path through a link,
+    /// for files larger than [`super::MAX_FILE_BYTES`], and for anything but files, folders and links.
     pub fn path_state(&self, path: &str) -> Result<PathState, FileError> {
         let relative = self.relative(path)?;
         let metadata = match self.dir.symlink_metadata(&relative) {
@@ -52,7 +52,8 @@ impl Workspace {
         })
     }
 
-    /// Restores a path to its previous state. The current content is recorded before. An empty folder at the path of a file is removed.
+    /// Restores a path to its previous state, after recording its current content. If nothing is expected at the path, an empty folder
+    /// there is removed first.
     ///
     /// # Errors
     /// [`FileError::Changed`] if the state is not `expected`, among others.
@@ -139,7 +140,8 @@ impl Workspace {
         })
     }
 
-    /// Returns true if nothing is at a path, or only a folder that `restore` may remove: an empty one, or one that contains only such folders.
+    /// Returns true if nothing is at a path, or only a folder that `restore` may remove: a folder that is empty or contains only empty
+    /// folders.
     pub fn is_free(&self, path: &str) -> Result<bool, FileError> {
         let relative = self.relative(path)?;
         match self.dir.symlink_metadata(&relative) {
@@ -181,7 +183,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Removes folder by folder, so a file that is created meanwhile stays.
+    /// Removes a tree of empty folders, one folder at a time, so that a file created meanwhile is not lost.
     fn remove_empty_tree(&self, folder: &Path) -> io::Result<()> {
         for entry in self.dir.read_dir(folder)? {
             self.remove_empty_tree(&folder.join(entry?.file_name()))?;

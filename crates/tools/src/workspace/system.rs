@@ -14,7 +14,7 @@ pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &
     use rustix::fs::{RenameFlags, renameat_with};
     use rustix::io::Errno;
     match renameat_with(from, old, to, new, RenameFlags::NOREPLACE) {
-        // Not every file system supports this; the caller has checked just before.
+        // Not every file system supports `NOREPLACE`. The caller has just checked that the new name is free.
         Err(Errno::INVAL | Errno::NOSYS) => from.rename(old, to, new),
         done => Ok(done?),
     }
@@ -25,7 +25,7 @@ pub(super) fn rename_without_replacing(from: &Dir, old: &OsStr, to: &Dir, new: &
     from.rename(old, to, new)
 }
 
-/// Names the kind of a file that is neither regular nor a folder, with its article.
+/// Returns the kind of a file that is neither a regular file nor a folder, with its article: `a socket`.
 #[cfg(unix)]
 pub(super) fn special(file_type: FileType) -> &'static str {
     use cap_std::fs::FileTypeExt;
@@ -47,7 +47,7 @@ pub(super) fn special(_: FileType) -> &'static str {
 #[cfg(unix)]
 pub(super) fn open_folder_nofollow(parent: &Dir, name: &OsStr) -> io::Result<Dir> {
     use rustix::fs::{Mode, OFlags, openat};
-    // Linux can open a folder without the permission to list it; that is enough to go through it.
+    // With `O_PATH`, Linux opens a folder without the permission to list it, which is enough to open files in it.
     #[cfg(target_os = "linux")]
     let access = OFlags::PATH;
     #[cfg(not(target_os = "linux"))]
@@ -64,7 +64,7 @@ pub(super) fn open_folder_nofollow(parent: &Dir, name: &OsStr) -> io::Result<Dir
     parent.open_dir(name)
 }
 
-/// Returns true if the error is due to a circle of links, or to a link of the system's own such as `/proc/self/root`.
+/// Returns true if the error is due to a loop of links, or to a magic link such as `/proc/self/root`.
 #[cfg(unix)]
 pub(super) fn is_symlink_loop(error: &io::Error) -> bool {
     error.raw_os_error() == Some(rustix::io::Errno::LOOP.raw_os_error())
@@ -76,7 +76,7 @@ pub(super) fn is_symlink_loop(_: &io::Error) -> bool {
 }
 
 pub(super) trait NonBlocking {
-    /// Makes opening return at once, even for a pipe without another end.
+    /// Makes opening return at once, even for a pipe that nobody has opened at the other end.
     fn nonblocking(&mut self) -> &mut Self;
 
     /// Like `nonblocking`, and makes opening a link fail if the system supports that.
@@ -134,14 +134,14 @@ fn mode(metadata: &Metadata) -> u32 {
     }
 }
 
-/// Gives a file the owner, the group and the permissions of another one, except set-user-ID and set-group-ID: its content is a different one.
+/// Gives a file the owner, the group and the permissions of another one, except set-user-ID and set-group-ID, because its content is new.
 #[cfg(unix)]
 pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()> {
     use cap_std::fs::{MetadataExt, Permissions, PermissionsExt};
     use rustix::fs::{Gid, Uid};
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (like.uid(), like.gid()) {
-        // Only the superuser may do this. For others the file becomes theirs, as with any editor that writes atomically.
+        // Only the superuser may do this. For other users, the new file belongs to them, as with any editor that writes atomically.
         let _ = rustix::fs::fchown(
             file,
             Some(Uid::from_raw(like.uid())),
@@ -175,7 +175,7 @@ pub(super) fn set_mode(_: &File, _: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Creates a link with any target: the jail confines whoever follows it.
+/// Creates a link with any target. A target outside the workspace is harmless, because the jail never follows a link out of it.
 #[cfg(unix)]
 pub(super) fn make_link(folder: &Dir, target: &[u8], name: &Path) -> io::Result<()> {
     use std::os::unix::ffi::OsStrExt;

@@ -1,7 +1,8 @@
 //! Walking the workspace: lists files and folders without reading them.
 //!
-//! A walk never follows a link, even if a link replaces a folder during the walk. It never enters `.git` or `.dirigent`, unless they are named
-//! as its start, and reads no ignore file from outside the workspace. In memory, it keeps only the entries of the folders on its current path.
+//! A walk never follows a link, even if a link replaces a folder during the walk. It never enters `.git` or `.dirigent`, unless the caller
+//! requests these paths, and reads no ignore file from outside the workspace. It holds only the entries of the folders on its current path
+//! in memory.
 
 use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
@@ -14,13 +15,13 @@ use super::resolve::{FinalLink, with_slashes};
 use super::system::open_folder_nofollow;
 use super::{FileError, Workspace};
 
-/// The most entries of one folder.
+/// Maximum number of entries read from one folder.
 const MAX_NAMES: usize = 100_000;
 
-/// The most lines of ignore files in one walk; compiling each into a pattern takes time.
+/// Maximum number of lines of ignore files in one walk. Compiling each line into a pattern takes time.
 const MAX_IGNORE_LINES: usize = 50_000;
 
-/// The most nested folders; the walk keeps each of them open.
+/// Maximum depth of nested folders. The walk keeps each folder on its current path open.
 const MAX_DEPTH: usize = 200;
 
 /// The treatment of files and folders whose names start with a dot.
@@ -77,9 +78,9 @@ impl Workspace {
     /// Lists the regular files in the given folders, and given files themselves; all files of the workspace if `under` is empty. Each file
     /// is listed once, and the entries of a folder are ordered by name.
     ///
-    /// `.gitignore` and `.ignore` apply even without a `.git`, but not to the paths in `under` themselves. Left out are unreadable folders,
-    /// names that are not Unicode, entries of a folder beyond 100,000, and entries more than 200 folders deep. After 50,000 lines of ignore
-    /// files, the ignore files of further folders are not read.
+    /// `.gitignore` and `.ignore` apply even without a `.git`, but not to the paths in `under` themselves. The walk leaves out unreadable
+    /// folders, names that are not Unicode, entries of a folder beyond the first 100,000, and entries more than 200 folders deep. After
+    /// 50,000 lines of ignore files, the ignore files of further folders are not read.
     pub fn walk(
         &self,
         under: &[String],
@@ -114,13 +115,13 @@ impl Workspace {
 /// The iterator of [`Workspace::entries`].
 #[derive(Debug)]
 pub struct Walk {
-    /// `None` if the workspace could not be opened again; the walk is empty then.
+    /// The workspace's folder. `None` if it could not be opened again; the walk is empty then.
     root: Option<Dir>,
     hidden: Hidden,
     depth: Depth,
     /// The requested paths that the walk has not reached yet.
     starts: BTreeSet<PathBuf>,
-    /// The folders on the current path, each in the one before.
+    /// The folders on the current path, from the outermost to the innermost.
     folders: Vec<Folder>,
     /// The number of names that may still be read.
     remaining_names: usize,
@@ -154,7 +155,7 @@ impl Iterator for Walk {
                 continue;
             };
             let Some((name, kind)) = folder.names.next() else {
-                // The ancestors of a start have no names, so they are dropped right after it.
+                // The ancestors of a start have no names to visit, so they are removed right after the start.
                 self.folders.pop();
                 continue;
             };
@@ -180,7 +181,7 @@ impl Walk {
         }
     }
 
-    /// Walks the whole workspace, but reads only `names` names and `ignore_lines` lines of ignore files.
+    /// Walks the whole workspace, but reads at most `names` names and `ignore_lines` lines of ignore files.
     pub(super) fn everywhere(
         workspace: &Workspace,
         hidden: Hidden,
@@ -195,7 +196,8 @@ impl Walk {
         }
     }
 
-    /// Returns the number of entries left out so far because their names are not Unicode or there are too many in a folder.
+    /// Returns the number of omissions so far: names that are not Unicode, folders with too many entries, and folders that are nested too
+    /// deeply.
     pub fn left_out(&self) -> usize {
         self.left_out
     }
@@ -232,7 +234,7 @@ impl Walk {
             };
         }
         if ignored {
-            // The start was requested all the same: drop the rules above it.
+            // The caller requested an ignored path: drop the ignore rules above it, so that its content is listed.
             ancestors.clear();
         }
         self.folders = ancestors;
@@ -323,7 +325,7 @@ impl Walk {
 }
 
 impl Folder {
-    /// A folder above the start of a walk: only its ignore files matter.
+    /// Creates a folder above the start of a walk, of which only the ignore files matter.
     fn ancestor(path: PathBuf, opened: Dir, rules: IgnoreRules) -> Self {
         Folder {
             path,

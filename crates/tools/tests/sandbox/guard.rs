@@ -221,7 +221,7 @@ async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
     };
     let note = output["note"].as_str().unwrap();
     assert!(
-        note.contains("too large to be protected completely, so do not change: .dirigent"),
+        note.contains("too large to be protected completely, so do not change these paths: .dirigent"),
         "{note}"
     );
 

@@ -1,5 +1,5 @@
 //! Approvals of an agent's calls (APPROVE-1 to APPROVE-3). While a call waits for approval, the agent does nothing else, and the time does
-//! not count (LOOP-5).
+//! not count towards its time limit (LOOP-5).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -26,7 +26,7 @@ impl Agent {
         })
     }
 
-    /// The policy's ruling on a call that was checked.
+    /// Returns the policy's decision on a validated call.
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = &self.run_spec;
         match self.tools_for(call).get(&call.tool) {
@@ -111,13 +111,13 @@ impl Agent {
         Ok(())
     }
 
-    /// When the agent's clock was paused, while it waits for a person or a delegate.
+    /// When the agent started to wait for the user or a delegate, which pauses its time limit; `None` if it does not wait.
     pub(super) fn waiting_since(&self) -> Option<Timestamp> {
         let asked_at = self.approval().map(|approval| approval.asked_at);
         asked_at.or(self.delegating_since)
     }
 
-    /// Extends the approval's expiry by the time in which no process was there.
+    /// Extends the approval's expiry by the time in which no process owned the run.
     pub(super) fn extend_expiry(&mut self, by: Millis) {
         for pending in self.outstanding.values_mut() {
             match pending {
@@ -127,8 +127,8 @@ impl Agent {
         }
     }
 
-    /// Requests approval anew in a fork, as decisions made for the original run do not count (APPROVE-3): for a call that waits for
-    /// approval, or an approved call that has not ended. The wait so far does not count (LOOP-5).
+    /// Requests a new approval in a fork, for a call that waits for approval or an approved call that has not ended. Decisions about calls
+    /// of the source run are not valid in the fork (APPROVE-3). The waiting time so far does not count (LOOP-5).
     pub(super) fn renew_approvals(&mut self, now: Timestamp) {
         let waiting_since = self.waiting_since();
         for (effect, pending) in self.outstanding.iter_mut() {
@@ -159,7 +159,7 @@ impl Agent {
         }
     }
 
-    /// Ends the wait for approval, whose time does not count (LOOP-5).
+    /// Ends the wait for approval. The waiting time does not count (LOOP-5).
     fn end_approval(
         &mut self,
         now: Timestamp,
@@ -180,7 +180,7 @@ impl Agent {
         Some((effect, call, edited))
     }
 
-    /// Takes the calls that come after the waiting one.
+    /// Takes the calls that follow the waiting call in the reply.
     fn take_calls(&mut self) -> VecDeque<ToolCall> {
         match std::mem::replace(&mut self.state, State::Asking) {
             State::Calling(rest) => rest,
@@ -188,9 +188,9 @@ impl Agent {
         }
     }
 
-    /// Refuses the calls after the waiting one, as they were meant to follow it.
+    /// Refuses the calls that follow the call that was not approved, because they may depend on it.
     fn skip_remaining_calls(&mut self) {
-        let why = "it did not run, as the user did not approve a call before it";
+        let why = "the call did not run, because the user did not approve an earlier call";
         let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);
         for call in self.take_calls() {
             self.refuse_call(&call, &result);
@@ -205,7 +205,7 @@ fn with_parameters(call: &ToolCall, parameters: Value) -> ToolCall {
     }
 }
 
-/// The timer for the expiry of an approval, if it expires.
+/// Returns the command that sets the timer for an approval's expiry; `None` if the approval never expires.
 pub(super) fn expiry(approval: &Approval) -> Option<AgentCommand> {
     let at = approval.expires_at?;
     Some(AgentCommand::SetTimer {

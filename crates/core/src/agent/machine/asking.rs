@@ -1,4 +1,4 @@
-//! The next model request, and making room for it in the model's context window (LOOP-11).
+//! Sends the next model request, and makes room for it in the model's context window (LOOP-11).
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::prompt;
 use crate::tags::escape_tags;
 use crate::time::Timestamp;
 
-/// The most calls listed in place of a summary that the model failed to write.
+/// Maximum number of calls to list if the model failed to write a summary.
 const LISTED_CALLS: usize = 50;
 
 impl Agent {
@@ -47,7 +47,7 @@ impl Agent {
         self.send(commands);
     }
 
-    /// Tells the model that its last turn begins (LOOP-2). A repeated turn, whose request failed, was announced already.
+    /// Tells the model that its last turn begins (LOOP-2). Does this only once, even if the request of the last turn is repeated.
     fn announce_last_turn(&mut self) {
         let spec = self.spec();
         if self.turns < spec.limits.max_turns || self.last_turn_announced {
@@ -63,7 +63,7 @@ impl Agent {
         commands.push(AgentCommand::AskModel { effect });
     }
 
-    /// The most tokens of a request that leave room for a reply; `None` if the model's limits are unknown.
+    /// Maximum number of tokens of a request that leaves room for a reply; `None` if the model's context window is unknown.
     fn max_request_tokens(&self) -> Option<u64> {
         let profile = &self.spec().profile;
         let window = [profile.context_window, self.too_long]
@@ -74,12 +74,13 @@ impl Agent {
             .max_output_tokens
             .unwrap_or(TYPICAL_REPLY_TOKENS)
             .min(window / 4);
-        // Token counts are estimates, so 5% stay free.
+        // Token counts are estimates, so 5% are kept free.
         Some(window - reply - window / 20)
     }
 
-    /// Makes room in the context window when little is left: old results become one line each. If that is not enough, returns a request for
-    /// a summary of the earlier turns. More room is made than needed now, so that the next requests begin like this one.
+    /// Makes room if the conversation is too long for the context window: reduces old results to one line each. If that is not enough,
+    /// returns a request for a summary of the earlier turns. Frees more than the next request needs, so that the following requests need no
+    /// further changes and begin with the same messages.
     fn compact(&mut self) -> Option<Vec<Message>> {
         let most = self.max_request_tokens()?;
         let max_compactions = self.spec().limits.max_compactions;
@@ -99,7 +100,7 @@ impl Agent {
         request
     }
 
-    /// Replaces the earlier turns by the model's summary, or by a list of calls if the reply is of no use.
+    /// Replaces the earlier turns with the model's summary, or with a list of calls if the reply contains no summary.
     pub(super) fn handle_summary(&mut self, reply: ModelReply, commands: &mut Commands) {
         self.work.usage += reply.metered_usage();
         let reply_text = match parse(&reply, self.call_form()) {

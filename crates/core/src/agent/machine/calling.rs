@@ -22,16 +22,16 @@ use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{ToolOutcome, ToolResult, code};
 
-/// The most characters of a string in the parameters of a call's summary.
+/// Maximum number of characters of an error, or of a string in the parameters, in a call's summary.
 const DIGEST_STRING: usize = 200;
-/// The number of repetitions from which a model is told that it repeats itself (LOOP-10).
+/// Number of identical results from which on the model is told that it repeats itself (LOOP-10).
 const REPEAT_NOTICE_FROM: u32 = 3;
-/// The number of latest changes that a model is told of (LOOP-8).
+/// Maximum number of recent changes to list for the model (LOOP-8).
 const LISTED_CHANGES: usize = 20;
 
 impl Agent {
-    /// Runs the calls of a reply in order (LOOP-1), up to the limit of one reply (LOOP-10), then asks the model again. Calls that follow
-    /// once the agent is stuck do not run.
+    /// Runs the calls of a reply in order (LOOP-1), up to the maximum per reply (LOOP-10), then asks the model again. Once the agent is
+    /// stuck, the remaining calls do not run.
     pub(super) fn next_call(
         &mut self,
         now: Timestamp,
@@ -80,7 +80,7 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// Runs a call under this id; `approved` is the approval that was granted, if one was needed.
+    /// Runs a call under this effect id. `approved` is the approval that was granted, if one was needed.
     pub(super) fn execute(
         &mut self,
         now: Timestamp,
@@ -109,7 +109,8 @@ impl Agent {
         self.tools_for(call).check(call, allowed, access)
     }
 
-    /// Reads the answer from a terminating tool's call, or why it is refused; `None` for any other call.
+    /// Reads the answer from a call of the agent's terminating tool, or returns the error for the model if the answer is invalid. `None`
+    /// for any other call.
     fn read_submission(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
         type Read = fn(&Agent, &Value) -> Result<AgentAnswer, String>;
         let spec = self.spec();
@@ -134,7 +135,7 @@ impl Agent {
         })
     }
 
-    /// Checks a submitted plan; the error names everything that is wrong with it (PAOR-4).
+    /// Checks a submitted plan. The error lists all problems of the plan (PAOR-4).
     fn check_plan(&self, parameters: &Value) -> Result<Plan, String> {
         let plan = Plan::from_parameters(parameters)?;
         let spec = &self.run_spec;
@@ -148,7 +149,7 @@ impl Agent {
         plan.validate(&rules).map_err(|errors| {
             let errors: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
             format!(
-                "the plan was refused; submit it again with these corrected:\n{}",
+                "the plan was refused; correct these errors and submit it again:\n{}",
                 errors.join("\n")
             )
         })
@@ -187,7 +188,7 @@ impl Agent {
         }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a successful terminating call ends the loop; the result of a failed one goes to the model (SPEC, "Where the rules
-            // meet", 1). Plans and reflections are submitted: no other call's result can replace them.
+            // meet", 1). An agent that must submit a plan or a reflection cannot end with the result of another call.
             (ToolOutcome::Success { output }, _)
                 if call.terminate && self.answer_form() == AnswerForm::Text =>
             {
@@ -204,7 +205,7 @@ impl Agent {
         }
     }
 
-    /// Records a call for reflection (PAOR-6); `effect` is `None` if it did not run.
+    /// Records a call for the reflector (PAOR-6); `effect` is `None` if the call did not run.
     fn record_call(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
         self.work.calls.push(digest(effect, call, result));
         self.failed += u32::from(!result.succeeded());
@@ -217,7 +218,8 @@ impl Agent {
         self.conversation.push_result(call, None, result, note);
     }
 
-    /// Counts a repeated result (LOOP-10). Returns a note for the model; beyond the limit, the loop ends before the next call or request.
+    /// Counts how many times a call had the same result (LOOP-10). Returns a note for the model if it repeats itself. Beyond the limit,
+    /// marks the agent as stuck, so that it ends before the next call or request.
     fn record_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
         let max_repeats = self.spec().limits.max_repeats;
         let times = self.repeats.count(call, result);
@@ -229,12 +231,12 @@ impl Agent {
         }
         (times >= REPEAT_NOTICE_FROM).then(|| {
             format!(
-                "this very call has had this very result {times} times: do something else, or finish and say what stands in the way"
+                "this call has returned the same result {times} times: try something else, or finish and report what prevents progress"
             )
         })
     }
 
-    /// Adds the work so far to the last result of a turn (LOOP-8).
+    /// Adds an overview of the work so far to the last result of a turn (LOOP-8).
     fn append_progress(&mut self) {
         let work = &self.work;
         // The first result needs no overview.

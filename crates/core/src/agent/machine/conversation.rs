@@ -1,5 +1,5 @@
-//! The conversation of an agent: its size, and how it is shortened (LOOP-11). A call and its result are never separated. What is left out
-//! here stays in the journal.
+//! The conversation of an agent: its size, and how it is shortened (LOOP-11). A call and its result are never separated. Content that is
+//! removed here remains in the journal.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,25 +17,25 @@ use crate::text::{shorten, shorten_value};
 use crate::token_ratio::{TokenRatio, estimated_tokens};
 use crate::tool::ToolResult;
 
-/// Shorter results, in bytes, are not replaced by a line, which would save nothing.
+/// Results of at most this many bytes are not reduced to one line, because that would save nothing.
 const SHORT_RESULT: usize = 400;
-/// The characters that stay of an error whose output is left out.
+/// Number of characters to keep of the error or output of a shortened result.
 const SHORT_ERROR: usize = 200;
 
-/// The field of a result that says that the user changed the call.
+/// The result field that tells the model that the user changed the call's parameters.
 pub(super) const EDITED: &str = "edited";
 
 /// A conversation that grows at its end, so that each request begins with the previous one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
-    /// The ids of the conversation's calls, with the effects of those that ran.
+    /// The effect id of each call in the conversation, by call id; `None` if the call did not run.
     calls: BTreeMap<String, Option<EffectId>>,
     /// The estimated tokens, including the overhead of each request ([`crate::spec::RunSpec::request_overhead`]).
     estimated: u64,
     counted: ProviderCounts,
     display: ResultDisplay,
-    /// The calls in what the model was given, also in messages that were left out since (CALL-7).
+    /// The calls quoted in messages to the model, including messages that were removed since (CALL-7).
     given: ContextCalls,
 }
 
@@ -47,13 +47,13 @@ struct ResultDisplay {
     rest: OmittedOutput,
 }
 
-/// Whether the agent can read what is left out.
+/// Whether the agent can read output that was omitted.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 enum OmittedOutput {
-    /// The agent has `read_output`, which reads by handle.
+    /// The agent has the tool `read_output`, which reads output by handle.
     #[default]
     Readable,
-    /// The agent cannot read it.
+    /// The agent does not have the tool.
     Unavailable,
 }
 
@@ -86,18 +86,18 @@ struct ProviderCounts {
     ratio: TokenRatio,
 }
 
-/// A provider's count of the beginning of a conversation.
+/// A provider's token count for the beginning of a conversation.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct PrefixCount {
     tokens: u64,
     /// The estimate for the same messages.
     estimated: u64,
-    /// The count of the reply, until the reply is added.
+    /// The token count of the reply; `None` once the reply was added to the conversation.
     reply: Option<u64>,
 }
 
 impl Conversation {
-    /// A conversation before its first request; `overhead` are the tokens of each request beside its messages.
+    /// Creates a conversation before its first request. `overhead` is the number of tokens of each request in addition to its messages.
     pub(super) fn new(
         spec: &AgentSpec,
         system: &str,
@@ -122,7 +122,7 @@ impl Conversation {
         &self.messages
     }
 
-    /// The calls in what the model was given.
+    /// The calls quoted in messages to the model.
     pub(super) fn given(&self) -> &ContextCalls {
         &self.given
     }
@@ -132,8 +132,8 @@ impl Conversation {
         self.messages.get(index).map_or("", Message::content)
     }
 
-    /// Uses the provider's count for a reply that is added as a message. The count may include thinking, which is not sent again, so it is
-    /// limited by what the text can have; the message's overhead is estimated.
+    /// Uses the provider's token count for a reply that is added as a message. The count may include thinking, which is not sent again, so
+    /// it is limited to the maximum that the message's text can have. The message's overhead is still estimated.
     fn count_reply(&mut self, message: &Message) {
         if let Some(count) = &mut self.counted.last
             && let Some(reply) = count.reply.take()
@@ -150,14 +150,14 @@ impl Conversation {
             Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
                 self.given.add(content);
             }
-            // The model's own messages are not given to it.
+            // The model wrote this message itself, so it quotes nothing for the model.
             Message::Assistant { .. } => self.count_reply(&message),
         }
-        // No copy: the request that shared the messages was dropped when its reply came in.
+        // Copies nothing, because the driver has dropped its clone of the messages by now.
         Arc::make_mut(&mut self.messages).push(message);
     }
 
-    /// Gives each call an id that is unique in the conversation, as results refer to calls by id.
+    /// Gives each call an id that is unique in the conversation, because results refer to calls by id.
     pub(super) fn assign_call_ids(&mut self, turn: u32, calls: &mut [ToolCall]) {
         for (number, call) in (1..).zip(calls) {
             let mut next: usize = number;
@@ -169,7 +169,7 @@ impl Conversation {
         }
     }
 
-    /// Adds the result of a call, with a note; `effect` is `None` if the call did not run.
+    /// Adds the result of a call, with a note if the call repeats itself. `effect` is `None` if the call did not run.
     pub(super) fn push_result(
         &mut self,
         call: &ToolCall,
@@ -187,12 +187,13 @@ impl Conversation {
         self.push(Message::Tool {
             call_id: call.id.clone(),
             name: call.tool.clone(),
-            // Output of tools may look like a section of a prompt.
+            // Tool output may look like a section of a prompt.
             content: escape_tags(&content.to_string()).into_owned(),
         });
     }
 
-    /// The result as shown to the model. Files that count as seen, and output read by handle, are shown whole, as their tools limit them.
+    /// The result as shown to the model. Results of `read_output`, and results with files that now count as seen, are not shortened,
+    /// because their tools limit them.
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
         let whole = result.for_model();
         match self.display.max_result {
@@ -233,7 +234,7 @@ impl Conversation {
         }
     }
 
-    /// The size of a request: the provider's count, and the estimate for the messages after it.
+    /// The size of a request: the provider's count for the beginning, and an estimate for the remaining messages.
     pub(super) fn size(&self) -> RequestSize {
         let count = self.counted.last.unwrap_or_default();
         RequestSize {
@@ -255,7 +256,7 @@ impl Conversation {
         self.counted.last = None;
     }
 
-    /// The index of the latest turn's first message, which is the model's last one.
+    /// The index at which the latest turn begins: that of the model's last message.
     fn latest_turn(&self) -> usize {
         let is_model = |message: &Message| matches!(message, Message::Assistant { .. });
         self.messages
@@ -264,7 +265,7 @@ impl Conversation {
             .unwrap_or(self.messages.len())
     }
 
-    /// Replaces results of earlier turns by one line each, oldest first, until the conversation has at most this many tokens.
+    /// Reduces results of earlier turns to one line each, oldest first, until the conversation has at most this many tokens.
     pub(super) fn shrink_results(&mut self, tokens: u64) {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
@@ -287,7 +288,7 @@ impl Conversation {
         });
     }
 
-    /// Shortens the results of the latest turn, which cannot be left out, until the conversation has about this many tokens.
+    /// Shortens the results of the latest turn, which cannot be omitted, until the conversation has about this many tokens.
     pub(super) fn shorten_latest(&mut self, tokens: u64) {
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
         let results: usize = self.messages[latest..].iter().filter_map(result_characters).sum();
@@ -313,7 +314,8 @@ impl Conversation {
         });
     }
 
-    /// The request for a summary of all turns but the latest; `None` if there are none. It begins like the previous requests.
+    /// Returns a request for a summary of all turns except the latest; `None` if there are no earlier turns. The request begins with the
+    /// same messages as the previous requests.
     pub(super) fn summary_request(&self) -> Option<Vec<Message>> {
         let latest = self.latest_turn();
         let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
@@ -327,7 +329,7 @@ impl Conversation {
         Some(earlier.iter().cloned().chain([ask]).collect())
     }
 
-    /// Replaces all turns but the latest by a summary, next to the task.
+    /// Replaces all turns except the latest with a summary, which is appended to the task.
     pub(super) fn summarise(&mut self, task: &str, summary: &str) {
         let latest = self.latest_turn();
         let system = Message::System {
@@ -353,7 +355,7 @@ fn result_characters(message: &Message) -> Option<usize> {
     }
 }
 
-/// Replaces a text by a shorter one and returns the tokens saved; does nothing if it is not shorter.
+/// Replaces a text and returns the estimated tokens saved. Does nothing if `shorter` does not have fewer tokens.
 fn replace(content: &mut String, shorter: String) -> u64 {
     let (before, now) = (estimated_tokens(content), estimated_tokens(&shorter));
     if now < before {
@@ -362,7 +364,7 @@ fn replace(content: &mut String, shorter: String) -> u64 {
     before.saturating_sub(now)
 }
 
-/// The result without its output, with the handle to read the output again.
+/// Returns the result without its output, with the handle for reading the output.
 fn without_output(content: &str, handle: Option<EffectId>) -> String {
     with_output(content, SHORT_ERROR, |_| match handle {
         Some(handle) => format!("[output left out; read it with read_output {{\"handle\": \"{handle}\"}}]"),
@@ -370,11 +372,11 @@ fn without_output(content: &str, handle: Option<EffectId>) -> String {
     })
 }
 
-/// The result with another output, if it has output, and with its error cut to `max_error` characters.
+/// Returns the result with its output, if any, mapped by `output`, and with its error truncated to `max_error` characters.
 fn with_output(content: &str, max_error: usize, output: impl FnOnce(&str) -> String) -> String {
     let mut result = match serde_json::from_str(content) {
         Ok(Value::Object(result)) => result,
-        // Not a result of ours.
+        // Not a result in Dirigent's format.
         Ok(_) | Err(_) => Map::from_iter([("output".to_owned(), Value::from(content))]),
     };
     result.retain(|field, _| ["success", "error", "output", "so_far", EDITED].contains(&field.as_str()));

@@ -1,5 +1,5 @@
-//! Calls that delegate to another agent (PAOR-5). They wait like any other call, and are always safe to command again: the run knows which
-//! agent it has started for which call.
+//! Calls that delegate to another agent (PAOR-5). The agent waits for them as for any other call. They are always safe to repeat, because
+//! the run knows which agent it has started for which call.
 
 use super::{Agent, Commands};
 use crate::agent::{AgentCommand, AgentTimer};
@@ -22,7 +22,7 @@ impl Agent {
         }
     }
 
-    /// Ends a delegation. Its time does not count, as the delegate has a time limit of its own.
+    /// Ends a delegation. Its time does not count towards the agent's time limit, because the delegate has its own.
     pub(super) fn end_delegation(&mut self, now: Timestamp, commands: &mut Commands) {
         if let Some(since) = self.delegating_since.take() {
             self.deadline = self.deadline + (now - since);
@@ -33,18 +33,18 @@ impl Agent {
         }
     }
 
-    /// The tools among which a call's tool is looked up: the agent's own `delegate`, or the run's tools.
+    /// The tool set of a call: the agent's own `delegate` tool, or the tools of the run.
     pub(super) fn tools_for(&self, call: &ToolCall) -> &ToolSet {
         self.delegate_tool(call).unwrap_or(self.run_spec.tool_set())
     }
 
-    /// The name of the other agent and its task; `None` if the call is no delegation.
+    /// The name of the other agent and its task; `None` if the call is not a delegation.
     fn delegation(&self, call: &ToolCall) -> Option<(String, String)> {
         self.delegate_tool(call)?;
         delegation(call)
     }
 
-    /// The agent's own `delegate`, if the call is for it.
+    /// The tool set with the agent's own `delegate` tool; `None` if the call is for another tool.
     fn delegate_tool(&self, call: &ToolCall) -> Option<&ToolSet> {
         if call.tool != DELEGATE {
             return None;

@@ -1,4 +1,4 @@
-//! The findings of an agent that ends without an answer (LOOP-2): its model's text. The calls are in the agent's work already.
+//! The findings of an agent that ends without an answer (LOOP-2): the text that its model wrote. The agent's work contains the calls.
 
 use serde_json::Value;
 
@@ -6,11 +6,11 @@ use super::Agent;
 use crate::message::Message;
 use crate::text::shorten;
 
-/// The most characters of all findings.
+/// Maximum number of characters of the findings.
 const MAX_FINDINGS: usize = 4_000;
 
 impl Agent {
-    /// The summary of turns that were left out, if any, and the text of all later replies.
+    /// Returns the summary that replaced earlier turns, if any, and the text of all later replies.
     pub(super) fn findings_so_far(&self) -> String {
         let replies = self
             .conversation

@@ -1,5 +1,5 @@
-//! The agent's state machine: its state, and what each input does. [`replying`] handles replies, [`calling`] calls and their results;
-//! [`asking`] sends the next request, within the model's context window.
+//! The agent's state machine: its state and the handling of each input. [`replying`] handles replies, [`calling`] handles calls and their
+//! results, and [`asking`] sends the next request within the model's context window.
 
 mod approving;
 mod asking;
@@ -37,35 +37,36 @@ use serde_json::Value;
 pub struct Agent {
     id: AgentId,
     run_spec: Arc<RunSpec>,
-    /// The position of the agent's spec in the setup of the run.
+    /// The position of the agent's spec in the run's spec.
     index: AgentIndex,
     brief: AgentBrief,
     state: State,
     conversation: Conversation,
     repeats: Repeats,
     seen: Arc<SeenFiles>,
-    /// The failure to end with, once the agent makes no progress (LOOP-10).
+    /// The failure with which the agent ends before its next call or request; set when the agent makes no progress (LOOP-10).
     stuck: Option<AgentFailure>,
-    /// The calls of the current reply that were handled so far.
+    /// The number of calls of the current reply that were handled so far.
     calls_of_turn: u32,
     last_turn_announced: bool,
     compactions: u32,
-    /// The summary that replaced earlier turns; empty if none did.
+    /// The summary that replaced earlier turns; empty if no turns were replaced.
     summary: String,
     /// The number of failed calls.
     failed: u32,
-    /// The tokens of a request that the model refused as too long, whatever its context window is said to be.
+    /// The estimated tokens of a request that the model refused as too long; `None` if none was refused. Later requests must be smaller,
+    /// even if the configured context window is larger.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
     guidance: Vec<String>,
     turns: u32,
     malformed: u32,
-    /// Set once a reply with a call among words was sent back, until a call runs (CALL-7).
+    /// Set after the model was asked to send a call without other text, until it sends calls or a malformed reply (CALL-7).
     asked_to_send_alone: bool,
     work: AgentWork,
     started_at: Timestamp,
     deadline: Timestamp,
-    /// When a delegate started to work; `None` if none works.
+    /// When the delegate of the current call started; `None` if no delegate is working.
     delegating_since: Option<Timestamp>,
     last_at: Timestamp,
 }
@@ -73,9 +74,9 @@ pub struct Agent {
 #[derive(Clone, Debug, PartialEq)]
 enum State {
     Asking,
-    /// The model is asked by this request to summarise earlier turns (LOOP-11).
+    /// Waits for the model's summary of earlier turns (LOOP-11). Contains the messages of the request.
     Summarising(Arc<Vec<Message>>),
-    /// A call runs or waits for approval; these calls come after it.
+    /// A call runs or waits for approval. Contains the calls that follow it in the reply.
     Calling(VecDeque<ToolCall>),
     Done(AgentReport),
 }
@@ -90,7 +91,7 @@ enum Pending {
         /// The approval that was granted, if one was needed.
         approved: Option<Arc<Approval>>,
     },
-    /// A call that waits for approval (APPROVE-1); the wait does not count towards the time limit.
+    /// A call that waits for approval (APPROVE-1); the waiting time does not count towards the time limit.
     Approval {
         call: ToolCall,
         approval: Arc<Approval>,
@@ -105,11 +106,11 @@ enum Edited {
     ByUser,
 }
 
-/// The commands of an input, collected while the state changes.
+/// The commands that an input causes, collected while the state changes.
 type Commands = Vec<AgentCommand>;
 
 impl Agent {
-    /// Starts an agent: the effect of [`AgentInput::Started`], its first input.
+    /// Starts an agent. Handles [`AgentInput::Started`], the first input of every agent.
     ///
     /// # Errors
     /// [`Refusal::InvalidState`] if the run has no agent with the brief's role.
@@ -186,12 +187,13 @@ impl Agent {
         self.run_spec.setup.agent_at(self.index)
     }
 
-    /// The conversation, without what was left out because it grew too long (LOOP-11).
+    /// The conversation, without parts that were removed to fit the model's context window (LOOP-11).
     pub fn conversation(&self) -> &Arc<Vec<Message>> {
         self.conversation.messages()
     }
 
-    /// The messages of the current model request. Shared: the driver drops it before the reply arrives.
+    /// The messages of the current model request. The driver drops its clone before it delivers the reply, so that the machine can add
+    /// messages without copying the others.
     pub fn request(&self) -> &Arc<Vec<Message>> {
         match &self.state {
             State::Summarising(request) => request,
@@ -214,7 +216,7 @@ impl Agent {
         }
     }
 
-    /// Returns true if the current request asks for a summary, which is text in any form of calls.
+    /// Returns true if the current request asks for a summary. The reply to it is text, whatever the model's call form.
     pub fn is_summarising(&self) -> bool {
         match &self.state {
             State::Summarising(_) => true,
@@ -227,7 +229,7 @@ impl Agent {
         self.turns
     }
 
-    /// Malformed replies in a row, including the last reply (LOOP-3).
+    /// The number of malformed replies in a row, up to and including the last reply (LOOP-3).
     pub fn malformed(&self) -> u32 {
         self.malformed
     }
@@ -264,12 +266,12 @@ impl Agent {
         })
     }
 
-    /// Returns true while a delegate works.
+    /// Returns true while a delegate is working.
     pub(crate) fn is_delegating(&self) -> bool {
         self.delegating_since.is_some()
     }
 
-    /// The commands of all outstanding effects; after a replay, what is still to be done.
+    /// Returns the commands of all outstanding effects, which the driver must execute after a replay.
     pub fn outstanding(&self) -> Vec<AgentCommand> {
         if let State::Done(report) = &self.state {
             return vec![AgentCommand::Finish {
@@ -373,15 +375,16 @@ impl Agent {
         }
     }
 
-    /// Resumes the agent in a new process: the time away does not count, and the outstanding effect is retried if that is safe.
+    /// Resumes the agent in a new process. The time in which no process owned the run does not count. The outstanding effect is retried if
+    /// that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
-            // The wait does not count anyway.
+            // Waiting time does not count anyway, so only the expiry of an approval moves.
             Some(_) => self.extend_expiry(away),
             None => self.deadline = self.deadline + away,
         }
-        // An approval keeps its attempt, so that a decision given while no process was there still counts.
+        // A call that waits for approval keeps its attempt, so that a decision made while no process owned the run stays valid.
         self.outstanding.retry(|pending| match pending {
             Pending::Model | Pending::Tool { .. } => true,
             Pending::Approval { .. } => false,
@@ -400,7 +403,7 @@ impl Agent {
             });
         match interrupted {
             Some((effect, call, edited)) => {
-                // It is outstanding, as it was found above.
+                // Cannot fail: the effect was found among the outstanding effects above.
                 let _ = self.outstanding.finish(effect);
                 commands.push(AgentCommand::SetTimer {
                     timer: AgentTimer::Deadline,
@@ -446,7 +449,7 @@ impl Agent {
         self.spec().answer
     }
 
-    /// The tools offered to the model, with the terminating tool.
+    /// The tools offered to the model, including the terminating tool.
     pub fn offered(&self) -> &Arc<Vec<ToolSpec>> {
         &self.offer().tools
     }

@@ -1,4 +1,4 @@
-//! Detecting an agent that makes no progress (LOOP-10): the same call with the same result, again and again, while nothing else changes.
+//! Detects an agent that makes no progress (LOOP-10): the same call with the same result, again and again, while nothing else changes.
 
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -6,13 +6,14 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use crate::message::ToolCall;
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
-/// Repeated results, by digest of call and result. Digests are compared within one machine and stored nowhere.
+/// The number of times that each result occurred, by digest of call and result. Digests are compared only within one machine and never
+/// stored.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Repeats(BTreeMap<u64, u32>);
 
 impl Repeats {
-    /// Counts how many times the call has had this result. Counting restarts when a call changes the workspace, unless that call is itself
-    /// a repetition.
+    /// Counts how many times the call has returned this result. Counting restarts when a call changes the workspace, unless that call is
+    /// itself a repetition.
     pub(super) fn count(&mut self, call: &ToolCall, result: &ToolResult) -> u32 {
         let key = digest(call, result);
         if !self.0.contains_key(&key) && result.changes.iter().any(is_progress) {
@@ -24,7 +25,7 @@ impl Repeats {
     }
 }
 
-/// Returns true if the change is progress. A command that ran may have changed nothing.
+/// Returns true if the change counts as progress. An exited command does not, because it may have changed nothing.
 fn is_progress(change: &StateChange) -> bool {
     match change {
         StateChange::FileCreated { .. }

@@ -1,4 +1,4 @@
-//! Handling of replies: calls, an answer, or a request for another reply.
+//! Handles replies: runs their calls, accepts an answer, or asks for another reply.
 
 use super::{Agent, Commands};
 use crate::agent_report::{AgentAnswer, AgentFailure};
@@ -12,7 +12,7 @@ use crate::tool::ToolSpec;
 
 impl Agent {
     pub(super) fn handle_reply(&mut self, now: Timestamp, reply: ModelReply, commands: &mut Commands) {
-        // A reply that cannot be used is paid for all the same.
+        // A reply that cannot be used is billed as well.
         self.work.usage += reply.metered_usage();
         self.conversation.count(&reply.usage);
         match reply.finish {
@@ -77,15 +77,14 @@ impl Agent {
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
             AnswerForm::Reflection => {
-                let error =
-                    format!("it has no tool call, but a judgement is submitted with `{SUBMIT_REFLECTION}`");
+                let error = format!("it has no tool call; submit your verdict with `{SUBMIT_REFLECTION}`");
                 let meant = Some(SUBMIT_REFLECTION.to_owned());
                 self.ask_again(now, reply, error, meant, commands);
             }
         }
     }
 
-    /// Asks for another reply (LOOP-3). The correction has an example of the tool that was meant.
+    /// Asks the model for another reply (LOOP-3). The correction contains an example of the tool that the model meant.
     fn ask_again(
         &mut self,
         now: Timestamp,
@@ -127,8 +126,8 @@ impl Agent {
     }
 }
 
-/// The tool that a malformed reply means: named by a native call, or the first whose name is in the text. `None` if it names none of the
-/// agent's tools.
+/// Returns the tool that a malformed reply probably means: the tool of a native call, or the tool whose name occurs first in the text.
+/// `None` if the reply names none of the agent's tools.
 fn meant_tool(reply: &ModelReply, malformed: &MalformedReply, tools: &[ToolSpec]) -> Option<String> {
     if let MalformedReply::BareParameters { tool } = malformed {
         return Some(tool.clone());
@@ -145,7 +144,7 @@ fn meant_tool(reply: &ModelReply, malformed: &MalformedReply, tools: &[ToolSpec]
     native.or_else(in_text).map(|tool| tool.name.clone())
 }
 
-/// The index of a name in a text, as a whole word.
+/// Returns the index at which the name first occurs in the text as a whole word.
 fn word_index(text: &str, name: &str) -> Option<usize> {
     let is_part = |c: char| c.is_alphanumeric() || c == '_';
     text.match_indices(name)

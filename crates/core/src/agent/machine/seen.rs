@@ -1,4 +1,4 @@
-//! The files that the agent has seen (PAOR-5). Taken from results of calls alone, so that a replay knows them, too.
+//! The files that the agent has seen (PAOR-5). Computed only from the results of calls, so that a replay produces the same set.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use super::Agent;
 use crate::tool::{SeenFiles, ToolResult};
 
 impl Agent {
-    /// The version of each file as the agent last saw it. Tools need it to leave alone what others have changed since.
+    /// The version of each file that the agent saw last. Tools use it to refuse changes to files that others have changed since.
     pub fn seen(&self) -> &Arc<SeenFiles> {
         &self.seen
     }

@@ -21,7 +21,7 @@ use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
 impl Run {
-    /// Starts the sub-tasks that are ready; reflects once none is left.
+    /// Starts the sub-tasks that are ready. Starts the reflection once all sub-tasks have ended.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
         if self.phase == Phase::Failed {
             return Ok(());
@@ -31,7 +31,7 @@ impl Run {
         }
         if let Some(reason) = self.budget_exhausted() {
             let running = self.current_iteration()?.graph.running();
-            // Running agents have reserved their budget: what they find is paid for, and is observed.
+            // Running agents have already reserved budget, so the run waits for their results.
             return if self.budget_exceeded.is_some() && running > 0 {
                 Ok(())
             } else {
@@ -50,7 +50,7 @@ impl Run {
         self.reflect(commands)
     }
 
-    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for the user take no slot (HOST-11).
+    /// Takes the next sub-task that is ready, if a slot is free. Sub-tasks that wait for the user occupy no slot (HOST-11).
     fn take_ready(&mut self) -> Result<Option<usize>, Refusal> {
         let max_parallel = self.spec().limits.max_parallel.max(1) as usize;
         let waiting = self.work.waiting_subtasks();
@@ -125,7 +125,7 @@ impl Run {
                 Ok(())
             }
             PolicyDecision::Deny(why) => {
-                // The denied call gets an id of its own, though it is never outstanding.
+                // The denied call gets its own effect id, although it never becomes outstanding.
                 let effect = self.work.skip_effect();
                 let result = ToolResult::denied(why);
                 self.finish_unexecuted(now, effect, position, call, result, commands)
@@ -133,7 +133,7 @@ impl Run {
         }
     }
 
-    /// Runs a call under this id; `approved` is the approval that was granted, if one was needed.
+    /// Runs a call under this effect id. `approved` is the approval that was granted, if one was needed.
     pub(super) fn execute(
         &mut self,
         now: Timestamp,
@@ -163,7 +163,7 @@ impl Run {
         });
     }
 
-    /// Records that a call's start is journaled.
+    /// Records that the start of a call was journaled.
     pub(super) fn call_started(&mut self, effect: EffectId) -> Result<(), Refusal> {
         self.work
             .update_call(effect, |planned| match &mut planned.state {
@@ -212,7 +212,7 @@ impl Run {
         match planned_call(&plan, next) {
             Some(_) if succeeded && !self.redirecting => {
                 self.start_call(now, &plan, next, commands)?;
-                // Further sub-tasks may start: a denied call ended its sub-task, and one that waits for approval freed its slot.
+                // Further sub-tasks may be able to start: a denied call ends its sub-task, and a call that waits for approval frees a slot.
                 self.advance(now, commands)
             }
             Some(call) if succeeded => {
@@ -233,13 +233,13 @@ impl Run {
         }
     }
 
-    /// Takes the calls of a sub-task that have ended.
+    /// Takes the ended calls of a sub-task.
     fn take_calls(&mut self, index: usize) -> Result<Vec<ObservedCall>, Refusal> {
         let active = self.current_iteration_mut()?.active.get_mut(&index);
         Ok(active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls)))
     }
 
-    /// Ends a call that did not run, and its sub-task.
+    /// Records a call that did not run, and ends its sub-task as failed.
     pub(super) fn finish_unexecuted(
         &mut self,
         now: Timestamp,
@@ -267,7 +267,7 @@ impl Run {
         self.advance(now, commands)
     }
 
-    /// Records the result of a sub-task; starts nothing.
+    /// Records the result of a sub-task. Starts no other work.
     fn observe_end(
         &mut self,
         now: Timestamp,
@@ -278,7 +278,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         let was_stopped = match &finding {
             SubTaskResult::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
-            // A stopped call ends its sequence.
+            // Redirecting stops the running call, which ends the sequence.
             SubTaskResult::Calls { .. } => self.redirecting,
             SubTaskResult::Skipped { .. } => false,
         };

@@ -1,5 +1,5 @@
-//! Approvals of a plan's own calls and of agents' calls (APPROVE-1 to APPROVE-3, HOST-11). While all outstanding work waits for people, the
-//! run's clock is paused, and the run stops if no user is there.
+//! Approvals of a plan's own calls and of agents' calls (APPROVE-1 to APPROVE-3, HOST-11). While all outstanding work waits for the user,
+//! the run's clock is paused. If no user is available, the run pauses.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
-/// The wait in which all outstanding work waits for people.
+/// A period in which all outstanding work waits for the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct AwaitingUser {
     pub(super) since: Timestamp,
@@ -26,17 +26,17 @@ pub(super) struct AwaitingUser {
 }
 
 impl Run {
-    /// The approvals that a plan's own calls wait for, in the order of their ids.
+    /// The approvals for which calls of the plan wait, ordered by id.
     pub fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
         self.work.approvals()
     }
 
-    /// If all outstanding work waits for the user, the call of the run or an agent that has waited longest.
+    /// The call, of the plan or of an agent, that has waited longest for approval; `None` unless all outstanding work waits for the user.
     pub fn awaited_approval(&self) -> Option<EffectId> {
         self.awaiting_user.map(|awaiting| awaiting.effect)
     }
 
-    /// The index of the sub-task that waits with this call; `None` for a call of the planner or the reflector.
+    /// The index of the sub-task that this call blocks while it waits for approval; `None` for a call of the planner or the reflector.
     pub(crate) fn blocked_subtask(&self, effect: EffectId) -> Option<usize> {
         match effect.scope {
             Scope::Run => {
@@ -54,7 +54,7 @@ impl Run {
         let spec = self.spec();
         match self.spec.tool_set().get(&call.tool) {
             Some(tool) => spec.setup.policy.decide(tool, &call.parameters, &spec.workspace),
-            // A call of an unknown tool fails when it is checked.
+            // A call of an unknown tool needs no ruling: it fails when it is validated.
             None => PolicyDecision::Allow,
         }
     }
@@ -138,7 +138,7 @@ impl Run {
         self.advance(now, commands)
     }
 
-    /// Ends the wait of a planned call for approval, at any attempt.
+    /// Ends a planned call's wait for approval, whatever the attempt in `effect`.
     pub(super) fn end_approval(
         &mut self,
         effect: EffectId,
@@ -170,7 +170,7 @@ impl Run {
         self.awaiting_user.is_some() || self.question().is_some()
     }
 
-    /// Checks that this question or call is what the whole run waits for.
+    /// Checks that the whole run waits for this question or call.
     pub(super) fn check_awaited(&self, effect: EffectId) -> Result<(), Refusal> {
         let asked = self.question().map(|(asked, _)| asked);
         if asked == Some(effect) || self.awaiting_user.is_some() && self.work.is_awaited(effect) {
@@ -201,7 +201,7 @@ impl Run {
     }
 }
 
-/// The timer for the expiry of an approval, if it expires.
+/// Returns the command that sets the timer for an approval's expiry; `None` if the approval never expires.
 pub(super) fn expiry(approval: &Approval) -> Option<RunCommand> {
     let at = approval.expires_at?;
     Some(RunCommand::SetTimer {

@@ -1,8 +1,8 @@
 //! Agents that delegate to other agents (PAOR-5).
 //!
-//! A delegate works in its caller's slot, and is stopped with its caller. Its usage is counted once, by its own report. Its changes belong
-//! to its caller: as the result of the delegating call or, if the caller ended before it received the result, added to the caller's report
-//! here.
+//! A delegate is an agent that another agent, its caller, started. It shares its caller's slot and is stopped together with its caller. Its
+//! usage is counted once, from its own report. Its changes are reported to the caller in the result of the `delegate` call. If the caller
+//! ends before it receives that result, this module adds the changes to the caller's report.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ impl Run {
             return self.return_findings(effect, call, refused, commands);
         }
         let depth = caller.brief.depth + 1;
-        // A further delegation shows that the agent has received the last result.
+        // A new delegation implies that the agent has received the previous result.
         self.work
             .update_agent(effect, |caller| caller.last_delegation = None)?;
         let task = prompt::task_request(&task, self.iteration, &[]);
@@ -63,7 +63,7 @@ impl Run {
         Ok(())
     }
 
-    /// The delegate that works for this call at any attempt, and the attempt.
+    /// Returns the delegate that this call started, and the attempt of the call that the delegate knows.
     fn delegate_of(&self, caller: &RunningAgent, call: EffectId) -> Option<(EffectId, EffectId)> {
         let mut delegates = self.work.delegates(caller.brief.agent);
         delegates.find_map(|(delegate, running)| {
@@ -72,12 +72,15 @@ impl Run {
         })
     }
 
-    /// Checks that the caller may start the agent now; the error says why not, for the caller's model.
+    /// Checks that the caller may start the agent now.
+    ///
+    /// # Errors
+    /// Returns a message for the caller's model if the agent may not be started.
     fn may_delegate(&self, caller: &RunningAgent, agent: &str) -> Result<(), String> {
         let (spec, brief) = (self.spec(), &caller.brief);
         let Some(own) = spec.setup.agent_with_role(&brief.role) else {
             return Err(format!(
-                "no agent is started: the run has no agent `{}`",
+                "no agent was started: the run has no agent `{}`",
                 brief.role.name()
             ));
         };
@@ -87,27 +90,27 @@ impl Run {
         if !targets.contains(&agent) {
             let targets = targets.join(", ");
             return Err(format!(
-                "there is no agent `{agent}` that you may delegate to: the agents are {targets}"
+                "you cannot delegate to `{agent}`: you may delegate to {targets}"
             ));
         }
         let limits = &spec.limits;
         if caller.stopping {
-            return Err("no agent is started any more, as this work is being stopped".to_owned());
+            return Err("no agent was started, because this work is being stopped".to_owned());
         }
         if brief.depth >= limits.max_depth {
             let max_depth = limits.max_depth;
             return Err(format!(
-                "agents may not delegate any deeper (`max_depth` is {max_depth}): do it yourself"
+                "you cannot delegate at this depth (`max_depth` is {max_depth}): do the task yourself"
             ));
         }
         if self.sub_agents.saturating_add(self.planned_agents()) >= limits.max_agents {
             let max_agents = limits.max_agents;
             return Err(format!(
-                "the run has no agent left to start (`max_agents` is {max_agents}): do it yourself"
+                "the run cannot start any more agents (`max_agents` is {max_agents}): do the task yourself"
             ));
         }
         match self.budget_exhausted() {
-            Some(reason) => Err(format!("no agent is started any more: {reason}")),
+            Some(reason) => Err(format!("no agent was started: {reason}")),
             None => Ok(()),
         }
     }
@@ -153,7 +156,7 @@ impl Run {
         Ok(())
     }
 
-    /// Handles the end of an agent; deferred while its delegates still work.
+    /// Handles the end of an agent, or stores its report until its delegates have ended.
     pub(super) fn finish_or_defer(
         &mut self,
         now: Timestamp,
@@ -190,7 +193,7 @@ impl Run {
         report: AgentReport,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        // A caller is outstanding until its delegates have ended.
+        // A caller stays outstanding until its delegates have ended.
         let caller = call.scope.agent().and_then(|caller| self.effect_of(caller));
         let caller = caller.ok_or(Refusal::Stale { effect: call })?;
         let deferred = self.work.update_agent(caller, |caller| {
@@ -206,7 +209,7 @@ impl Run {
         }
     }
 
-    /// Stops the delegates of an agent, and theirs.
+    /// Stops the delegates of an agent, and recursively their delegates.
     fn stop_delegates(&mut self, agent: AgentId, commands: &mut Commands) -> Result<(), Refusal> {
         let delegates: Vec<EffectId> = self.work.delegates(agent).map(|(effect, _)| effect).collect();
         delegates
@@ -214,7 +217,7 @@ impl Run {
             .try_for_each(|delegate| self.stop_agent(delegate, commands))
     }
 
-    /// Stops an agent and its delegates, unless they are being stopped or have ended.
+    /// Stops an agent and its delegates. Skips those that have ended or are already being stopped.
     pub(super) fn stop_agent(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
         let running = self.work.agent(effect)?;
         let agent = running.brief.agent;
@@ -225,7 +228,7 @@ impl Run {
         self.stop_delegates(agent, commands)
     }
 
-    /// The changes of delegates that are in no report of their callers yet, given the callers' work so far.
+    /// Returns the changes of delegates that their callers' work does not include yet. `work_of` returns the work of a caller so far.
     pub(crate) fn unreported_delegated_work<'a>(
         &self,
         work_of: impl Fn(AgentId) -> Option<&'a AgentWork>,
@@ -249,7 +252,7 @@ impl Run {
     }
 }
 
-/// Checks that a repeated command of a call is a later attempt.
+/// Checks that a repeated `delegate` call has a higher attempt than the earlier one.
 fn check_attempt(earlier: EffectId, call: EffectId) -> Result<(), Refusal> {
     if call.attempt > earlier.attempt {
         Ok(())
@@ -258,7 +261,7 @@ fn check_attempt(earlier: EffectId, call: EffectId) -> Result<(), Refusal> {
     }
 }
 
-/// Returns true if the work includes the call, at any attempt.
+/// Returns true if the work includes the call, whatever its attempt.
 fn includes_call(work: &AgentWork, call: EffectId) -> bool {
     let mut calls = work.calls.iter().rev();
     calls.any(|known| {
@@ -267,7 +270,7 @@ fn includes_call(work: &AgentWork, call: EffectId) -> bool {
     })
 }
 
-/// The result of the delegating call that started the agent.
+/// Builds the result of the `delegate` call that started the agent.
 fn findings(brief: &AgentBrief, report: AgentReport) -> ToolResult {
     let name = brief.role.name();
     let calls = report.work.calls.len();

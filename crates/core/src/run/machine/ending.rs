@@ -1,4 +1,4 @@
-//! What the end of an agent leads to, and the end of the run itself (PAOR-12).
+//! Handles the end of agents and the end of the run itself (PAOR-12).
 
 use super::work::{OutstandingWork, Purpose, RunningAgent};
 use super::{Commands, Run};
@@ -22,7 +22,7 @@ pub(super) struct RunEnd {
     pub(super) reason: EndReason,
     /// The planner's answer, if it answered the goal directly.
     pub(super) answer: Option<String>,
-    /// The reflector's question that was not asked, because no iteration is left for the answer.
+    /// The reflector's question that was not asked, because a limit allows no further iteration.
     pub(super) unasked: Option<Question>,
     /// The work that the end interrupted, until the run is resumed.
     pub(super) interrupted: OutstandingWork,
@@ -113,7 +113,7 @@ impl Run {
         };
         let error = match result {
             Err(failure) => format!("the {role} ended without {expected}: {failure}"),
-            Ok(_) => format!("the {role} ended with something else than {expected}"),
+            Ok(_) => format!("the {role} ended with something other than {expected}"),
         };
         self.finish(EndReason::Failed { error, cause }, commands)
     }
@@ -124,14 +124,14 @@ impl Run {
         (self.iteration >= max_iterations).then_some(EndReason::IterationLimit { max_iterations })
     }
 
-    /// The reason to end the run if its budget is used up. Checked before anything new starts, so what was achieved stays achieved
-    /// (PAOR-12).
+    /// The reason to end the run if its budget is used up. Checked only before new work starts, so that a run that has reached its goal
+    /// still ends as achieved (PAOR-12).
     pub(super) fn budget_exhausted(&self) -> Option<EndReason> {
         if let Some(BudgetExceeded {
             budget, used, limit, ..
         }) = self.budget_exceeded
         {
-            // Other agents have used more of their reservations since.
+            // Other agents may have used more of the budget since then.
             let used = used.max(budget.used(&self.usage));
             return Some(EndReason::BudgetExhausted { budget, used, limit });
         }
@@ -141,7 +141,7 @@ impl Run {
         })
     }
 
-    /// Pauses the run, as no user is there to answer or to decide; it continues when it is resumed.
+    /// Pauses the run until it is resumed, because no user is available to answer or to decide.
     pub(super) fn pause_for_user(
         &mut self,
         effect: EffectId,
@@ -168,7 +168,7 @@ impl Run {
         self.end_run(EndReason::GoalAchieved, Some(answer), None, commands)
     }
 
-    /// Ends the run with a question for which no iteration is left.
+    /// Ends the run with a question that is not asked, because a limit allows no further iteration.
     pub(super) fn finish_unasked(
         &mut self,
         reason: EndReason,
@@ -212,7 +212,7 @@ impl Run {
     }
 }
 
-/// The limits that bound the run's budget (HOST-6).
+/// Returns the configured limits of the run's budget (HOST-6).
 pub(super) fn budgets(limits: &RunLimits) -> impl Iterator<Item = (BudgetKind, u64)> {
     let budgets = [
         (BudgetKind::Tokens, limits.max_tokens),
@@ -224,7 +224,7 @@ pub(super) fn budgets(limits: &RunLimits) -> impl Iterator<Item = (BudgetKind, u
         .filter_map(|(budget, limit)| Some((budget, limit?)))
 }
 
-/// Whether a run can be resumed after its planner or reflector failed like this.
+/// Returns the cause of a run's failure, given the failure of its planner or reflector.
 fn cause(failure: &AgentFailure) -> FailureCause {
     match failure {
         AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. } | AgentFailure::Stuck { .. } => {

@@ -1,4 +1,4 @@
-//! The run's state machine: its state, and what each input does. Each phase has a module of its name.
+//! The run's state machine: its state and the handling of each input. The submodules handle the phases and other concerns.
 
 mod acting;
 mod approving;
@@ -45,7 +45,7 @@ pub struct Run {
     guidance_iterations: Vec<u32>,
     answers: Vec<AnsweredQuestion>,
     work: OutstandingWork,
-    /// Set while nothing new starts: the next plan is made once all running work has stopped (PAOR-8).
+    /// Set after urgent guidance until all running work has stopped. Nothing new starts meanwhile; then the next plan is made (PAOR-8).
     redirecting: bool,
     /// Set while all outstanding work waits for the user's decisions about calls.
     awaiting_user: Option<AwaitingUser>,
@@ -54,11 +54,11 @@ pub struct Run {
     /// The number of sub-agents started so far.
     sub_agents: u32,
     usage: Usage,
-    /// The limit that left an agent no room for another request.
+    /// The budget limit that prevented an agent's model request; `None` if none did.
     budget_exceeded: Option<BudgetExceeded>,
     end: Option<RunEnd>,
     started_at: Timestamp,
-    /// Time that does not count towards the run's time limit: waiting for the user, and time without a process.
+    /// Time that does not count towards the run's time limit: waiting for the user, and time in which no process owned the run.
     excluded_time: Millis,
     last_at: Timestamp,
 }
@@ -66,10 +66,10 @@ pub struct Run {
 type Commands = Vec<RunCommand>;
 
 impl Run {
-    /// Starts a run: the effect of [`RunInput::Started`], the first input of every run.
+    /// Starts a run. Handles [`RunInput::Started`], the first input of every run.
     ///
     /// # Errors
-    /// [`Refusal::Transition`] never: every run may start.
+    /// None in practice: the phase transitions that this function makes are always allowed.
     pub fn start(now: Timestamp, spec: Arc<RunSpec>) -> Result<(Self, Vec<RunCommand>), Refusal> {
         let mut run = Run {
             spec,
@@ -106,7 +106,7 @@ impl Run {
         self.phase
     }
 
-    /// The number of the planning iteration, from 1.
+    /// The number of the current planning iteration, counted from 1.
     pub fn iteration(&self) -> u32 {
         self.iteration
     }
@@ -151,22 +151,22 @@ impl Run {
         self.last_at
     }
 
-    /// The agent whose report this effect waits for.
+    /// Returns the agent whose report completes this effect; `None` if the effect is not an outstanding agent.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
         Some(self.work.agent(effect).ok()?.brief.agent)
     }
 
-    /// The effect that waits for this agent's report; `None` if the run does not wait for it.
+    /// Returns the effect that this agent's report completes; `None` if the run does not wait for the agent.
     pub fn effect_of(&self, agent: AgentId) -> Option<EffectId> {
         self.work.by_id(agent).map(|(effect, _)| effect)
     }
 
-    /// The last step of an effect so far.
+    /// The step of the most recent effect; 0 if there is none.
     pub(crate) fn last_step(&self) -> u32 {
         self.work.next_effect().step - 1
     }
 
-    /// The running tool call of a sub-task with this id.
+    /// Returns the running tool call with this effect id, if a sub-task makes it.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         let planned = self.work.call(effect).ok()?;
         match planned.state {
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// The sub-task that starts with this agent or first call; `None` for other effects.
+    /// Returns the sub-task that started with this effect: its agent, or the first call of its sequence. `None` for other effects.
     pub(crate) fn subtask_started_by(&self, effect: EffectId) -> Option<&SubTask> {
         let index = match self.work.agent(effect) {
             Ok(RunningAgent {
@@ -197,12 +197,12 @@ impl Run {
         Some((effect, &asked.question))
     }
 
-    /// The reflector's question that was not asked, because a limit left no iteration for the answer.
+    /// The reflector's question that was not asked, because a limit allows no further iteration.
     pub fn unasked_question(&self) -> Option<&Question> {
         self.end.as_ref()?.unasked.as_ref()
     }
 
-    /// The iteration that is being executed.
+    /// The current iteration.
     fn current_iteration(&self) -> Result<&Iteration, Refusal> {
         self.iterations.last().ok_or_else(|| self.no_plan())
     }
@@ -242,7 +242,7 @@ impl Run {
     }
 
     fn tool_command(&self, effect: EffectId, planned: &PlannedCall) -> RunCommand {
-        // A call runs only within an iteration.
+        // Calls run only within an iteration, so there is one.
         let plan = self.iterations[self.iterations.len() - 1].graph.plan();
         RunCommand::RunTool {
             effect,
@@ -340,7 +340,7 @@ impl Run {
                 None => Err(self.invalid_state(&RunInput::TimerFired { timer })),
             },
             RunTimer::Deadline => {
-                // Waiting for a person does not count.
+                // Time spent waiting for the user does not count.
                 if self.deadline().is_none_or(|deadline| now < deadline) || self.is_awaiting_user() {
                     return Err(self.invalid_state(&RunInput::TimerFired { timer }));
                 }
@@ -349,7 +349,7 @@ impl Run {
         }
     }
 
-    /// The end of the run's time limit; `None` without a limit.
+    /// The time at which the run reaches its time limit; `None` without a limit.
     fn deadline(&self) -> Option<Timestamp> {
         let timeout = self.spec().limits.timeout?;
         Some(self.started_at + self.excluded_time + timeout)
@@ -404,8 +404,8 @@ impl Run {
         commands.push(RunCommand::StartAgent { effect, brief });
     }
 
-    /// The context of a planner or a reflector, with the first `earlier` iterations. The observations of the last iteration are in the
-    /// request itself.
+    /// Returns the prompt context of a planner or a reflector, with the first `earlier` iterations. Omits the observations of the last
+    /// iteration, because the request itself contains them.
     fn iteration_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> IterationContext<'a> {
         let in_short: Vec<(u32, &[Observation])> = self
             .iterations

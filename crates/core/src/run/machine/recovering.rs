@@ -1,6 +1,6 @@
 //! Resuming a run that failed at a limit or because no model could be reached (PAOR-1, PAOR-3).
 //!
-//! The work that the end of the run interrupted is observed first. Then the next plan is made, under the limits that hold from now on.
+//! The run first records the work that its end interrupted as observations. Then it makes the next plan, under the new limits if given.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,11 +20,11 @@ use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
 impl Run {
-    /// Checks that the run can be resumed with these limits, or its own for `None`. `last_seen` is the time of its last journal entry;
-    /// `interrupted` is the work of the agents that its end cut off.
+    /// Checks that the run can be resumed with these limits; `None` stands for its current limits. `last_seen` is the time of its last
+    /// journal entry. `interrupted` is the work of the agents that were still running when the run ended.
     ///
     /// # Errors
-    /// [`Refusal::Finished`] if the run cannot be resumed; [`Refusal::AtLimit`] with the limit that it would reach at once.
+    /// [`Refusal::Finished`] if the run cannot be resumed; [`Refusal::AtLimit`] if it has already reached one of the limits.
     pub fn check_resume(
         &self,
         last_seen: Timestamp,
@@ -69,14 +69,14 @@ impl Run {
         }
         budgets(limits).find_map(|(budget, limit)| {
             let used = budget.used(usage);
-            // The last request found no room under the old limit, though less than the limit was used.
+            // The last request did not fit under the old limit, although less than the limit was used.
             let found_no_room = matches!(ended, EndReason::BudgetExhausted { budget: of, limit: old, .. }
                 if *of == budget && limit <= *old);
             (used >= limit || found_no_room).then_some(EndReason::BudgetExhausted { budget, used, limit })
         })
     }
 
-    /// The iterations that have a plan. An iteration that failed during planning is planned again.
+    /// The number of iterations that have a plan. An iteration that failed during planning is planned again.
     fn completed_iterations(&self) -> u32 {
         match self.iterations.last() {
             Some(iteration) if iteration.number == self.iteration => self.iteration,
@@ -112,7 +112,7 @@ impl Run {
         };
         let reason = end.reason.clone();
         self.work = std::mem::replace(&mut end.interrupted, OutstandingWork::new());
-        // The run is still in its failed phase, so that nothing new starts.
+        // The run is still in phase Failed, so that nothing new starts.
         self.observe_interrupted(now, interrupted)?;
         self.end = None;
         let unfinished = remaining(&self.iterations);
@@ -121,10 +121,10 @@ impl Run {
             && iteration.reflection.is_none()
         {
             iteration.interrupted = Some(if unfinished.is_empty() {
-                format!("the run ended before this was judged: {reason}")
+                format!("the run ended before this iteration was evaluated: {reason}")
             } else {
                 format!(
-                    "the run ended before this was done: {reason}. Remaining: {}",
+                    "the run ended before this plan was completed: {reason}. Remaining: {}",
                     unfinished.join("; ")
                 )
             });
@@ -134,7 +134,7 @@ impl Run {
         self.plan(commands)
     }
 
-    /// Ends all work that the end of the run interrupted.
+    /// Records that all work that the end of the run interrupted has ended.
     fn observe_interrupted(
         &mut self,
         now: Timestamp,
@@ -142,7 +142,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         let effects: Vec<EffectId> = self.work.iter().map(|(effect, _)| effect).collect();
         for effect in effects {
-            // The end of a delegate may have ended its caller.
+            // Ending a delegate may already have ended its caller.
             let Some(pending) = self.work.get(effect) else {
                 continue;
             };

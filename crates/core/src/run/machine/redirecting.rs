@@ -1,7 +1,7 @@
-//! Guidance that cannot wait: running work is stopped, and the next plan is made (PAOR-8).
+//! Urgent guidance: the run stops its running work and makes the next plan (PAOR-8).
 //!
-//! Running sub-tasks end as usual and are observed, so the next plan knows their results; nothing new starts until the last of them has
-//! ended. A planner or reflector is stopped without waiting for it: its answer no longer matters, and only the usage in its report counts.
+//! Stopped sub-tasks end as usual and are observed, so that the next plan can use their results. Nothing new starts until all of them have
+//! ended. A planner or reflector is stopped as well, but the run does not wait for it: only the usage in its report counts.
 
 use super::work::{CallState, Pending, Purpose};
 use super::{Commands, Run};
@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Stops the planner or reflector, whose report is still expected for its usage.
+    /// Stops the planner or reflector. Its later report counts only for its usage.
     fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         let active = self.work.agents().find(|(_, agent)| match agent.purpose {
             Purpose::Plan | Purpose::Reflection => true,
@@ -92,8 +92,8 @@ impl Run {
         Ok(())
     }
 
-    /// Makes the next plan once all running work has stopped. Sub-tasks that have not started are skipped, and no reflector is asked, as
-    /// the user has decided what follows.
+    /// Makes the next plan once all running work has stopped. Skips sub-tasks that have not started, and the reflection, because the user
+    /// has already decided how to continue.
     pub(super) fn replan_once_stopped(
         &mut self,
         now: Timestamp,

@@ -1,4 +1,4 @@
-//! Resuming after a restart: the outstanding commands, and the calls that may not be repeated (HOST-2).
+//! Resuming after a restart: the outstanding commands, and the calls that must not be repeated (HOST-2).
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
 impl Run {
-    /// The commands of all outstanding effects; after a replay, what is still to be done.
+    /// Returns the commands of all outstanding effects, which the driver must execute after a replay.
     pub fn outstanding(&self) -> Vec<RunCommand> {
         let (mut commands, mut timers) = (Commands::new(), Commands::new());
         for (effect, pending) in self.work.iter() {
             match pending {
-                // The run waits only for the agent's delegates.
+                // The agent has ended; the run waits only for its delegates.
                 Pending::Agent(agent) if agent.report.is_some() => continue,
                 Pending::Agent(_) | Pending::Call(_) | Pending::Question(_) => {}
             }
@@ -56,7 +56,8 @@ impl Run {
         commands
     }
 
-    /// Resumes the run in a new process: the time away does not count, and outstanding effects are retried if that is safe.
+    /// Resumes the run in a new process. The time in which no process owned the run does not count. Outstanding effects are retried if that
+    /// is safe.
     pub(super) fn resume(
         &mut self,
         now: Timestamp,
@@ -66,7 +67,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.end = None;
         self.extend_deadlines(now, last_seen)?;
-        // Each agent requests its approvals again.
+        // Each resumed agent requests its approvals again.
         self.work.settle_all_calls();
         self.work.retry();
         let ended = self.interrupted_calls();
@@ -80,7 +81,7 @@ impl Run {
             self.end_call(now, effect, result, commands)?;
         }
         match self.phase {
-            // Sub-tasks whose approvals are requested again have freed their slots.
+            // Sub-tasks that now wait for a renewed approval have freed their slots.
             Phase::Acting | Phase::Observing if forked => self.advance(now, commands),
             Phase::Idle
             | Phase::Planning
@@ -92,8 +93,8 @@ impl Run {
         }
     }
 
-    /// Requests approvals anew in a fork, as decisions made for the original run do not count (APPROVE-3): for all calls that wait for
-    /// approval, and for approved calls that have not ended.
+    /// Requests new approvals in a fork, for all planned calls that wait for approval and for approved calls that have not ended. Decisions
+    /// about calls of the source run are not valid in the fork (APPROVE-3).
     fn renew_approvals(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) -> Result<(), Refusal> {
         let spec = self.spec().clone();
         for effect in self.planned_calls() {
@@ -120,7 +121,7 @@ impl Run {
         self.work.calls().map(|(effect, _)| effect).collect()
     }
 
-    /// Extends all deadlines by the time in which no process was there or the run's clock was paused.
+    /// Extends all deadlines by the time in which no process owned the run or the run's clock was paused.
     fn extend_deadlines(&mut self, now: Timestamp, last_seen: Timestamp) -> Result<(), Refusal> {
         let away = now - last_seen.max(self.last_at);
         let awaited = self.awaiting_user.take().map(|awaiting| now - awaiting.since);
@@ -137,7 +138,8 @@ impl Run {
         Ok(())
     }
 
-    /// The plan's own calls that are not repeated, with their results: repeating them is not safe, or they were being stopped.
+    /// Returns the running calls of the plan that must not be repeated, with their results: calls that are not safe to repeat, and calls
+    /// that were being stopped.
     fn interrupted_calls(&self) -> Vec<(EffectId, ToolResult)> {
         let tools = self.spec.tool_set();
         let calls = self.work.calls().filter_map(|(effect, planned)| {
@@ -156,7 +158,7 @@ impl Run {
     }
 }
 
-/// The step of the plan's own call that the command runs, stops or times.
+/// Returns the step of the planned call that the command runs, stops or sets a time limit for; `None` for any other command.
 fn step_of_call_command(command: &RunCommand) -> Option<u32> {
     match command {
         RunCommand::RunTool { effect, .. } | RunCommand::StopTool { effect } => Some(effect.step),

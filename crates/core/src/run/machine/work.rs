@@ -1,4 +1,4 @@
-//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexed, so that no input scans all of it.
+//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexes avoid a scan of all work per input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -21,7 +21,7 @@ pub(super) enum Pending {
     Question(AskedQuestion),
 }
 
-/// An agent that has not ended, or whose delegates have not.
+/// An agent that is still running, or that has ended while its delegates are still running.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunningAgent {
     pub(super) brief: Arc<AgentBrief>,
@@ -30,13 +30,13 @@ pub(super) struct RunningAgent {
     pub(super) stopping: bool,
     /// The agent's report, deferred until its delegates have ended.
     pub(super) report: Option<AgentReport>,
-    /// The call that waits for approval, and since when.
+    /// The agent's call that waits for approval, and the start of the wait.
     awaited_call: Option<(EffectId, Timestamp)>,
-    /// The steps of the agents it delegated to.
+    /// The steps of the outstanding agents to which this agent delegated.
     delegates: BTreeSet<u32>,
-    /// The calls of its ended delegates. They become part of its report, for reflection.
+    /// The calls of ended delegates, to be added to this agent's report for the reflector.
     pub(super) delegate_calls: Vec<CallSummary>,
-    /// The result of its last delegation, until the agent shows that it has received it.
+    /// The result of the agent's last delegation; `None` once the agent is known to have received it.
     pub(super) last_delegation: Option<LastDelegation>,
 }
 
@@ -47,14 +47,14 @@ pub(super) enum Purpose {
     Reflection,
     /// The result of the sub-task at this index of the plan.
     SubTask(usize),
-    /// The result of another agent's delegating call.
+    /// The result of a `delegate` call of another agent.
     Delegation(EffectId),
-    /// None: the agent is a planner or reflector that was stopped. Only the usage in its report counts.
+    /// No purpose: the agent is a planner or reflector that was stopped. The run uses only the usage in its report.
     Abandoned,
 }
 
-/// The result of an agent's last delegation. Stored until the agent shows that it has received the result, because it may ask again after
-/// a restart.
+/// The result of an agent's last delegation. After a restart, the agent may repeat the delegation, so the result is stored until the agent
+/// is known to have received it.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct LastDelegation {
     pub(super) call: EffectId,
@@ -83,7 +83,7 @@ pub(super) enum CallState {
     /// Waits for approval (APPROVE-1).
     AwaitingApproval(Arc<Approval>),
     Running {
-        /// Set once its start is journaled.
+        /// Set once the start of the call is journaled.
         started: bool,
         /// Set once the call was told to stop.
         stopping: bool,
@@ -100,7 +100,7 @@ pub(super) struct AskedQuestion {
 }
 
 impl Purpose {
-    /// The other agent's delegating call.
+    /// The `delegate` call that started the agent; `None` for any other purpose.
     pub(super) fn delegating_call(self) -> Option<EffectId> {
         match self {
             Purpose::Delegation(call) => Some(call),
@@ -123,12 +123,12 @@ impl RunningAgent {
         }
     }
 
-    /// The call that waits for approval.
+    /// The agent's call that waits for approval.
     pub(super) fn awaited_call(&self) -> Option<EffectId> {
         self.awaited_call.map(|(call, _)| call)
     }
 
-    /// Returns true while a delegate works.
+    /// Returns true while an agent to which this agent delegated is outstanding.
     pub(super) fn has_delegates(&self) -> bool {
         !self.delegates.is_empty()
     }
@@ -145,7 +145,7 @@ impl PlannedCall {
 }
 
 impl PlannedCall {
-    /// Marks a running call as told to stop.
+    /// Records that a running call was told to stop.
     pub(super) fn stop(&mut self) {
         if let CallState::Running { stopping, .. } = &mut self.state {
             *stopping = true;
@@ -168,7 +168,8 @@ impl Pending {
         }
     }
 
-    /// Returns false if the work only waits for the user's decision about a call. An agent with delegates waits if they wait.
+    /// Returns true unless the work can continue only after the user decides about a call. An agent with delegates is not busy itself,
+    /// because its delegates are separate work.
     fn is_busy(&self) -> bool {
         match self {
             Pending::Agent(agent) => {
@@ -186,15 +187,15 @@ impl Pending {
 pub(super) struct OutstandingWork {
     effects: Outstanding<Pending>,
     agents: BTreeMap<AgentId, u32>,
-    /// The steps of the work that does not only wait for the user's decision about a call.
+    /// The steps of busy work ([`Pending::is_busy`]).
     busy: BTreeSet<u32>,
     /// The steps of planned calls that wait for approval.
     approvals: BTreeSet<u32>,
-    /// All calls that wait for approval, of the plan and of agents, the oldest first.
+    /// All calls of the plan and of agents that wait for approval, each with the start of its wait, oldest first.
     awaited_calls: BTreeSet<(Timestamp, EffectId)>,
-    /// The indexes of the running sub-tasks that only wait for approval.
+    /// The indexes of the running sub-tasks that are blocked by an approval.
     waiting_subtasks: BTreeSet<usize>,
-    /// The step of the question.
+    /// The step of the open question to the user.
     question: Option<u32>,
 }
 
@@ -221,7 +222,7 @@ impl OutstandingWork {
         self.effects.skip()
     }
 
-    /// Adds work under the next id, or under the id of planned work that has just been removed.
+    /// Adds work under the next id, or under the id of a planned call that was just removed.
     pub(super) fn insert(&mut self, effect: EffectId, pending: Pending) {
         match &pending {
             Pending::Agent(agent) => {
@@ -264,7 +265,7 @@ impl OutstandingWork {
     /// Removes an agent and returns it.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is no outstanding agent.
+    /// [`Refusal::Stale`] if the effect is not an outstanding agent.
     pub(super) fn remove_agent(&mut self, effect: EffectId) -> Result<RunningAgent, Refusal> {
         self.agent(effect)?;
         match self.remove(effect)? {
@@ -276,7 +277,7 @@ impl OutstandingWork {
     /// Removes a planned call and returns it.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is no outstanding call.
+    /// [`Refusal::Stale`] if the effect is not an outstanding call.
     pub(super) fn remove_call(&mut self, effect: EffectId) -> Result<PlannedCall, Refusal> {
         self.call(effect)?;
         match self.remove(effect)? {
@@ -288,7 +289,7 @@ impl OutstandingWork {
     /// Changes an agent.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is no outstanding agent.
+    /// [`Refusal::Stale`] if the effect is not an outstanding agent.
     pub(super) fn update_agent<R>(
         &mut self,
         effect: EffectId,
@@ -307,7 +308,7 @@ impl OutstandingWork {
     /// Changes a planned call.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is no outstanding call.
+    /// [`Refusal::Stale`] if the effect is not an outstanding call.
     pub(super) fn update_call<R>(
         &mut self,
         effect: EffectId,
@@ -319,36 +320,36 @@ impl OutstandingWork {
         Ok(changed)
     }
 
-    /// An agent that has not ended, or whose delegates have not.
+    /// Returns the outstanding agent with this effect id.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is no outstanding agent.
+    /// [`Refusal::Stale`] if the effect is not an outstanding agent.
     pub(super) fn agent(&self, effect: EffectId) -> Result<&RunningAgent, Refusal> {
         let agent = self.effects.get(effect)?.agent();
         agent.ok_or(Refusal::Stale { effect })
     }
 
-    /// A planned call.
+    /// Returns the outstanding planned call with this effect id.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is no outstanding call.
+    /// [`Refusal::Stale`] if the effect is not an outstanding call.
     pub(super) fn call(&self, effect: EffectId) -> Result<&PlannedCall, Refusal> {
         let call = self.effects.get(effect)?.call();
         call.ok_or(Refusal::Stale { effect })
     }
 
-    /// Outstanding work; `None` if this attempt of the effect is not outstanding.
+    /// Returns the outstanding work with this effect id; `None` if this attempt of the effect is not outstanding.
     pub(super) fn get(&self, effect: EffectId) -> Option<&Pending> {
         self.effects.get(effect).ok()
     }
 
-    /// The planned call at this step, at any attempt.
+    /// Returns the outstanding planned call with this step, whatever its attempt.
     pub(super) fn call_at(&self, scope: Scope, step: u32) -> Option<(EffectId, &PlannedCall)> {
         let (effect, pending) = self.effects.at_step(scope, step)?;
         Some((effect, pending.call()?))
     }
 
-    /// The agent with this id, and its effect.
+    /// Returns the outstanding agent with this agent id, and its effect id.
     pub(super) fn by_id(&self, agent: AgentId) -> Option<(EffectId, &RunningAgent)> {
         self.agent_at(*self.agents.get(&agent)?)
     }
@@ -358,14 +359,14 @@ impl OutstandingWork {
         Some((effect, pending.agent()?))
     }
 
-    /// The agents that this agent delegated to.
+    /// Returns the outstanding agents to which this agent delegated.
     pub(super) fn delegates(&self, agent: AgentId) -> impl Iterator<Item = (EffectId, &RunningAgent)> {
         let steps = self.by_id(agent).map(|(_, agent)| &agent.delegates);
         let steps = steps.into_iter().flatten();
         steps.filter_map(|step| self.agent_at(*step))
     }
 
-    /// The agent's first caller, which the run started by itself; the agent itself if it has no caller.
+    /// Returns the agent at the start of this agent's chain of callers, which no agent delegated to; the agent itself if it has no caller.
     pub(super) fn root(&self, agent: AgentId) -> Option<&RunningAgent> {
         let (_, mut agent) = self.by_id(agent)?;
         while let Purpose::Delegation(call) = agent.purpose {
@@ -374,7 +375,7 @@ impl OutstandingWork {
         Some(agent)
     }
 
-    /// The question to the user.
+    /// The open question to the user.
     pub(super) fn question(&self) -> Option<(EffectId, &AskedQuestion)> {
         let (effect, pending) = self.effects.at_step(Scope::Run, self.question?)?;
         match pending {
@@ -383,7 +384,7 @@ impl OutstandingWork {
         }
     }
 
-    /// The approvals that planned calls wait for, in the order of their ids.
+    /// The approvals for which planned calls wait, ordered by id.
     pub(super) fn approvals(&self) -> impl Iterator<Item = &Arc<Approval>> {
         self.approvals.iter().filter_map(|step| {
             let (_, call) = self.call_at(Scope::Run, *step)?;
@@ -391,7 +392,7 @@ impl OutstandingWork {
         })
     }
 
-    /// The number of running sub-tasks that only wait for approval.
+    /// The number of running sub-tasks that are blocked by an approval.
     pub(super) fn waiting_subtasks(&self) -> usize {
         self.waiting_subtasks.len()
     }
@@ -404,7 +405,7 @@ impl OutstandingWork {
         self.awaited_calls.first().map(|(_, effect)| *effect)
     }
 
-    /// Returns true if the call waits for approval, at any attempt.
+    /// Returns true if the call waits for approval, whatever the attempt in its id.
     pub(super) fn is_awaited(&self, call: EffectId) -> bool {
         match call.scope {
             Scope::Run => self.approvals.contains(&call.step),
@@ -415,7 +416,7 @@ impl OutstandingWork {
     /// Records that a call of an agent waits for approval.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the agent is not outstanding, or a call of it waits already.
+    /// [`Refusal::Stale`] if the agent is not outstanding, or one of its calls already waits.
     pub(super) fn await_call(&mut self, call: EffectId, since: Timestamp) -> Result<(), Refusal> {
         let stale = Refusal::Stale { effect: call };
         let Some((effect, agent)) = call.scope.agent().and_then(|agent| self.by_id(agent)) else {
@@ -436,7 +437,7 @@ impl OutstandingWork {
     /// Records that a call of an agent no longer waits for approval.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the call does not wait.
+    /// [`Refusal::Stale`] if the call does not wait for approval.
     pub(super) fn settle_call(&mut self, call: EffectId) -> Result<(), Refusal> {
         let stale = Refusal::Stale { effect: call };
         let agent = call.scope.agent().ok_or(stale.clone())?;
@@ -448,17 +449,17 @@ impl OutstandingWork {
         Ok(())
     }
 
-    /// Records that no call of any agent waits for approval.
+    /// Records that no agent's call waits for approval any longer. Planned calls keep waiting.
     pub(super) fn settle_all_calls(&mut self) {
         let of_agents = self.awaited_calls.iter().map(|(_, call)| *call);
         let of_agents: Vec<EffectId> = of_agents.filter(|call| call.scope != Scope::Run).collect();
         for call in of_agents {
-            // Every awaited call belongs to an outstanding agent.
+            // Cannot fail: every waiting call belongs to an outstanding agent.
             let _ = self.settle_call(call);
         }
     }
 
-    /// The agent's call that waits for approval, if it is this one at any attempt.
+    /// Returns the agent's waiting call and the start of its wait, if the waiting call is `call` or another attempt of it.
     fn awaited_call_of(&self, agent: AgentId, call: EffectId) -> Option<(EffectId, Timestamp)> {
         let (_, agent) = self.by_id(agent)?;
         agent
@@ -492,8 +493,8 @@ impl OutstandingWork {
         std::mem::replace(self, rest)
     }
 
-    /// Starts another attempt of all work but the calls that wait for approval; completions of earlier attempts become stale. An approval
-    /// keeps its attempt, so that a decision given while no process was there still counts.
+    /// Starts another attempt of all work except calls that wait for approval. Completions of earlier attempts become stale. A call that
+    /// waits for approval keeps its attempt, so that a decision made while no process owned the run stays valid.
     pub(super) fn retry(&mut self) {
         let is_retried = |pending: &Pending| pending.call().is_none_or(|call| call.approval().is_none());
         self.effects.retry(is_retried);
@@ -514,11 +515,11 @@ impl OutstandingWork {
         }
     }
 
-    /// Changes the delegates of the agent that made the call.
+    /// Updates the delegates of the agent that made the call.
     fn update_delegates(&mut self, call: EffectId, change: impl FnOnce(&mut BTreeSet<u32>) -> bool) {
         let caller = call.scope.agent().and_then(|caller| self.by_id(caller));
         if let Some((effect, _)) = caller {
-            // The caller is outstanding until its delegates have ended.
+            // Cannot fail: a caller stays outstanding until its delegates have ended.
             let _ = self.update_agent(effect, |caller| change(&mut caller.delegates));
         }
     }

@@ -195,7 +195,7 @@ fn approve_2_guidance_goes_to_the_model_and_no_later_call_of_the_reply_runs() {
         results,
         [
             "the user did not approve this call: Change z instead.",
-            "it did not run, as the user did not approve a call before it"
+            "the call did not run, because the user did not approve an earlier call"
         ]
     );
     assert_eq!(agent.work().usage.tool_calls, 0);

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 const MAX_GROWTH: u64 = 512 * 1024;
 
 /// Limits the growth of the whole process, because the memory of a single thread is unknown. The growth of other threads counts, too, so a
-/// statement may be ended too early, but not too late.
+/// statement may be ended too early, but never too late.
 #[derive(Clone)]
 pub(super) struct MemoryLimit {
     #[cfg(target_os = "linux")]
@@ -17,7 +17,7 @@ pub(super) struct MemoryLimit {
 }
 
 impl MemoryLimit {
-    /// Starts measuring. Must be called before the thread is confined, which can no longer open the process's status.
+    /// Starts measuring. Must be called before the thread is confined, because a confined thread cannot open `/proc/self/status`.
     pub(super) fn start() -> Self {
         let mut memory = MemoryLimit {
             #[cfg(target_os = "linux")]
@@ -43,7 +43,7 @@ impl MemoryLimit {
         self.was_exceeded.load(Ordering::Relaxed)
     }
 
-    /// The process's memory in KiB. `None` if unknown.
+    /// Returns the resident memory of the process, in KiB. `None` if unknown.
     #[cfg(target_os = "linux")]
     fn resident(&self) -> Option<u64> {
         use std::os::unix::fs::FileExt;

@@ -1,11 +1,11 @@
 //! SQLite files of the workspace.
 //!
-//! Neither a path, a link nor the file's content leads SQLite out of the workspace: the path is resolved within the workspace, SQLite
-//! follows no links in it, the authorizer refuses statements that open other files, a journal that names another file is refused
+//! Neither paths, links nor the content of a database file can lead SQLite out of the workspace: the path is resolved within the workspace,
+//! SQLite follows no links, the authorizer refuses statements that open other files, a journal that names another file is refused
 //! ([`rollback_journal`]), and on Linux the kernel confines the thread to the database's folder.
 //!
 //! A statement can only be ended between two instructions of SQLite's virtual machine, and an instruction works on whole values. Therefore
-//! the size of values is limited, and a thread holds its permit until it has really ended.
+//! the size of values is limited, and a thread holds its permit until the statement has actually ended.
 
 mod memory_limit;
 mod monitor;
@@ -39,11 +39,12 @@ use crate::workspace::{EntryKind, FileError, Workspace, is_protected};
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Number of instructions of SQLite's virtual machine between two checks for cancellation and memory use.
 const PROGRESS_INTERVAL: i32 = 1000;
-/// Maximum size of a value and of a written row, in bytes. With this size, functions of quadratic time, such as `instr`, take seconds.
+/// Maximum size of a value and of a written row, in bytes. At this size, functions with quadratic run time, such as `instr`, already take
+/// seconds.
 const MAX_VALUE: i32 = 1024 * 1024;
-/// Maximum length of a pattern of LIKE and GLOB, in bytes. Each wildcard can scan the whole value.
+/// Maximum length of a LIKE or GLOB pattern, in bytes. Each wildcard can cause another scan of the whole value.
 const MAX_PATTERN: i32 = 1000;
-/// Maximum number of columns of a result, an index and the like, which limits the number of values in memory.
+/// Maximum number of columns of a table, an index or a result. It limits the number of values in memory.
 const MAX_COLUMNS: i32 = 500;
 
 /// Files that SQLite reads outside the database's folder: random bytes, and the time zone.
@@ -66,7 +67,7 @@ pub(super) async fn run(
         // Fails if the future was dropped.
         let _ = sender.send(result);
     };
-    // A new thread instead of a pooled one, because its confinement lasts as long as the thread.
+    // A new thread, not a pooled one, because the confinement of a thread cannot be lifted.
     std::thread::Builder::new()
         .name("execute_sql".to_owned())
         .spawn(work)
@@ -162,7 +163,8 @@ fn open(
     stop: &Arc<AtomicBool>,
     memory: MemoryLimit,
 ) -> Result<Connection, SqlError> {
-    // Also for read-only statements: otherwise SQLite could neither read the write-ahead log of other writers nor recover after a crash.
+    // Read-only statements open the file for writing, too: otherwise SQLite could neither read the write-ahead log of other writers nor
+    // recover after a crash.
     let mut flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_NOFOLLOW
         | OpenFlags::SQLITE_OPEN_EXRESCODE
@@ -184,8 +186,8 @@ fn open(
         database.set_limit(Limit::SQLITE_LIMIT_COLUMN, MAX_COLUMNS)?;
         database.set_limit(Limit::SQLITE_LIMIT_WORKER_THREADS, 0)?;
         database.busy_timeout(statement.timeout.min(BUSY_TIMEOUT))?;
-        // Sorting uses memory, because the thread can write to no folder but the database's. The progress handler limits the memory:
-        // SQLite's own limits apply to the whole process, including the journal of runs.
+        // Sorting uses memory, because the thread can write only to the database's folder. The progress handler limits this memory:
+        // SQLite's own limits would also apply to the other SQLite databases of this process, such as the run journal.
         database.pragma_update(None, "temp_store", "memory")?;
         database.pragma_update(None, "query_only", statement.read_only.is_some())?;
         database.progress_handler(
@@ -200,7 +202,7 @@ fn open(
 
 type SqliteResult<T> = Result<T, rusqlite::Error>;
 
-/// Executes the statement in a transaction. The outer error is SQLite's, the inner one the tool's.
+/// Executes the statement in a transaction. The outer error is an error of SQLite, the inner error an error of this tool.
 fn execute(
     database: &Connection,
     statement: &Statement,
@@ -333,7 +335,7 @@ fn tables(database: &Connection, writes: bool) -> SqliteResult<Tables> {
 fn rows_changed(connection: &str, monitor: &StatementMonitor, changed: u64) -> Vec<StateChange> {
     let (counted, written) = monitor.changed_rows();
     let rest = changed.saturating_sub(counted.values().sum());
-    // The update hook does not count rows of tables WITHOUT ROWID, nor rows of a table that is emptied as a whole.
+    // The update hook does not count rows of tables WITHOUT ROWID, nor the rows of a `DELETE` without `WHERE`.
     let mut uncounted = written.into_iter().filter(|table| !counted.contains_key(table));
     let only = match (uncounted.next(), uncounted.next()) {
         (Some(table), None) => Some(table),

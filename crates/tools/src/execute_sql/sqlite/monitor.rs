@@ -1,4 +1,4 @@
-//! Authorizing the actions of a statement while SQLite prepares it, and counting the rows it changes.
+//! Authorizes the actions of a statement while SQLite prepares it, and counts the rows that the statement changes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -8,7 +8,7 @@ use rusqlite::hooks::{Action, AuthAction, AuthContext, Authorization};
 
 use super::super::error::{ReadOnlyReason, SqlError};
 
-/// Pragmas that only read, with any value.
+/// Pragmas that only read, whether or not they have a value.
 const READING_PRAGMAS: [&str; 14] = [
     "collation_list",
     "compile_options",
@@ -64,7 +64,7 @@ struct MonitorState {
     first_refusal: Option<Refusal>,
     /// The tables that the model's statement may write to.
     written: BTreeSet<String>,
-    /// How many rows it did change, by table.
+    /// Number of rows that the statement has changed, by table.
     changed: BTreeMap<String, u64>,
 }
 
@@ -125,7 +125,7 @@ impl StatementMonitor {
     }
 
     fn state(&self) -> MutexGuard<'_, MonitorState> {
-        // No update of the state can be left half done by a panic.
+        // A poisoned lock is harmless, because a panic cannot leave the state half updated.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -179,7 +179,7 @@ impl MonitorState {
             }
             AuthAction::Reindex { .. } | AuthAction::Analyze { .. } => "write to the database",
             AuthAction::Unknown { .. } => return forbidden("this kind of statement".to_owned()),
-            // Creating, dropping and altering, and actions of later versions.
+            // Creating, dropping and altering, and actions that later versions of SQLite add.
             _ => "change the schema",
         };
         self.read_only.map(|reason| Refusal::ReadOnly(reason, writes))
@@ -195,7 +195,7 @@ impl MonitorState {
         let name = name.to_ascii_lowercase();
         let only_reads = READING_PRAGMAS.contains(&name.as_str())
             || value.is_none() && READING_PRAGMAS_WITHOUT_VALUE.contains(&name.as_str());
-        // Numbers without a meaning for SQLite.
+        // Numbers that users may set to any value, because SQLite does not interpret them.
         let is_user_number = ["application_id", "user_version"].contains(&name.as_str());
         match (only_reads, is_user_number, self.read_only) {
             (true, ..) | (false, true, None) => None,

@@ -1,8 +1,8 @@
-//! Check of a rollback journal, which an interrupted transaction left behind or somebody forged.
+//! Checks the rollback journal of a database. The journal may be left over from an interrupted transaction, or forged by an attacker.
 //!
 //! A rollback journal can name another file, the super-journal of a transaction on several databases. SQLite deletes this file after
-//! rolling back, even for a read-only statement, and it can be any file that the thread can reach. A journal placed between this check and
-//! SQLite's own reading goes unnoticed; it can then only affect the database's own folder.
+//! rolling back, even for a read-only statement, and it can be any file that the thread can reach. This check misses a journal that is
+//! placed between the check and SQLite's own reading; such a journal can affect only the database's own folder.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
