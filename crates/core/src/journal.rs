@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentInput;
 use crate::id::{RunId, Scope};
 use crate::run::RunInput;
+use crate::setup::SharedText;
 use crate::time::Timestamp;
 
 /// A journal entry: one input that a machine accepted.
@@ -33,6 +34,14 @@ pub enum Input {
 }
 
 impl Input {
+    /// Borrows the input.
+    pub fn as_ref(&self) -> InputRef<'_> {
+        match self {
+            Input::Run(input) => InputRef::Run(input),
+            Input::Agent(input) => InputRef::Agent(input),
+        }
+    }
+
     /// The name of the input's variant, for messages.
     pub fn name(&self) -> &'static str {
         match self {
@@ -50,4 +59,14 @@ pub enum InputRef<'a> {
     Run(&'a RunInput),
     /// An input of an agent's machine.
     Agent(&'a AgentInput),
+}
+
+impl InputRef<'_> {
+    /// The part of the input's JSON that the entries of other runs have, too; `None` if there is none.
+    pub fn shared_text(&self) -> Option<&SharedText> {
+        match self {
+            InputRef::Run(RunInput::Started { spec }) => spec.setup.text(),
+            InputRef::Run(_) | InputRef::Agent(_) => None,
+        }
+    }
 }

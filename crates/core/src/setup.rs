@@ -97,6 +97,14 @@ pub struct SharedText {
     digest: Arc<str>,
 }
 
+impl PartialEq for SharedText {
+    fn eq(&self, other: &Self) -> bool {
+        self.digest == other.digest
+    }
+}
+
+impl Eq for SharedText {}
+
 impl SharedText {
     /// The text, as it stands in the entries.
     pub fn json(&self) -> &str {

@@ -87,11 +87,12 @@ fn write_entries(
                 let _ = failed.send(error);
             }
         };
-        let body = to_json(&entry.input);
+        let input = entry.input.as_ref();
         let entry = NewEntry {
             at: entry.at,
             scope: entry.scope,
-            body,
+            body: to_json(&input),
+            shared: input.shared_text().cloned(),
             durability: Durability::Normal,
             consumes: None,
         };

@@ -140,6 +140,7 @@ impl Orchestrator {
                 at,
                 scope: Scope::Run,
                 body,
+                shared: None,
                 durability: Durability::Full,
                 consumes: None,
             };

@@ -26,6 +26,7 @@ fn append_and_wait(journal: &Journal, claim: &RunClaim, count: u64, durability: 
             at: Timestamp(1),
             scope: Scope::Agent(AgentId(1)),
             body: body.clone(),
+            shared: None,
             durability,
             consumes: None,
         };

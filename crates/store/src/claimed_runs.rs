@@ -7,10 +7,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use dirigent_core::id::{AgentId, RunId, Scope};
+use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::chain::Chain;
+use crate::chained_entries::{self, Head};
 use crate::contents;
 use crate::error::StoreError;
 use crate::job::{Job, JobOutcome};
@@ -18,7 +20,8 @@ use crate::message::{self, MessageId, PostError};
 use crate::owner::{self, Liveness, Owner};
 use crate::progress::Progress;
 use crate::record::{ForkPoint, NewEntry, RunEnding};
-use crate::sql::{integer, run_key, unsigned};
+use crate::sql::{integer, run_key};
+use crate::stored_entry::StoredEntry;
 
 /// The runs that this process owns.
 #[derive(Default)]
@@ -30,6 +33,8 @@ pub(crate) struct ClaimedRuns {
     unreleased: Vec<RunId>,
     /// Dead owners whose claims are being deleted. Their lock files are removed after the commit.
     dead: Vec<String>,
+    /// The runs to which the current transaction appends.
+    grown: Vec<RunId>,
 }
 
 struct ClaimedRun {
@@ -37,6 +42,8 @@ struct ClaimedRun {
     id: i64,
     /// The last assigned entry number.
     last: u64,
+    /// The checksum of that entry.
+    chain: Chain,
     write_state: WriteState,
 }
 
@@ -89,6 +96,7 @@ impl ClaimedRuns {
                 .map(|()| JobOutcome::Done(0)),
             Job::Flush { .. } => Ok(JobOutcome::Done(0)),
             Job::Release { run } => {
+                self.store_head(db, *run)?;
                 self.runs.remove(run);
                 self.unreleased.push(*run);
                 self.release(db, *run)
@@ -103,9 +111,33 @@ impl ClaimedRuns {
             .try_for_each(|run| self.release(db, *run).map(drop))
     }
 
-    /// Clears the in-memory leftovers of a committed transaction, and removes the lock files of dead owners.
+    /// Writes the number of entries and the last checksum of each run to which the transaction has appended.
+    pub(crate) fn store_heads(&self, db: &Connection) -> rusqlite::Result<()> {
+        self.grown.iter().try_for_each(|run| self.store_head(db, *run))
+    }
+
+    fn store_head(&self, db: &Connection, run: RunId) -> rusqlite::Result<()> {
+        let Some(claimed) = self.runs.get(&run).filter(|_| self.grown.contains(&run)) else {
+            return Ok(());
+        };
+        db.prepare_cached("UPDATE runs SET entries = ?2, chain = ?3 WHERE id = ?1")?
+            .execute(params![claimed.id, integer(claimed.last), claimed.chain])
+            .map(drop)
+    }
+
+    /// Records the progress of a committed transaction outside of the database, clears its in-memory leftovers, and removes the lock files of
+    /// dead owners.
     pub(crate) fn committed(&mut self, path: &Path) {
-        self.unreleased.clear();
+        for run in self.grown.drain(..) {
+            if let (Some(owner), Some(claimed)) = (&mut self.owner, self.runs.get(&run)) {
+                owner.record_progress(run, claimed.last);
+            }
+        }
+        for run in self.unreleased.drain(..) {
+            if let Some(owner) = &mut self.owner {
+                owner.forget(run);
+            }
+        }
         for owner in self.dead.drain(..) {
             owner::remove_dead(path, &owner);
         }
@@ -119,6 +151,7 @@ impl ClaimedRuns {
         error: &StoreError,
     ) -> Vec<JobOutcome> {
         self.dead.clear();
+        self.grown.clear();
         let mut outcomes = outcomes.into_iter();
         batch
             .iter()
@@ -177,13 +210,19 @@ impl ClaimedRuns {
         };
         let created = db
             .prepare_cached(
-                "INSERT INTO runs (run, goal, workspace, created_at) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+                "INSERT INTO runs (run, goal, workspace, created_at, entries, chain) VALUES (?1, ?2, ?3, ?4, 0, ?5)
+                 ON CONFLICT DO NOTHING",
             )?
-            .execute(params![run_key(run), goal, workspace, integer(at.0)])?;
+            .execute(params![run_key(run), goal, workspace, integer(at.0), Chain::start(run)])?;
         if created == 0 {
             return Ok(JobOutcome::Refused(StoreError::RunExists { run }));
         }
-        self.insert_claim(db, &owner, run, db.last_insert_rowid(), WriteState::Open)
+        let head = Head {
+            id: db.last_insert_rowid(),
+            entries: 0,
+            chain: Chain::start(run),
+        };
+        self.insert_claim(db, &owner, run, head, WriteState::Open)
     }
 
     fn fork(&mut self, db: &Connection, path: &Path, point: ForkPoint, run: RunId, at: Timestamp) -> Applied {
@@ -191,38 +230,44 @@ impl ClaimedRuns {
             Ok(owner) => owner.name().to_owned(),
             Err(e) => return Ok(JobOutcome::Refused(e)),
         };
-        let found = db
-            .prepare_cached(
-                "SELECT id, (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
-                 FROM runs WHERE run = ?1",
-            )?
-            .query_row([run_key(point.run)], |row| {
-                Ok((row.get::<_, i64>(0)?, unsigned(row, 1)?))
-            })
-            .optional()?;
-        let Some((source, last)) = found else {
+        let Some(source) = Head::read(db, point.run)? else {
             return Ok(JobOutcome::Refused(no_such_run(path, point.run)));
         };
-        if !(1..=last).contains(&point.seq) {
-            let (run, at) = (point.run, point.seq);
-            return Ok(JobOutcome::Refused(StoreError::NoSuchEntry { run, at, last }));
+        if !(1..=source.entries).contains(&point.seq) {
+            return Ok(JobOutcome::Refused(StoreError::NoSuchEntry {
+                run: point.run,
+                at: point.seq,
+                last: source.entries,
+            }));
+        }
+        // Checks the entries before anything is written, because the transaction continues after a refusal.
+        let unchecked = &mut |_| Ok(Ok(()));
+        if let Err(broken) = chained_entries::walk(db, point.run, source, 0, point.seq, unchecked)? {
+            return Ok(JobOutcome::Refused(broken));
         }
         let created = db
             .prepare_cached(
-                "INSERT INTO runs (run, goal, workspace, created_at, forked_from, forked_at)
-                 SELECT ?1, goal, workspace, ?2, id, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
+                "INSERT INTO runs (run, goal, workspace, created_at, entries, chain, forked_from, forked_at)
+                 SELECT ?1, goal, workspace, ?2, 0, ?5, id, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
             )?
-            .execute(params![run_key(run), integer(at.0), source, integer(point.seq)])?;
+            .execute(params![
+                run_key(run),
+                integer(at.0),
+                source.id,
+                integer(point.seq),
+                Chain::start(run)
+            ])?;
         if created == 0 {
             return Ok(JobOutcome::Refused(StoreError::RunExists { run }));
         }
         let id = db.last_insert_rowid();
-        db.prepare_cached(
-            "INSERT INTO journal (run, seq, at, scope, body)
-             SELECT ?1, seq, at, scope, body FROM journal WHERE run = ?2 AND seq <= ?3 ORDER BY seq",
-        )?
-        .execute(params![id, source, integer(point.seq)])?;
-        self.insert_claim(db, &owner, run, id, WriteState::Open)
+        match chained_entries::copy(db, (point.run, source), point.seq, (run, id))? {
+            Ok(head) => {
+                self.grown.push(run);
+                self.insert_claim(db, &owner, run, head, WriteState::Open)
+            }
+            Err(broken) => Ok(JobOutcome::Refused(broken)),
+        }
     }
 
     fn claim(&mut self, db: &Connection, path: &Path, run: RunId) -> Applied {
@@ -232,15 +277,15 @@ impl ClaimedRuns {
         };
         let found = db
             .prepare_cached(
-                "SELECT id, ended_at IS NOT NULL, owner, pid
+                "SELECT ended_at IS NOT NULL, owner, pid
                  FROM runs LEFT JOIN claims ON claims.run = runs.id WHERE runs.run = ?1",
             )?
             .query_row([run_key(run)], |row| {
-                let owner: Option<String> = row.get(2)?;
-                Ok((row.get(0)?, row.get(1)?, owner, row.get::<_, Option<u32>>(3)?))
+                let owner: Option<String> = row.get(1)?;
+                Ok((row.get(0)?, owner, row.get::<_, Option<u32>>(2)?))
             })
             .optional()?;
-        let Some((id, ended, owner, pid)) = found else {
+        let (Some((ended, owner, pid)), Some(head)) = (found, Head::read(db, run)?) else {
             return Ok(JobOutcome::Refused(no_such_run(path, run)));
         };
         if self.runs.contains_key(&run) {
@@ -255,9 +300,9 @@ impl ClaimedRuns {
                     return Ok(JobOutcome::Refused(StoreError::AlreadyClaimed { run, pid }));
                 }
                 Ok(Liveness::Dead) => {
-                    db.prepare_cached("DELETE FROM claims WHERE owner = ?1")?
-                        .execute([&owner])?;
-                    self.dead.push(owner);
+                    if !owns_other_runs(db, &owner, head.id)? {
+                        self.dead.push(owner);
+                    }
                 }
             }
         }
@@ -266,7 +311,11 @@ impl ClaimedRuns {
         } else {
             WriteState::Open
         };
-        self.insert_claim(db, &own, run, id, write_state)
+        let complete = chained_entries::check_end(db, run, head)?;
+        if let Err(error) = complete.and_then(|()| owner::check_progress(path, run, head.entries)) {
+            return Ok(JobOutcome::Refused(error));
+        }
+        self.insert_claim(db, &own, run, head, write_state)
     }
 
     fn insert_claim(
@@ -274,17 +323,15 @@ impl ClaimedRuns {
         db: &Connection,
         owner: &str,
         run: RunId,
-        id: i64,
+        head: Head,
         write_state: WriteState,
     ) -> Applied {
         db.prepare_cached("INSERT OR REPLACE INTO claims (run, owner, pid) VALUES (?1, ?2, ?3)")?
-            .execute(params![id, owner, std::process::id()])?;
-        let last = db
-            .prepare_cached("SELECT coalesce(max(seq), 0) FROM journal WHERE run = ?1")?
-            .query_row([id], |row| unsigned(row, 0))?;
+            .execute(params![head.id, owner, std::process::id()])?;
         let claimed = ClaimedRun {
-            id,
-            last,
+            id: head.id,
+            last: head.entries,
+            chain: head.chain,
             write_state,
         };
         self.runs.insert(run, claimed);
@@ -310,19 +357,13 @@ impl ClaimedRuns {
                 .execute([claimed.id])?;
             claimed.write_state = WriteState::Open;
         }
-        let agent = match entry.scope {
-            Scope::Run => None,
-            Scope::Agent(AgentId(number)) => Some(number),
-        };
-        db.prepare_cached("INSERT INTO journal (run, seq, at, scope, body) VALUES (?1, ?2, ?3, ?4, ?5)")?
-            .execute(params![
-                claimed.id,
-                integer(seq),
-                integer(entry.at.0),
-                agent,
-                entry.body
-            ])?;
-        claimed.last = seq;
+        let row = StoredEntry::prepare(db, seq, entry)?;
+        let chain = claimed.chain.next(&row);
+        row.insert(db, claimed.id, chain)?;
+        (claimed.last, claimed.chain) = (seq, chain);
+        if !self.grown.contains(&run) {
+            self.grown.push(run);
+        }
         Ok(JobOutcome::Done(seq))
     }
 
@@ -382,6 +423,12 @@ impl ClaimedRuns {
         };
         Ok(self.owner.insert(owner))
     }
+}
+
+/// Returns true if the owner has claims of runs other than the one with the key `id`.
+fn owns_other_runs(db: &Connection, owner: &str, id: i64) -> rusqlite::Result<bool> {
+    db.prepare_cached("SELECT 1 FROM claims WHERE owner = ?1 AND run <> ?2")?
+        .exists(params![owner, id])
 }
 
 fn post(

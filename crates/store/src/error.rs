@@ -234,6 +234,52 @@ pub enum StoreError {
         /// The first failure.
         source: Arc<StoreError>,
     },
+    /// An entry is missing, or differs from the one that was written.
+    #[error("entry {seq} of run {run} {problem}: restore the journal from a backup, or fork the run from an earlier entry")]
+    BrokenEntry {
+        /// The run.
+        run: RunId,
+        /// The entry's number.
+        seq: u64,
+        /// What is wrong with the entry.
+        problem: EntryProblem,
+    },
+    /// A process has committed more entries of the run than the journal has.
+    #[error(
+        "run {run} had {committed} entries when its process ended, but the journal has only {found}: its write-ahead log is damaged, or an \
+         older copy of the journal was put in its place. Fork the run from entry {found} to continue without the lost entries, or remove \
+         {} if you restored the journal on purpose",
+        record.display()
+    )]
+    EntriesLost {
+        /// The run.
+        run: RunId,
+        /// The number of entries that were committed.
+        committed: u64,
+        /// The number of entries in the journal.
+        found: u64,
+        /// The file in which the process recorded its commits.
+        record: PathBuf,
+    },
+    /// The journal was moved, deleted or replaced while it was open.
+    #[error(
+        "the journal {} was moved, deleted or replaced while it was in use: put it back, then resume its runs",
+        path.display()
+    )]
+    Moved {
+        /// The path at which the journal was opened.
+        path: PathBuf,
+    },
+    /// The database is empty, but its write-ahead log is not.
+    #[error(
+        "the journal {} is empty, but its write-ahead log {}-wal is not: the file was truncated or replaced. Restore it, or move both \
+         files away to start a new journal",
+        path.display(), path.display()
+    )]
+    EmptyBesideLog {
+        /// The journal.
+        path: PathBuf,
+    },
     /// An entry cannot be read.
     #[error("entry {seq} of run {run} cannot be read: use the version of Dirigent that wrote it")]
     Entry {
@@ -246,7 +292,22 @@ pub enum StoreError {
     },
 }
 
+/// What is wrong with a stored entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EntryProblem {
+    /// The entry was stored, and is not there.
+    #[error("is missing from the journal")]
+    Missing,
+    /// The entry, or its position among the run's entries, is not as it was stored.
+    #[error("is not as it was written")]
+    Changed,
+}
+
 impl StoreError {
+    pub(crate) fn broken(run: RunId, seq: u64, problem: EntryProblem) -> Self {
+        StoreError::BrokenEntry { run, seq, problem }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         StoreError::Io {
             action,

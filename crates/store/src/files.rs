@@ -23,6 +23,21 @@ pub(crate) fn create_private_folder(folder: &Path) -> io::Result<()> {
     }
 }
 
+/// Identifies a file: two paths with the same identity are the same file. Without support by the system, all files are the same.
+pub(crate) fn identity(path: &Path) -> io::Result<(u64, u64)> {
+    let metadata = fs::metadata(path)?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::MetadataExt as _;
+        Ok((metadata.dev(), metadata.ino()))
+    }
+    #[cfg(not(unix))]
+    {
+        let _ = metadata;
+        Ok((0, 0))
+    }
+}
+
 /// Creates a file that is accessible only to the current user. Fails if the file exists.
 pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     let mut options = OpenOptions::new();

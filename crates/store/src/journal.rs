@@ -11,6 +11,7 @@ use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::files::identity;
 use crate::job::{Job, OnCommit};
 use crate::options::JournalOptions;
 use crate::progress::LiveRuns;
@@ -50,7 +51,8 @@ impl JournalOptions {
         let path = Arc::new(path);
         let live = Arc::new(LiveRuns::default());
         let (jobs, queue) = mpsc::channel();
-        let writer = Writer::new(connection, Arc::clone(&path), Arc::clone(&live));
+        let file = identity(&path).map_err(|e| StoreError::io("open the journal", &path, e))?;
+        let writer = Writer::new(connection, Arc::clone(&path), file, Arc::clone(&live));
         let writer = thread::Builder::new()
             .name("dirigent-journal".to_owned())
             .spawn(move || writer.run(&queue))

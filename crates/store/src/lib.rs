@@ -24,6 +24,7 @@
 //!     at: Timestamp(2_000),
 //!     scope: Scope::Run,
 //!     body: r#"{"run": "cancelled"}"#.to_owned(),
+//!     shared: None,
 //!     durability: Durability::Full,
 //!     consumes: None,
 //! };
@@ -57,6 +58,8 @@
 //! `<journal>-owners`. All these files must be on a local disk.
 #![warn(missing_docs)]
 
+mod chain;
+mod chained_entries;
 mod claimed_runs;
 mod contents;
 mod error;
@@ -73,11 +76,12 @@ mod reader;
 mod record;
 mod schema;
 mod sql;
+mod stored_entry;
 mod tail;
 mod watcher;
 mod writer;
 
-pub use error::StoreError;
+pub use error::{EntryProblem, StoreError};
 pub use inbox::Inbox;
 pub use journal::{Journal, RunClaim};
 pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState};

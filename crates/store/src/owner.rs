@@ -2,11 +2,22 @@
 //!
 //! The operating system releases the lock when the process ends, even by `kill -9`, so other processes can claim its runs at once. A reused
 //! process id is not mistaken for the owner. The lock files are in `<journal>-owners/`. A process that only reads the journal creates none.
+//!
+//! The file also records how many entries of each owned run are committed. SQLite silently ignores the rest of a write-ahead log after a
+//! damaged frame; whoever claims a run of a killed process notices by this record that committed entries are gone. After a power failure, the
+//! last entries may be gone without damage ([`crate::Durability::Normal`]), so the record only counts until the machine is restarted.
+//!
+//! The file consists of slots of 24 bytes: the id of the current boot of the machine, then for each run its id and its number of entries as a
+//! little-endian integer. Free slots are zero.
 
+use std::collections::HashMap;
 use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
+
+use dirigent_core::id::RunId;
+use uuid::Uuid;
 
 use crate::error::StoreError;
 use crate::files::{create_private_file, create_private_folder};
@@ -15,8 +26,16 @@ use crate::files::{create_private_file, create_private_folder};
 pub(crate) struct Owner {
     name: String,
     path: PathBuf,
-    _locked: File,
+    locked: File,
+    /// The slot of each owned run, from 1.
+    slots: HashMap<RunId, u64>,
+    /// The free slots among those that were used.
+    free: Vec<u64>,
 }
+
+/// Length of a slot in bytes.
+const SLOT: usize = 24;
+
 
 impl Owner {
     /// Creates and locks a file with a name that no other owner uses or has used.
@@ -34,12 +53,47 @@ impl Owner {
             // Other processes open the file only after its name is in the claims table, so the lock is free.
             file.try_lock()
                 .map_err(|e| StoreError::io("lock the file", &path, e.into()))?;
-            return Ok(Owner {
+            let mut owner = Owner {
                 name,
                 path,
-                _locked: file,
-            });
+                locked: file,
+                slots: HashMap::new(),
+                free: Vec::new(),
+            };
+            owner.write_slot(0, boot_id(), 0);
+            return Ok(owner);
         }
+    }
+
+    /// Records that this many entries of a run are committed.
+    pub(crate) fn record_progress(&mut self, run: RunId, entries: u64) {
+        let next = (self.slots.len() + self.free.len() + 1) as u64;
+        let free = &mut self.free;
+        let slot = *self
+            .slots
+            .entry(run)
+            .or_insert_with(|| free.pop().unwrap_or(next));
+        self.write_slot(slot, run.0, entries);
+    }
+
+    /// Removes the record of a run that this process has released.
+    pub(crate) fn forget(&mut self, run: RunId) {
+        if let Some(slot) = self.slots.remove(&run) {
+            self.free.push(slot);
+            self.write_slot(slot, Uuid::nil(), 0);
+        }
+    }
+
+    fn write_slot(&mut self, slot: u64, id: Uuid, entries: u64) {
+        let mut bytes = [0; SLOT];
+        bytes[..16].copy_from_slice(id.as_bytes());
+        bytes[16..].copy_from_slice(&entries.to_le_bytes());
+        let offset = SeekFrom::Start(slot * SLOT as u64);
+        // Without the record, lost entries are not noticed, but nothing else depends on it.
+        let _ = self
+            .locked
+            .seek(offset)
+            .and_then(|_| self.locked.write_all(&bytes));
     }
 
     /// Returns the owner's name in the claims table.
@@ -75,6 +129,39 @@ pub(crate) fn liveness(journal: &Path, name: &str) -> Result<Liveness, StoreErro
         Err(TryLockError::WouldBlock) => Ok(Liveness::Alive),
         Err(TryLockError::Error(e)) => Err(StoreError::io("lock the file", &path, e)),
     }
+}
+
+/// Checks that a run has all entries that its owners have committed since the machine was started.
+pub(crate) fn check_progress(journal: &Path, run: RunId, entries: u64) -> Result<(), StoreError> {
+    let boot = boot_id();
+    let files = fs::read_dir(folder(journal)).into_iter().flatten().flatten();
+    let lost = files.map(|file| file.path()).find_map(|path| {
+        let slots = fs::read(&path).ok()?;
+        if boot.is_nil() || !slots.starts_with(boot.as_bytes()) {
+            return None;
+        }
+        let mut slots = slots.chunks_exact(SLOT).skip(1);
+        let slot = slots.find(|slot| slot.starts_with(run.0.as_bytes()))?;
+        let committed = u64::from_le_bytes(slot[16..].try_into().ok()?);
+        (committed > entries).then_some((committed, path))
+    });
+    match lost {
+        Some((committed, record)) => Err(StoreError::EntriesLost {
+            run,
+            committed,
+            found: entries,
+            record,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Identifies the time since the machine was started; nil where the system does not tell.
+fn boot_id() -> Uuid {
+    fs::read_to_string("/proc/sys/kernel/random/boot_id")
+        .ok()
+        .and_then(|text| text.trim().parse().ok())
+        .unwrap_or_default()
 }
 
 /// Removes the lock file of a dead owner.

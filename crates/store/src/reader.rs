@@ -5,17 +5,17 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use dirigent_core::id::{AgentId, RunId, Scope};
-use dirigent_core::journal::Entry;
+use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter};
+use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 
+use crate::chained_entries::{EntryBatch, read_entries};
 use crate::error::StoreError;
 use crate::owner::{Liveness, liveness};
 use crate::record::{ForkPoint, RunRecord};
 use crate::schema::open_for_reading;
-use crate::sql::{integer, parsed, run_key, unsigned};
+use crate::sql::{parsed, run_key, unsigned};
 
 /// Maximum number of idle connections that are kept open.
 const MAX_IDLE_CONNECTIONS: usize = 4;
@@ -24,18 +24,9 @@ const RECORDS: &str = "
     SELECT run, goal, workspace, created_at, ended_at, status,
            (SELECT owner FROM claims WHERE claims.run = runs.id),
            (SELECT pid FROM claims WHERE claims.run = runs.id),
-           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id),
+           entries,
            (SELECT run FROM runs AS source WHERE source.id = runs.forked_from), forked_at
     FROM runs";
-
-/// The entries of one read.
-#[derive(Default)]
-pub(crate) struct EntryBatch {
-    /// The entries in order, up to and including the first unreadable one.
-    pub(crate) entries: Vec<Result<Entry, StoreError>>,
-    /// The number of the last entry in `entries`; `None` if there are none.
-    pub(crate) last_seq: Option<u64>,
-}
 
 /// Whether a live process owns a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -67,35 +58,7 @@ impl Readers {
     }
 
     pub(crate) fn entries(&self, run: RunId, after: u64, limit: usize) -> Result<EntryBatch, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let rows = self.with(|db| {
-            db.prepare_cached(
-                "SELECT seq, at, scope, body FROM journal
-                 WHERE run = (SELECT id FROM runs WHERE run = ?1) AND seq > ?2 ORDER BY seq LIMIT ?3",
-            )?
-            .query_map(params![run_key(run), integer(after), limit], |row| {
-                Ok(RawEntry {
-                    seq: unsigned(row, 0)?,
-                    at: Timestamp(unsigned(row, 1)?),
-                    scope: row
-                        .get::<_, Option<u32>>(2)?
-                        .map_or(Scope::Run, |n| Scope::Agent(AgentId(n))),
-                    body: row.get(3)?,
-                })
-            })?
-            .collect::<rusqlite::Result<Vec<_>>>()
-        })?;
-        let mut stored = EntryBatch::default();
-        for raw in rows {
-            stored.last_seq = Some(raw.seq);
-            let entry = raw.parse(run);
-            let unreadable = entry.is_err();
-            stored.entries.push(entry);
-            if unreadable {
-                break;
-            }
-        }
-        Ok(stored)
+        self.with(|db| read_entries(&*db.unchecked_transaction()?, run, after, limit))
     }
 
     pub(crate) fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
@@ -217,31 +180,6 @@ impl Readers {
             idle.push(connection);
         }
         result
-    }
-}
-
-struct RawEntry {
-    seq: u64,
-    at: Timestamp,
-    scope: Scope,
-    body: String,
-}
-
-impl RawEntry {
-    fn parse(self, run: RunId) -> Result<Entry, StoreError> {
-        let RawEntry { seq, at, scope, body } = self;
-        let input = serde_json::from_str(&body).map_err(|e| StoreError::Entry {
-            run,
-            seq,
-            source: Arc::new(e),
-        })?;
-        Ok(Entry {
-            run,
-            seq,
-            at,
-            scope,
-            input,
-        })
     }
 }
 

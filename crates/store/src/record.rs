@@ -1,6 +1,7 @@
 //! The data types that callers write to and read from the journal.
 
 use dirigent_core::id::{EffectId, RunId, Scope};
+use dirigent_core::setup::SharedText;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::FileVersion;
 
@@ -24,6 +25,8 @@ pub struct NewEntry {
     pub scope: Scope,
     /// A [`dirigent_core::journal::Input`] as JSON.
     pub body: String,
+    /// The part of the body that other entries have, too. The journal stores it once.
+    pub shared: Option<SharedText>,
     /// The required durability of the entry.
     pub durability: Durability,
     /// The pending message that this entry records, if any. The message is marked as accepted in the same transaction, so that it becomes

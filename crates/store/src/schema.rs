@@ -25,6 +25,8 @@ const TABLES: &str = "
         ended_at    INTEGER,
         status      TEXT,                        -- JSON: the reason for the end
         paused      INTEGER NOT NULL DEFAULT 0,  -- 1: it has ended, but can be resumed
+        entries     INTEGER NOT NULL,            -- the number of its entries
+        chain       BLOB NOT NULL,               -- the checksum of its last entry, or of the run itself
         forked_from INTEGER REFERENCES runs (id),
         forked_at   INTEGER                      -- the last entry that both runs share
     ) STRICT;
@@ -33,7 +35,10 @@ const TABLES: &str = "
         seq   INTEGER NOT NULL,                  -- from 1, without gaps
         at    INTEGER NOT NULL,
         scope INTEGER,                           -- an agent's number; NULL for the run
-        body  TEXT NOT NULL,                     -- JSON: the input
+        body  TEXT NOT NULL,                     -- JSON: the input, without the part that is in contents
+        cut   INTEGER,                           -- where that part was cut out, as a byte offset
+        part  TEXT,                              -- the digest of that part
+        chain BLOB NOT NULL,                     -- the checksum of the entry and of the one before it
         PRIMARY KEY (run, seq)
     ) STRICT;
     CREATE TABLE claims (
@@ -66,7 +71,7 @@ const TABLES: &str = "
 ";
 
 /// The version of the format, which comprises the tables and the JSON in them. Journals in other formats are refused.
-const FORMAT: i32 = 4;
+const FORMAT: i32 = 5;
 
 /// Maximum size of the write-ahead log after a checkpoint, in bytes. Otherwise, the log would keep the size of the largest transaction.
 const MAX_LOG_BYTES: u32 = 16 * 1024 * 1024;
@@ -130,6 +135,10 @@ fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> 
             return Err(StoreError::Missing { path });
         }
     }
+    if is_empty_beside_log(path) {
+        let path = path.to_owned();
+        return Err(StoreError::EmptyBesideLog { path });
+    }
     if path.is_file() {
         path.canonicalize()
     } else {
@@ -139,6 +148,14 @@ fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> 
         ))
     }
     .map_err(|e| StoreError::io("open the journal", path, e))
+}
+
+/// Returns true if the database is empty and its write-ahead log is not. SQLite would delete the log.
+fn is_empty_beside_log(path: &Path) -> bool {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let length = |path: &Path| path.metadata().map(|metadata| metadata.len());
+    length(path).is_ok_and(|bytes| bytes == 0) && length(Path::new(&log)).is_ok_and(|bytes| bytes > 0)
 }
 
 fn create_if_missing(path: &Path) -> Result<(), StoreError> {

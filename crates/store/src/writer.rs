@@ -11,6 +11,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 use crate::claimed_runs::ClaimedRuns;
 use crate::error::StoreError;
+use crate::files;
 use crate::job::{Job, JobOutcome};
 use crate::message::MessageId;
 use crate::progress::LiveRuns;
@@ -23,6 +24,8 @@ const MAX_BATCH: usize = 256;
 pub(crate) struct Writer {
     connection: Connection,
     path: Arc<PathBuf>,
+    /// The identity of the open file.
+    file: (u64, u64),
     claimed: ClaimedRuns,
     live: Arc<LiveRuns>,
     /// The current value of SQLite's `synchronous` setting; `None` before the first transaction.
@@ -30,10 +33,16 @@ pub(crate) struct Writer {
 }
 
 impl Writer {
-    pub(crate) fn new(connection: Connection, path: Arc<PathBuf>, live: Arc<LiveRuns>) -> Self {
+    pub(crate) fn new(
+        connection: Connection,
+        path: Arc<PathBuf>,
+        file: (u64, u64),
+        live: Arc<LiveRuns>,
+    ) -> Self {
         Writer {
             connection,
             path,
+            file,
             claimed: ClaimedRuns::default(),
             live,
             synced: None,
@@ -93,6 +102,12 @@ impl Writer {
         self.claimed.release_leftovers(&transaction).map_err(fails)?;
         for job in batch {
             outcomes.push(self.claimed.apply(&transaction, &self.path, job).map_err(fails)?);
+        }
+        self.claimed.store_heads(&transaction).map_err(fails)?;
+        // What is written to a file that nobody can find is lost.
+        if files::identity(&self.path).ok() != Some(self.file) {
+            let path = self.path.as_ref().clone();
+            return Err(StoreError::Moved { path });
         }
         transaction.commit().map_err(fails)
     }

@@ -265,6 +265,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
         at: last_seen,
         scope: Scope::Run,
         body: serde_json::to_string(&InputRef::Run(&resumed)).unwrap(),
+        shared: None,
         durability: Durability::Normal,
         consumes: None,
     };

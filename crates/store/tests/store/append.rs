@@ -66,6 +66,7 @@ fn sixteen_producers_leave_no_gap_and_keep_their_own_order() {
                         Durability::Normal
                     };
                     let entry = NewEntry {
+                        shared: None,
                         durability,
                         ..entry(&format!("{producer}/{n}"))
                     };

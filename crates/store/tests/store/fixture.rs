@@ -55,6 +55,7 @@ pub fn entry(text: &str) -> NewEntry {
         at: Timestamp(2_000),
         scope: Scope::Run,
         body: words(text),
+        shared: None,
         durability: Durability::Normal,
         consumes: None,
     }
