@@ -284,7 +284,7 @@ fn a_claim_that_does_not_hold_is_never_achieved() {
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "continue");
     assert!(
-        summary.ends_with("The result was not verified: it did not run"),
+        summary.ends_with("The result was not verified: the verification did not run"),
         "{summary}"
     );
 }
@@ -326,11 +326,11 @@ fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
     );
     let answers = "<ANSWERS>\n{\"question\":\"q\",\"answer\":\"use another name\"}\n</ANSWERS>\n";
     assert_eq!(
-        no_work("For the user to decide: which name `parse` is to get.", answers),
+        no_work("For the user to decide: the new name of `parse`.", answers),
         json!({
             "verdict": "ask_user",
-            "summary": "Which name `parse` is to get.",
-            "question": "Only you can say which name `parse` is to get. What should the new name be?",
+            "summary": "The new name of `parse`.",
+            "question": "Only you can decide the new name of `parse`. What should it be?",
         })
     );
 }
