@@ -61,12 +61,12 @@ pub enum ApprovalAnswer {
     Approve,
     /// Runs the call with other parameters.
     Edit {
-        /// The complete parameters.
+        /// The complete new parameters.
         parameters: Value,
     },
     /// Rejects the call and ends the agent or the sub-task, so that none of its later calls run.
     Reject {
-        /// The user's reason.
+        /// The user's reason, if given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },

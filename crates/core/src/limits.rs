@@ -47,12 +47,12 @@ macro_rules! limits {
                 $settings { $($limit: self.$limit.or(next.$limit),)+ }
             }
 
-            /// Returns the higher setting of each limit, or the only one.
+            /// Returns the higher setting of each limit, or the only setting if one is missing.
             pub fn highest(self, other: $settings) -> Self {
                 $settings { $($limit: self.$limit.max(other.$limit),)+ }
             }
 
-            /// Returns the lower setting of each limit, or the only one.
+            /// Returns the lower setting of each limit, or the only setting if one is missing.
             pub fn lowest(self, other: $settings) -> Self {
                 $settings { $($limit: self.$limit.into_iter().chain(other.$limit).min(),)+ }
             }

@@ -92,8 +92,8 @@ pub enum AgentInput {
     Resumed {
         /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// True in the first input that a fork does not copy from its source run (APPROVE-3). Decisions about calls of the source run are
-        /// not valid in the fork: each call asks for approval again.
+        /// True if a fork starts with this input, after the entries copied from its source run. Decisions made in the source run are not
+        /// valid in the fork, so pending and approved calls ask for approval again (APPROVE-3).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
     },
@@ -114,7 +114,7 @@ pub enum AgentTimer {
 /// A command of [`Agent`] to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentCommand {
-    /// Send the conversation ([`Agent::conversation`]) to the model.
+    /// Send the current request ([`Agent::request`]) to the model.
     AskModel {
         /// The id that the reply must carry.
         effect: EffectId,

@@ -52,7 +52,7 @@ pub enum MalformedReply {
         quoted(tool)
     )]
     BareParameters {
-        /// The tool.
+        /// The name of the terminating tool.
         tool: String,
     },
     /// Native calls have an unreadable name or unreadable arguments (CALL-2).

@@ -214,7 +214,7 @@ fn anything() -> Value {
     json!({"type": ["object", "array", "string", "number", "boolean", "null"]})
 }
 
-/// Decodes a step of a JSON pointer in a URL.
+/// Decodes one segment of a JSON pointer in a URL fragment.
 fn unescaped(step: &str) -> String {
     let mut bytes = Vec::with_capacity(step.len());
     let mut rest = step.as_bytes();

@@ -55,7 +55,7 @@ macro_rules! template {
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(templates);
 
-// The delimiters are the defaults, the templates are compiled in, and a test renders each of them.
+// Cannot panic: the delimiters are the defaults, the templates are compiled in, and a test renders each of them.
 #[expect(clippy::expect_used, reason = "constants, used by every test of a prompt")]
 fn templates() -> Environment<'static> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).build();
@@ -85,7 +85,7 @@ fn templates() -> Environment<'static> {
 }
 
 fn render(template: &str, values: impl Serialize) -> String {
-    // Callers pass constant template names, and a test renders each template.
+    // Cannot panic: callers pass constant template names, and a test renders each template.
     #[expect(
         clippy::expect_used,
         reason = "a constant template and a constant set of names"
