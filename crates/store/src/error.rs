@@ -104,7 +104,7 @@ pub enum StoreError {
         /// The format of this version.
         supported: i32,
     },
-    /// A failure of SQLite that has no variant of its own.
+    /// Any SQLite error for which there is no more specific variant.
     #[error("an operation on the journal {} failed", path.display())]
     Sqlite {
         /// The journal.
@@ -194,7 +194,7 @@ pub enum StoreError {
         /// The journal.
         path: PathBuf,
     },
-    /// The entry consumes a message that is not pending for its run.
+    /// An appended entry consumes ([`crate::NewEntry::consumes`]) a message that is not pending for its run.
     #[error(
         "message {message} is not pending for run {run}: it was already accepted or rejected, or belongs to another run"
     )]
@@ -212,13 +212,13 @@ pub enum StoreError {
         /// The process.
         pid: u32,
     },
-    /// The claim was issued by a separately opened journal.
+    /// The run is not claimed through this [`crate::Journal`] or a clone of it.
     #[error("run {run} is not claimed through this journal: claim it before writing")]
     NotClaimed {
         /// The run.
         run: RunId,
     },
-    /// An entry was appended to a run after its end.
+    /// An entry was appended to a run that is marked as ended.
     #[error("run {run} has been marked as ended: claim it again to continue it")]
     Ended {
         /// The run.
@@ -255,7 +255,7 @@ impl StoreError {
         }
     }
 
-    /// Maps a failure of SQLite to the variant with suitable advice.
+    /// Converts a SQLite error to the variant for its error code; [`StoreError::Sqlite`] if no other variant fits.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {

@@ -13,7 +13,7 @@ use crate::journal::{Journal, RunClaim};
 use crate::message::{self, MAX_MESSAGE_BYTES, Message, MessageId, MessageState};
 use crate::watcher::{ChangeSubscription, INTERVAL};
 
-/// Maximum number of messages per read, because their bodies may be long.
+/// Maximum number of messages per read. Small, because a message can have 1 MiB.
 const BATCH: usize = 16;
 
 impl Journal {
@@ -76,8 +76,8 @@ impl Journal {
     }
 
     /// Waits until a message is accepted or rejected, which is noticed within about 200 ms. Returns [`MessageState::Pending`] after
-    /// `timeout`. Does not check whether a process owns the run; [`crate::RunRecord::owner_pid`] shows this. Must be awaited in a Tokio
-    /// runtime with timers.
+    /// `timeout`. Waits even if no process owns the run; check [`crate::RunRecord::owner_pid`] first. Must be awaited in a Tokio runtime
+    /// with timers.
     ///
     /// # Errors
     /// The errors of [`Journal::message`].
@@ -104,7 +104,7 @@ impl Journal {
             return tracing::error!("run {} is not claimed through this journal", claim.run());
         }
         let run = claim.run();
-        // Without a writer thread, the message waits for the run's next owner.
+        // If the writer thread has stopped, the message stays pending until the run's next owner handles it.
         let _ = self.send(Job::RejectMessage { run, message, reason });
     }
 
