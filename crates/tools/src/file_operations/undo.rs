@@ -84,7 +84,7 @@ fn unknown(why: &str) -> ToolResult {
     ToolResult::failure(error).with_code(code::NOT_KEPT)
 }
 
-/// Selects the changes at or below a path, without steps that depend on changes elsewhere.
+/// Selects the changes at or below a path, except those that cannot be undone without undoing changes elsewhere.
 fn within(changes: RunChanges, path: Option<&str>) -> RunChanges {
     let Some(root) = path.filter(|path| *path != ".") else {
         return changes;
@@ -244,7 +244,8 @@ impl Undoer<'_> {
             .ok_or_else(|| NotRestored::new(path, "its previous content was not recorded"))
     }
 
-    /// Reads the content from the new path of a file that the run moved: a move records no content.
+    /// Finds the content with this digest in a file of the workspace. Needed for a file that the run moved, because a move records no
+    /// content.
     fn content_of_moved_file(&self, digest: &str) -> Option<Vec<u8>> {
         let (path, _) = self.files_after_run.iter().find(|(_, other)| other == digest)?;
         let bytes = self.workspace.read(path).ok()?;

@@ -227,7 +227,7 @@ impl FileError {
             }
             _ if is_symlink_loop(&error) => FileError::NotAFile {
                 path,
-                kind: "behind a circle of links, or a link to nothing",
+                kind: "behind a loop of links, or a link to nothing",
             },
             io::ErrorKind::IsADirectory => FileError::IsFolder { path },
             io::ErrorKind::NotADirectory => FileError::NotAFolder { path },

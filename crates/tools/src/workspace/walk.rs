@@ -325,7 +325,7 @@ impl Walk {
 }
 
 impl Folder {
-    /// Creates a folder above the start of a walk, of which only the ignore files matter.
+    /// Creates the value for a folder above the start of a walk. The walk uses only its ignore rules.
     fn ancestor(path: PathBuf, opened: Dir, rules: IgnoreRules) -> Self {
         Folder {
             path,
