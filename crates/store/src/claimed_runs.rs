@@ -103,7 +103,7 @@ impl ClaimedRuns {
             .try_for_each(|run| self.release(db, *run).map(drop))
     }
 
-    /// Called after a commit: clears the list of unreleased runs, and removes the lock files of dead owners.
+    /// Clears the list of unreleased runs, and removes the lock files of dead owners. Called after each commit.
     pub(crate) fn committed(&mut self, path: &Path) {
         self.unreleased.clear();
         for owner in self.dead.drain(..) {

@@ -111,7 +111,7 @@ impl Journal {
     /// Returns true if a run has pending messages. Blocks on disk access.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn has_pending_messages(&self, run: RunId) -> Result<bool, StoreError> {
         let pending = self
             .readers()
@@ -122,7 +122,7 @@ impl Journal {
     /// Reads all pending messages of a run, oldest first, which is the order in which its next owner handles them. Blocks on disk access.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn pending_messages(&self, run: RunId) -> Result<Vec<Message>, StoreError> {
         self.readers()
             .with(|db| message::pending(db, run, MessageId(0), usize::MAX))

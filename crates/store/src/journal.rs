@@ -238,7 +238,7 @@ impl Journal {
     /// Reads the records of all runs, newest first.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.readers().runs()
     }

@@ -43,7 +43,7 @@ pub enum RunEnding {
 /// The entry at which a fork branches off from its source run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ForkPoint {
-    /// The source run.
+    /// The id of the source run.
     pub run: RunId,
     /// The number of the last entry that both runs share.
     pub seq: u64,
@@ -66,7 +66,7 @@ pub struct RunRecord {
     pub status: Option<String>,
     /// The id of the live process that owns the run; `None` if no process owns it.
     pub owner_pid: Option<u32>,
-    /// How many entries the run has.
+    /// The number of entries in the run.
     pub entries: u64,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,

@@ -152,8 +152,8 @@ struct Changes {
     messages: bool,
 }
 
-/// Notices changes by comparing the journal with its state at the last poll. A failed poll counts as a change, so that subscribers read the
-/// journal and report the error.
+/// A detector of changes, which compares the journal with its state at the last poll. A failed poll counts as a change, so that subscribers
+/// read the journal and report the error.
 #[derive(Default)]
 struct ChangeDetector {
     connection: Option<Connection>,
