@@ -97,7 +97,7 @@ fn compare(
     after: &BTreeMap<String, Stamp>,
     root: &Path,
 ) -> WorkspaceChanges {
-    // A file is missing in `after` although it still exists if the command has added an ignore rule for it.
+    // If the command has added an ignore rule for a file, the file is not in `after` although it still exists.
     let is_gone = |path: &str| root.join(path).symlink_metadata().is_err();
     let mut changed: Vec<(&String, StateChange)> = Vec::new();
     for (path, stamp) in after {

@@ -13,7 +13,7 @@ use crate::text::LineEnding;
 /// Maximum number of occurrences that an error lists. The search stops after one more.
 const MAX_OCCURRENCES: usize = 10;
 
-/// Maximum number of the file's lines to compare with `old`, if `old` was not found, for a hint.
+/// Maximum number of lines that are compared with `old` if `old` is not in the file, to find similar lines for the error message.
 const MAX_COMPARED_LINES: usize = 20_000;
 
 /// Maximum length of a line that is compared and shown, in bytes.

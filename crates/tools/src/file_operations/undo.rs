@@ -222,7 +222,8 @@ impl Undoer<'_> {
         seen.is_some_and(|seen| seen.contains_key(path))
     }
 
-    /// Returns the current state of a path. A folder that contains only empty folders counts as nothing if nothing is expected.
+    /// Returns the current state of a path. If `expected` is [`PathState::Nothing`], a folder that contains only empty folders also counts
+    /// as `Nothing`.
     fn path_state(&self, path: &str, expected: &PathState) -> Result<PathState, NotRestored> {
         let not_restored = |error: FileError| NotRestored::from_error(path, &error);
         let current = self.workspace.path_state(path).map_err(not_restored)?;

@@ -155,7 +155,7 @@ impl Iterator for Walk {
                 continue;
             };
             let Some((name, kind)) = folder.names.next() else {
-                // The ancestors of a start have no names to visit, so they are removed right after the start.
+                // The folders above a start have no names to visit, so the walk leaves them right after the start.
                 self.folders.pop();
                 continue;
             };
