@@ -183,8 +183,8 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     }
     if let Some(first) = found.modules.first() {
         return impossible(format!(
-            "`{from}` is also the name of a module, imported at {}. A rename goes by the name alone: it can't tell the two apart, and renames \
-             no files.",
+            "`{from}` is also the name of a module, imported at {}. A rename matches names only: it cannot distinguish \
+             the two, and it does not rename files.",
             quoted(first)
         ));
     }

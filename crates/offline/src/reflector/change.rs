@@ -216,7 +216,7 @@ fn outside(context: &ReflectionContext, scope: &Scope) -> String {
         return String::new();
     }
     format!(
-        " Changed before your guidance came, but outside its scope: {}.",
+        " Already changed before your guidance arrived, although outside its scope: {}.",
         enumerated(&outside, FILES)
     )
 }

@@ -78,7 +78,7 @@ pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
 }
 
 const HOW_TO_KEEP: &str =
-    "To keep such changes, add to the goal: and keep the changes even if the checks fail.";
+    "To keep such changes, end the goal with: and keep the changes even if the checks fail.";
 
 /// If the judgement is that a change failed, continues with another iteration, which undoes the change. If the user wants to keep the
 /// change, or an undo was tried before, the goal fails without an undo.

@@ -366,8 +366,8 @@ fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
 
     assert_eq!(
         no_work(&planner),
-        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`). A rename goes by the name alone: it \
-         can't tell the two apart, and renames no files. Nothing was changed."
+        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`). A rename matches names only: it \
+         cannot distinguish the two, and it does not rename files. Nothing was changed."
     );
 }
 

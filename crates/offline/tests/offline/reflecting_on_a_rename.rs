@@ -201,7 +201,7 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
     Renamed it, but now `cargo test` fails.
-    These files were restored: src/a.rs and src/b.rs. To keep such changes, add to the goal: and keep the changes even if the checks fail.
+    These files were restored: src/a.rs and src/b.rs. To keep such changes, end the goal with: and keep the changes even if the checks fail.
     "#);
 }
 
@@ -367,7 +367,9 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "achieved");
     assert!(
-        summary.contains("Changed before your guidance came, but outside its scope: tests/b.rs."),
+        summary.contains(
+            "Already changed before your guidance arrived, although outside its scope: tests/b.rs."
+        ),
         "{summary}"
     );
 }
