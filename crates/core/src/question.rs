@@ -37,7 +37,8 @@ impl Question {
     /// Returns the answer that the user's text selects: the choice with this text or number (counted from 1), or the text itself.
     /// Idempotent.
     ///
-    /// # Errors [`AnswerError::NoSuchChoice`] if the text is a number, but no choice has this number. A question without choices accepts
+    /// # Errors
+    /// [`AnswerError::NoSuchChoice`] if the text is a number, but no choice has this number. A question without choices accepts
     /// any text.
     pub fn choose(&self, text: &str) -> Result<String, AnswerError> {
         let trimmed = text.trim();

@@ -74,7 +74,7 @@ pub enum AgentInput {
     Decided {
         /// The call's id.
         effect: EffectId,
-        /// The decision.
+        /// The user's decision.
         decision: Decision,
     },
     /// The user gave guidance, which is added to the conversation before the next model request.
@@ -84,7 +84,7 @@ pub enum AgentInput {
     },
     /// A timer expired.
     TimerFired {
-        /// The timer.
+        /// The expired timer.
         timer: AgentTimer,
     },
     /// A new process resumes the run. The outstanding effect starts again if that is safe; otherwise the model is told that it was
@@ -148,7 +148,7 @@ pub enum AgentCommand {
     },
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
-        /// The timer.
+        /// The timer to set.
         timer: AgentTimer,
         /// When the timer expires.
         at: Timestamp,

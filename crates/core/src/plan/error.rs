@@ -37,7 +37,7 @@ pub enum PlanError {
     /// Several sub-tasks have the same id.
     #[error("{count} sub-tasks have the id {}: give each one a unique id", quoted(&id.0))]
     DuplicateId {
-        /// The id.
+        /// The duplicated id.
         id: SubTaskId,
         /// Number of sub-tasks with this id.
         count: usize,
@@ -140,7 +140,7 @@ pub enum PlanError {
 /// A text field of a sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextField {
-    /// The id.
+    /// The sub-task's id.
     Id,
     /// The sub-task's title.
     Title,

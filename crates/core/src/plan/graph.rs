@@ -159,7 +159,7 @@ impl PlanGraph {
         })
     }
 
-    /// Returns the plan.
+    /// Returns the plan whose execution is tracked.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }

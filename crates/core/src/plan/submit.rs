@@ -93,7 +93,8 @@ struct SubmittedSubTask {
 impl Plan {
     /// Parses parameters that conform to [`plan_schema`].
     ///
-    /// # Errors Returns a message that names each sub-task that does not have either both `agent` and `task`, or `calls`. An empty `calls`
+    /// # Errors
+    /// Returns a message that names each sub-task that does not have either both `agent` and `task`, or `calls`. An empty `calls`
     /// list next to an agent or a task is ignored.
     pub fn from_parameters(parameters: &Value) -> Result<Plan, String> {
         let submitted = SubmittedPlan::deserialize(parameters).map_err(|error| error.to_string())?;

@@ -29,8 +29,8 @@ impl Plan {
     /// Checks that the plan can be executed. Returns the plan, in which optional call parameters that are `null` are removed (see
     /// [`ToolSet::check`]).
     ///
-    /// # Errors Returns all errors: first errors in the plan's structure (ids, dependencies, cycles), then errors in each sub-task, in plan
-    /// order, then exceeded limits, then unknown guidance numbers.
+    /// # Errors
+    /// Returns all errors: first errors in the plan's structure (ids, dependencies, cycles), then errors in each sub-task in plan order, then exceeded limits, then unknown guidance numbers.
     pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
         let errors = self.errors(rules);
         if !errors.is_empty() {

@@ -171,7 +171,7 @@ impl Agent {
         self.id
     }
 
-    /// The shared lookup context.
+    /// The lookup context that all machines of the run share (spec, tool validators).
     pub fn context(&self) -> &Arc<RunContext> {
         &self.context
     }
