@@ -298,7 +298,7 @@ impl Fields {
         let within = self.within;
         self.problems.push(match value {
             None => format!("`{within}{field}` is missing: it must be {wanted}"),
-            Some(value) => format!("`{within}{field}` must be {wanted}, and is {}", json_type(value)),
+            Some(value) => format!("`{within}{field}` must be {wanted}, but is {}", json_type(value)),
         });
         None
     }

@@ -40,7 +40,7 @@ pub enum CallError {
     },
     /// The agent has the tool, but less access than the tool needs.
     #[error(
-        "the tool {} needs {needs} access, and you have {has} access: use other tools, or finish and report what you may not do",
+        "the tool {} needs {needs} access, but you have {has} access: use other tools, or finish and report what you may not do",
         quoted(tool)
     )]
     AccessDenied {
@@ -209,7 +209,7 @@ impl ToolSet {
         if !parameters.is_object() {
             return Err(bad(vec![ParameterProblem {
                 path: "parameters".to_owned(),
-                problem: format!("must be an object, and is {}", json_type(parameters)),
+                problem: format!("must be an object, but is {}", json_type(parameters)),
             }]));
         }
         let validator = self.inner.validators[index].get_or_init(|| compile(&spec.parameters));
@@ -343,7 +343,7 @@ fn problems(error: &ValidationError<'_>, schema: &Value, submitted: &Value) -> V
                 .and_then(|owner| owner.get(field))
                 .is_some_and(Value::is_null);
             let problem = if is_null {
-                "is required, and is null"
+                "is required, but is null"
             } else {
                 "is missing"
             };
@@ -365,13 +365,13 @@ fn describe(error_kind: &ValidationErrorKind, error: &ValidationError<'_>) -> St
         ValidationErrorKind::Type {
             kind: TypeKind::Single(wanted),
         } => {
-            format!("must be of type {wanted}, and is {is}")
+            format!("must be of type {wanted}, but is {is}")
         }
         ValidationErrorKind::Type {
             kind: TypeKind::Multiple(wanted),
         } => {
             let wanted: Vec<String> = wanted.iter().map(|wanted| wanted.to_string()).collect();
-            format!("must be of type {}, and is {is}", wanted.join(" or "))
+            format!("must be of type {}, but is {is}", wanted.join(" or "))
         }
         ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),

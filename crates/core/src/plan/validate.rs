@@ -30,7 +30,8 @@ impl Plan {
     /// [`ToolSet::check`]).
     ///
     /// # Errors
-    /// Returns all errors: first errors in the plan's structure (ids, dependencies, cycles), then errors in each sub-task in plan order, then exceeded limits, then unknown guidance numbers.
+    /// Returns all errors: first errors in the plan's structure (ids, dependencies, cycles), then errors in each sub-task in plan order,
+    /// then exceeded limits, then unknown guidance numbers.
     pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
         let errors = self.errors(rules);
         if !errors.is_empty() {

@@ -113,7 +113,7 @@ impl Run {
         };
         let error = match result {
             Err(failure) => format!("the {role} ended without {expected}: {failure}"),
-            Ok(_) => format!("the {role} ended with something other than {expected}"),
+            Ok(_) => format!("the {role}'s answer is not {expected}"),
         };
         self.finish(EndReason::Failed { error, cause }, commands)
     }
