@@ -201,7 +201,7 @@ pub(crate) fn resolve(
             let parameters = check(&parameters).map_err(DecisionError::Parameters)?;
             match policy.rule(&approval.tool, &parameters, &approval.workspace) {
                 Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionError::Denied(rule.to_string())),
-                // The user has seen the edited parameters, so a rule that asks is satisfied.
+                // The user has seen the edited parameters, so an `ask` rule requires no second approval.
                 Some(_) | None => Ok(ResolvedDecision::RunWith(parameters)),
             }
         }

@@ -92,8 +92,8 @@ pub enum AgentInput {
     Resumed {
         /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// True if a fork starts with this input, after the entries copied from its source run. Decisions made in the source run are not
-        /// valid in the fork, so pending and approved calls ask for approval again (APPROVE-3).
+        /// True for the first input that this machine of a fork handles after the inputs copied from the source run. Decisions made in the
+        /// source run are not valid in the fork, so pending and approved calls ask for approval again (APPROVE-3).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
     },

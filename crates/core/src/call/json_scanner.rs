@@ -32,7 +32,7 @@ pub(super) enum Dialect {
 pub(super) enum JsonEnd<'t> {
     /// At its closing brace or bracket.
     Closed,
-    /// At a syntax error, which is at the beginning of this text.
+    /// At a syntax error. Contains the text that begins at the error.
     Invalid(&'t str),
     /// At a line break or another control character in a string.
     ControlCharacter,
@@ -347,7 +347,7 @@ impl<'t> JsonScanner<'t> {
         }
     }
 
-    /// Scans the string at the position. Returns its content with escapes.
+    /// Scans the string at the current position. Returns its content without decoding escapes.
     fn string(&mut self, quote: u8) -> Result<&'t str, JsonEnd<'t>> {
         let start = self.position + 1;
         self.repair_quote(quote);

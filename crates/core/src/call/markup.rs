@@ -338,7 +338,7 @@ pub(super) struct GapContent {
 }
 
 impl GapContent {
-    /// Analyses the range of the text.
+    /// Analyses this range of the text.
     pub(super) fn new(text: &str, range: Range<usize>) -> GapContent {
         let mut gap = GapContent::default();
         let mut at = range.start;

@@ -269,7 +269,7 @@ impl<'t> Scanner<'t> {
             return if is_closed { end } else { strict.end_offset };
         }
         if best.end == JsonEnd::Closed && best.keys == CallKeys::ONLY_TERMINATE {
-            // Small models write `{"terminate": …}` apart from the call.
+            // Small models may write `{"terminate": …}` as a separate object next to the call.
             self.scan.skipped.push(position..best.end_offset);
             return best.end_offset;
         }

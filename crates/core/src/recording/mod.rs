@@ -128,7 +128,7 @@ impl Recording {
 /// Builds a [`Recording`] from journal entries.
 #[derive(Default)]
 pub struct Recorder {
-    /// The machines after the entries so far; `None` before the first.
+    /// The machines after all entries added so far; `None` before the first entry.
     machines: Option<Machines>,
     lines: Vec<RecordedEntry>,
 }

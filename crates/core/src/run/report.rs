@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// All changes of the run as unified diffs, in the order they were made.
+    /// All changes of the run as unified diffs, in the order in which they were made.
     pub fn diff(&self) -> String {
         self.diff_with(&[])
     }

@@ -242,7 +242,7 @@ impl RunView {
                 plan: Plan::clone(iteration.graph.plan()),
             });
         }
-        // All observations of a new iteration are new.
+        // None of a new iteration's observations has caused an event yet.
         let seen = if self.run().iterations().len() == iterations {
             observed
         } else {

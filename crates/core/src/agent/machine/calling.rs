@@ -102,7 +102,7 @@ impl Agent {
         commands.push(command);
     }
 
-    /// Checks the tool, the parameters (CALL-6) and the agent's access; returns the parameters to use.
+    /// Checks the tool, the parameters (CALL-6) and the agent's access. Returns the parameters to run the call with.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
         let allowed = self.context.own_tools(&self.brief);
         let access = self.spec().access;

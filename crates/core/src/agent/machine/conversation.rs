@@ -17,7 +17,7 @@ use crate::text::{shorten, shorten_value};
 use crate::token_ratio::{TokenRatio, estimated_tokens};
 use crate::tool::ToolResult;
 
-/// Results of at most this many bytes are not reduced to one line, because that would save nothing.
+/// Results of at most this many bytes are not reduced to one line, because that would save too little.
 const SHORT_RESULT: usize = 400;
 /// Number of characters to keep of the error or output of a shortened result.
 const SHORT_ERROR: usize = 200;
