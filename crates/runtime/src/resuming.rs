@@ -27,7 +27,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// The default options.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
