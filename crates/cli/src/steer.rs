@@ -184,7 +184,7 @@ fn decision_from_args(command: &ApproveCommand, pending: &PendingCall) -> (Appro
             ApprovalAnswer::Reject {
                 reason: reason.clone().filter(|reason| !reason.trim().is_empty()),
             },
-            format!("{effect} is rejected; neither it nor anything after it runs."),
+            format!("{effect} is rejected: neither the call nor any work that depends on it runs."),
         ),
         (None, None, Some(guidance)) => (
             ApprovalAnswer::Guide {

@@ -348,9 +348,10 @@ impl ActiveDialog {
     fn prompt(&self) -> Prompt {
         let effect = self.kind.effect();
         match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
-            (RequestKind::Question(_, _), _, _) => self
-                .line
-                .prompt("your answer: ", "Ctrl-D leaves it for `dirigent resume`"),
+            (RequestKind::Question(_, _), _, _) => self.line.prompt(
+                "your answer: ",
+                "Ctrl-D leaves the question for `dirigent resume`",
+            ),
             (RequestKind::Call(_), true, _) => self.line.prompt(
                 format!("{effect}, parameters: "),
                 "Enter returns to the commands a, e, r, g and l; Ctrl-C cancels the run",

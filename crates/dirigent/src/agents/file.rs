@@ -182,7 +182,10 @@ fn parse_claude(
     );
     for (names, why) in [
         (&selection.unknown, "Dirigent does not have them"),
-        (&selection.per_call_only, "Dirigent would allow all their calls"),
+        (
+            &selection.per_call_only,
+            "Dirigent cannot restrict them to certain calls",
+        ),
     ] {
         if !names.is_empty() {
             notes.push(format!("tools left out, because {why}: {}", join_names(names)));

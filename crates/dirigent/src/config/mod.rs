@@ -175,7 +175,7 @@ impl Config {
             if self.find(next, &origin)?.provider.is_none() {
                 return Err(table.invalid(
                     "fallback",
-                    "names the offline model, which understands only its own goals and can't replace another model: remove it",
+                    "names the offline model, which supports only a few kinds of goal and can't replace another model: remove it",
                 ));
             }
         }

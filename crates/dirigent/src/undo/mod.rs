@@ -79,9 +79,9 @@ pub enum UndoStep {
     },
     /// Moves a file or folder back.
     Move {
-        /// The path to which the run moved the file or folder.
+        /// The path of the file or folder when this step is executed.
         from: String,
-        /// The path from which the run moved it.
+        /// The path before the run moved the file or folder.
         to: String,
     },
 }
