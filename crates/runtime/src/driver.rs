@@ -97,8 +97,8 @@ pub(crate) struct StoredInput<C> {
     pub(crate) ack: Ack,
 }
 
-/// A machine, and its commands that wait until their inputs are stored. The claim is weak, so the driver does not prolong it: the run's
-/// owner decides when to release the run, and the driver can write until then.
+/// A machine, and the commands that wait until the input that caused them is stored. The claim is weak, so that the run's owner decides
+/// when to release the run; the driver can write until then.
 pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
     run: RunId,
@@ -129,8 +129,9 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] later returns the resulting commands. If they run
-    /// tool calls, the inputs that record the starts of these calls are queued right behind, so that all are stored in one transaction.
+    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] later returns the resulting commands. If these
+    /// commands run tool calls, the inputs that record the starts of the calls are queued directly after this input, so that all of them
+    /// are stored in one transaction.
     pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
         let accepted = self.accept_with_ack(now, input, Ack::default());
         accepted.map_err(|(refusal, _)| refusal)
@@ -167,11 +168,11 @@ impl<M: Journaled> Driver<M> {
             started: None,
             ack: Ack::default(),
         };
-        // The first commands run no tool call, so no start of a call is queued that the machine could refuse.
+        // `queue` fails only if the machine refuses the start of a tool call, and the first commands run no tool call.
         let _ = self.queue(now, body, Durability::Normal, work);
     }
 
-    /// Queues an accepted input for the journal, and behind it the starts of the tool calls that its commands run.
+    /// Queues an accepted input for the journal, followed by a start entry for each tool call that the input's commands run.
     fn queue(
         &mut self,
         now: Timestamp,

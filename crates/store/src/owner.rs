@@ -62,7 +62,8 @@ pub(crate) enum Liveness {
     Dead,
 }
 
-/// Tests whether an owner is alive. Owners hold an exclusive lock and callers try a shared one, so callers do not disturb each other.
+/// Tests whether an owner is alive. A living owner holds an exclusive lock on its file. This function tries to take a shared lock, so that
+/// concurrent calls do not take each other for a living owner.
 pub(crate) fn liveness(journal: &Path, name: &str) -> Result<Liveness, StoreError> {
     let path = folder(journal).join(name);
     let file = match File::open(&path) {
