@@ -225,7 +225,7 @@ fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
         [
             "user/agents/implement.md:3: `access` must be one of read-only, execute, read-write",
             "project/.dirigent/agents/implement.md: the name `implement` is taken (a refused file of yours), and a project's file can't \
-             replace another agent: give it another name",
+             replace another agent: rename the agent in this file",
         ]
     );
 }
@@ -302,7 +302,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
     assert_eq!(
         greedy_one.notes,
         [
-            "its access is read-only instead of read-write, because a project defines it ([agents] project)",
+            "its access is read-only instead of read-write, because a project defines it (see `project` of [agents])",
             "tools left out, because none of your or Dirigent's read-only agents has them: delegate, execute_command",
         ]
     );

@@ -48,7 +48,7 @@ fn paor_2_a_new_name_that_is_no_name_is_refused() {
     hopeless(
         &Place::with_sample(),
         "rename parse_amount to 9lives",
-        "`9lives` can't be the name of something in a program: a name has letters, digits and `_`, and no digit first.",
+        "`9lives` is not a valid name: a name consists of letters, digits and `_`, and does not begin with a digit.",
     );
 }
 

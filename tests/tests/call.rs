@@ -103,7 +103,7 @@ async fn call_1_all_three_fields_are_required_and_type_checked() {
         ),
         (
             r#"{"tool": "note", "parameters": ["one"], "terminate": false}"#,
-            "`parameters` must be an object, and is a list",
+            "`parameters` must be an object, but is a list",
         ),
         (
             r#"{"tool": "note", "parameters": {"text": "one"}}"#,
@@ -111,7 +111,7 @@ async fn call_1_all_three_fields_are_required_and_type_checked() {
         ),
         (
             r#"{"tool": "note", "parameters": {"text": "one"}, "terminate": "false"}"#,
-            "`terminate` must be true or false, without quotes, and is a string",
+            "`terminate` must be true or false, without quotes, but is a string",
         ),
     ] {
         let scouted = scouted([says(reply), says("I give up.")]).await;
@@ -405,7 +405,7 @@ async fn call_6_bad_arguments_name_the_problem_and_the_nearest_field_and_nothing
         ),
         (
             json!({"text": 1}),
-            "the parameters of `note` are wrong: `parameters.text` must be of type string, and is a number",
+            "the parameters of `note` are wrong: `parameters.text` must be of type string, but is a number",
         ),
     ] {
         let scouted = scouted([

@@ -176,7 +176,7 @@ async fn loop_3_after_three_malformed_replies_in_a_row_the_loop_ends_with_the_la
 
     assert_eq!(asked.len(), 3);
     insta::assert_snapshot!(findings(&report, 0, "ask").unwrap_err(), @r#"
-    the model's reply was malformed 3 times in a row: your tool call is incomplete: `terminate` must be true or false, without quotes, and is a string. Its last reply: I try: {"tool": "note", "parameters": {}, "terminate": "no"}
+    the model's reply was malformed 3 times in a row: your tool call is incomplete: `terminate` must be true or false, without quotes, but is a string. Its last reply: I try: {"tool": "note", "parameters": {}, "terminate": "no"}
     "#);
 }
 

@@ -187,7 +187,7 @@ pub(crate) struct WatchOptions {
     /// Never ask: a run that needs you stops with exit code 4; continue it with `approve` and `resume`, or `resume --answer`
     #[arg(long)]
     pub(crate) non_interactive: bool,
-    /// The run is a replay, which changes no files.
+    /// True for a replay, which changes no files.
     #[arg(skip)]
     pub(crate) replayed: bool,
 }
@@ -222,7 +222,7 @@ pub(crate) struct RunCommand {
 const KEEP: &str = "Keep the changes even if the goal cannot be reached.";
 
 impl RunCommand {
-    /// The goal for the model.
+    /// Returns the goal's text, with the sentence of `--keep` if that option is given.
     pub(crate) fn goal_text(&self) -> String {
         let goal = self.goal.as_deref().unwrap_or_default().trim();
         if self.keep && !goal.is_empty() {

@@ -109,7 +109,7 @@ pub(crate) async fn check(
     })
 }
 
-/// A description of the success, or of the problem.
+/// The result of a connection test: a description of the success or of the problem.
 type TestResult = Result<&'static str, String>;
 
 /// Tests the connection to a model.
@@ -159,7 +159,7 @@ impl CheckReport {
         self.results.values().chain(databases).all(Result::is_ok)
     }
 
-    /// The models that are used, then all other configured models.
+    /// Returns the models that runs ask by default, then all other configured models.
     fn models(&self) -> Result<Vec<ModelSettings>, DirigentError> {
         let others = self.config.names();
         let others = others
@@ -242,7 +242,7 @@ impl CheckReport {
         Ok(text)
     }
 
-    /// The access of commands and the database connections.
+    /// Appends the access of commands and the database connections.
     fn write_tools(&self, text: &mut String) {
         let sandbox = self.config.sandbox();
         let network = if sandbox.network { "with" } else { "without" };

@@ -29,7 +29,7 @@ pub(crate) struct LiveTree {
     whole_plan: bool,
     /// The sub-task of each agent.
     workers: BTreeMap<AgentId, SubTaskId>,
-    /// The last turn of each agent with a complete reply.
+    /// For each agent, the last turn whose reply is complete.
     replied: BTreeMap<AgentId, u32>,
     previews: BTreeMap<AgentId, ReplyPreview>,
     /// The prompt, on the last line; `None` if there is no user at the terminal.
@@ -329,7 +329,8 @@ impl LiveTree {
 /// The depth of each sub-task: the length of the longest chain of its dependencies. Plans have no cycles.
 fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
     let mut depths: BTreeMap<&SubTaskId, usize> = BTreeMap::new();
-    // A chain is shorter than the number of sub-tasks. Usually the first pass finds all depths, because planners list sub-tasks in order.
+    // One pass per sub-task is enough for the longest possible chain. Usually the first pass finds all depths, because planners list
+    // sub-tasks in order.
     for _ in &plan.subtasks {
         let before = depths.clone();
         for subtask in &plan.subtasks {

@@ -9,7 +9,7 @@ use console::Style;
 pub(crate) struct Output {
     interactive: bool,
     redraws: bool,
-    /// The first error of writing to standard output. After it nothing more is written, because the output would have a gap.
+    /// The first error of writing to standard output. After an error, nothing more is written, because the output would have a gap.
     failure: OnceLock<io::Error>,
 }
 

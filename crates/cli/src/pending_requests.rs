@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct PendingRequests {
-    /// Oldest first.
+    /// The calls that wait for approval, oldest first.
     pub(crate) calls: Vec<PendingCall>,
     pub(crate) question: Option<(EffectId, Question)>,
 }

@@ -33,7 +33,8 @@ impl<'a> RecordingFile<'a> {
             Ok::<(), DirigentError>(())
         });
         written.map_err(|error| {
-            // Converted to text, which gives exit code 1 instead of that of a usage error: the file was writable when the run started.
+            // The error becomes text, so that the exit code is 1 and not the code for bad usage: the file was writable when the run
+            // started.
             anyhow::anyhow!(
                 "cannot write the recording: {error}; the run itself is in the journal: write its recording with \
                  `dirigent show {} --record FILE`",
@@ -73,7 +74,7 @@ pub(crate) async fn replay(
         replayed: true,
         ..command.watching.clone()
     };
-    // A signal before this point leaves nothing half done.
+    // Signals need no listener before this point, because the run is complete and nothing can be left half done.
     watch(
         &run,
         ShutdownSignals::listen()?,

@@ -155,7 +155,7 @@ fn field_lines(name: &str, value: &Value) -> Vec<String> {
     }
 }
 
-/// A JSON value after a prefix; nested values over several lines.
+/// Formats a JSON value after a prefix. A nested value takes several lines.
 fn json_lines(prefix: &str, value: &Value) -> Vec<String> {
     let simple = match value {
         Value::Array(elements) => elements

@@ -87,7 +87,7 @@ pub(crate) async fn resume(
     let run = dirigent.find(&command.run)?;
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let history = HistoryCursor {
-        // Entries are numbered from 1 without gaps.
+        // Entries are numbered from 1 without gaps, so the number of entries is the number of the last entry.
         last_seq: runs
             .iter()
             .find(|record| record.run == run)

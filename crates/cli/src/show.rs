@@ -211,7 +211,7 @@ fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow:
     Ok(Exit::Success)
 }
 
-/// A line about a run that has not ended.
+/// Returns a line that says whether a run without an end is active or was interrupted.
 fn unfinished(record: &RunRecord) -> String {
     match record.owner_pid {
         Some(pid) => format!("It is running in process {pid}."),

@@ -21,7 +21,7 @@ use crate::pending_requests::{PendingCall, PendingRequests};
 use crate::request_text::{approval_lines, request_lines};
 use crate::summary::next_command;
 
-/// The run that a message is for.
+/// The run to which a message is sent, with its pending requests and messages.
 struct TargetRun {
     dirigent: Dirigent,
     run: RunId,
@@ -128,10 +128,10 @@ fn guidance_accepted(target: &TargetRun) -> String {
     match next {
         Some(command) => {
             format!(
-                "Accepted: once you resume run {short}, its next plan takes it into account.\nnext: {command}"
+                "Accepted: once you resume run {short}, its next plan takes your guidance into account.\nnext: {command}"
             )
         }
-        None => format!("Accepted: the next plan of run {short} takes it into account."),
+        None => format!("Accepted: the next plan of run {short} takes your guidance into account."),
     }
 }
 
@@ -184,7 +184,7 @@ fn decision_from_args(command: &ApproveCommand, pending: &PendingCall) -> (Appro
             ApprovalAnswer::Reject {
                 reason: reason.clone().filter(|reason| !reason.trim().is_empty()),
             },
-            format!("{effect} is rejected; neither it nor anything after it runs."),
+            format!("{effect} is rejected: neither the call nor any work that depends on it runs."),
         ),
         (None, None, Some(guidance)) => (
             ApprovalAnswer::Guide {

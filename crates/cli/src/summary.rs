@@ -44,7 +44,7 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
     text
 }
 
-/// The command that continues an ended run, or that starts another from it. `None` if nothing is left to do.
+/// Returns the command that continues an ended run or, if the run cannot continue, forks it. `None` if nothing is left to do.
 pub(crate) fn next_command(run: RunId, end: &EndReason, requests: &PendingRequests) -> Option<String> {
     let run = run.short();
     match end {

@@ -14,7 +14,7 @@ pub(crate) struct Tail {
 }
 
 impl Tail {
-    /// Appends a piece, sanitized and with each run of whitespace as a single space.
+    /// Appends a piece, sanitized and with each sequence of whitespace as a single space.
     pub(crate) fn push(&mut self, piece: &str) {
         let last = piece.char_indices().rev().nth(MAX_CHARS - 1);
         let end = &piece[last.map_or(0, |(at, _)| at)..];

@@ -19,7 +19,7 @@ pub struct AgentReport {
     pub result: Result<AgentAnswer, AgentFailure>,
     /// The calls, changes and usage of the agent.
     pub work: AgentWork,
-    /// Time from start to end.
+    /// Time from the agent's start to its end.
     pub duration: Millis,
 }
 
@@ -29,9 +29,9 @@ pub struct AgentReport {
 pub enum AgentAnswer {
     /// Text, or the result of a terminating call as JSON text.
     Text(String),
-    /// A valid plan.
+    /// The plan that the agent submitted, already validated.
     Plan(Plan),
-    /// A valid reflection.
+    /// The reflection that the agent submitted, already validated.
     Reflection(Reflection),
 }
 
@@ -115,7 +115,7 @@ pub enum AgentFailure {
     Stuck {
         /// The name of the tool.
         tool: String,
-        /// The number of these calls.
+        /// How many times the tool was called.
         times: u32,
     },
     /// The user rejected a call (APPROVE-2).
@@ -157,7 +157,7 @@ pub(crate) enum AnswerOrFailure<T, E> {
 /// The work of an agent, without its transcript. The journal contains the transcript under the agent's id (PAOR-5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    /// Summaries of the agent's tool calls, including refused ones, followed by those of the agents to which it delegated.
+    /// Summaries of the agent's tool calls, including refused ones, followed by the calls of the agents to which it delegated.
     pub calls: Vec<CallSummary>,
     /// The changes made by these calls.
     pub changes: Vec<StateChange>,

@@ -61,12 +61,12 @@ pub enum ApprovalAnswer {
     Approve,
     /// Runs the call with other parameters.
     Edit {
-        /// The complete parameters.
+        /// The complete new parameters.
         parameters: Value,
     },
     /// Rejects the call and ends the agent or the sub-task, so that none of its later calls run.
     Reject {
-        /// The user's reason.
+        /// The user's reason, if given.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
@@ -201,7 +201,7 @@ pub(crate) fn resolve(
             let parameters = check(&parameters).map_err(DecisionError::Parameters)?;
             match policy.rule(&approval.tool, &parameters, &approval.workspace) {
                 Some(rule) if rule.ruling == Ruling::Deny => Err(DecisionError::Denied(rule.to_string())),
-                // The user has seen the edited parameters, so a rule that asks is satisfied.
+                // The user has seen the edited parameters, so an `ask` rule requires no second approval.
                 Some(_) | None => Ok(ResolvedDecision::RunWith(parameters)),
             }
         }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::id::{AgentId, EffectId};
 
-/// The first input of an agent: its role and task. The agent's spec is not part of it; the run's spec contains it under the agent's name.
+/// The first input of an agent: its role and task. The agent's spec is not included: it is in the run's spec, under the agent's name.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentBrief {
     /// The agent's id within the run.
@@ -48,7 +48,7 @@ pub enum AgentRole {
 }
 
 impl AgentRole {
-    /// The agent's name: `planner`, `reflector`, or that of the sub-agent.
+    /// The agent's name: `planner`, `reflector`, or the sub-agent's own name.
     pub fn name(&self) -> &str {
         match self {
             AgentRole::Planner => "planner",

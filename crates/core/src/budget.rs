@@ -17,16 +17,16 @@ use crate::message::Usage;
 use crate::price::{Cost, Price};
 use crate::token_ratio::TokenRatio;
 
-/// Minimum number of reply tokens for which a request is worth sending, unless the request asks for fewer.
+/// A request is sent only if the budget allows at least this many reply tokens, unless the request asks for fewer.
 const MIN_REPLY_TOKENS: u64 = 256;
 /// Number of reply tokens to reserve for a typical reply, if the request sets no maximum.
 pub const TYPICAL_REPLY_TOKENS: u64 = 4_096;
 /// Maximum number of reply tokens to allow while the budget is ample, if the request sets no maximum.
 const MAX_DEFAULT_REPLY_TOKENS: u64 = 32_768;
-/// Divisor of the free budget: the reply to a request without a maximum may use this fraction of an ample budget.
+/// If the budget is ample, the reply to a request that sets no maximum may use the free budget divided by this number.
 const FREE_TOKENS_DIVISOR: u64 = 8;
-/// Minimum number of estimated tokens with which a request calibrates the token ratio. In a shorter request, tokens that the provider adds
-/// weigh too much.
+/// Minimum number of estimated tokens of a request that updates the token ratio. In shorter requests, the tokens that the provider adds
+/// distort the ratio.
 const MIN_TOKENS_TO_CALIBRATE: u64 = 200;
 
 /// A quantity that the budget of a run limits.
@@ -75,7 +75,7 @@ fn plural(count: u64) -> &'static str {
     if count == 1 { "" } else { "s" }
 }
 
-/// A refused request, which would exceed a limit even if all reservations were released.
+/// The refusal of a request that would exceed a limit even if all reservations were released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[error(
     "the run's budget of {} has no room for another model request: {} used, and {} needed",
@@ -86,9 +86,9 @@ pub struct BudgetExceeded {
     pub budget: BudgetKind,
     /// The amount that the run has used.
     pub used: u64,
-    /// The minimum amount for which the request can be sent.
+    /// The minimum amount that the request needs.
     pub needed: u64,
-    /// The limit.
+    /// The maximum amount that the run may use.
     pub limit: u64,
 }
 
@@ -135,7 +135,7 @@ pub enum ReservationOutcome {
 /// Size of a request in tokens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RequestSize {
-    /// Tokens of the prefix that an earlier request contained as well, as counted by the provider.
+    /// The provider's token count for the prefix that this request shares with an earlier one.
     pub counted: u64,
     /// [Estimated](crate::token_ratio::estimated_tokens) tokens of the rest, not scaled by the token ratio.
     pub estimated: u64,
@@ -201,11 +201,9 @@ impl Budget {
         self.reserved
     }
 
-    /// Reserves the expected usage of a request.
-    ///
-    /// If other requests have reserved much of the budget, the request may be granted fewer reply tokens than it asked for. If not even a
-    /// typical reply fits, the request waits until others settle. It is granted less than a typical reply only if the whole remaining
-    /// budget is smaller than that.
+    /// Reserves the expected usage of a request.  If other requests have reserved much of the budget, the request may be granted fewer
+    /// reply tokens than it asked for. If not even a typical reply fits, the request waits until others settle. It is granted less than a
+    /// typical reply only if the whole remaining budget is smaller than a typical reply.
     pub fn reserve(&mut self, expected: &ExpectedUsage) -> ReservationOutcome {
         let input = self.input_tokens(expected);
         let headrooms = self.headrooms(expected, input);

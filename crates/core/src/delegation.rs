@@ -14,7 +14,7 @@ use crate::spec::{AgentSpec, DELEGATE};
 use crate::text::one_line;
 use crate::tool::{Access, Repeat, ToolResult, ToolSpec};
 
-/// Returns the agents to which an agent with this access may delegate: those with the same or less access. Tools are not compared, so the
+/// Returns the agents to which an agent with this access may delegate: agents with the same or less access. Tools are not compared, so the
 /// other agent may have tools that the caller lacks.
 pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator<Item = &AgentSpec> {
     agents.iter().filter(move |agent| agent.access <= access)

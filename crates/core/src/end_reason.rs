@@ -28,7 +28,7 @@ pub enum EndReason {
     BudgetExhausted {
         /// The quantity that is used up.
         budget: BudgetKind,
-        /// The amount used.
+        /// The amount that the run used.
         used: u64,
         /// The limit that was reached.
         limit: u64,

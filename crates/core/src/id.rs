@@ -72,7 +72,7 @@ pub enum Scope {
 }
 
 impl Scope {
-    /// The agent; `None` for the run machine.
+    /// The agent's id; `None` for the run machine.
     pub fn agent(self) -> Option<AgentId> {
         match self {
             Scope::Run => None,

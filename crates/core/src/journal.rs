@@ -51,7 +51,7 @@ impl Input {
     }
 }
 
-/// A borrowed [`Input`], for writing.
+/// A borrowed [`Input`], to serialise an input without cloning it.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InputRef<'a> {

@@ -1,5 +1,5 @@
-//! All limits of runs and agents, with their defaults. The machines enforce all limits except those on tokens, cost and model calls, which
-//! the [budget](crate::budget) enforces.
+//! All limits of runs and agents, with their defaults. The machines enforce all limits except the limits on tokens, cost and model calls,
+//! which the [budget](crate::budget) enforces.
 //!
 //! The macro `limits!` declares each limit once. The configuration, agent files and the command line access a limit by its name and kind.
 
@@ -47,12 +47,12 @@ macro_rules! limits {
                 $settings { $($limit: self.$limit.or(next.$limit),)+ }
             }
 
-            /// Returns the higher setting of each limit, or the only one.
+            /// Returns the higher setting of each limit, or the only setting if one is missing.
             pub fn highest(self, other: $settings) -> Self {
                 $settings { $($limit: self.$limit.max(other.$limit),)+ }
             }
 
-            /// Returns the lower setting of each limit, or the only one.
+            /// Returns the lower setting of each limit, or the only setting if one is missing.
             pub fn lowest(self, other: $settings) -> Self {
                 $settings { $($limit: self.$limit.into_iter().chain(other.$limit).min(),)+ }
             }
@@ -107,7 +107,7 @@ limits! {
         max_subtasks: Count as u32 = 1_000;
         /// Maximum number of sub-agents that the run may start.
         max_agents: Count as u32 = 100;
-        /// Maximum depth of sub-agents: 1 allows only those of the plan, 2 also those to which they delegate.
+        /// Maximum depth of sub-agents: 1 allows only the plan's agents, 2 also agents that they delegate to.
         max_depth: Count as u32 = 3;
         /// Maximum time that a call waits for approval. After this time, it counts as not approved.
         approval_timeout: Time as Option<Millis> = Some(Millis::from_secs(86_400));

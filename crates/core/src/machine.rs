@@ -27,7 +27,7 @@ pub enum Refusal {
     /// The effect is not outstanding: its completion arrived late or twice, or the effect never started.
     #[error("effect {effect} is not in progress: it has ended or never started")]
     Stale {
-        /// The effect of the input.
+        /// The effect id in the input.
         effect: EffectId,
     },
     /// The machine does not accept this input in its current state.
@@ -96,7 +96,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// Uses up the id of the next effect without starting it.
+    /// Skips the id of the next effect, which no effect will use, and returns it.
     pub(crate) fn skip(&mut self) -> EffectId {
         let effect = self.next_effect();
         self.last_step = effect.step;

@@ -66,7 +66,7 @@ impl Message {
         }
     }
 
-    /// Estimates the number of tokens, including those of calls.
+    /// Estimates the number of tokens of the message, including its native calls.
     pub fn estimated_tokens(&self) -> u64 {
         let each =
             |call: &ToolCall| estimated_tokens(&call.tool) + estimated_tokens(&call.parameters.to_string());
@@ -110,7 +110,7 @@ pub fn names_call(text: &str, call: &ToolCall) -> bool {
 /// A model's complete reply to one request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ModelReply {
-    /// The text.
+    /// The text of the reply.
     pub content: String,
     /// Native calls, which the provider delivered separately from the text (CALL-2). Empty in the JSON form.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -23,8 +23,8 @@ use self::pattern::matches;
 
 /// The rules of a run.
 ///
-/// If several rules match a call, a denying rule wins. Otherwise, a rule with parameter patterns takes precedence over a rule for the tool
-/// only. Between equally specific rules, one that asks takes precedence over one that allows.
+/// If several rules match a call, a rule that denies takes precedence over all others. Otherwise, a rule with parameter patterns takes
+/// precedence over a rule for the tool only. Between equally specific rules, one that asks takes precedence over one that allows.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Policy {
@@ -84,7 +84,7 @@ pub enum PolicyDecision {
     Allow,
     /// The call needs the user's approval.
     Ask,
-    /// The call does not run. Contains a description of the denying rule, for the model and the user.
+    /// The call does not run. Contains a description of the rule that denies it, for the model and the user.
     Deny(String),
 }
 
@@ -95,7 +95,7 @@ pub enum PolicyDecision {
          `execute_command(command: cargo test*)`"
 )]
 pub struct PatternError {
-    /// The parsed text.
+    /// The text that is not a valid pattern.
     pub text: String,
     /// A description of the error.
     pub problem: String,
@@ -142,8 +142,9 @@ impl Rule {
     ///
     /// A rule that allows matches none of these interpretations, and its `*` matches neither `..` nor the start of another command.
     ///
-    /// URLs are compared in normalised form. In an allowing pattern whose scheme matches `http` or `https` (in any letter case, or with a
-    /// `*`), a `*` does not match across the end of the host: `https://docs.rs/*` and `https://docs.rs*` both match only that host.
+    /// URLs are compared in normalised form. If an `allow` rule has a URL pattern (its scheme matches `http` or `https`, in any letter
+    /// case, or with a `*`), a `*` does not match across the end of the host: `https://docs.rs/*` and `https://docs.rs*` both match only
+    /// the host `docs.rs`.
     pub fn matches(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let parameter_matches = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {

@@ -38,7 +38,8 @@ impl Question {
     /// Idempotent.
     ///
     /// # Errors
-    /// [`AnswerError::NoSuchChoice`] if the text is a number that no choice has. A question without choices accepts any text.
+    /// [`AnswerError::NoSuchChoice`] if the text is a number, but no choice has this number. A question without choices accepts
+    /// any text.
     pub fn choose(&self, text: &str) -> Result<String, AnswerError> {
         let trimmed = text.trim();
         // Texts take precedence over numbers: with the choices 10, 5 and 1, the answer "1" selects the third.

@@ -84,7 +84,7 @@ pub enum RunEffect {
     },
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
-        /// The timer.
+        /// The timer to set.
         timer: RunTimer,
         /// When the timer expires.
         at: Timestamp,
@@ -111,7 +111,7 @@ pub enum AgentEffect {
     },
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
-        /// The timer.
+        /// The timer to set.
         timer: AgentTimer,
         /// When the timer expires.
         at: Timestamp,
@@ -212,7 +212,7 @@ pub enum SteeringError {
     /// The agent has ended or never existed.
     #[error("{agent} is not active: it has ended or never existed")]
     NoAgent {
-        /// The agent.
+        /// The id of the agent.
         agent: AgentId,
     },
     /// The call does not wait for approval.

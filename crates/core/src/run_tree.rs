@@ -1,4 +1,4 @@
-//! The machines of a run: its own and those of its agents.
+//! The run's machine and the machines of its agents.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

@@ -30,7 +30,7 @@ pub enum Steering {
     Decide {
         /// The effect id of the call.
         effect: EffectId,
-        /// The decision.
+        /// The user's decision.
         decision: Decision,
     },
     /// The answer to the run's question (PAOR-9).

@@ -58,7 +58,8 @@ impl ToolSpec {
 pub enum Repeat {
     /// The call changes nothing, or repeating it has no additional effect.
     Safe,
-    /// The call must not be repeated, because it may have taken effect. The model receives an error that the call was interrupted.
+    /// The call must not be repeated, because it may have taken effect. The model receives an error which states that the call was
+    /// interrupted.
     Unsafe,
     /// The call is safe to repeat if a parameter has one of these values; otherwise it must not be repeated.
     SafeWhere {
@@ -137,7 +138,7 @@ pub struct ToolResult {
     pub metadata: Map<String, Value>,
 }
 
-/// A file in the state in which a call found or left it. An agent cannot change a file that differs from what the agent last saw (PAOR-5).
+/// A file as a tool call read or left it. An agent cannot change a file that differs from what the agent last saw (PAOR-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {
     /// Path relative to the workspace, with `/` as separator.
@@ -170,7 +171,7 @@ pub enum ToolOutcome {
         code: String,
         /// An error message: what failed, and what to do.
         error: String,
-        /// Output despite the failure, such as that of a failed command; `null` if there is none.
+        /// Output despite the failure, such as the output of a failed command; `null` if there is none.
         #[serde(default, skip_serializing_if = "Value::is_null")]
         output: Value,
     },

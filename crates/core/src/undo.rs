@@ -51,13 +51,13 @@ pub struct RestorePath {
 /// A file or folder to move back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MoveBack {
-    /// The current path, at the time when this step is executed.
+    /// The path of the file or folder when this step is executed.
     pub from: String,
     /// The path before the run moved the file or folder.
     pub to: String,
-    /// The current path before any undo step is executed; `None` if an earlier step creates it.
+    /// The path of the file or folder when the undo begins; `None` if an earlier step puts it at `from`.
     pub source: Option<String>,
-    /// The path that must be free before any undo step is executed; `None` if an earlier step frees it.
+    /// The path that must be free when the undo begins; `None` if an earlier step frees it.
     pub target: Option<String>,
 }
 
@@ -77,12 +77,12 @@ pub struct UndoPlan {
     pub steps: Vec<RestoreStep>,
     /// Changes that are not file changes, in journal order: exited commands, database changes and sent requests.
     pub other_changes: Vec<StateChange>,
-    /// Calls that may have made unreported changes: those without a journaled end, and those that panicked, were cancelled or timed out and
+    /// Calls that may have made unreported changes: calls without a journaled end, and calls that panicked, were cancelled or timed out and
     /// reported no changes.
     pub unfinished: BTreeSet<EffectId>,
     /// All calls that started or ended after the given journal entry.
     calls: BTreeSet<EffectId>,
-    /// The file versions that the changes of these calls name, by path.
+    /// The file versions that occur in the changes of these calls, each with its path.
     reported: BTreeSet<(String, FileVersion)>,
     /// Old and new paths of moved files. Both paths of a pair are restored, or neither is.
     pairs: Vec<(String, String)>,
@@ -92,8 +92,8 @@ impl UndoPlan {
     /// Computes how to undo all changes of the entries after number `after`; 0 undoes the whole run. `entries` must contain all entries of
     /// the run.
     ///
-    /// Ignores results of calls that have no start entry. Delegations have none, and their results repeat the changes of the agents they
-    /// started.
+    /// Ignores results of calls that have no start entry. Delegations have no start entry, and their results repeat the changes of the
+    /// agents that they started.
     pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
         let mut started = BTreeSet::new();
         let mut unfinished = BTreeSet::new();
@@ -155,8 +155,8 @@ impl UndoPlan {
         self.steps.is_empty()
     }
 
-    /// Returns the plan without the steps whose paths overlap a `refused` path. Also removes moves that overlap a removed path and, if
-    /// one path of a moved file is removed, its other path.
+    /// Returns the plan without the steps whose paths overlap a `refused` path. Also removes moves that overlap a removed path. If the step
+    /// for one path of a moved file is removed, the step for its other path is removed as well.
     pub fn without(mut self, refused: &BTreeSet<String>) -> UndoPlan {
         let mut excluded = refused.clone();
         loop {

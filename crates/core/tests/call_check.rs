@@ -95,8 +95,8 @@ fn call_6_an_optional_field_that_is_null_counts_as_left_out() {
         tools.check(&call("search", submitted), &allowed, Access::ReadOnly),
         Ok(run_with)
     );
-    insta::assert_snapshot!(refusal("search", json!({"pattern": null, "path": null})), @"the parameters of `search` are wrong: `parameters.pattern` is required, and is null");
-    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "globs": [null], "other": null})), @"the parameters of `search` are wrong: `parameters.globs[0]` must be of type object, and is null; `parameters.other` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`");
+    insta::assert_snapshot!(refusal("search", json!({"pattern": null, "path": null})), @"the parameters of `search` are wrong: `parameters.pattern` is required, but is null");
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "globs": [null], "other": null})), @"the parameters of `search` are wrong: `parameters.globs[0]` must be of type object, but is null; `parameters.other` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`");
 }
 
 #[test]
@@ -127,10 +127,10 @@ fn call_6_every_problem_of_the_parameters_is_named_with_its_path() {
     let many = json!({
         "patern": 1, "path": 2, "max_results": 0, "mode": "fuzzy", "globs": [{"pattern": "a"}, {"exclud": true}, "x"]
     });
-    insta::assert_snapshot!(refusal("search", many), @r#"the parameters of `search` are wrong: `parameters.path` must be of type string, and is a number; `parameters.max_results` is wrong: the value is less than the minimum of 1; `parameters.mode` must be one of ["text","regex"]; `parameters.globs[1].exclud` is unknown: did you mean `exclude`?; `parameters.globs[1].pattern` is missing; `parameters.globs[2]` must be of type object, and is a string; `parameters.patern` is unknown: did you mean `pattern`?; `parameters.pattern` is missing"#);
-    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "max_results": "many", "odd field": 1})), @r#"the parameters of `search` are wrong: `parameters.max_results` must be of type null or integer, and is a string; `parameters["odd field"]` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`"#);
-    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "context": {"pattern": 1}})), @"the parameters of `search` are wrong: `parameters.context` matches none of its allowed forms: `parameters.context` must be of type integer, and is an object, or `parameters.context.pattern` must be of type string, and is a number");
-    insta::assert_snapshot!(refusal("search", json!("a")), @"the parameters of `search` are wrong: `parameters` must be an object, and is a string");
+    insta::assert_snapshot!(refusal("search", many), @r#"the parameters of `search` are wrong: `parameters.path` must be of type string, but is a number; `parameters.max_results` is wrong: the value is less than the minimum of 1; `parameters.mode` must be one of ["text","regex"]; `parameters.globs[1].exclud` is unknown: did you mean `exclude`?; `parameters.globs[1].pattern` is missing; `parameters.globs[2]` must be of type object, but is a string; `parameters.patern` is unknown: did you mean `pattern`?; `parameters.pattern` is missing"#);
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "max_results": "many", "odd field": 1})), @r#"the parameters of `search` are wrong: `parameters.max_results` must be of type null or integer, but is a string; `parameters["odd field"]` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`"#);
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "context": {"pattern": 1}})), @"the parameters of `search` are wrong: `parameters.context` matches none of its allowed forms: `parameters.context` must be of type integer, but is an object, or `parameters.context.pattern` must be of type string, but is a number");
+    insta::assert_snapshot!(refusal("search", json!("a")), @"the parameters of `search` are wrong: `parameters` must be an object, but is a string");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parame
     };
     let (code, text) = refused(Access::Execute, json!({}));
     assert_eq!(code, "access_denied");
-    insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, and you have execute access: use other tools, or finish and report what you may not do");
+    insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do");
     assert_eq!(refused(Access::ReadWrite, json!({})).0, "bad_parameters");
     let good = call("deploy", json!({"to": "production"}));
     assert!(tools.check(&good, &allowed, Access::ReadWrite).is_ok());

@@ -60,8 +60,8 @@ impl Builder {
     }
 
     /// Sets one model for all agents. The default is the models of the configuration or, without a configuration, the [`OfflineModel`]. If
-    /// a configuration is set too, requests to this model still contain the references of the configured models, and prompts are made for
-    /// them: use a wrapper of [`Config::models`], for example.
+    /// a configuration is set too, requests to this model contain references of the configured models, and prompts are made for those
+    /// models; a typical model in this case is a wrapper of [`Config::models`].
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Arc::new(model));
         self
@@ -151,7 +151,7 @@ impl Builder {
     /// included. Reads the disk.
     ///
     /// # Errors
-    /// As [`Builder::check`].
+    /// The errors of [`Builder::check`].
     pub fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
         let specs = self.tools_without_connections().specs();
         let registry = self.checked_registry(&specs)?;
@@ -193,7 +193,8 @@ impl Builder {
         tools
     }
 
-    /// Returns all tools without the addresses of databases, which need not be set. The tools can be described, but not called.
+    /// Returns all tools, with database connections that have no address, so that the variables with the addresses need not be set. The
+    /// tools can be described, but not called.
     fn tools_without_connections(&self) -> ToolRegistry {
         let of_config = self.config.as_ref().map(Config::tool_settings_without_secrets);
         let settings = self.tool_settings.clone().or(of_config);
@@ -398,9 +399,9 @@ impl Dirigent {
     /// ([`Self::pending_messages`]), but a cancellation takes effect at once. Each message is applied exactly once.
     ///
     /// # Errors
-    /// The reason why the run does not accept the message, as for [`RunHandle::steer`]; from another process as
-    /// [`dirigent_runtime::RuntimeError::MessageRejected`]. A message for a run without an owner is also rejected if the run would not accept it
-    /// after the messages that already wait.
+    /// The reason why the run does not accept the message, as for [`RunHandle::steer`]. A rejection by another process is always
+    /// [`dirigent_runtime::RuntimeError::MessageRejected`]. A message for a run without an owner is also rejected if the run would not
+    /// accept it after the messages that already wait.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, DirigentError> {
         Ok(self.orchestrator.steer(run, steering).await?)
     }
@@ -461,8 +462,8 @@ impl Dirigent {
         Ok(self.journal.run(run)?)
     }
 
-    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `to`. For a fork without `to`, these are its own
-    /// changes, not the shared ones. Nothing is changed before [`Undo::apply`]. Reads the disk.
+    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `to`. For a fork without `to`, only the
+    /// changes after the shared entries are undone. Nothing is changed before [`Undo::apply`]. Reads the disk.
     ///
     /// # Errors
     /// [`DirigentError::RunActive`] while a process owns the run, [`DirigentError::Workspace`] if its workspace no longer exists, or an unknown run

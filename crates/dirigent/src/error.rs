@@ -18,9 +18,9 @@ pub enum DirigentError {
     /// The workspace cannot be used.
     #[error("the workspace {} cannot be used: {reason}", path.display())]
     Workspace {
-        /// The folder.
+        /// The workspace's path.
         path: PathBuf,
-        /// The reason.
+        /// Why the workspace cannot be used.
         reason: String,
     },
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
@@ -31,7 +31,7 @@ pub enum DirigentError {
     /// An agent's definition is invalid.
     #[error("agent `{name}`: {reason}")]
     Agent {
-        /// The agent.
+        /// The agent's name.
         name: String,
         /// The error in its definition.
         reason: String,
@@ -39,7 +39,7 @@ pub enum DirigentError {
     /// A run that a process owns cannot be undone.
     #[error("run {run} is owned by process {pid}: cancel it first")]
     RunActive {
-        /// The run.
+        /// The run's id.
         run: RunId,
         /// The process id of the owner.
         pid: u32,

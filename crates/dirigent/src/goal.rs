@@ -113,7 +113,7 @@ impl Goal {
         match folder.into_os_string().into_string() {
             Ok(text) => Ok(text),
             Err(_) => Err(workspace_error(
-                "its path is not valid UTF-8: rename it, or link it from a path that is".to_owned(),
+                "its path is not valid UTF-8: rename the folder, or move it".to_owned(),
             )),
         }
     }

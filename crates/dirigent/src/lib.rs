@@ -77,7 +77,7 @@ pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Un
 pub use dirigent_core as core;
 /// Chat models.
 pub use dirigent_model as model;
-/// The journal.
+/// The journal, which stores runs in an SQLite file.
 pub use dirigent_store as store;
 /// The tools, and the API for custom tools.
 pub use dirigent_tools as tools;

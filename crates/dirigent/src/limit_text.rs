@@ -9,7 +9,7 @@ use dirigent_core::time::Millis;
 /// Sets one limit from text.
 ///
 /// # Errors
-/// A description of valid text: `must be a whole number of at least 1`.
+/// A description of the valid texts, such as `must be a whole number of at least 1`.
 pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<(), String> {
     match limit.setting {
         LimitSetting::Count(setting) => *setting(settings) = Some(parse_count(text)?),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use dirigent_core::recording::{FormatError, Recording};
 use tempfile::NamedTempFile;
 
-/// Number of bytes at the beginning of a file in which a recording's header is searched.
+/// Number of bytes at the beginning of a file that are searched for a recording's header.
 const HEADER_BYTES: u64 = 1 << 20;
 
 /// Why a recording cannot be read or written.
@@ -16,15 +16,15 @@ pub enum RecordingError {
     /// The file cannot be read.
     #[error("the recording {} cannot be read: {error}", path.display())]
     Read {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The reason.
+        /// The error of the file system.
         error: io::Error,
     },
     /// The file is not a recording, is damaged, or is from another version.
     #[error("{}: {fault}", path.display())]
     Format {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
         /// The error in its content.
         fault: FormatError,
@@ -32,15 +32,15 @@ pub enum RecordingError {
     /// The file cannot be written.
     #[error("the recording {} cannot be written: {error}", path.display())]
     Write {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
-        /// The reason.
+        /// The error of the file system.
         error: io::Error,
     },
     /// The file exists and is not a recording, so it is not overwritten.
     #[error("{} already exists and is not a recording: name another file, or remove it", path.display())]
     NotARecording {
-        /// The file.
+        /// The file's path.
         path: PathBuf,
     },
 }
@@ -86,7 +86,7 @@ pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<
 /// Checks, before a run starts, that [`write_recording`] can write to a path. Leaves no file behind. Writes the disk.
 ///
 /// # Errors
-/// As [`write_recording`].
+/// The errors of [`write_recording`].
 pub fn check_recording_file(path: impl AsRef<Path>) -> Result<(), RecordingError> {
     AtomicFile::new(path.as_ref()).map(drop)
 }

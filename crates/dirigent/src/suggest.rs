@@ -3,7 +3,7 @@
 /// Jaro-Winkler similarity above which a name is suggested.
 const MIN_SIMILARITY: f64 = 0.75;
 
-/// Returns the name most similar to a mistyped one, if any is similar.
+/// Returns the name that is most similar to the mistyped name; `None` if no name is similar.
 pub(crate) fn nearest<'a>(wrong: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let similarity = |name: &str| strsim::jaro_winkler(wrong, name);
     names

@@ -1,4 +1,4 @@
-//! Live delivery of a reply's text.
+//! Forwarding of a reply's text while the model generates it.
 
 use std::fmt;
 use std::sync::Arc;

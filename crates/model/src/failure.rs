@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::secrets::Secrets;
 
-/// Longest retry delay. A longer delay from a server is reduced to it.
+/// Longest retry delay. A longer delay from a server is reduced to this.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(86_400);
 
 /// Largest excerpt of a server's text in a message, in characters.
@@ -203,7 +203,7 @@ fn failure_kind(status: u16, retry_after: Option<Millis>, error: &ErrorBody) -> 
     }
 }
 
-/// Returns advice for failures that the user has to correct.
+/// Returns advice to append to the message, if the user has to correct something; empty for other failures.
 fn hint(kind: ModelFailureKind, status: u16) -> &'static str {
     match (kind, status) {
         (ModelFailureKind::Configuration, 401 | 403) => ". Check the model's API key",

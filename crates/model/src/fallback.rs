@@ -12,7 +12,7 @@ use crate::{ChatModel, ChatRequest};
 /// A model to try when all models before it in the list can't answer.
 #[derive(Clone)]
 pub struct Alternative {
-    /// The model.
+    /// The model to ask.
     pub model: Arc<dyn ChatModel>,
     /// Name of the model at its provider; `None` for the default model. It replaces the model name of the request, which is valid only at
     /// the first model's provider.

@@ -99,7 +99,7 @@ pub(crate) fn redacted_url(url: &str) -> String {
     }
 }
 
-/// Returns the values in a URL's query that may be secret, because some servers expect their key there.
+/// Returns the values of a URL's query parameters, except `api-version`. They may be secret: some servers expect their key in the query.
 pub(crate) fn url_secrets(url: &Url) -> Vec<SecretString> {
     url.query_pairs()
         .filter(|(name, _)| name != "api-version")

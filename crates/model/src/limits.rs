@@ -70,7 +70,7 @@ impl<M> Limited<M> {
         }
     }
 
-    /// Wraps another client of the same provider. Both share the limits.
+    /// Wraps another client of the same provider. The new model shares the limits of this one.
     pub fn share_limits<N>(&self, inner: N) -> Limited<N> {
         Limited {
             inner,
@@ -183,7 +183,7 @@ impl Limiter {
         }
     }
 
-    /// Waits for a slot, the end of a pause, and tokens. Dropping the future leaves the queue.
+    /// Waits for a slot, for the end of a pause, and for tokens. Dropping the future removes the request from the queue.
     async fn acquire(self: Arc<Self>, expected: RequestTokens) -> Result<Permit, ModelFailure> {
         let queue = self.queue.lock().await;
         let slot = match self.limits.concurrent {
@@ -298,7 +298,7 @@ impl Permit {
         }))
     }
 
-    /// Records the tokens of a finished request and ends its probe. If the provider was unavailable, starts a pause for all.
+    /// Records the tokens of a finished request and ends its probe. If the provider was unavailable, pauses all requests.
     fn settle(mut self, result: &Result<ModelReply, ModelFailure>) {
         let now = Instant::now();
         self.actual = match result {

@@ -1,4 +1,4 @@
-//! Texts that replace parts of a conversation for which a provider's API has no field.
+//! Substitute texts for parts of a conversation that a provider's API cannot represent.
 
 use std::fmt;
 

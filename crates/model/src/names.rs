@@ -1,8 +1,8 @@
 //! Names in requests and replies: replacement of tool names that the API does not accept, and validation of model names.
 //!
-//! OpenAI's API accepts tool names of 1 to 64 letters, digits, `_` and `-`. Any other name is always replaced with the same similar name:
-//! invalid characters become `_`, and a checksum of the whole name is appended. Names in replies are translated back, so the
-//! rest of Dirigent never sees the replacements.
+//! OpenAI's API accepts tool names of 1 to 64 letters, digits, `_` and `-`. Any other name is replaced with a similar name, which depends
+//! only on the original name: invalid characters become `_`, and a checksum of the whole name is appended. Names in replies are translated
+//! back, so the rest of Dirigent never sees the replacements.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub(crate) fn wire_name(name: &str) -> Cow<'_, str> {
     Cow::Owned(wire)
 }
 
-/// Map from wire names to tool names, for the tools of a request whose wire name differs.
+/// Map from wire names to tool names. It contains only the tools whose wire name differs from their name.
 #[derive(Debug, Default)]
 pub(crate) struct WireNames(BTreeMap<String, String>);
 

@@ -1,4 +1,4 @@
-//! Options shared by all models behind a server, and the errors of setting one up.
+//! Options common to the clients of all APIs, and the errors of creating a model.
 
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ impl Default for Timeouts {
     }
 }
 
-/// An error on creating a model.
+/// An error in the options of a new model, or in the creation of its HTTP client.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ModelSetupError {
     /// `base_url` is not an HTTP address.
@@ -43,7 +43,7 @@ pub enum ModelSetupError {
     /// The key has characters that no HTTP header can carry.
     #[error("the model's API key has characters that an HTTP header can't carry: copy the key again")]
     ApiKey,
-    /// The options have an extra field for requests that Dirigent sets itself.
+    /// The extra fields for requests contain a field that Dirigent sets itself.
     #[error("`{field}` can't be an extra field of a model's requests: Dirigent sets it itself")]
     ReservedField {
         /// Name of the field.
@@ -52,7 +52,7 @@ pub enum ModelSetupError {
     /// The HTTPS client can't be created.
     #[error("no HTTPS client can be created: {problem}")]
     Client {
-        /// The cause.
+        /// Error messages of the HTTP library.
         problem: String,
     },
 }

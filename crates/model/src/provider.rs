@@ -42,7 +42,7 @@ pub const OPENAI: Provider = Provider {
     suggested_model: "gpt-4.1-mini",
 };
 
-/// Anthropic.
+/// Anthropic, with its own API.
 pub const ANTHROPIC: Provider = Provider {
     name: "anthropic",
     protocol: Protocol::Hosted(HostedApi::Anthropic),
@@ -52,7 +52,7 @@ pub const ANTHROPIC: Provider = Provider {
     suggested_model: "claude-sonnet-4-5",
 };
 
-/// Google's Gemini.
+/// Google's Gemini, with its own API.
 pub const GEMINI: Provider = Provider {
     name: "gemini",
     protocol: Protocol::Hosted(HostedApi::Gemini),
@@ -62,11 +62,11 @@ pub const GEMINI: Provider = Provider {
     suggested_model: "gemini-2.5-flash",
 };
 
-/// All providers.
+/// All providers of hosted models.
 pub static PROVIDERS: [Provider; 3] = [OPENAI, ANTHROPIC, GEMINI];
 
 impl Provider {
-    /// Returns the provider with this name in configurations.
+    /// Returns the provider with this configuration name; `None` for an unknown name.
     pub fn named(name: &str) -> Option<&'static Provider> {
         PROVIDERS.iter().find(|provider| provider.name == name)
     }

@@ -112,7 +112,7 @@ pub enum ReplyFormat {
     JsonSchema {
         /// Name of the described value, such as `plan`: letters, digits, `_` and `-`.
         name: String,
-        /// The JSON Schema.
+        /// JSON Schema that the reply's text must match.
         schema: Arc<Value>,
     },
 }

@@ -24,11 +24,11 @@ const REVEALING_PREFIX_CHARS: usize = 20;
 #[derive(Clone, Default)]
 pub(crate) struct Secrets(Arc<[Secret]>);
 
-/// A secret, as the possible encodings of each of its characters.
+/// A secret: for each of its characters, the possible encodings.
 struct Secret(Vec<Vec<String>>);
 
 impl Secrets {
-    /// Collects secrets; those shorter than [`MIN_SECRET_CHARS`] are left out.
+    /// Collects the secrets of at least [`MIN_SECRET_CHARS`] characters; shorter secrets are ignored.
     pub(crate) fn new<'a>(secrets: impl IntoIterator<Item = &'a SecretString>) -> Self {
         let long = |secret: &&SecretString| secret.expose_secret().chars().count() >= MIN_SECRET_CHARS;
         Secrets(secrets.into_iter().filter(long).map(Secret::new).collect())
@@ -65,7 +65,7 @@ impl Redactor {
         }
     }
 
-    /// Adds a piece, and returns the redacted text up to where a secret may begin.
+    /// Adds a piece. Returns the redacted text, without an end that may be the beginning of a secret: the end is buffered.
     pub(crate) fn push(&mut self, piece: &str) -> String {
         if self.secrets.0.is_empty() {
             return piece.to_owned();
@@ -77,7 +77,7 @@ impl Redactor {
         clean
     }
 
-    /// Returns the redacted rest, at the end of the text.
+    /// Ends the text: redacts and returns the buffered rest.
     pub(crate) fn finish(&mut self) -> String {
         let text = std::mem::take(&mut self.buffer);
         self.redact_buffer(&text, MoreInput::Ended).0
@@ -88,7 +88,7 @@ impl Redactor {
         self.buffer.len()
     }
 
-    /// Returns the redacted text, and the end of `text` that may be the beginning of a secret.
+    /// Returns the redacted text, and the end of `text` that must stay buffered because it may be the beginning of a secret.
     fn redact_buffer<'a>(&self, text: &'a str, more_input: MoreInput) -> (String, &'a str) {
         let mut clean = String::with_capacity(text.len());
         let (mut from, mut at) = (0, 0);
@@ -121,7 +121,7 @@ enum MoreInput {
 /// Match of a secret at the beginning of a text.
 enum SecretMatch {
     None,
-    /// The text begins with a secret, or with a revealing beginning of a secret, of this many bytes.
+    /// The text begins with a secret, or with enough of its beginning to be redacted: the length of the match in bytes.
     Found(usize),
     /// The text is too short to decide.
     Partial,

@@ -6,7 +6,7 @@ use crate::ChatRequest;
 
 /// Largest number of tokens that any model reads or writes in one request.
 const MAX_REQUEST_TOKENS: u64 = 10_000_000;
-/// Allowance for invisible tokens: those that a provider adds to a request, or that a model spends on thinking.
+/// Allowance for tokens that an estimate cannot include: tokens that a provider adds to a request, or that a model spends on thinking.
 const HIDDEN_TOKENS: u64 = 32_768;
 
 /// A provider's token counts for one reply; `None` for a count that is missing or not a whole number.
@@ -21,7 +21,8 @@ pub(crate) struct TokenCounts {
 }
 
 impl TokenCounts {
-    /// Computes a reply's usage. A missing or implausible count is replaced with its estimate; `reply_estimate` is that of the reply.
+    /// Computes a reply's usage. A missing or implausible count is replaced with its estimate; `reply_estimate` is the
+    /// estimated number of tokens in the reply.
     ///
     /// An input count of up to eight times the request's estimate is plausible: see [`TokenRatio`](dirigent_core::token_ratio::TokenRatio).
     pub(crate) fn usage(self, request: &ChatRequest, reply_estimate: u64) -> Usage {

@@ -8,11 +8,12 @@ pub(crate) fn introduction() -> String {
     )
 }
 
-/// Returns the reason for declining a goal of no known family.
+/// Returns the message for a goal that belongs to none of the supported families.
 pub(crate) fn unsupported_goal() -> String {
     format!("this goal is beyond the offline model. {}", capabilities())
 }
 
+/// Lists the supported goals with examples.
 pub(crate) fn capabilities() -> String {
     "It can:\n\
      - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\

@@ -1,8 +1,8 @@
 //! Detection of strings in a few lines of code, and of quotes in a line of text.
 //!
-//! This module is not a parser: it recognizes only Rust's literals, because the code is that of documentation tests.
+//! This module is not a parser: it recognizes only Rust's literals, because it is used only for documentation tests.
 
-/// Consecutive lines of code of a file, with their line numbers. The code may be in a comment.
+/// Consecutive lines of code from a file, with their line numbers. The lines may begin with comment markers such as `///`.
 pub(crate) struct Code<'a> {
     lines: Vec<(u64, &'a str)>,
 }
@@ -147,7 +147,8 @@ fn after_char(chars: &[char], quote: usize) -> usize {
     quote + 1
 }
 
-/// Returns the columns (in characters, from 1) of a word in a line, outside quotes. An unclosed quote does not count.
+/// Returns the columns (in characters, from 1) at which a word occurs in a line outside quotes. An unclosed quote, such as an apostrophe,
+/// is ignored.
 pub(crate) fn words_outside_quotes(line: &str, word: &str) -> Vec<usize> {
     let is_part = |character: char| character.is_alphanumeric() || character == '_';
     let quoted = quoted(line);

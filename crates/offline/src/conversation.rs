@@ -1,7 +1,7 @@
 //! Parsing of a conversation: the agent's role, its request, and the results so far.
 //!
-//! The offline model is stateless: for each reply, it works through its task from the start. When it needs the result of a call that
-//! the conversation does not contain yet, its reply is this call: see [`Conversation::result_of`].
+//! The offline model is stateless: for each reply, it works through its task from the start. When it needs the result of a call, and the
+//! conversation does not contain the result yet, it replies with the call: see [`Conversation::result_of`].
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -24,7 +24,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    /// Creates a call after which the agent goes on.
+    /// Creates a call that does not end the agent's work.
     pub fn new(tool: &str, parameters: Value) -> Self {
         Call {
             tool: tool.to_owned(),
@@ -139,7 +139,7 @@ fn offered_tools(system: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns the calls with their results in order, and the message that rejected the last terminating call; `None` if none was rejected.
+/// Returns the calls with their results in order, and the message that rejected the last terminating call; `None` if it was not rejected.
 fn exchanges(messages: &[Message]) -> (Vec<(Call, ModelToolResult)>, Option<&str>) {
     let mut results = Vec::new();
     let mut pending: VecDeque<Call> = VecDeque::new();

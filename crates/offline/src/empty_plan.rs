@@ -1,4 +1,5 @@
-//! Plans without sub-tasks. The reflector sees only their summary, so the summary begins with the kind of the reason.
+//! Plans without sub-tasks. The reflector sees only their summary, so the summary begins with a fixed phrase
+//! for the kind of reason.
 
 use std::fmt;
 
@@ -28,7 +29,7 @@ impl fmt::Display for EmptyPlan {
 }
 
 impl EmptyPlan {
-    /// Parses the summary of a plan; `None` if it does not begin with one of these kinds.
+    /// Parses the summary of a plan; `None` if it does not begin with one of the fixed phrases.
     pub fn parse(summary: &str) -> Option<EmptyPlan> {
         let after = |beginning: &str| summary.strip_prefix(beginning).map(str::to_owned);
         after(NOTHING)

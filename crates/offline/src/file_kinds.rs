@@ -16,7 +16,7 @@ pub(crate) enum FileKind {
     Data,
 }
 
-/// Name in goals, kind, and extensions, the usual extension first.
+/// For each language or format: its name in goals, its kind, and its file extensions, the usual extension first.
 const KINDS: &[(&str, FileKind, &[&str])] = &[
     ("rust", FileKind::Rust, &["rs"]),
     ("python", FileKind::Python, &["py", "pyi", "pyw"]),
@@ -42,7 +42,7 @@ impl FileKind {
         known.map(|(_, kind, _)| *kind)
     }
 
-    /// Returns true if `rename_symbol` has the language's grammar.
+    /// Returns true if `rename_symbol` can parse files of this kind.
     pub fn has_grammar(self) -> bool {
         match self {
             FileKind::Rust

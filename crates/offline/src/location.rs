@@ -1,4 +1,4 @@
-//! Lines of files in outputs and findings, such as `src/parse.rs:12`.
+//! References to lines of files in outputs and findings, such as `src/parse.rs:12`.
 
 use std::fmt;
 use std::sync::LazyLock;

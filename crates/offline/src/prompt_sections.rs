@@ -164,10 +164,10 @@ pub(crate) trait PastSummaries {
     /// Returns true if the iteration's outcome says nothing about the change: a call was interrupted, or a program was not installed.
     fn was_inconclusive(&self) -> bool;
 
-    /// Returns the reason for which the plan undid the change; `None` for any other plan.
+    /// Returns the reason why the plan undid the change; `None` if the plan was not an undo.
     fn undo_reason(&self) -> Option<&str>;
 
-    /// Returns the program of a check, if it was not installed.
+    /// Returns the program that a check of the iteration needed, if it was not installed.
     fn missing_program(&self) -> Option<&str>;
 }
 

@@ -33,7 +33,7 @@ pub(crate) enum OnFailure {
     KeepChanges,
 }
 
-/// What the user's last answer decided.
+/// The decision in the user's last answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum UserDecision {
     Continue,

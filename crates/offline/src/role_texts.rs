@@ -1,4 +1,4 @@
-//! Fixed texts by which one role informs another. The roles share nothing but plans, findings and reflections.
+//! Fixed texts with which one role passes information to another. The roles share only plans, findings and reflections.
 
 /// The beginning of a verifier's findings if the change is complete.
 pub(crate) const CONFIRMED: &str = "Confirmed: ";

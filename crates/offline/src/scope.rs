@@ -1,4 +1,4 @@
-//! The part of a workspace that a goal or guidance is about.
+//! The part of a workspace to which a goal or guidance applies.
 
 use std::fmt;
 
@@ -25,7 +25,8 @@ impl Scope {
         self.endings.iter().any(|ending| path.ends_with(ending.as_str()))
     }
 
-    /// Returns the files, folders and globs to search; empty for all files. Globs cannot express `except`.
+    /// Returns the files, folders and globs to search; empty for all files. `except` is ignored, because globs
+    /// cannot express it.
     pub fn search_paths(&self) -> Vec<String> {
         if self.endings.is_empty() {
             return self.only.clone();

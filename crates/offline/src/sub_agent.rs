@@ -88,8 +88,8 @@ impl SymbolSearch {
         )
     }
 
-    /// Returns notes on the mentions and on files with syntax errors; empty if there are none. `beginning` and `end` enclose the number
-    /// of mentions.
+    /// Returns notes on the mentions and on files with syntax errors; empty if there are none. The note on mentions
+    /// is `{beginning}: 3 lines{end}.` and a list of their locations.
     fn notes(&self, beginning: &str, end: &str) -> String {
         let mut notes = String::new();
         if !self.mentions.is_empty() {

@@ -49,8 +49,8 @@ impl fmt::Display for SubAgentTask {
             }
             SubAgentTask::VerifyReplaced { old, new, scope } => write!(
                 f,
-                "Verify that every text {} was replaced with {}{scope}.\n\nBegin with \"Confirmed:\" if the old text is left nowhere but inside \
-                 the new one, and with \"Not confirmed:\" otherwise, and list what is left with file and line.",
+                "Verify that every text {} was replaced with {}{scope}.\n\nBegin with \"Confirmed:\" if the old text is gone or remains only \
+                 as part of the new text, and with \"Not confirmed:\" otherwise. List each remaining occurrence with file and line.",
                 json_string(old),
                 json_string(new),
             ),

@@ -5,7 +5,7 @@ use super::location::SourceLocation;
 /// Maximum number of locations that a summary lists.
 pub(crate) const MAX_LISTED: usize = 20;
 
-/// Lists locations as `- src/a.rs:3: text`: the first [`MAX_LISTED`] of `total`, and the number of the others.
+/// Lists locations as `- src/a.rs:3: text`: the first [`MAX_LISTED`] of `total`, then `- and N more` for the others.
 pub(crate) fn listing<'a>(
     places: impl Iterator<Item = (SourceLocation, &'a str)>,
     total: impl TryInto<usize>,
@@ -14,7 +14,7 @@ pub(crate) fn listing<'a>(
     bullets(lines, MAX_LISTED, total)
 }
 
-/// Lists the first `max` of `total` items, one per line, and the number of the others.
+/// Lists the first `max` of `total` items, one per line, then `- and N more` for the others.
 pub(crate) fn bullets(items: impl Iterator<Item = String>, max: usize, total: impl TryInto<usize>) -> String {
     let mut lines: Vec<String> = items.take(max).map(|item| format!("- {item}")).collect();
     let more = total.try_into().unwrap_or(usize::MAX).saturating_sub(lines.len());
@@ -32,7 +32,7 @@ pub(crate) fn shortened(text: &str, max: usize) -> String {
     }
 }
 
-/// Returns `a, b and c`, or the first `max` items and the number of the others.
+/// Returns `a, b and c`; if there are more than `max` items, the first `max` and `and N more`.
 pub(crate) fn enumerated(items: &[String], max: usize) -> String {
     let more = items.len().saturating_sub(max);
     match items {
@@ -88,7 +88,7 @@ pub(crate) fn unique_block(text: &str, first: u64, last: u64) -> Option<String> 
     })
 }
 
-/// Returns true if the block occurs once; overlapping copies count.
+/// Returns true if the block occurs exactly once. Overlapping occurrences count separately.
 fn occurs_once(text: &str, block: &str) -> bool {
     let Some(at) = text.find(block).filter(|_| !block.is_empty()) else {
         return false;

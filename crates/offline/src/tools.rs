@@ -107,7 +107,7 @@ pub(crate) fn command(command: &[String]) -> PlannedCall {
     )
 }
 
-/// Converts a call to a call of a plan.
+/// Converts a call to a call that a plan contains.
 pub(crate) fn planned_call(call: Call) -> PlannedCall {
     planned(&call.tool, call.parameters)
 }
@@ -269,7 +269,7 @@ pub(crate) struct SearchOutput {
 }
 
 impl SearchOutput {
-    /// Removes the matches outside the scope. If there are any, the totals become those of the remaining listed matches.
+    /// Removes the matches outside the scope. If it removes any, the totals then count only the remaining listed matches.
     pub fn within(mut self, scope: &Scope) -> SearchOutput {
         let before = self.matches.len();
         self.matches.retain(|line| scope.contains(&line.path));
@@ -280,7 +280,7 @@ impl SearchOutput {
         self
     }
 
-    /// Returns the files with listed matches, each once.
+    /// Returns the files with listed matches, sorted and without duplicates.
     pub fn paths(&self) -> Vec<String> {
         let mut paths: Vec<String> = self.matches.iter().map(|line| line.path.clone()).collect();
         paths.sort();
@@ -311,7 +311,7 @@ impl CommandOutput {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct ListOutput {
-    /// Paths of files and folders; those of folders end with a slash.
+    /// Paths of files and folders. A folder's path ends with a slash.
     entries: Vec<String>,
     /// Set if the list is truncated.
     pub note: Option<Value>,

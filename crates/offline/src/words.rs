@@ -8,7 +8,7 @@ pub(crate) struct Word {
     pub quoting: Quoting,
 }
 
-/// How a word is written.
+/// Whether a word is in quotes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quoting {
     Plain,

@@ -7,8 +7,8 @@ use crate::error::RuntimeError;
 
 type Reply = oneshot::Sender<Result<(), RuntimeError>>;
 
-/// Tells the sender of a message that the message is journaled, or why it was rejected. If it is dropped unused, the sender only sees that
-/// the channel is closed. The default value has no sender.
+/// Tells the sender of a message that the message is journaled, or why it was rejected. If an `Ack` is dropped unused, the sender only sees
+/// that the channel is closed. The default value has no sender.
 #[derive(Default)]
 pub(crate) struct Ack {
     reply: Option<Reply>,
@@ -31,7 +31,7 @@ impl Ack {
         }
     }
 
-    /// The inbox message that becomes accepted with the journal entry; `None` for a message from this process.
+    /// The inbox message that the journal marks as accepted when it stores the message's entry; `None` for a message from this process.
     pub(crate) fn message(&self) -> Option<MessageId> {
         self.message
     }

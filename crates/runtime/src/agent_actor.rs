@@ -31,7 +31,7 @@ pub(crate) struct AgentActor;
 pub(crate) struct AgentArguments {
     pub(crate) resources: RunResources,
     pub(crate) supervisor: DerivedActorRef<AgentEvent>,
-    /// The effect of the run whose result is the agent's report.
+    /// The run's effect that this agent's report completes.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
     /// The agent's machine, rebuilt from the journal, and the input that resumes it; `None` for a new agent.
@@ -41,7 +41,7 @@ pub(crate) struct AgentArguments {
 /// An agent's message to its run.
 #[derive(Debug)]
 pub(crate) enum AgentEvent {
-    /// An input that a command of the agent causes in the run's machine.
+    /// An input for the run's machine, caused by a command of the agent's machine.
     Deliver(RunInput),
     JournalFailed(StoreError),
 }
@@ -138,7 +138,7 @@ impl Actor for AgentActor {
 }
 
 impl AgentState {
-    /// Executes the commands of a stored input, then acknowledges it.
+    /// Executes the commands that a stored input caused, then acknowledges the input.
     fn stored(&mut self, myself: &ActorRef<AgentMsg>) {
         let Some(stored) = self.driver.stored() else {
             return;

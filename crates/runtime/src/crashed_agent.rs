@@ -37,7 +37,8 @@ pub(crate) async fn report(
         })
 }
 
-/// Returns the agent's own report if it had already ended, else a report with `failure`. `None` if the machine refuses to end.
+/// Returns the agent's own report if the agent had ended before the crash, else a report with `failure`. `None` if the machine refuses to
+/// end.
 fn end(mut machine: Agent, now: Timestamp, failure: &AgentFailure) -> Option<AgentReport> {
     if let Some(report) = machine.report() {
         return Some(report.clone());

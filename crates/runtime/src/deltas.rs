@@ -16,7 +16,7 @@ pub struct Delta {
     /// The number of the agent's model request, from 1. A request that is repeated after an interruption keeps its number, and its pieces
     /// start again at the beginning of the reply.
     pub turn: u32,
-    /// The text.
+    /// The text of the piece.
     pub text: Arc<str>,
 }
 

@@ -12,7 +12,7 @@ use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::ToolCall;
 use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, MessageId, NewEntry, RunClaim, StoreError};
+use dirigent_store::{Durability, Journal, NewEntry, RunClaim, StoreError};
 
 use crate::ack::Ack;
 use crate::json::to_json;
@@ -97,8 +97,8 @@ pub(crate) struct StoredInput<C> {
     pub(crate) ack: Ack,
 }
 
-/// A machine, and its commands that wait until their inputs are stored. The claim is weak, so the driver does not prolong it: the run's
-/// owner decides when to release the run, and the driver can write until then.
+/// A machine, and the commands that wait until the input that caused them is stored. The claim is weak, so that the run's owner decides
+/// when to release the run; the driver can write until then.
 pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
     run: RunId,
@@ -129,8 +129,9 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] later returns the resulting commands. If they run
-    /// tool calls, the inputs that record the starts of these calls are queued right behind, so that all are stored in one transaction.
+    /// Passes an input to the machine and queues it for the journal. [`Self::stored`] later returns the resulting commands. If these
+    /// commands run tool calls, the inputs that record the starts of the calls are queued directly after this input, so that all of them
+    /// are stored in one transaction.
     pub(crate) fn accept(&mut self, now: Timestamp, input: M::Input) -> Result<(), Refusal> {
         let accepted = self.accept_with_ack(now, input, Ack::default());
         accepted.map_err(|(refusal, _)| refusal)
@@ -144,9 +145,9 @@ impl<M: Journaled> Driver<M> {
         input: M::Input,
         ack: Ack,
     ) -> Result<(), (Refusal, Ack)> {
-        let body = to_json(&M::journal_input(&input));
         let started = M::recorded_start(&input);
         let durability = started.map_or(Durability::Normal, |effect| self.start_durability(effect));
+        let entry = self.entry(now, &input, durability);
         let commands = match self.machine.handle(now, input) {
             Ok(commands) => commands,
             Err(refusal) => return Err((refusal, ack)),
@@ -156,33 +157,32 @@ impl<M: Journaled> Driver<M> {
             started,
             ack,
         };
-        self.queue(now, body, durability, work)
+        self.queue(now, entry, work)
     }
 
     /// Queues the first input of a machine. The machine has already handled it and returned `commands`.
     pub(crate) fn start(&mut self, now: Timestamp, first: &M::Input, commands: Vec<M::Command>) {
-        let body = to_json(&M::journal_input(first));
+        let entry = self.entry(now, first, Durability::Normal);
         let work = StoredInput {
             commands,
             started: None,
             ack: Ack::default(),
         };
-        // The first commands run no tool call, so no start of a call is queued that the machine could refuse.
-        let _ = self.queue(now, body, Durability::Normal, work);
+        // `queue` fails only if the machine refuses the start of a tool call, and the first commands run no tool call.
+        let _ = self.queue(now, entry, work);
     }
 
-    /// Queues an accepted input for the journal, and behind it the starts of the tool calls that its commands run.
+    /// Queues an accepted input for the journal, followed by a start entry for each tool call that the input's commands run.
     fn queue(
         &mut self,
         now: Timestamp,
-        body: String,
-        durability: Durability,
+        mut entry: NewEntry,
         work: StoredInput<M::Command>,
     ) -> Result<(), (Refusal, Ack)> {
         let starts: Vec<M::Input> = work.commands.iter().filter_map(M::start_input).collect();
-        let consumes = work.ack.message();
+        entry.consumes = work.ack.message();
         self.waiting.push_back(work);
-        self.append(now, body, durability, consumes);
+        self.append(entry);
         starts
             .into_iter()
             .try_for_each(|start| self.accept_with_ack(now, start, Ack::default()))
@@ -197,15 +197,20 @@ impl<M: Journaled> Driver<M> {
         }
     }
 
-    fn append(&self, now: Timestamp, body: String, durability: Durability, consumes: Option<MessageId>) {
-        let notify = self.notify.clone();
-        let entry = NewEntry {
+    fn entry(&self, now: Timestamp, input: &M::Input, durability: Durability) -> NewEntry {
+        let input = M::journal_input(input);
+        NewEntry {
             at: now,
             scope: self.scope,
-            body,
+            body: to_json(&input),
+            shared: input.shared_text().cloned(),
             durability,
-            consumes,
-        };
+            consumes: None,
+        }
+    }
+
+    fn append(&self, entry: NewEntry) {
+        let notify = self.notify.clone();
         match self.claim.upgrade() {
             Some(claim) => self
                 .journal

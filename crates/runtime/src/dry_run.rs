@@ -26,7 +26,8 @@ impl DryRun {
     /// Resumes a copy of the run at `now`.
     ///
     /// # Errors
-    /// [`RuntimeError::Ended`] if the run has ended, and the error of a run that refuses to be resumed.
+    /// [`RuntimeError::Ended`] if the run has ended. The error of [`RuntimeError::rejected_by_run`] if the run's machine refuses to be
+    /// resumed.
     pub(crate) fn new(run: RunId, replayed: ReplayedRun, now: Timestamp) -> Result<Self, RuntimeError> {
         let ReplayedRun { view, inherited } = replayed;
         if view.run().phase().is_terminal() {
@@ -49,7 +50,7 @@ impl DryRun {
         Ok(dry_run)
     }
 
-    /// Handles a message, and returns the error with which the run would reject it.
+    /// Handles a message as the run would. Fails if the run would reject the message.
     ///
     /// # Errors
     /// The errors of [`crate::RunHandle::steer`].

@@ -14,11 +14,11 @@ use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
 
-/// The time for a cancelled call to end by itself; then its future is dropped. Less than a second, because a cancelled run must end within
-/// a second (HOST-8).
+/// The time that a cancelled call has to end by itself before its future is dropped. Less than a second, because a cancelled run must end
+/// within a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(800);
 
-/// The maximum size of a tool's output or error, in bytes. Longer ones are truncated, because they would fill the journal and every model
+/// The maximum size of a tool's output or error, in bytes. Longer texts are truncated, because they would fill the journal and every model
 /// request.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 

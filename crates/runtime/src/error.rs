@@ -18,58 +18,58 @@ pub enum RuntimeError {
     /// The run has ended.
     #[error("run {} has already ended", run.short())]
     Ended {
-        /// The run.
+        /// The run's id.
         run: RunId,
     },
     /// The run ended at a limit, which it would exceed again at once if it were resumed.
     #[error("run {} cannot continue, because it has reached a limit: {reason}; resume it with a higher limit", run.short())]
     AtLimit {
-        /// The run.
+        /// The run's id.
         run: RunId,
-        /// The limit.
+        /// The limit that ended the run.
         reason: EndReason,
     },
     /// The run is not active in this process.
     #[error("run {} is not active in this process", run.short())]
     NotRunning {
-        /// The run.
+        /// The run's id.
         run: RunId,
     },
     /// An answer arrived, but the run has no pending question.
     #[error("run {} has no pending question: it asked none, or the question was already answered", run.short())]
     NoQuestion {
-        /// The run.
+        /// The run's id.
         run: RunId,
     },
     /// The message is for an agent that has ended or never existed.
     #[error("run {} has no active agent {agent}", run.short())]
     NoAgent {
-        /// The run.
+        /// The run's id.
         run: RunId,
-        /// The agent.
+        /// The agent's id.
         agent: AgentId,
     },
     /// A decision about a call was rejected (APPROVE-3).
     #[error("run {}: {fault}", run.short())]
     Decision {
-        /// The run.
+        /// The run's id.
         run: RunId,
-        /// The reason.
+        /// Why the decision was rejected.
         fault: DecisionError,
     },
     /// The answer does not fit the run's question, which stays open (PAOR-9).
     #[error("run {}: {fault}", run.short())]
     Answer {
-        /// The run.
+        /// The run's id.
         run: RunId,
-        /// The reason.
+        /// Why the answer was rejected.
         fault: AnswerError,
     },
     /// The run rejected a message, either for a reason without a variant of its own, or in another process, which reports its reason only
     /// as text.
     #[error("run {} rejected the message: {reason}", run.short())]
     MessageRejected {
-        /// The run.
+        /// The run's id.
         run: RunId,
         /// The reason, as text for the user.
         reason: String,
@@ -77,13 +77,13 @@ pub enum RuntimeError {
     /// The run crashed or ended while it processed a message. The journal may or may not contain the message.
     #[error("run {} stopped while processing the message, which may or may not have been applied", run.short())]
     DeliveryUnknown {
-        /// The run.
+        /// The run's id.
         run: RunId,
     },
     /// The run cannot be forked at this entry (HOST-9).
     #[error("run {} cannot be forked at entry {at}: {reason}", run.short())]
     CannotFork {
-        /// The run.
+        /// The run's id.
         run: RunId,
         /// The number of the last entry that the fork would share.
         at: u64,
@@ -93,13 +93,13 @@ pub enum RuntimeError {
     /// The process that created the run ended before the run's first input was stored, so the run has done nothing.
     #[error("run {} was created but never started, so nothing was done; start a new run with its goal", run.short())]
     NeverBegan {
-        /// The run.
+        /// The run's id.
         run: RunId,
     },
     /// The run's journal entries cannot be replayed, because a machine refuses one of them.
     #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}", run.short())]
     Replay {
-        /// The run.
+        /// The run's id.
         run: RunId,
         /// The entry's number.
         seq: u64,
@@ -112,7 +112,7 @@ pub enum RuntimeError {
     /// The run's supervisor crashed too often.
     #[error("run {} crashed {times} times and was stopped: {message}; its journal is intact, so it can be resumed", run.short())]
     SupervisorCrashed {
-        /// The run.
+        /// The run's id.
         run: RunId,
         /// The number of crashes.
         times: u32,
@@ -122,7 +122,7 @@ pub enum RuntimeError {
     /// The orchestrator is shutting down, or an actor could not be started.
     #[error("the orchestrator is not running: {reason}")]
     Stopped {
-        /// The reason.
+        /// Why the orchestrator is not running.
         reason: String,
     },
 }

@@ -9,7 +9,8 @@ use dirigent_store::Tail;
 
 use crate::error::RuntimeError;
 
-/// The events of a run, in order and without gaps, however slowly they are read: they come from the journal, not from the run's actors.
+/// The events of a run, in order and without gaps. Even a slow reader misses none, because they come from the journal, not from the run's
+/// actors.
 pub struct Events {
     tail: Tail,
     view: Option<RunView>,

@@ -21,7 +21,7 @@ use crate::user_presence::UserPresence;
 
 /// The entries at which a run can be forked.
 struct ForkRange {
-    /// The last entry after which the run has not ended.
+    /// The last entry at which the run has not ended yet.
     last: u64,
     /// The entry at which the run is forked by default.
     default_at: u64,
@@ -33,8 +33,8 @@ impl Orchestrator {
     /// the entry before that agent's end, so that the fork asks the model again. The source run does not change, and may be active.
     ///
     /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. The
-    /// user's decisions about calls of the source run do not apply to the fork: it asks again about each call that waits for an approval or
-    /// has not ended (APPROVE-3).
+    /// user's decisions about calls of the source run do not apply to the fork: the fork asks again about each call that waits for an
+    /// approval or has not ended (APPROVE-3).
     ///
     /// Only journal entries are shared: the files of the workspace are not restored, and both runs work in the same folder.
     ///
@@ -114,7 +114,7 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
             default_at: first.seq,
         };
     }
-    // The entry with which each agent ended.
+    // For each agent that has ended, the number of the entry that ended it.
     let mut ends: BTreeMap<AgentId, u64> = BTreeMap::new();
     for entry in rest {
         let (seq, scope) = (entry.seq, entry.scope);

@@ -74,8 +74,8 @@ impl RunHandle {
     /// Returns once the answer is journaled.
     ///
     /// # Errors
-    /// [`RuntimeError::Answer`] if the answer is a number but not that of a choice; the question stays open. [`RuntimeError::NoQuestion`]
-    /// if the run has no question, or its question is already answered. The errors of [`Self::steer`].
+    /// [`RuntimeError::Answer`] if the answer is a number that no choice has; the question stays open. [`RuntimeError::NoQuestion`] if the
+    /// run has no question, or its question is already answered. The errors of [`Self::steer`].
     pub async fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
         self.ensure_running()?;
         let effect = self

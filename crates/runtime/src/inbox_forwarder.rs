@@ -88,7 +88,7 @@ impl InboxForwarder {
         loop {
             match self.claim.upgrade() {
                 Some(claim) => self.journal.reject_message(&claim, message, reason.clone()),
-                // The run was released: its outcome is about to end this forwarder.
+                // The run was released. Its outcome is about to be set, which ends this forwarder.
                 None => future::pending().await,
             }
             if self.is_settled(message).await {

@@ -72,7 +72,7 @@ impl Orchestrator {
         })
     }
 
-    /// The services that its runs use.
+    /// The services that this orchestrator's runs use.
     pub fn services(&self) -> &Services {
         &self.inner.services
     }
@@ -183,7 +183,7 @@ pub(crate) enum OrchestratorMsg {
     },
 }
 
-/// A run that this process owns. Dropping it releases the run, and those who wait for its outcome learn that it stopped.
+/// A run that this process owns. Dropping it releases the run, and tells all waiters for its outcome that the run stopped.
 pub(crate) struct OwnedRun {
     arguments: SupervisorArguments,
     claim: Arc<RunClaim>,
@@ -193,7 +193,7 @@ pub(crate) struct OwnedRun {
 }
 
 impl OwnedRun {
-    /// Releases the run, and only then reports its outcome, because those who wait for the outcome may resume the run at once.
+    /// Releases the run, and only then reports its outcome, because a waiter for the outcome may resume the run at once.
     fn end(self, outcome: Outcome) {
         let run = self.arguments.run;
         let OwnedRun {
@@ -206,7 +206,7 @@ impl OwnedRun {
         runs.remove(&run);
         drop(claim);
         arguments.mailbox.reject_all(run);
-        // Those who wait get an outcome, however the supervisor ended.
+        // Waiters get an outcome even if the supervisor ended without setting one.
         sender.send_replace(Some(outcome.unwrap_or(Err(RuntimeError::NotRunning { run }))));
     }
 }
@@ -283,7 +283,7 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: Str
     tracing::error!(%run, times, message, "a run's supervisor crashed");
     let myself = myself.clone();
     tokio::spawn(async move {
-        // The run's agents and tasks must end before its entries are read, so that they add none afterwards.
+        // The run's agents and tasks must end before its entries are read, so that they add no entries afterwards.
         owned.arguments.cancel.cancel();
         wait_for_all(&owned.arguments).await;
         if times > MAX_RESTARTS {

@@ -51,7 +51,7 @@ pub(crate) fn post_to_owner(
     posted.map_err(|error| post_error(run, error))
 }
 
-/// Posts a message for an unowned run, which handles it once resumed. Before, a dry run checks that the run would accept the message after
+/// Posts a message for an unowned run, which handles it once resumed. First, a dry run checks that the run would accept the message after
 /// all earlier pending messages. So the second of two conflicting messages, such as two answers to one question, is rejected, even if they
 /// come from different processes.
 ///

@@ -282,7 +282,7 @@ fn around(line: &str, at: usize) -> String {
     format!("{begin}{shown}{end}")
 }
 
-/// Finds the output of a handle in the journal, in the form that models get; `None` if the run has no such handle.
+/// Finds the output that a handle names in the journal, in the form in which models see it; `None` if the run has no such handle.
 fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
         OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
@@ -310,7 +310,7 @@ fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Va
     }
 }
 
-/// The findings of an agent that crashed and so has no report of its own.
+/// Returns the observation of an agent that has no report because it crashed; `None` if there is no such observation.
 fn whole_findings(iterations: &[Iteration], agent: AgentId) -> Option<Value> {
     let mut observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     let observation = observations.find(|observation| match &observation.finding {

@@ -13,8 +13,8 @@ use crate::journal_reader::{read_entries, replay_entries};
 /// A run's machines after the replay of its journal entries.
 pub(crate) struct ReplayedRun {
     pub(crate) view: RunView,
-    /// The machines of a fork whose entries all come from the source run. The user's decisions in the source run do not apply to them
-    /// (APPROVE-3). Empty if the run is not a fork.
+    /// For a fork, the machines that have only entries shared with the source run. The user's decisions in the source run do not apply to
+    /// these machines (APPROVE-3). Empty if the run is not a fork.
     pub(crate) inherited: BTreeSet<Scope>,
 }
 

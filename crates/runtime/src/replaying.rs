@@ -1,5 +1,5 @@
-//! Records and replays runs: makes a recording of a run's journal entries, and a run in the journal of a replayed recording. No model is
-//! asked and no tool runs (HOST-9).
+//! Makes recordings of runs from their journal entries, and replays recordings as new runs in the journal. No model is asked and no tool
+//! runs (HOST-9).
 
 use std::sync::{Arc, mpsc};
 
@@ -40,7 +40,7 @@ pub fn record_run(journal: &Journal, run: RunId) -> Result<Recording, RuntimeErr
 }
 
 impl Orchestrator {
-    /// Replays a recording with the present spec, and journals the result as a new run that has ended. The new entries keep the recorded
+    /// Replays a recording with the spec `present`, and journals the result as a new run that has ended. The new entries keep the recorded
     /// times.
     ///
     /// # Errors

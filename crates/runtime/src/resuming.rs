@@ -27,7 +27,7 @@ pub struct Resume {
 }
 
 impl Resume {
-    /// The default options.
+    /// Creates the default options.
     pub fn new() -> Self {
         Self::default()
     }
@@ -62,7 +62,7 @@ impl Orchestrator {
     /// # Errors
     /// [`RuntimeError::Ended`] if the run has ended. [`RuntimeError::AtLimit`] if the run would exceed a limit at once.
     /// [`RuntimeError::NeverBegan`] if the run has no input. [`RuntimeError::NoQuestion`] if there is an answer but no open question, or
-    /// another answer came first. [`RuntimeError::Answer`] if the answer is a number but not that of a choice; in this case the run is not
+    /// another answer came first. [`RuntimeError::Answer`] if the answer is a number that no choice has; in this case the run is not
     /// resumed and its question stays open. [`RuntimeError::Journal`] if another process owns the run or its entries cannot be read.
     /// [`RuntimeError::Replay`] if the machines refuse its entries.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, RuntimeError> {

@@ -55,7 +55,7 @@ pub(crate) enum MailboxState {
     Closed,
 }
 
-/// The queue of messages to a run's supervisor. A supervisor that crashes loses the actor's own queue, but not this one.
+/// The queue of messages to a run's supervisor. If a supervisor crashes, the queue of its actor is lost, but this queue is not.
 pub(crate) struct RunMailbox {
     inner: Mutex<MailboxInner>,
     reopened: Notify,

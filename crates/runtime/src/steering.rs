@@ -48,7 +48,8 @@ impl Orchestrator {
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, RuntimeError> {
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
-                // The run has finished or paused without handling the message. The code below reads from the journal which of the two.
+                // The run has finished or paused without handling the message. The code below finds out from the journal which of the two
+                // happened.
                 Err(RuntimeError::Ended { .. }) => {}
                 handled => return handled.map(|()| SteerOutcome::Accepted),
             }

@@ -1,4 +1,4 @@
-//! The runs that this process owns, and the effects of jobs on these runs and on the database tables.
+//! The runs that this process owns. Applies jobs to these runs and to the database tables.
 //!
 //! Entry numbers are assigned here, in memory. After a failed transaction, all further writes for its runs are refused, so that no entry
 //! can follow a missing one. A new claim continues from the last stored entry.
@@ -125,8 +125,7 @@ impl ClaimedRuns {
             .map(drop)
     }
 
-    /// Records the progress of a committed transaction outside of the database, clears its in-memory leftovers, and removes the lock files of
-    /// dead owners.
+    /// Clears the list of unreleased runs, and removes the lock files of dead owners. Called after each commit.
     pub(crate) fn committed(&mut self, path: &Path) {
         for run in self.grown.drain(..) {
             if let (Some(owner), Some(claimed)) = (&mut self.owner, self.runs.get(&run)) {
@@ -157,7 +156,7 @@ impl ClaimedRuns {
             .iter()
             .map(|job| match (job, outcomes.next()) {
                 (_, Some(JobOutcome::Refused(e))) => JobOutcome::Refused(e),
-                // The job was not applied, so an existing claim of the run remains.
+                // The transaction failed before this job was applied, so an earlier claim of the run by this process stays valid.
                 (Job::Create { .. } | Job::Claim { .. } | Job::Fork { .. }, None) => {
                     JobOutcome::Refused(error.clone())
                 }
@@ -169,7 +168,7 @@ impl ClaimedRuns {
             .collect()
     }
 
-    /// Returns the progress of a claimed run.
+    /// Returns the storage progress of a run; `None` if this process does not own the run.
     pub(crate) fn progress(&self, run: RunId) -> Option<Progress> {
         self.runs.get(&run).map(|claimed| Progress {
             committed: claimed.last,
@@ -348,7 +347,7 @@ impl ClaimedRuns {
             && !message::accept(db, message, claimed.id, seq)?
         {
             let error = StoreError::MessageNotPending { run, message };
-            // The caller has already derived later entries from this one.
+            // Later entries are refused, too, because the caller has already derived them from this one.
             claimed.write_state = WriteState::Poisoned(error.clone());
             return Ok(JobOutcome::Refused(error));
         }

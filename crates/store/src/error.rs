@@ -21,13 +21,13 @@ pub enum StoreError {
         action: &'static str,
         /// The file or folder.
         path: PathBuf,
-        /// The cause.
+        /// The underlying error.
         source: Arc<io::Error>,
     },
     /// The journal does not exist, and [`crate::JournalOptions::existing`] forbids creating it.
     #[error("the journal {} does not exist: check the path; the first run creates the journal", path.display())]
     Missing {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
     /// SQLite could not open the file.
@@ -36,9 +36,9 @@ pub enum StoreError {
         path.display()
     )]
     CannotOpen {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
-        /// The cause.
+        /// The underlying error.
         source: Arc<rusqlite::Error>,
     },
     /// The file, its folder or its disk is read-only.
@@ -47,7 +47,7 @@ pub enum StoreError {
         path.display()
     )]
     ReadOnly {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
     /// Another process locked the journal for longer than the busy timeout.
@@ -56,7 +56,7 @@ pub enum StoreError {
         path.display()
     )]
     Locked {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
     /// The disk is full, or the journal has reached [`crate::JournalOptions::max_bytes`].
@@ -65,7 +65,7 @@ pub enum StoreError {
         path.display()
     )]
     Full {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
     /// The file is not a database, or its content is malformed.
@@ -74,7 +74,7 @@ pub enum StoreError {
         path.display()
     )]
     Damaged {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
         /// The error that SQLite reported.
         source: Arc<rusqlite::Error>,
@@ -85,7 +85,7 @@ pub enum StoreError {
         path.display()
     )]
     Foreign {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// SQLite's `application_id` of the file; 0 if unset.
         application_id: i32,
@@ -97,25 +97,25 @@ pub enum StoreError {
         path.display()
     )]
     UnsupportedFormat {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
-        /// Its format.
+        /// The journal's format.
         found: i32,
-        /// The format of this version.
+        /// The only format that this version of Dirigent supports.
         supported: i32,
     },
-    /// A failure of SQLite that has no variant of its own.
+    /// Any SQLite error for which there is no more specific variant.
     #[error("an operation on the journal {} failed", path.display())]
     Sqlite {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
-        /// The cause.
+        /// The underlying error.
         source: Arc<rusqlite::Error>,
     },
     /// The journal's writer thread has stopped, so nothing more can be written.
     #[error("the writer of the journal {} has stopped: restart the process and resume its runs", path.display())]
     Stopped {
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
     /// The text is not a valid id or search text for a run.
@@ -123,7 +123,7 @@ pub enum StoreError {
         "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`"
     )]
     NotARunId {
-        /// The text.
+        /// The rejected text.
         text: String,
     },
     /// The journal has no such run.
@@ -131,7 +131,7 @@ pub enum StoreError {
     NoSuchRun {
         /// The id or search text.
         text: String,
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
     /// Several runs match the text.
@@ -145,13 +145,13 @@ pub enum StoreError {
     /// A run with this id already exists.
     #[error("run {run} already exists in the journal: claim it to continue it, or use a new id")]
     RunExists {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
     /// The run has no entry with this number.
     #[error("run {run} has no entry {at}: {}", entry_range(*last))]
     NoSuchEntry {
-        /// The run.
+        /// The id of the run.
         run: RunId,
         /// The number of the missing entry.
         at: u64,
@@ -163,7 +163,7 @@ pub enum StoreError {
         "run {run} has finished and accepts no messages: fork it to continue from an earlier entry, or start a new run"
     )]
     Finished {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
     /// The message is longer than [`crate::MAX_MESSAGE_BYTES`].
@@ -177,51 +177,51 @@ pub enum StoreError {
         "run {run} already has {MAX_PENDING_MESSAGES} pending messages: resume it, or find out why its process does not handle them"
     )]
     TooManyMessages {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
     /// The newest pending message of the run is not the message that the sender expects.
     #[error("the pending messages of run {run} have changed: read them again before you post the message")]
     OtherMessages {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
     /// The journal has no message with this number.
     #[error("the journal {} has no message {message}", path.display())]
     NoSuchMessage {
-        /// The message's number.
+        /// The number of the message.
         message: MessageId,
-        /// The journal.
+        /// The path of the journal.
         path: PathBuf,
     },
-    /// The entry consumes a message that is not pending for its run.
+    /// An appended entry consumes ([`crate::NewEntry::consumes`]) a message that is not pending for its run.
     #[error(
         "message {message} is not pending for run {run}: it was already accepted or rejected, or belongs to another run"
     )]
     MessageNotPending {
-        /// The run.
+        /// The id of the run.
         run: RunId,
-        /// The message.
+        /// The number of the message.
         message: MessageId,
     },
     /// A live process, perhaps this one, owns the run.
     #[error("run {run} is owned by process {pid}: wait until that process ends, or end it")]
     AlreadyClaimed {
-        /// The run.
+        /// The id of the run.
         run: RunId,
-        /// The process.
+        /// The id of the process that owns the run.
         pid: u32,
     },
-    /// The claim was issued by a separately opened journal.
+    /// The run is not claimed through this [`crate::Journal`] or a clone of it.
     #[error("run {run} is not claimed through this journal: claim it before writing")]
     NotClaimed {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
-    /// An entry was appended to a run after its end.
+    /// An entry was appended to a run that is marked as ended.
     #[error("run {run} has been marked as ended: claim it again to continue it")]
     Ended {
-        /// The run.
+        /// The id of the run.
         run: RunId,
     },
     /// An earlier write for the run failed. Later writes are refused, so that the run's entries have no gaps.
@@ -229,13 +229,15 @@ pub enum StoreError {
         "an earlier write for run {run} failed, so later writes are refused: claim the run again to continue it"
     )]
     Poisoned {
-        /// The run.
+        /// The id of the run.
         run: RunId,
-        /// The first failure.
+        /// The error of the first failed write.
         source: Arc<StoreError>,
     },
     /// An entry is missing, or differs from the one that was written.
-    #[error("entry {seq} of run {run} {problem}: restore the journal from a backup, or fork the run from an earlier entry")]
+    #[error(
+        "entry {seq} of run {run} {problem}: restore the journal from a backup, or fork the run from an earlier entry"
+    )]
     BrokenEntry {
         /// The run.
         run: RunId,
@@ -283,11 +285,11 @@ pub enum StoreError {
     /// An entry cannot be read.
     #[error("entry {seq} of run {run} cannot be read: use the version of Dirigent that wrote it")]
     Entry {
-        /// The run.
+        /// The id of the run.
         run: RunId,
         /// The entry's number.
         seq: u64,
-        /// The cause.
+        /// The underlying error.
         source: Arc<serde_json::Error>,
     },
 }
@@ -316,7 +318,7 @@ impl StoreError {
         }
     }
 
-    /// Maps a failure of SQLite to the variant with suitable advice.
+    /// Converts a SQLite error to the variant for its error code; [`StoreError::Sqlite`] if no other variant fits.
     pub(crate) fn sqlite(path: &Path, source: rusqlite::Error) -> Self {
         let path = path.to_owned();
         match source.sqlite_error_code() {

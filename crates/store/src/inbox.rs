@@ -13,7 +13,7 @@ use crate::journal::{Journal, RunClaim};
 use crate::message::{self, MAX_MESSAGE_BYTES, Message, MessageId, MessageState};
 use crate::watcher::{ChangeSubscription, INTERVAL};
 
-/// Maximum number of messages per read, because their bodies may be long.
+/// Maximum number of messages per read. Small, because a message can have 1 MiB.
 const BATCH: usize = 16;
 
 impl Journal {
@@ -76,8 +76,8 @@ impl Journal {
     }
 
     /// Waits until a message is accepted or rejected, which is noticed within about 200 ms. Returns [`MessageState::Pending`] after
-    /// `timeout`. Does not check whether a process owns the run; [`crate::RunRecord::owner_pid`] shows this. Must be awaited in a Tokio
-    /// runtime with timers.
+    /// `timeout`. Waits even if no process owns the run; check [`crate::RunRecord::owner_pid`] first. Must be awaited in a Tokio runtime
+    /// with timers.
     ///
     /// # Errors
     /// The errors of [`Journal::message`].
@@ -104,14 +104,14 @@ impl Journal {
             return tracing::error!("run {} is not claimed through this journal", claim.run());
         }
         let run = claim.run();
-        // Without a writer thread, the message waits for the run's next owner.
+        // If the writer thread has stopped, the message stays pending until the run's next owner handles it.
         let _ = self.send(Job::RejectMessage { run, message, reason });
     }
 
     /// Returns true if a run has pending messages. Blocks on disk access.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn has_pending_messages(&self, run: RunId) -> Result<bool, StoreError> {
         let pending = self
             .readers()
@@ -122,7 +122,7 @@ impl Journal {
     /// Reads all pending messages of a run, oldest first, which is the order in which its next owner handles them. Blocks on disk access.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn pending_messages(&self, run: RunId) -> Result<Vec<Message>, StoreError> {
         self.readers()
             .with(|db| message::pending(db, run, MessageId(0), usize::MAX))

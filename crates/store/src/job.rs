@@ -105,7 +105,7 @@ pub(crate) enum JobOutcome {
 
 type Callback = Box<dyn FnOnce(Result<u64, StoreError>) + Send>;
 
-/// A caller's callback. It is called exactly once: if not before, then on drop with [`StoreError::Stopped`].
+/// A caller's callback. Called exactly once: by [`OnCommit::call`], or on drop with [`StoreError::Stopped`].
 pub(crate) struct OnCommit {
     callback: Option<Callback>,
     journal: Arc<PathBuf>,

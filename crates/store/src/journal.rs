@@ -87,7 +87,7 @@ impl RunClaim {
 
 impl Drop for RunClaim {
     fn drop(&mut self) {
-        // Without a writer thread, the run is released when the process ends.
+        // If the writer thread has stopped, the run is released when the process ends.
         let _ = self.journal.send(Job::Release { run: self.run });
     }
 }
@@ -240,7 +240,7 @@ impl Journal {
     /// Reads the records of all runs, newest first.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
         self.readers().runs()
     }

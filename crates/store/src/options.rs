@@ -10,7 +10,7 @@ pub struct JournalOptions {
     pub(crate) missing: Missing,
 }
 
-/// The handling of a journal file that does not exist.
+/// Whether opening a journal that does not exist creates it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Missing {
     Create,

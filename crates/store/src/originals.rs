@@ -51,7 +51,7 @@ impl Journal {
     /// Reads recorded content by its SHA-256 in hexadecimal digits; `None` if it was never recorded.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn content(&self, digest: &str) -> Result<Option<Vec<u8>>, StoreError> {
         self.readers().with(|db| contents::load(db, digest))
     }
@@ -59,7 +59,7 @@ impl Journal {
     /// Returns true if the content with this digest is recorded.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn has_content(&self, digest: &str) -> Result<bool, StoreError> {
         self.readers().with(|db| contents::exists(db, digest))
     }
@@ -67,7 +67,7 @@ impl Journal {
     /// Reads the originals of all files that a run's calls recorded, oldest first.
     ///
     /// # Errors
-    /// A read failure.
+    /// Any failure to read the journal.
     pub fn originals(&self, run: RunId) -> Result<Vec<Original>, StoreError> {
         self.readers().with(|db| contents::originals(db, run))
     }

@@ -36,7 +36,6 @@ pub(crate) struct Owner {
 /// Length of a slot in bytes.
 const SLOT: usize = 24;
 
-
 impl Owner {
     /// Creates and locks a file with a name that no other owner uses or has used.
     pub(crate) fn register(journal: &Path) -> Result<Owner, StoreError> {
@@ -116,7 +115,8 @@ pub(crate) enum Liveness {
     Dead,
 }
 
-/// Tests whether an owner is alive. Owners hold an exclusive lock and callers try a shared one, so callers do not disturb each other.
+/// Tests whether an owner is alive. A living owner holds an exclusive lock on its file. This function tries to take a shared lock, so that
+/// concurrent calls do not take each other for a living owner.
 pub(crate) fn liveness(journal: &Path, name: &str) -> Result<Liveness, StoreError> {
     let path = folder(journal).join(name);
     let file = match File::open(&path) {

@@ -12,7 +12,7 @@ use crate::message::MessageId;
 pub enum Durability {
     /// The entry survives the end of the process, even by `kill -9`, but not a power failure.
     Normal,
-    /// The entry also survives a power failure. For entries on which an external effect depends (HOST-2).
+    /// The entry also survives a power failure. Required for entries that must be stored before an external effect starts (HOST-2).
     Full,
 }
 
@@ -46,7 +46,7 @@ pub enum RunEnding {
 /// The entry at which a fork branches off from its source run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ForkPoint {
-    /// The source run.
+    /// The id of the source run.
     pub run: RunId,
     /// The number of the last entry that both runs share.
     pub seq: u64,
@@ -69,14 +69,14 @@ pub struct RunRecord {
     pub status: Option<String>,
     /// The id of the live process that owns the run; `None` if no process owns it.
     pub owner_pid: Option<u32>,
-    /// The number of the run's entries.
+    /// The number of entries in the run.
     pub entries: u64,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,
 }
 
-/// A file as a call found it, recorded before the call changed it. The original exists even if the call died before it could report its
-/// changes.
+/// The version of a file before a tool call changed it. Recorded before the change, so it exists even if the process died before the call
+/// could report the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Original {
     /// The id of the run.

@@ -70,10 +70,11 @@ const TABLES: &str = "
     CREATE INDEX originals_of ON originals (run);
 ";
 
-/// The version of the format, which comprises the tables and the JSON in them. Journals in other formats are refused.
+/// The version of the journal's format, that is, of its tables and of the JSON in them. Journals in other formats are refused.
 const FORMAT: i32 = 5;
 
-/// Maximum size of the write-ahead log after a checkpoint, in bytes. Otherwise, the log would keep the size of the largest transaction.
+/// Size to which SQLite truncates a longer write-ahead log after a checkpoint, in bytes. Without this limit, the log file would never
+/// shrink.
 const MAX_LOG_BYTES: u32 = 16 * 1024 * 1024;
 
 /// SQLite's default page size, which this crate does not change.

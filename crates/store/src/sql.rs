@@ -1,4 +1,4 @@
-//! Conversions between the types of the journal and those of SQLite.
+//! Conversions between the journal's types and SQLite's types.
 
 use dirigent_core::id::RunId;
 use rusqlite::Row;

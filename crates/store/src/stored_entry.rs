@@ -116,7 +116,9 @@ impl<'a> StoredEntry<'a> {
         };
         let offset = usize::try_from(part.offset).unwrap_or(usize::MAX);
         let text = match String::from_utf8(bytes) {
-            Ok(text) if sha256_hex(text.as_bytes()) == part.digest && self.body.is_char_boundary(offset) => text,
+            Ok(text) if sha256_hex(text.as_bytes()) == part.digest && self.body.is_char_boundary(offset) => {
+                text
+            }
             _ => return Ok(Err(EntryProblem::Changed)),
         };
         self.body.to_mut().insert_str(offset, &text);
@@ -135,7 +137,9 @@ impl<'a> StoredEntry<'a> {
             run,
             seq,
             at: Timestamp(self.at),
-            scope: self.agent.map_or(Scope::Run, |number| Scope::Agent(AgentId(number))),
+            scope: self
+                .agent
+                .map_or(Scope::Run, |number| Scope::Agent(AgentId(number))),
             input,
         })
     }

@@ -1,7 +1,7 @@
 //! Follows a run: returns first its stored entries and then new ones, in one sequence.
 //!
-//! A tail reads all entries from the journal, and is only notified of the run's progress. So it misses no entry, may be slow, and does not
-//! delay the writer.
+//! A tail reads all entries from the database; notifications only tell it that there are new ones. So it misses no entry, and a slow tail
+//! does not delay the writer.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -23,8 +23,8 @@ const BATCH: usize = 256;
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Journal {
-    /// Follows a run from after entry `after`: returns its stored entries and then, if this process owns the run, new ones until the run
-    /// ends. A slow tail does not delay the writer.
+    /// Follows a run, starting after entry `after` (0: from the first entry): returns its stored entries and then, if this process owns the
+    /// run, new ones until the run ends. A slow tail does not delay the writer.
     pub fn tail(&self, run: RunId, after: u64) -> Tail {
         let source = self.live().subscribe(run);
         Tail::new(
@@ -35,9 +35,9 @@ impl Journal {
         )
     }
 
-    /// Follows a run from after entry `after`, regardless of which process owns it: returns its stored entries and then new ones, which are
-    /// noticed within about 200 ms. Ends when the run is marked as ended, or about a second after its owner released it or died. A slow
-    /// tail does not delay the writer.
+    /// Follows a run, starting after entry `after` (0: from the first entry), regardless of which process owns it: returns its stored
+    /// entries and then new ones, which are noticed within about 200 ms. Ends when the run is marked as ended, or about a second after its
+    /// owner released it or died. A slow tail does not delay the writer.
     pub fn follow(&self, run: RunId, after: u64) -> Tail {
         let source = match self.live().subscribe(run) {
             Some(progress) => TailSource::Live(progress),
@@ -58,9 +58,9 @@ pub struct Tail {
 }
 
 enum TailSource {
-    /// This process writes the run.
+    /// This process owns the run. The writer thread reports each stored entry.
     Live(watch::Receiver<Progress>),
-    /// Any process may write the run.
+    /// This process did not own the run when the tail was created. The journal is watched for writes by other processes.
     Watched(ChangeSubscription, InitialState),
     /// Only stored entries remain to be read.
     Stored,
@@ -72,7 +72,7 @@ enum TailSource {
 enum InitialState {
     Unknown,
     Running,
-    /// The run was marked as ended at this time, but was claimed in order to resume it. The tail ignores this end.
+    /// The run was marked as ended at this time, but a process owns it and may resume it. The tail does not stop because of this end.
     Ended(u64),
 }
 
@@ -158,7 +158,7 @@ impl Tail {
         if let TailSource::Watched(subscription, _) = &mut self.source
             && self.read.is_empty()
         {
-            // In both cases, the caller reads the journal again.
+            // After a timeout, too, the caller reads the journal again.
             let _ = tokio::time::timeout(OWNER_CHECK_INTERVAL, subscription.wait_for_write()).await;
         }
     }

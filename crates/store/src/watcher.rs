@@ -33,7 +33,7 @@ pub(crate) struct Watcher {
     busy_timeout: Duration,
     counters: watch::Sender<ChangeCounters>,
     state: Mutex<State>,
-    /// Wakes the thread when it may no longer be needed.
+    /// Wakes the polling thread early, so that it can end if it is no longer needed.
     wake: Condvar,
 }
 
@@ -146,13 +146,13 @@ impl Watcher {
     }
 }
 
-/// The result of one poll.
+/// Whether a poll noticed any write, and whether it noticed a new message.
 struct Changes {
     writes: bool,
     messages: bool,
 }
 
-/// The state of the journal at the last poll, with which the next poll is compared. A failed poll counts as a change, so that subscribers
+/// A detector of changes, which compares the journal with its state at the last poll. A failed poll counts as a change, so that subscribers
 /// read the journal and report the error.
 #[derive(Default)]
 struct ChangeDetector {
@@ -195,12 +195,12 @@ impl ChangeDetector {
 }
 
 impl ChangeSubscription {
-    /// Waits for a write since the subscription or the last call.
+    /// Waits for a write. Returns at once if there was one since the subscription began or the last wait ended.
     pub(crate) async fn wait_for_write(&mut self) {
         self.wait_for(|seen, now| seen.writes != now.writes).await;
     }
 
-    /// Waits for a message since the subscription or the last call.
+    /// Waits for a message to any run. Returns at once if there was one since the subscription began or the last wait ended.
     pub(crate) async fn wait_for_message(&mut self) {
         self.wait_for(|seen, now| seen.messages != now.messages).await;
     }

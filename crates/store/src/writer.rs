@@ -1,7 +1,7 @@
 //! The writer thread. It takes all jobs that are waiting in its queue and writes them in one transaction, so that many callers share one
 //! fsync.
 //!
-//! The thread does not wait for further jobs, and stores either a whole batch or nothing.
+//! The thread never delays a batch to wait for further jobs. It stores either a whole batch or nothing.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -112,7 +112,7 @@ impl Writer {
         transaction.commit().map_err(fails)
     }
 
-    /// Updates the run's tails, then answers the job's caller.
+    /// Notifies the run's tails, then sends the result to the job's caller.
     fn answer(&mut self, job: Job, outcome: JobOutcome) {
         let result = match outcome {
             JobOutcome::Done(number) => Ok(number),
@@ -125,7 +125,7 @@ impl Writer {
                 {
                     self.live.insert(run, progress);
                 }
-                // The caller blocks until this arrives.
+                // The caller blocks until this reply arrives.
                 let _ = reply.send(result.map(drop));
             }
             Job::Append { run, on_commit, .. } => {

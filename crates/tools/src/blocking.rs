@@ -5,7 +5,7 @@ use dirigent_core::tool::{ToolResult, code};
 use crate::tool::ToolContext;
 
 /// Runs `work` on one of tokio's blocking threads, unless the call is cancelled before the work begins. Dropping the returned future also
-/// cancels the token of the context that `work` gets. Long work must check this token regularly, and before it changes anything.
+/// cancels the token in the context that is passed to `work`. Long work must check this token regularly, and before it changes anything.
 pub(crate) async fn blocking(
     context: ToolContext,
     work: impl FnOnce(&ToolContext) -> ToolResult + Send + 'static,
@@ -26,7 +26,7 @@ pub(crate) async fn blocking(
     }
 }
 
-/// The result of a call that was cancelled before it changed anything.
+/// Returns the result of a call that was cancelled before it changed anything.
 pub(crate) fn cancelled() -> ToolResult {
     ToolResult::failure("cancelled before anything was changed").with_code(code::CANCELLED)
 }

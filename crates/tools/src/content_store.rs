@@ -32,6 +32,6 @@ pub trait ContentStore: fmt::Debug + Send + Sync + 'static {
 pub struct RunChanges {
     /// The steps that undo the changes.
     pub undoing: UndoPlan,
-    /// Files, with their earlier versions, that interrupted calls may have changed without reporting it.
+    /// Files that interrupted calls may have changed without reporting the change, each with its version before the call.
     pub unreported: Vec<(String, FileVersion)>,
 }

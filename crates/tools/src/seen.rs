@@ -1,7 +1,8 @@
 //! Comparing a file's current content with the version that the calling agent last saw (PAOR-5). If the file has changed since then, the
 //! tool refuses to change it and shows the agent the new content.
 //!
-//! The decision depends only on what the agent saw, never on who changed the file.
+//! An agent's read state of a file ([`SeenFile`]) consists of the version that it last saw, and of how much of it the agent saw. The
+//! decision depends only on the read state, never on who changed the file.
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult, code};

@@ -63,7 +63,7 @@ impl LineEnding {
     }
 }
 
-/// A decoded file.
+/// A text file decoded from its bytes, with the encoding that was detected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TextFile {
     path: String,

@@ -1,6 +1,6 @@
 //! Applies changes to several files as one transaction: if a change fails, the changes made before it are reverted as far as possible.
 //!
-//! The caller has read every file and computed its new content.
+//! The caller reads every file and computes its new content before the transaction.
 
 use dirigent_core::tool::{StateChange, ToolResult, code};
 use dirigent_core::undo::PathState;

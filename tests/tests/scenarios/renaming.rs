@@ -77,7 +77,7 @@ fn host_4_a_rename_that_breaks_the_tests_is_put_back_byte_for_byte() {
     assert!(place.files() == before, "{run}");
     let told = summary(&run);
     assert!(
-        told.starts_with("The change broke the project, and the check's output refers to no comment or text file with `parse_price`"),
+        told.starts_with("The change broke the project, and the check's output does not point to any comment or text file with `parse_price`"),
         "{run}"
     );
     assert!(

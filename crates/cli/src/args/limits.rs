@@ -26,14 +26,14 @@ impl RunLimitOptions {
         self.0 != RunLimitSettings::default()
     }
 
-    /// The given limits; `configured` for all others.
+    /// Returns the given limits. Limits that are not given come from `configured`.
     pub(crate) fn with_defaults(&self, configured: RunLimits) -> RunLimits {
         self.0.clone().unwrap_or(configured)
     }
 }
 
 impl AgentLimitOptions {
-    /// Sets these limits for the goal. Of two limits for the same agent, the later wins.
+    /// Sets these limits on the goal. If an option is given twice for the same agent, the later value applies.
     pub(crate) fn apply(&self, goal: Goal) -> Goal {
         self.0.iter().cloned().fold(goal, |goal, set| match set.agent {
             Some(agent) => goal.agent_limits(agent, set.limits),

@@ -122,7 +122,7 @@ impl PromptController {
         actions
     }
 
-    /// Adds keys typed before the dialog was visible to the draft. Enter and Ctrl-D among them have no effect.
+    /// Adds keys typed before the dialog was visible to the draft, except Enter and Ctrl-D, which are ignored.
     pub(crate) fn buffer_keys(&mut self, keys: Vec<Key>) {
         for key in keys
             .into_iter()
@@ -146,7 +146,7 @@ impl PromptController {
         }
     }
 
-    /// Handles a key. It must have been pressed after everything shown so far was visible.
+    /// Handles a key. The caller passes only keys that were pressed after everything shown so far was visible.
     pub(crate) fn press(&mut self, key: Key, terminal_size: TerminalSize) -> Vec<Action> {
         match &mut self.dialog {
             Some(dialog) if dialog.has_focus => match dialog.line.press(key) {
@@ -348,9 +348,10 @@ impl ActiveDialog {
     fn prompt(&self) -> Prompt {
         let effect = self.kind.effect();
         match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
-            (RequestKind::Question(_, _), _, _) => self
-                .line
-                .prompt("your answer: ", "Ctrl-D leaves it for `dirigent resume`"),
+            (RequestKind::Question(_, _), _, _) => self.line.prompt(
+                "your answer: ",
+                "Ctrl-D leaves the question for `dirigent resume`",
+            ),
             (RequestKind::Call(_), true, _) => self.line.prompt(
                 format!("{effect}, parameters: "),
                 "Enter returns to the commands a, e, r, g and l; Ctrl-C cancels the run",
@@ -363,7 +364,7 @@ impl ActiveDialog {
         }
     }
 
-    /// The decision of a command, or the lines to show if the command decides nothing.
+    /// Returns the decision that a command makes or, as the error, the lines to show if it makes none.
     fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
         match command {
             DialogCommand::Approve if !self.hidden_lines.is_empty() => Err(vec![
@@ -386,7 +387,7 @@ impl ActiveDialog {
         }
     }
 
-    /// The approval with the entered parameters, or the lines to show if the input decides nothing.
+    /// Returns the approval with the entered parameters or, as the error, the lines to show if nothing is decided.
     fn edited_call(&mut self, line: &str) -> Result<ApprovalAnswer, Vec<String>> {
         self.editing_parameters = false;
         if line.trim().is_empty() {
@@ -416,7 +417,7 @@ impl ActiveDialog {
     }
 }
 
-/// Returns true if the call or question still waits, so that the user can enter something else.
+/// Returns true if the call or question still waits after the error, so that the user can enter something else.
 fn is_retryable(error: &DirigentError) -> bool {
     matches!(
         error,
@@ -429,14 +430,15 @@ fn is_retryable(error: &DirigentError) -> bool {
     )
 }
 
-/// Splits lines at half the screen's height. Returns the lines to show, with a note about the rest, and all lines if some are hidden.
+/// Splits lines at half the screen's height. Returns the lines to show, with a note about the hidden lines. Also returns all lines, or none
+/// if no line is hidden.
 fn split_to_fit(mut lines: Vec<String>, terminal_size: TerminalSize) -> (Vec<String>, Vec<String>) {
     let height = |line: &String| {
         console::measure_text_width(line)
             .div_ceil(terminal_size.columns.max(1))
             .max(1)
     };
-    // The tree and the prompt need the other half.
+    // The other half of the screen is for the tree and the prompt.
     let room = (terminal_size.rows / 2).max(6);
     if lines.iter().map(height).sum::<usize>() <= room {
         return (lines, Vec::new());

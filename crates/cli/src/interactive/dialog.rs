@@ -33,7 +33,7 @@ impl DialogCommand {
             ("l" | "later", true) => DialogCommand::Later,
             ("v" | "view", true) => DialogCommand::View,
             ("a" | "approve" | "e" | "edit" | "l" | "later" | "v" | "view", false) => {
-                DialogCommand::Invalid("nothing was decided: only r and g take more words")
+                DialogCommand::Invalid("nothing was decided: only r and g can be followed by text")
             }
             ("", _) => DialogCommand::Invalid("nothing was decided: Enter alone approves nothing"),
             (_, _) => DialogCommand::Invalid("nothing was decided: begin with a, e, r, g or l"),

@@ -61,8 +61,8 @@ impl Keyboard {
         true
     }
 
-    /// Returns true if the terminal was acquired. If it is then closed, this counts as a hang-up, even without SIGHUP, which the system
-    /// sends only to the processes in the terminal's foreground.
+    /// Returns true if the terminal is acquired. If an acquired terminal is closed, this counts as a hang-up even without SIGHUP, because
+    /// the system sends SIGHUP only to the processes in the terminal's foreground.
     pub(crate) fn is_acquired(&self) -> bool {
         self.saved_mode.is_some()
     }
@@ -79,7 +79,8 @@ impl Keyboard {
             let closed = {
                 let mut ready = self.input.readable().await.ok()?;
                 let closed = ready.ready().is_read_closed();
-                // New bytes set the readiness again. The present bytes are read below, or belong to another process in the foreground.
+                // New bytes set the readiness again. The bytes that are already there are read below, or belong to another process in the
+                // foreground.
                 ready.clear_ready();
                 closed
             };

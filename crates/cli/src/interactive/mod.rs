@@ -24,9 +24,9 @@ use crate::output::Output;
 use crate::pending_requests::PendingRequests;
 use crate::screen::Screen;
 
-/// A run steered from its own terminal.
+/// The interaction with the user at the terminal of the process that executes the run.
 pub(crate) struct InteractiveSession {
-    /// `None` once the input has ended, or if it cannot be polled.
+    /// `None` once standard input has ended, or if it cannot be polled.
     keyboard: Option<Keyboard>,
     /// Set once the end of the input has been reported to the run.
     input_closed: bool,

@@ -74,7 +74,7 @@ pub enum AgentInput {
     Decided {
         /// The call's id.
         effect: EffectId,
-        /// The decision.
+        /// The user's decision.
         decision: Decision,
     },
     /// The user gave guidance, which is added to the conversation before the next model request.
@@ -84,7 +84,7 @@ pub enum AgentInput {
     },
     /// A timer expired.
     TimerFired {
-        /// The timer.
+        /// The expired timer.
         timer: AgentTimer,
     },
     /// A new process resumes the run. The outstanding effect starts again if that is safe; otherwise the model is told that it was
@@ -92,8 +92,8 @@ pub enum AgentInput {
     Resumed {
         /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// True in the first input that a fork does not copy from its source run (APPROVE-3). Decisions about calls of the source run are
-        /// not valid in the fork: each call asks for approval again.
+        /// True for the first input that this machine of a fork handles after the inputs copied from the source run. Decisions made in the
+        /// source run are not valid in the fork, so pending and approved calls ask for approval again (APPROVE-3).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
     },
@@ -114,7 +114,7 @@ pub enum AgentTimer {
 /// A command of [`Agent`] to its driver.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AgentCommand {
-    /// Send the conversation ([`Agent::conversation`]) to the model.
+    /// Send the current request ([`Agent::request`]) to the model.
     AskModel {
         /// The id that the reply must carry.
         effect: EffectId,
@@ -148,7 +148,7 @@ pub enum AgentCommand {
     },
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
-        /// The timer.
+        /// The timer to set.
         timer: AgentTimer,
         /// When the timer expires.
         at: Timestamp,

@@ -7,9 +7,9 @@ use super::keys::CallKeys;
 
 /// JSON that is probably meant as one or several calls.
 pub(super) struct CallCandidate<'t> {
-    /// Byte range, including the markup around it.
+    /// Byte range in the reply, including call markup around the JSON.
     pub(super) span: Range<usize>,
-    /// The text, up to where it stops being JSON.
+    /// The JSON text, up to its end or its first syntax error.
     pub(super) text: &'t str,
     /// The text repaired to JSON; `None` if it needed no repair.
     pub(super) repaired: Option<String>,
@@ -17,7 +17,7 @@ pub(super) struct CallCandidate<'t> {
     pub(super) end: JsonEnd<'t>,
     /// Nesting depth of arrays and objects, from 1.
     pub(super) depth: usize,
-    /// The first integer that does not fit in 64 bits.
+    /// The first integer that does not fit in 64 bits, if any.
     pub(super) huge_integer: Option<&'t str>,
     /// The evidence that the JSON is meant as a call.
     pub(super) announced: Announced<'t>,

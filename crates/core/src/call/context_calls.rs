@@ -1,9 +1,9 @@
 //! The calls that occur in a model's context (CALL-7).
 //!
-//! A model that quotes a file, a result or its prompt does not make the calls in the quotation. Therefore each text is searched when it is
-//! added to a conversation, and a digest of each call in the text is stored. The digest covers tool and parameters, independently of form,
-//! key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings of a list also as the
-//! lines of one text.
+//! A model may quote a file, a result or its prompt without meaning to make the calls in the quotation. Therefore each text is searched
+//! when it is added to a conversation, and a digest of each call in the text is stored. The digest covers tool and parameters,
+//! independently of form, key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings
+//! of a list also as the lines of one text.
 //!
 //! The search takes linear time. If a text cannot be searched within this bound, every call counts as quoted and must be the whole reply.
 
@@ -167,8 +167,8 @@ impl ContextCalls {
         }
     }
 
-    /// Searches the strings of a list as the lines of one text, because search results list a file line by line. Covers the strings in the
-    /// list, and the strings under the same key in the objects of the list.
+    /// Searches the strings of a list as the lines of one text, because search results list a file line by line. Joins the strings in the
+    /// list and, for each key, the strings under this key in the list's objects.
     fn search_lines(&mut self, items: &[Value], scan_budget: &mut usize) {
         let mut columns: BTreeMap<&str, (usize, String)> = BTreeMap::new();
         let mut add = |key, line: &str| {
@@ -245,7 +245,8 @@ impl ContextCalls {
     }
 }
 
-/// Returns true if the object is certainly not escaped text inside a string. An object without keys or with other quotes could be.
+/// Returns true if the object is certainly not escaped text inside a string. An object without keys, or with quotes other than `"`, may be
+/// such text.
 fn is_plain(object: &str, strict: JsonEnd<'_>) -> bool {
     strict == JsonEnd::Closed && object[1..].trim_start().starts_with('"')
 }

@@ -24,7 +24,7 @@ pub fn read_arguments(text: &str) -> Result<Value, String> {
     }
     if !text.starts_with('{') {
         return Err(match serde_json::from_str::<Value>(text) {
-            Ok(other) => format!("its arguments must be an object, and are {}", json_type(&other)),
+            Ok(other) => format!("its arguments must be an object, but are {}", json_type(&other)),
             Err(_) => "its arguments are not a JSON object".to_owned(),
         });
     }

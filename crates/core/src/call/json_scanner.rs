@@ -1,8 +1,8 @@
-//! Scans one JSON value: where and how it ends, and the properties that [`super::scan`] needs. Not recursive; reads each byte once.
-//! [`super::json`] parses strings and numbers.
+//! Scans one JSON value. Determines where and how it ends, and the properties that [`super::scan`] needs. Not recursive; reads each byte
+//! once. [`super::json`] parses strings and numbers.
 //!
-//! Small models write Python or JavaScript literals instead of JSON. [`Dialect::Lenient`] accepts those that have one meaning only, and
-//! records the repairs that turn them into JSON:
+//! Small models write Python or JavaScript literals instead of JSON. [`Dialect::Lenient`] accepts these unambiguous ones, and records the
+//! repairs that turn them into JSON:
 //!
 //! - strings in single quotes, and `\'` in them;
 //! - `True`, `False` and `None`;
@@ -18,25 +18,25 @@ use std::ops::Range;
 
 use super::keys::CallKeys;
 
-/// The accepted syntax.
+/// The syntax that the scanner accepts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     /// JSON.
     Strict,
-    /// JSON, and what can be repaired to JSON.
+    /// JSON, and the deviations listed above, which are repaired.
     Lenient,
 }
 
 /// How a JSON value ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonEnd<'t> {
-    /// With its closing brace or bracket.
+    /// At its closing brace or bracket.
     Closed,
-    /// With a syntax error at the beginning of this text.
+    /// At a syntax error. Contains the text that begins at the error.
     Invalid(&'t str),
-    /// With a line break or another control character in a string.
+    /// At a line break or another control character in a string.
     ControlCharacter,
-    /// With the end of the text.
+    /// At the end of the text, before the value is closed.
     Unfinished,
 }
 
@@ -53,13 +53,13 @@ pub(super) struct ScannedJson<'t> {
     pub(super) depth: usize,
     /// The first integer that does not fit in 64 bits.
     pub(super) huge_integer: Option<&'t str>,
-    /// First position inside a string at which a value or a tag could begin, in case the string's quotes are stray.
+    /// Offset of the first `{`, `[` or `<` inside a string. If a stray quote began the string, JSON or a tag may begin at this offset.
     pub(super) hidden: Option<usize>,
     repairs: Vec<Repair>,
 }
 
 impl ScannedJson<'_> {
-    /// The repaired JSON of the value scanned in `text` from `start`; `None` without repairs.
+    /// The repaired JSON of the value scanned in `text` from `start`; `None` if it needs no repair.
     pub(super) fn repaired(&self, text: &str, start: usize) -> Option<String> {
         let mut repaired = String::new();
         let mut done = start;
@@ -135,7 +135,7 @@ struct JsonScanner<'t> {
     /// The open brackets with their offsets.
     stack: Vec<(Bracket, usize)>,
     keys: CallKeys,
-    /// The depth of the object whose keys are collected; 0 if there is none.
+    /// The depth at which keys are collected: 1 for the outermost object, 2 for the first item of an array; 0 if no keys are collected.
     keys_level: usize,
     closed: Vec<Range<usize>>,
     depth: usize,
@@ -347,7 +347,7 @@ impl<'t> JsonScanner<'t> {
         }
     }
 
-    /// Scans the string at the position. Returns its content with escapes.
+    /// Scans the string at the current position. Returns its content without decoding escapes.
     fn string(&mut self, quote: u8) -> Result<&'t str, JsonEnd<'t>> {
         let start = self.position + 1;
         self.repair_quote(quote);
@@ -359,7 +359,7 @@ impl<'t> JsonScanner<'t> {
                     self.position += 1;
                     return Ok(&self.text[start..self.position - 1]);
                 }
-                // A double quote within single quotes.
+                // A double quote in a string in single quotes needs a backslash.
                 b'"' => {
                     self.repair(self.position..self.position, "\\");
                     self.position += 1;

@@ -1,4 +1,4 @@
-//! Recognises text that is clearly meant as a call but cannot be parsed (LOOP-3): calls with other quotes, without a brace or with a
+//! Recognises text that is clearly meant as a call but cannot be parsed (LOOP-3): calls with typographic quotes, without a brace or with a
 //! missing beginning, and a tool's name with arguments in another notation.
 //!
 //! A reply that consists of such a call is not a final answer. Prose about calls, code and other JSON are text. Therefore each rule requires
@@ -22,9 +22,9 @@ const QUOTES: [char; 13] = ['"', '\'', '`', '“', '”', '„', '‟', '‘', '
 
 /// The first key of text that looks like a call, and the text after the key.
 struct Beginning<'t> {
-    /// The value of the first key, up to the first character that tool names do not have.
+    /// The value of the first key, up to the first character that cannot occur in a tool's name.
     value: &'t str,
-    /// Whether it has typographic quotes or another separator than `:`.
+    /// Whether the key or value has typographic quotes, or the separator is not `:`.
     is_odd: bool,
     after: &'t str,
 }
@@ -66,12 +66,12 @@ fn is_tool_character(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '_' | '-' | '.')
 }
 
-/// Returns true if the first key of invalid JSON at a brace is that of a call.
+/// Returns true if the text begins with a brace and a key that occurs in calls only.
 pub(super) fn begins_call(text: &str) -> bool {
     text.strip_prefix('{').and_then(beginning).is_some()
 }
 
-/// Returns true if the text at a brace is clearly meant as a call. `is_whole` is true if no words precede the text.
+/// Returns true if the text, which begins with a brace, is clearly meant as a call. `is_whole` is true if no words precede the text.
 pub(super) fn is_call(text: &str, is_whole: bool, offered: &[&str]) -> bool {
     let Some(beginning) = text.strip_prefix('{').and_then(beginning) else {
         return false;
@@ -105,7 +105,7 @@ pub(super) fn names_tool(answer: &str, offered: &[&str]) -> bool {
         || is_action(answer, offered)
 }
 
-/// Returns true for a JSON object with a tool's name as a value beside an object, or as the key of an object.
+/// Returns true for a JSON object like `{"action": "search", "input": {…}}` or `{"search": {…}}`, and for a list that begins with one.
 fn is_object_of_tool(answer: &str, offered: &[&str]) -> bool {
     if !answer.starts_with(['{', '[']) {
         return false;
@@ -188,7 +188,7 @@ fn holds_object(answer: &str) -> bool {
     }
 }
 
-/// Returns true if the answer ends with a `tool_code` block, as Gemma writes calls.
+/// Returns true if the answer ends with a `tool_code` block, in which Gemma models write calls.
 pub(super) fn is_tool_code(answer: &str) -> bool {
     let opening = answer
         .match_indices("```tool_code")

@@ -26,7 +26,7 @@ pub enum MalformedReply {
     #[error("your reply ended inside its thinking: write the answer")]
     OnlyThinking,
     /// The finish reason announces calls, but the reply has none (CALL-2).
-    #[error("you announced a tool call and made none")]
+    #[error("you announced a tool call, but made none")]
     NoCall,
     /// An object is meant as a call but is not valid JSON.
     #[error("your tool call is not valid JSON: {problem}")]
@@ -41,18 +41,18 @@ pub enum MalformedReply {
         problems: Vec<String>,
     },
     /// A call has a form other than the model's configured call form (CALL-4).
-    #[error("your reply calls a tool in a form other than the agreed one, so nothing was executed")]
+    #[error("your reply calls a tool, but not in the required form, so nothing was executed")]
     OtherForm,
     /// Text is clearly meant as a call but cannot be parsed (LOOP-3).
-    #[error("your reply looks like a tool call and can't be read as one, so nothing was executed")]
+    #[error("your reply looks like a tool call, but can't be read as one, so nothing was executed")]
     Unreadable,
     /// The reply is the bare parameters of the agent's terminating tool (CALL-5).
     #[error(
-        "your reply is the parameters of {} without the call around them",
+        "your reply contains only the parameters of {}, without the call itself",
         quoted(tool)
     )]
     BareParameters {
-        /// The tool.
+        /// The name of the terminating tool.
         tool: String,
     },
     /// Native calls have an unreadable name or unreadable arguments (CALL-2).

@@ -282,7 +282,8 @@ fn call_number(after: &str) -> usize {
     }
 }
 
-/// Parses the tool that a message is addressed to (`commentary to=functions.search <|constrain|>json<|message|>`), and the offset of the message.
+/// Parses the header of a message that is addressed to a tool (`commentary to=functions.search <|constrain|>json<|message|>`). Returns the
+/// tool and the offset of the message.
 fn addressed(text: &str, from: usize) -> Option<(&str, usize)> {
     const MESSAGE: &str = "<|message|>";
     let limit = text.floor_char_boundary((from + MAX_TAG_BYTES).min(text.len()));
@@ -337,7 +338,7 @@ pub(super) struct GapContent {
 }
 
 impl GapContent {
-    /// Analyses the range of the text.
+    /// Analyses this range of the text.
     pub(super) fn new(text: &str, range: Range<usize>) -> GapContent {
         let mut gap = GapContent::default();
         let mut at = range.start;

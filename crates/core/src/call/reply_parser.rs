@@ -53,7 +53,7 @@ pub enum ReplyContent {
 ///
 /// A JSON array of calls is several calls in order, of which only the last may terminate.
 ///
-/// A call counts by these rules:
+/// These rules decide whether a call counts:
 ///
 /// - A call that does not occur in the context counts after prose. If words follow it, the reply is [`ReplyContent::CallInProse`].
 /// - A call that occurs in the context counts only as the whole reply, apart from thinking and one code fence or call markup. Among words,
@@ -70,9 +70,9 @@ pub enum ReplyContent {
 ///   terminating tool;
 /// - unclosed thinking only, or no call although the finish reason announces one.
 ///
-/// [`CallForm::Auto`] repairs what small models write instead of JSON if it has one meaning only: strings in single quotes, `True`, `False`,
-/// `None`, a comma before a closing bracket or brace, a full-width colon or comma, and a line break or tab in a string. Nothing else is
-/// repaired, in particular no unclosed value.
+/// [`CallForm::Auto`] repairs unambiguous deviations from JSON that small models write: strings in single quotes, `True`, `False`, `None`,
+/// a comma before a closing bracket or brace, a full-width colon or comma, and a line break or tab in a string. Nothing else is repaired,
+/// in particular no unclosed value.
 ///
 /// Anomalies in an object that is meant as a call are handled alike in every form; outside of such objects they are prose:
 ///
@@ -252,7 +252,7 @@ impl ReplyParser<'_> {
         }
     }
 
-    /// The terminating tool whose bare parameters are the whole answer.
+    /// Returns the terminating tool if the whole answer consists of its bare parameters.
     fn bare_parameters(&self, answer: &str) -> Option<String> {
         let submission = Submission::among(self.tools)?;
         let object = answer.find('{')?;
@@ -275,7 +275,7 @@ impl ReplyParser<'_> {
     }
 }
 
-/// What the model means by a text.
+/// The meaning of a text that has no call in the configured form.
 enum ReplyIntent {
     Answer,
     CallInProse,
@@ -295,7 +295,7 @@ struct Calls {
     last_new: usize,
     /// Different calls that occur in the context.
     quoted: Vec<Vec<ToolCall>>,
-    /// Ranges of the call form with a placeholder for the tool.
+    /// Ranges of calls with a placeholder instead of a tool's name.
     placeholders: Vec<Range<usize>>,
     /// Whether call markup surrounds any of the calls.
     has_markup: bool,
@@ -438,7 +438,7 @@ impl SurroundingText {
     }
 }
 
-/// The text of an answer that consists of `{"answer": text}`.
+/// The text of an answer that consists of `{"answer": text}`; `None` for any other answer.
 fn wrapped_answer(answer: &str) -> Option<String> {
     if !answer.starts_with('{') {
         return None;

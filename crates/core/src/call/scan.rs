@@ -10,8 +10,8 @@
 //!   the text at most [`MAX_PASSES`] times.
 //! - Call markup followed by JSON announces a call, whatever the keys of the objects. In [`CallForm::Auto`], invalid JSON is scanned again
 //!   with repairs, which counts as an attempt, too.
-//! - Calls in a form other than the configured one are also found, and marked: a reply that consists of such a call is not an answer
-//!   (LOOP-3).
+//! - Calls in a form other than the configured one are also found, with `is_own` set to false: a reply that consists of such a call is not
+//!   an answer (LOOP-3).
 
 use std::ops::Range;
 
@@ -37,11 +37,11 @@ pub(super) struct Scan<'t> {
     pub(super) is_unopened: bool,
     /// Whether the reply consists of unclosed thinking text.
     pub(super) only_thinking: bool,
-    /// Offset of the first call markup that announces nothing readable.
+    /// Offset of the first call markup that no readable call follows.
     pub(super) bare_markup: Option<usize>,
     /// Offset after the last tag that closes a call.
     pub(super) last_closer: Option<usize>,
-    /// Offsets of the first and the last brace that begin a lookalike of a call but not JSON.
+    /// Offsets of the first and the last brace that begin text that looks like a call but is not valid JSON.
     pub(super) lookalikes: Option<(usize, usize)>,
 }
 
@@ -205,7 +205,7 @@ impl<'t> Scanner<'t> {
         }
     }
 
-    /// End of a channel's message, which is the next token.
+    /// Returns the offset at which a channel's message ends: the next token that begins or ends a message.
     fn end_of_channel(&self, message: usize) -> usize {
         let ends = ["<|end|>", "<|start|>", "<|channel|>", "<|return|>"];
         let mut at = message;
@@ -269,7 +269,7 @@ impl<'t> Scanner<'t> {
             return if is_closed { end } else { strict.end_offset };
         }
         if best.end == JsonEnd::Closed && best.keys == CallKeys::ONLY_TERMINATE {
-            // Small models write `{"terminate": …}` apart from the call.
+            // Small models may write `{"terminate": …}` as a separate object next to the call.
             self.scan.skipped.push(position..best.end_offset);
             return best.end_offset;
         }

@@ -76,7 +76,7 @@ struct SchemaRefs<'t> {
 }
 
 impl<'t> SchemaRefs<'t> {
-    /// Chooses new names that do not occur in `taken`.
+    /// Chooses new names for the tool's definitions. The new names do not occur in `taken`.
     fn new(tool: &'t ToolSpec, location: String, taken: &Map<String, Value>) -> Self {
         let mut defs: BTreeMap<&str, String> = BTreeMap::new();
         for (name, _) in definitions(&tool.parameters) {
@@ -125,7 +125,7 @@ impl<'t> SchemaRefs<'t> {
                 }
                 return json!({"anyOf": plain});
             }
-            // Alternatives beside properties cannot be expressed.
+            // The common keywords cannot express alternatives next to properties.
             (Some(_), _) => return self.with_type(schema, AdditionalProperties::Allowed),
             (None, _) => {}
         }
@@ -155,7 +155,7 @@ impl<'t> SchemaRefs<'t> {
             plain.insert("properties".to_owned(), Value::Object(properties));
             plain.entry("type").or_insert(json!("object"));
         }
-        // Properties matched by patterns cannot be listed.
+        // Patterns allow properties that cannot be listed by name.
         let others = if schema.contains_key("patternProperties") {
             AdditionalProperties::Allowed
         } else {
@@ -214,7 +214,7 @@ fn anything() -> Value {
     json!({"type": ["object", "array", "string", "number", "boolean", "null"]})
 }
 
-/// Decodes a step of a JSON pointer in a URL.
+/// Decodes one segment of a JSON pointer in a URL fragment.
 fn unescaped(step: &str) -> String {
     let mut bytes = Vec::with_capacity(step.len());
     let mut rest = step.as_bytes();

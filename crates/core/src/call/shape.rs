@@ -16,7 +16,7 @@ use crate::name::json_type;
 pub(super) fn is_meant(form: CallForm, scanned: &ScannedJson<'_>, is_array: bool) -> bool {
     let keys = scanned.keys;
     let arguments = CallKeys::PARAMETERS | CallKeys::ARGUMENTS;
-    // A list of tools is not a list of calls.
+    // An array of objects with only a `tool` is a list of tools, not of calls.
     let is_tool = keys.has(CallKeys::TOOL)
         && !(is_array && scanned.end == JsonEnd::Closed && !keys.has_any(arguments | CallKeys::TERMINATE));
     match form {
@@ -298,7 +298,7 @@ impl Fields {
         let within = self.within;
         self.problems.push(match value {
             None => format!("`{within}{field}` is missing: it must be {wanted}"),
-            Some(value) => format!("`{within}{field}` must be {wanted}, and is {}", json_type(value)),
+            Some(value) => format!("`{within}{field}` must be {wanted}, but is {}", json_type(value)),
         });
         None
     }

@@ -33,18 +33,18 @@ pub enum CallError {
     /// The tool exists, but the agent may not call it.
     #[error("the tool {} exists, but you may not call it: your tools are {}", quoted(tool), quoted_list(allowed.iter().map(String::as_str)))]
     NotAllowed {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// The tools that may be called.
         allowed: Vec<String>,
     },
     /// The agent has the tool, but less access than the tool needs.
     #[error(
-        "the tool {} needs {needs} access, and you have {has} access: use other tools, or finish and report what you may not do",
+        "the tool {} needs {needs} access, but you have {has} access: use other tools, or finish and report what you may not do",
         quoted(tool)
     )]
     AccessDenied {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// The minimum access for the tool.
         needs: Access,
@@ -54,7 +54,7 @@ pub enum CallError {
     /// The parameters do not conform to the tool's schema.
     #[error("the parameters of {} are wrong: {}", quoted(tool), list_problems(problems))]
     BadParameters {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// All problems with the parameters.
         problems: Vec<ParameterProblem>,
@@ -65,7 +65,7 @@ pub enum CallError {
         quoted(tool)
     )]
     InvalidSchema {
-        /// The tool.
+        /// The name of the tool.
         tool: String,
         /// What is wrong with the schema.
         error: String,
@@ -147,7 +147,7 @@ enum Allowed<'a> {
 }
 
 impl ToolSet {
-    /// Creates a set of tools. If names repeat, the first tool counts. Schemas are compiled on first use.
+    /// Creates a set of tools. Of several tools with the same name, only the first is used. Schemas are compiled on first use.
     pub fn new(specs: Vec<ToolSpec>) -> ToolSet {
         let mut by_name = BTreeMap::new();
         for (index, spec) in specs.iter().enumerate() {
@@ -194,7 +194,7 @@ impl ToolSet {
         self.check_parts(&call.tool, &call.parameters, Allowed::Only(allowed, access))
     }
 
-    /// [`Self::check`] with every tool allowed.
+    /// Like [`Self::check`], with every tool allowed.
     pub(crate) fn check_any(&self, tool: &str, parameters: &Value) -> Result<Value, CallError> {
         self.check_parts(tool, parameters, Allowed::All)
     }
@@ -209,7 +209,7 @@ impl ToolSet {
         if !parameters.is_object() {
             return Err(bad(vec![ParameterProblem {
                 path: "parameters".to_owned(),
-                problem: format!("must be an object, and is {}", json_type(parameters)),
+                problem: format!("must be an object, but is {}", json_type(parameters)),
             }]));
         }
         let validator = self.inner.validators[index].get_or_init(|| compile(&spec.parameters));
@@ -315,7 +315,7 @@ fn remove_field(parameters: &mut Value, location: &Location) {
     }
 }
 
-/// Describes one error of the validator for a model. Values are never repeated: they may be very long.
+/// Describes one error of the validator for a model. The description does not contain the value, which may be very long.
 fn problems(error: &ValidationError<'_>, schema: &Value, submitted: &Value) -> Vec<ParameterProblem> {
     let at = path(error.instance_path());
     let one = |problem: String| {
@@ -343,7 +343,7 @@ fn problems(error: &ValidationError<'_>, schema: &Value, submitted: &Value) -> V
                 .and_then(|owner| owner.get(field))
                 .is_some_and(Value::is_null);
             let problem = if is_null {
-                "is required, and is null"
+                "is required, but is null"
             } else {
                 "is missing"
             };
@@ -365,13 +365,13 @@ fn describe(error_kind: &ValidationErrorKind, error: &ValidationError<'_>) -> St
         ValidationErrorKind::Type {
             kind: TypeKind::Single(wanted),
         } => {
-            format!("must be of type {wanted}, and is {is}")
+            format!("must be of type {wanted}, but is {is}")
         }
         ValidationErrorKind::Type {
             kind: TypeKind::Multiple(wanted),
         } => {
             let wanted: Vec<String> = wanted.iter().map(|wanted| wanted.to_string()).collect();
-            format!("must be of type {}, and is {is}", wanted.join(" or "))
+            format!("must be of type {}, but is {is}", wanted.join(" or "))
         }
         ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),

@@ -18,7 +18,7 @@ pub enum PlanError {
     /// A sub-task has an empty title.
     #[error("sub-task {} has an empty `title`: describe the sub-task in a few words", quoted(&subtask.0))]
     EmptyTitle {
-        /// The sub-task.
+        /// The id of the sub-task.
         subtask: SubTaskId,
     },
     /// An id or a title contains an invisible character, so it is not displayed as written.
@@ -37,7 +37,7 @@ pub enum PlanError {
     /// Several sub-tasks have the same id.
     #[error("{count} sub-tasks have the id {}: give each one a unique id", quoted(&id.0))]
     DuplicateId {
-        /// The id.
+        /// The duplicated id.
         id: SubTaskId,
         /// Number of sub-tasks with this id.
         count: usize,
@@ -48,9 +48,9 @@ pub enum PlanError {
         quoted(&subtask.0), quoted(&dependency.0), did_you_mean(nearest.as_ref().map(|id| id.0.as_str()))
     )]
     UnknownDependency {
-        /// The dependent sub-task.
+        /// The id of the dependent sub-task.
         subtask: SubTaskId,
-        /// The unknown dependency.
+        /// The unknown id in `depends_on`.
         dependency: SubTaskId,
         /// The most similar id in the plan, if any.
         nearest: Option<SubTaskId>,
@@ -58,7 +58,7 @@ pub enum PlanError {
     /// A sub-task depends on itself.
     #[error("sub-task {} depends on itself: remove this dependency", quoted(&subtask.0))]
     SelfDependency {
-        /// The sub-task.
+        /// The id of the sub-task.
         subtask: SubTaskId,
     },
     /// Sub-tasks depend on each other in a cycle. There is one error per group of sub-tasks that all depend on each other, directly or
@@ -76,7 +76,7 @@ pub enum PlanError {
         quoted(&subtask.0), quoted(agent), did_you_mean(nearest.as_deref()), quoted_list(known.iter().map(String::as_str))
     )]
     UnknownAgent {
-        /// The sub-task.
+        /// The id of the sub-task.
         subtask: SubTaskId,
         /// The unknown agent.
         agent: String,
@@ -88,23 +88,23 @@ pub enum PlanError {
     /// A sub-task with an agent has an empty task.
     #[error("sub-task {} has an empty `task`: write everything that the agent needs to know", quoted(&subtask.0))]
     EmptyTask {
-        /// The sub-task.
+        /// The id of the sub-task.
         subtask: SubTaskId,
     },
     /// A sub-task has an empty list of calls.
     #[error("sub-task {} has an empty list of `calls`: add at least one call, or set `agent` and `task` instead", quoted(&subtask.0))]
     NoCalls {
-        /// The sub-task.
+        /// The id of the sub-task.
         subtask: SubTaskId,
     },
     /// A call in the plan is invalid.
     #[error("sub-task {}, calls[{call}]: {error}", quoted(&subtask.0))]
     BadCall {
-        /// The sub-task.
+        /// The id of the sub-task.
         subtask: SubTaskId,
         /// Index of the call in the sub-task.
         call: usize,
-        /// The error.
+        /// The error in the call.
         error: CallError,
     },
     /// The plan has too many sub-tasks.
@@ -127,10 +127,10 @@ pub enum PlanError {
         /// Number of sub-agents that the run may still start.
         remaining: u32,
     },
-    /// The plan answers guidance with numbers that do not exist (PAOR-8).
+    /// `answers_guidance` lists numbers for which there is no guidance (PAOR-8).
     #[error("`answers_guidance` contains {}, {}", listed_numbers(numbers), known_guidance(*known))]
     UnknownGuidance {
-        /// The unknown numbers.
+        /// The numbers without guidance.
         numbers: Vec<u32>,
         /// Number of guidance entries that the user gave.
         known: u32,
@@ -140,9 +140,9 @@ pub enum PlanError {
 /// A text field of a sub-task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TextField {
-    /// The id.
+    /// The sub-task's id.
     Id,
-    /// The title.
+    /// The sub-task's title.
     Title,
 }
 

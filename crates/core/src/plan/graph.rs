@@ -123,7 +123,7 @@ impl PartialEq for PlanGraph {
 }
 
 impl PlanGraph {
-    /// Creates the execution state of a plan in which no sub-task has started.
+    /// Creates the initial execution state of a plan: no sub-task has started.
     ///
     /// # Errors
     /// Returns all duplicate ids, unknown dependencies and cycles. [`Plan::validate`] performs all other checks.
@@ -159,7 +159,7 @@ impl PlanGraph {
         })
     }
 
-    /// Returns the plan.
+    /// Returns the plan whose execution is tracked.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan
     }

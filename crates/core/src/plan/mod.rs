@@ -58,7 +58,7 @@ pub enum Work {
     },
     /// Tool calls, executed in sequence until one fails.
     Calls {
-        /// The calls.
+        /// The calls, in order.
         calls: Vec<PlannedCall>,
     },
 }
@@ -68,6 +68,6 @@ pub enum Work {
 pub struct PlannedCall {
     /// The tool's name.
     pub tool: String,
-    /// The parameters.
+    /// The parameters, as a JSON object.
     pub parameters: Value,
 }

@@ -94,8 +94,8 @@ impl Plan {
     /// Parses parameters that conform to [`plan_schema`].
     ///
     /// # Errors
-    /// Returns a message that names each sub-task without either an agent and a task, or calls. An empty `calls` list next to an agent or a
-    /// task is ignored.
+    /// Returns a message that names each sub-task that does not have either both `agent` and `task`, or `calls`. An empty `calls`
+    /// list next to an agent or a task is ignored.
     pub fn from_parameters(parameters: &Value) -> Result<Plan, String> {
         let submitted = SubmittedPlan::deserialize(parameters).map_err(|error| error.to_string())?;
         let (mut subtasks, mut errors) = (Vec::new(), Vec::new());

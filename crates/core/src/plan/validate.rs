@@ -26,11 +26,12 @@ pub struct PlanRules<'a> {
 }
 
 impl Plan {
-    /// Checks that the plan can be executed. Returns it with the call parameters that [`ToolSet::check`] returned.
+    /// Checks that the plan can be executed. Returns the plan, in which optional call parameters that are `null` are removed (see
+    /// [`ToolSet::check`]).
     ///
     /// # Errors
-    /// Returns all errors: first those in the plan's structure (ids, dependencies, cycles), then those in the work of each sub-task in plan
-    /// order, then exceeded limits, then unknown guidance numbers.
+    /// Returns all errors: first errors in the plan's structure (ids, dependencies, cycles), then errors in each sub-task in plan order,
+    /// then exceeded limits, then unknown guidance numbers.
     pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
         let errors = self.errors(rules);
         if !errors.is_empty() {

@@ -1,5 +1,6 @@
-//! Matching of parameters. An allowing rule matches only the narrowest interpretation of a parameter. An asking or denying rule matches any
-//! interpretation, so that the user is asked in case of doubt.
+//! Matching of parameters. A parameter may have several interpretations, such as a path or a shell command line. The pattern of an `allow`
+//! rule must match the narrowest interpretation. The pattern of an `ask` or `deny` rule needs to match only one of them, so that a doubtful
+//! call does not run unnoticed.
 
 use std::borrow::Cow;
 
@@ -22,8 +23,8 @@ const COMMAND_PREFIXES: [&str; 19] = [
     "command", "env", "nohup", "nice", "xargs", "sudo",
 ];
 
-/// Returns true if an allowing pattern matches the parameter. `*` does not match `..`. In text for a shell, `*` also does not match a
-/// redirection or the start of another command. A pattern that consists only of `*` matches everything.
+/// Returns true if the pattern of an `allow` rule matches the parameter. `*` does not match `..`. In text for a shell, `*` also does not
+/// match a redirection or the start of another command. A pattern that consists only of `*` matches everything.
 pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
     if let Value::String(text) = value
         && web::is_pattern(pattern)
@@ -40,8 +41,8 @@ pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
     matches(pattern, &text) && (matches_all || is_narrow())
 }
 
-/// Returns true if an asking or denying pattern matches any interpretation of the parameter. A string parameter named `command` runs in a
-/// shell, so the pattern `sh *` matches it as well.
+/// Returns true if the pattern of an `ask` or `deny` rule matches at least one interpretation of the parameter. A string parameter named
+/// `command` runs in a shell, so the pattern `sh *` matches it as well.
 pub(super) fn restrict_rule_matches(pattern: &str, name: &str, value: &Value, workspace: &str) -> bool {
     let given_to_a_shell = || {
         let line = value.as_str().filter(|_| name == "command");

@@ -13,9 +13,9 @@ pub(super) fn is_pattern(pattern: &str) -> bool {
     })
 }
 
-/// Returns true if an allowing URL pattern matches the text. A `*` in the host does not match across the end of the host, and a `*`
-/// directly after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. URLs with a user name
-/// or password match nothing, nor do URLs that different programs may interpret differently.
+/// Returns true if the URL pattern of an `allow` rule matches the text. A `*` in the host does not match across the end of the host, and a
+/// `*` directly after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. URLs with a user
+/// name or password match nothing, nor do URLs that different programs may interpret differently.
 pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
     let is_ambiguous = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
     let Some(url) = parse_http_url(text).filter(|_| !text.contains(is_ambiguous)) else {
@@ -38,8 +38,8 @@ pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
         && parent_components(wanted_rest) == parent_components(rest)
 }
 
-/// Returns true if an asking or denying pattern matches the text as a URL, after normalisation: host in lower case, in ASCII and without a
-/// trailing dot; no `..`, user name, password or unnecessary escapes.
+/// Returns true if the pattern of an `ask` or `deny` rule matches the text as a URL, after normalisation: host in lower case, in ASCII and
+/// without a trailing dot; no `..`, user name, password or unnecessary escapes.
 pub(super) fn restrict_rule_matches(pattern: &str, text: &str) -> bool {
     let Some(url) = parse_http_url(text) else {
         return false;

@@ -55,12 +55,12 @@ macro_rules! template {
 
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(templates);
 
-// The delimiters are the defaults, the templates are compiled in, and a test renders each of them.
-#[expect(clippy::expect_used, reason = "constants, used by every test of a prompt")]
+// Cannot panic: the delimiters are the defaults, the templates are compiled in, and a test renders each of them.
+#[expect(clippy::expect_used, reason = "all inputs are constants, and tests use them")]
 fn templates() -> Environment<'static> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).build();
     let mut environment = Environment::new();
-    environment.set_syntax(syntax.expect("delimiters that differ"));
+    environment.set_syntax(syntax.expect("the default delimiters are valid"));
     environment.set_undefined_behavior(UndefinedBehavior::Strict);
     environment.set_formatter(write_escaped);
     environment.add_filter("tojson", json_text);
@@ -79,21 +79,21 @@ fn templates() -> Environment<'static> {
     ] {
         environment
             .add_template(name, source)
-            .expect("a template that parses");
+            .expect("a built-in template parses");
     }
     environment
 }
 
 fn render(template: &str, values: impl Serialize) -> String {
-    // Callers pass constant template names, and a test renders each template.
+    // Cannot panic: callers pass constant template names, and a test renders each template.
     #[expect(
         clippy::expect_used,
-        reason = "a constant template and a constant set of names"
+        reason = "the template and the names of its values are constants"
     )]
     let text = TEMPLATES
         .get_template(template)
         .and_then(|it| it.render(Serde(values)))
-        .expect("a template that renders");
+        .expect("a built-in template renders");
     text.trim_end().to_owned()
 }
 

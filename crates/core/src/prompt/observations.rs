@@ -10,7 +10,7 @@ use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
 
-/// Maximum length of a string of an observation in a prompt, in characters.
+/// Maximum length of a string in an observation in a prompt, in characters.
 pub(super) const MAX_STRING: usize = 3_000;
 /// Maximum length of a string if little room remains, in characters.
 const MIN_STRING: usize = 200;

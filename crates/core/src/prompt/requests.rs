@@ -31,14 +31,14 @@ pub struct IterationContext<'a> {
     pub guidance: &'a [String],
     /// Questions with the user's answers.
     pub answers: &'a [AnsweredQuestion],
-    /// The earlier iterations.
+    /// Summaries of the earlier iterations, in order.
     pub iterations: Vec<PastIteration<'a>>,
 }
 
 /// A question that the user has answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AnsweredQuestion {
-    /// The question.
+    /// The question's text.
     pub question: String,
     /// The user's answer.
     pub answer: String,
@@ -57,7 +57,7 @@ pub struct PastIteration<'a> {
     /// The reason why the run ended before the plan was complete, if the user resumed the run later.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interrupted: Option<Cow<'a, str>>,
-    /// Short observations with handles; empty if the request has the full observations.
+    /// Short observations with handles; empty if the request contains the full observations.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub observations: Vec<Value>,
 }
@@ -65,7 +65,7 @@ pub struct PastIteration<'a> {
 /// A summary of an earlier reflection.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PastReflection<'a> {
-    /// The verdict.
+    /// The reflection's verdict.
     pub verdict: ReflectionVerdict,
     /// The reflection's summary.
     #[serde(rename = "reflection")]

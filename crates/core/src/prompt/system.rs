@@ -58,14 +58,14 @@ pub(crate) fn last_turn(spec: &AgentSpec) -> String {
     )
 }
 
-/// Renders the answer to a reply that contains a call within prose, where the call may be a quotation (CALL-7).
+/// Renders the message that follows a reply with a call within prose, because the call may be a quotation (CALL-7).
 pub fn call_in_prose() -> String {
     render("call_in_prose", json!({}))
 }
 
-/// Renders the correction of a malformed reply (LOOP-3): the error, and the call form with an example. The example is that of the tool
-/// `meant` or, if it is `None`, of the first tool that has one. `tools` are all tools that the agent may call, including its terminating
-/// tool.
+/// Renders the correction of a malformed reply (LOOP-3): the error, and the call form with an example. The example calls the tool `meant`;
+/// if `meant` is `None`, the first tool with an example, preferably not the terminating tool. `tools` are all tools that the agent may
+/// call, including its terminating tool.
 pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Option<&str>) -> String {
     let terminating = submission_tool(spec.answer).map(|tool| tool.name);
     let terminates = |tool: &ToolSpec| {

@@ -33,7 +33,7 @@ pub struct Difference {
 pub struct EntryLocation {
     /// The number of the recorded entry, counted from 1. The first line of the file is a header, so the entry is on line `seq + 1`.
     pub seq: u64,
-    /// The run, or the agent to which the entry belongs.
+    /// The machine that accepted the entry's input.
     pub scope: Scope,
     /// The agent's name; `None` for the run, and before the agent has started.
     pub agent: Option<String>,
@@ -42,7 +42,7 @@ pub struct EntryLocation {
 }
 
 impl EntryLocation {
-    /// An entry of the run's machine.
+    /// Creates the location of an entry of the run's machine.
     pub(super) fn of_run(seq: u64) -> Self {
         EntryLocation {
             seq,
@@ -202,7 +202,7 @@ pub(super) fn json(value: &impl serde::Serialize) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Computes a unified diff. Limits the time and the size of the result for any two texts.
+/// Computes a unified diff. Compares a limited number of lines, which bounds the time and the size of the result.
 pub(super) fn diff(recorded: &str, present: &str) -> String {
     let (recorded, present) = (folded(recorded), folded(present));
     let same = recorded.iter().zip(&present).take_while(|(a, b)| a == b).count();

@@ -18,22 +18,22 @@ use crate::time::Timestamp;
 
 pub(super) struct Machines {
     tree: RunTree,
-    /// The last input of each kind that one machine has delivered to another.
+    /// For each key, the last input that one machine has delivered to another.
     delivered: BTreeMap<DeliveryKey, Delivery>,
     /// The messages of each agent's last request.
     requests: BTreeMap<AgentId, Vec<Message>>,
 }
 
-/// The kind and the subject of a delivered input.
+/// The kind of a delivered input, and the agent or the effect (scope and step) that it concerns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DeliveryKey {
     Start(AgentId),
-    /// Of the effect that started the agent.
+    /// An agent's report. Contains the scope and step of the effect that started the agent.
     Report(Scope, u32),
     ApprovalAsked(Scope, u32),
     ApprovalSettled(Scope, u32),
     Delegation(Scope, u32),
-    /// Of the delegating call.
+    /// A delegate's findings. Contains the scope and step of the `delegate` call.
     Findings(Scope, u32),
 }
 
@@ -49,7 +49,7 @@ impl DeliveryKey {
         }
     }
 
-    /// The key of an input that only agents cause.
+    /// Returns the key of an input that only agents cause; `None` for any other input.
     pub(super) fn from_run_input(input: &RunInput) -> Option<Self> {
         match input {
             RunInput::AgentFinished { effect, .. } => Some(DeliveryKey::Report(effect.scope, effect.step)),
@@ -95,7 +95,7 @@ impl Machines {
         self.tree.agent(agent)
     }
 
-    /// The last input of this kind that one machine has delivered to another.
+    /// The last input with this key that one machine has delivered to another.
     pub(super) fn delivered(&self, key: DeliveryKey) -> Option<&Delivery> {
         self.delivered.get(&key)
     }
@@ -109,7 +109,7 @@ impl Machines {
         }
     }
 
-    /// Applies an entry after the first.
+    /// Applies an entry. The first entry is handled by [`Self::start`] instead.
     pub(super) fn apply(&mut self, entry: Entry) -> Result<(), Refusal> {
         let at = entry.at;
         let delivery = Delivery::try_from(entry)?;

@@ -57,7 +57,7 @@ pub struct RecordedEntry {
     pub at: Timestamp,
     /// The machine that accepted the input.
     pub scope: Scope,
-    /// The input.
+    /// The input, as in the journal.
     pub input: Input,
     /// The request that the input answers; `None` if it does not answer a request.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -78,7 +78,7 @@ pub enum RecordedRequest {
     Approval(Approval),
 }
 
-/// A model request.
+/// The content of a model request.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Request {
@@ -90,7 +90,7 @@ pub struct Request {
     /// The names of the offered tools.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<String>,
-    /// The number of leading messages that are equal to those of the agent's previous request, and omitted here.
+    /// The number of leading messages that the agent's previous request also contains. They are omitted here.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub shared: usize,
     /// The messages after the shared ones.
@@ -128,7 +128,7 @@ impl Recording {
 /// Builds a [`Recording`] from journal entries.
 #[derive(Default)]
 pub struct Recorder {
-    /// The machines after the entries so far; `None` before the first.
+    /// The machines after all entries added so far; `None` before the first entry.
     machines: Option<Machines>,
     lines: Vec<RecordedEntry>,
 }
@@ -172,7 +172,7 @@ impl Recorder {
     pub fn finish(self) -> Option<Recording> {
         let (machines, first) = (self.machines?, self.lines.first()?);
         Some(Recording {
-            // The spec of the machines may have later limits.
+            // Not the machines' spec, because resuming the run may have changed its limits.
             spec: start_spec(first.scope, &first.input)?.clone(),
             end: machines.run().end().cloned(),
             lines: self.lines,

@@ -16,7 +16,7 @@ use crate::spec::{AgentSpec, RunSpec};
 /// Replays a recording with the run id `run` and the spec `present`, and returns the journal of the replay. Only external inputs are taken
 /// from the recording, each with its recorded time: replies of models, results of tools, messages and answers of the user, timers,
 /// restarts, and panics of agents. Everything else is derived and compared with the recording: briefs, model requests, tool calls,
-/// delegations and their results, questions, reports, and the end of the run. The returned journal equals that of the recorded run.
+/// delegations and their results, questions, reports, and the end of the run. The returned journal equals the journal of the recorded run.
 ///
 /// The names and profiles of models are taken from the recording, agent by agent, because no model is called.
 ///
@@ -64,7 +64,7 @@ impl Replay {
         let input = self.present_input(line)?;
         let answers = self.machines.answered_request(line.scope, &input);
         let entry = self.entry(line, input);
-        // The location before the input is applied.
+        // Determine the location before applying the input, because the input may change the agent's turn.
         let location = self.location(line);
         if let Err(refusal) = self.machines.apply(entry.clone()) {
             let recorded = format!("{}\n{}", json(&line.input), request_text(line.answers.as_ref()));
@@ -76,8 +76,8 @@ impl Replay {
         Ok(entry)
     }
 
-    /// Returns the input for the current machines: derived if possible, otherwise as recorded. An input in the scope of another machine is
-    /// returned unchanged, and the machines refuse it.
+    /// Returns the input to apply: the derived input if one of the current machines causes it, otherwise the recorded input. An input with
+    /// the wrong scope is returned unchanged, and the machines refuse it.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
         let recorded = &line.input;
         let Some(key) = self.delivery_key(line) else {
@@ -105,7 +105,7 @@ impl Replay {
     fn delivery_key(&self, line: &RecordedEntry) -> Option<DeliveryKey> {
         match (&line.input, line.scope) {
             (Input::Run(RunInput::AgentFinished { effect, report }), _) => {
-                // A panic comes from outside of the machine.
+                // The machine cannot derive a panic.
                 let panicked = matches!(report.result, Err(AgentFailure::Panicked { .. }));
                 let is_awaited = self.machines.run().agent_of(*effect).is_some();
                 (is_awaited && !panicked).then_some(DeliveryKey::Report(effect.scope, effect.step))
@@ -123,7 +123,7 @@ impl Replay {
         }
     }
 
-    /// The machine that would have to cause the input.
+    /// Returns the machine that should have caused the input.
     fn cause(&self, line: &RecordedEntry, key: DeliveryKey) -> Scope {
         match key {
             DeliveryKey::Start(_) | DeliveryKey::Findings(..) => Scope::Run,
@@ -171,7 +171,7 @@ impl Replay {
 }
 
 impl DeliveryKey {
-    /// The part of a run in which deliveries of this kind differ.
+    /// Returns the [`Part`] under which a difference in this kind of delivery is reported.
     fn part(self) -> Part {
         match self {
             DeliveryKey::Start(_) => Part::Brief,
@@ -182,7 +182,7 @@ impl DeliveryKey {
     }
 }
 
-/// The parts of two inputs of the same kind that a reader compares.
+/// Formats two inputs of the same kind for comparison, reduced to the task, report, result or delegation.
 fn differing_parts(recorded: &Input, present: &Input) -> (String, String) {
     match (recorded, present) {
         (
@@ -218,7 +218,7 @@ fn differing_parts(recorded: &Input, present: &Input) -> (String, String) {
     }
 }
 
-/// Compares the specs. Causes come before their effects: tools, for example, appear in the prompts of agents.
+/// Compares the specs, causes before effects: for example, the tools before the system prompts that describe them.
 fn compare_specs(
     first: &RecordedEntry,
     recorded: &RunSpec,

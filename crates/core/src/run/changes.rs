@@ -25,14 +25,13 @@ pub struct ChangedFile {
 pub enum FileChangeKind {
     /// The file did not exist before.
     Created,
-    /// The file existed with other content.
+    /// The file existed before, with different content.
     Edited,
     /// The file no longer exists.
     Deleted,
 }
 
-/// Returns the changes made by ended sub-tasks, followed by those of finished calls in running sub-tasks, and those of agents that have not
-/// reported yet.
+/// Returns the changes made by ended sub-tasks, then by finished calls of running sub-tasks, then by agents that have not reported yet.
 pub(super) fn changes<'a>(
     iterations: &'a [Iteration],
     unreported: &'a [&AgentWork],

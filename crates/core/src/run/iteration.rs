@@ -15,7 +15,7 @@ pub struct Iteration {
     pub number: u32,
     /// The plan and the states of its sub-tasks.
     pub graph: PlanGraph,
-    /// The observations of ended sub-tasks, in order.
+    /// The observations of ended sub-tasks, in the order in which the sub-tasks ended.
     pub observations: Vec<Observation>,
     /// The reflector's evaluation of the iteration; `None` until it exists.
     pub reflection: Option<Reflection>,

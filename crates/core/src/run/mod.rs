@@ -50,7 +50,7 @@ pub enum RunInput {
     },
     /// An agent ended.
     AgentFinished {
-        /// The id of the [`RunCommand::StartAgent`].
+        /// The effect id of the [`RunCommand::StartAgent`] that started the agent.
         effect: EffectId,
         /// The agent's result and work.
         report: AgentReport,
@@ -91,7 +91,7 @@ pub enum RunInput {
     Decided {
         /// The call's id.
         effect: EffectId,
-        /// The decision.
+        /// The user's decision.
         decision: Decision,
     },
     /// An agent delegated a task to another agent (PAOR-5).
@@ -118,15 +118,15 @@ pub enum RunInput {
     },
     /// A timer expired.
     TimerFired {
-        /// The timer.
+        /// The expired timer.
         timer: RunTimer,
     },
     /// A new process resumes the run. Each outstanding effect starts again if that is safe; otherwise it is recorded as interrupted.
     Resumed {
         /// The time of the last journal entry of any machine of the run: when the previous process was last active.
         last_seen: Timestamp,
-        /// True in the first input that a fork does not copy from its source run (APPROVE-3). Decisions about calls of the source run are
-        /// not valid in the fork: each call asks for approval again.
+        /// True for the first input that this machine of a fork handles after the inputs copied from the source run. Decisions made in the
+        /// source run are not valid in the fork, so pending and approved calls ask for approval again (APPROVE-3).
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         forked: bool,
         /// The new limits; `None` if they are unchanged.
@@ -173,7 +173,7 @@ pub enum RunCommand {
         effect: EffectId,
         /// The sub-task that the call belongs to.
         subtask: SubTaskId,
-        /// The call.
+        /// The call to run.
         call: ToolCall,
     },
     /// Stop a call whose result no longer matters.
@@ -208,12 +208,12 @@ pub enum RunCommand {
     AskUser {
         /// The id that the answer must carry.
         effect: EffectId,
-        /// The question.
+        /// The question to ask.
         question: Question,
     },
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
-        /// The timer.
+        /// The timer to set.
         timer: RunTimer,
         /// When the timer expires.
         at: Timestamp,

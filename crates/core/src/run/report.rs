@@ -49,7 +49,7 @@ pub struct Report {
     /// The calls that the user answered with guidance instead, each with its sub-task and the guidance (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
-    /// The user's guidance, each with the iteration whose plan answers it (PAOR-8).
+    /// The user's guidance entries, each with the iteration whose planner received it (PAOR-8).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<GuidanceStatus>,
     /// The sub-tasks of the last plan that did not succeed, each with the reason.
@@ -68,12 +68,12 @@ pub struct Report {
     pub iterations: Vec<IterationReport>,
 }
 
-/// Guidance of the user. JSON: `{"guidance": "…", "iteration": 2}`.
+/// A guidance entry of the user, with the iteration that takes it into account. JSON: `{"guidance": "…", "iteration": 2}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct GuidanceStatus {
     /// The guidance, in the user's words.
     pub guidance: String,
-    /// The iteration whose plan answers it; `None` until a planner receives it.
+    /// The iteration whose planner first received the guidance; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
 }
@@ -96,7 +96,7 @@ pub struct WaitingCall {
 pub struct IterationReport {
     /// The iteration's number, from 1.
     pub iteration: u32,
-    /// The plan.
+    /// The iteration's plan.
     pub plan: Plan,
     /// The states of the plan's sub-tasks, in plan order.
     pub states: Vec<SubTaskState>,
@@ -198,7 +198,7 @@ impl Run {
         }
     }
 
-    /// All changes of the run as unified diffs, in the order they were made.
+    /// All changes of the run as unified diffs, in the order in which they were made.
     pub fn diff(&self) -> String {
         self.diff_with(&[])
     }

@@ -50,7 +50,7 @@ pub enum StateChange {
         /// Diff to an empty file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         diff: Option<String>,
-        /// The deleted file.
+        /// The file before its deletion; `None` for a folder, or if unknown.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         before: Option<FileVersion>,
     },

@@ -18,7 +18,7 @@ impl ToolResult {
         .with_code(code::INTERRUPTED)
     }
 
-    /// A call that was running when its run ended at a limit.
+    /// Creates the result of a call that was running when its run ended at a limit.
     pub(crate) fn run_ended() -> Self {
         ToolResult::failure(
             "the run ended at a limit before this call finished, so it may or may not have taken effect. Check the current state before \

@@ -90,8 +90,8 @@ impl ChangeMerger {
             let restorations = stage.paths.into_iter().filter_map(net_restoration);
             let (removed, made): (Vec<RestorePath>, Vec<RestorePath>) =
                 restorations.partition(|restoration| restoration.original == PathState::Nothing);
-            // Restore the old path of a moved file before removing its new path. Only a path that is in the way of a restored one is
-            // removed first, such as the content of a folder that is replaced by a file.
+            // Restore the old path of a moved file before removing its new path. Only a path that blocks a restored path is removed first,
+            // such as the content of a folder that is replaced by a file.
             let paths = made.iter().map(|restoration| restoration.path.clone()).collect();
             let (first, last): (Vec<_>, Vec<_>) = removed
                 .into_iter()

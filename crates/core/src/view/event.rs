@@ -53,7 +53,7 @@ pub enum EventKind {
     },
     /// The run accepted the planner's plan.
     PlanMade {
-        /// The plan.
+        /// The accepted plan.
         plan: Plan,
     },
     /// A sub-task started.
@@ -128,11 +128,11 @@ pub enum EventKind {
     },
     /// An agent ended.
     AgentFinished {
-        /// The reason why the agent has no answer; `None` if it has one.
+        /// The reason why the agent has no answer; `None` if it answered.
         failure: Option<AgentFailure>,
         /// The usage of the agent.
         usage: Usage,
-        /// Time from start to end.
+        /// Time from the agent's start to its end.
         duration: Millis,
     },
     /// The user gave guidance.
@@ -152,7 +152,7 @@ pub enum EventKind {
     ApprovalDecided {
         /// The effect id of the call.
         effect: EffectId,
-        /// The decision.
+        /// The user's decision.
         #[serde(flatten)]
         decision: Decision,
     },

@@ -66,10 +66,10 @@ impl RunView {
         Ok((view, events))
     }
 
-    /// Rebuilds a run from its journal entries, with their events; `None` without entries.
+    /// Rebuilds a run from its journal entries. Returns the view and the events of all entries; `None` if there are no entries.
     ///
     /// # Errors
-    /// The number of the entry that the machines of this version refuse, and their refusal.
+    /// The number of the first entry that the machines refuse, and the refusal.
     pub fn replay(
         entries: impl IntoIterator<Item = Entry>,
     ) -> Result<Option<(Self, Vec<Event>)>, (u64, Refusal)> {
@@ -176,7 +176,7 @@ impl RunView {
             .unreported_delegated_work(|agent| self.agent(agent).map(Agent::work))
     }
 
-    /// For a failed run, the work of the agents that its end interrupted.
+    /// For a failed run, the work of the agents that its end interrupted; empty for any other run.
     pub fn interrupted_work(&self) -> BTreeMap<AgentId, AgentWork> {
         if self.run().phase() != Phase::Failed {
             return BTreeMap::new();
@@ -242,7 +242,7 @@ impl RunView {
                 plan: Plan::clone(iteration.graph.plan()),
             });
         }
-        // A new iteration has no observations of the previous one, so all of its observations are new.
+        // None of a new iteration's observations has caused an event yet.
         let seen = if self.run().iterations().len() == iterations {
             observed
         } else {
@@ -326,7 +326,8 @@ impl RunView {
         self.run().running_call(effect).cloned()
     }
 
-    /// The events of commands. `last_step` is the run's last step before them; approvals of `known` digests are only requested again.
+    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits requests for approvals
+    /// with a digest in `known`, because they were requested before.
     fn events_of_run_commands(
         &self,
         commands: Vec<RunCommand>,
@@ -344,7 +345,7 @@ impl RunView {
         events
     }
 
-    /// The start of a sub-task by this command.
+    /// Returns the event for the start of a sub-task, if this command starts one.
     fn subtask_started(&self, command: &RunCommand, last_step: u32) -> Option<EventKind> {
         let (effect, agent) = match command {
             RunCommand::StartAgent { effect, brief } => (*effect, Some(brief.agent)),
@@ -422,7 +423,7 @@ impl RunView {
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::SetTimer { .. } => None,
-            // A delegation has no input for its start, so its first command counts as one; a restart commands it again.
+            // No input reports the start of a delegation, so its first command counts as the start. A restart repeats the command.
             AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && is_delegating => None,
             AgentCommand::Delegate { effect, agent, task } => Some(EventKind::ToolStarted {
                 effect,
@@ -434,7 +435,7 @@ impl RunView {
     }
 }
 
-/// The event of an agent's input; `agent` is the machine before the input, `None` before its first.
+/// Returns the event of an agent's input. `agent` is the agent's machine before the input; `None` for the first input.
 fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<EventKind> {
     let call = |effect| agent.and_then(|agent| agent.running_call(effect));
     match input {
@@ -481,7 +482,7 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
     }
 }
 
-/// The location of the events of one journal entry.
+/// The fields that all events of one journal entry have in common.
 struct EntryEvents {
     run: RunId,
     seq: u64,

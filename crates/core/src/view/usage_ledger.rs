@@ -22,7 +22,7 @@ pub(crate) struct UsageLedger {
     away: Millis,
     /// Total time in which all outstanding work waited for the user, measured with [`UsageLedger::clock`].
     user_wait: Millis,
-    /// The time since which all outstanding work has waited for the user; `None` if some of it does not wait.
+    /// The time at which all outstanding work began to wait for the user; `None` unless all of it waits.
     user_wait_since: Option<Timestamp>,
 }
 
@@ -100,7 +100,7 @@ impl UsageLedger {
             RecordedInput::Ended { effect } => {
                 self.end(effect, now);
             }
-            // Outstanding effects are either commanded again or end with this input.
+            // Each outstanding effect either ends with this input or is requested again.
             RecordedInput::Resumed { .. } => self.end_all(Some(scope), now),
             RecordedInput::Nothing => {}
         }
@@ -166,7 +166,7 @@ impl UsageLedger {
         }
     }
 
-    /// The usage report of a run with this total usage, whose last entry was accepted at `last_at`.
+    /// Returns the usage report of a run with this total usage. `last_at` is the time of the run's last entry.
     pub(crate) fn account(&self, machines: &RunTree, usage: Usage, last_at: Timestamp) -> UsageReport {
         let mut whole = self.clone();
         let now = whole.clock(last_at);
@@ -273,7 +273,7 @@ impl AgentTotals {
 
     fn waited(&mut self, reason: WaitKind, span: Millis) {
         match reason {
-            // The model is known only after its reply.
+            // The reply names the model, so `replied` adds this time to the model's totals.
             WaitKind::Model => self.model_time += span,
             WaitKind::Tool => {
                 self.tool_time += span;

@@ -76,13 +76,13 @@ fn call_3_each_missing_or_mistyped_field_is_named() {
     .map(|content| format!("{content}\n  {}", fault_in(CallForm::ToolCall, content)));
     insta::assert_snapshot!(faults.join("\n"), @r##"
     {"tool_call": "list_files"}
-      your tool call is incomplete: `tool_call` must be an object, and is a string
+      your tool call is incomplete: `tool_call` must be an object, but is a string
     {"tool_call": {}}
       your tool call is incomplete: `tool_call.name` is missing: it must be a string; `tool_call.arguments` is missing: it must be an object
     {"tool_call": {"name": 1, "arguments": []}}
-      your tool call is incomplete: `tool_call.name` must be a string, and is a number; `tool_call.arguments` must be an object, and is a list
+      your tool call is incomplete: `tool_call.name` must be a string, but is a number; `tool_call.arguments` must be an object, but is a list
     {"tool_call": {"name": "a", "arguments": "path: src"}}
-      your tool call is incomplete: `tool_call.arguments` must be an object, and is a string
+      your tool call is incomplete: `tool_call.arguments` must be an object, but is a string
     {"tool_call": {"name": "a", "arguments": "{\"path\": }"}}
       your tool call is incomplete: `tool_call.arguments` is a string without a JSON object: its arguments are not valid JSON: it is invalid after `{"path": `, at `}`
     {"tool_call": {"name": "a", "arguments": {"path": }}}

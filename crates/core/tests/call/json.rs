@@ -43,8 +43,8 @@ fn call_1_other_fields_are_ignored() {
 #[test]
 fn call_1_each_missing_or_mistyped_field_is_named() {
     insta::assert_snapshot!(fault(r#"{"tool": "list_files"}"#), @"your tool call is incomplete: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes");
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": [], "terminate": "true"}"#), @"your tool call is incomplete: `parameters` must be an object, and is a list; `terminate` must be true or false, without quotes, and is a string");
-    insta::assert_snapshot!(fault(r#"{"parameters": {}, "terminate": 1}"#), @"your tool call is incomplete: `tool` is missing: it must be a string; `terminate` must be true or false, without quotes, and is a number");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": [], "terminate": "true"}"#), @"your tool call is incomplete: `parameters` must be an object, but is a list; `terminate` must be true or false, without quotes, but is a string");
+    insta::assert_snapshot!(fault(r#"{"parameters": {}, "terminate": 1}"#), @"your tool call is incomplete: `tool` is missing: it must be a string; `terminate` must be true or false, without quotes, but is a number");
 }
 
 #[test]
@@ -295,9 +295,9 @@ fn call_2_arguments_that_are_no_json_object_are_not_mended() {
         .map(|text| format!("{text} -> {}", read_arguments(text).unwrap_err()))
         .collect();
     insta::assert_snapshot!(problems.join("\n"), @r#"
-    null -> its arguments must be an object, and are null
-    [1] -> its arguments must be an object, and are a list
-    "{}" -> its arguments must be an object, and are a string
+    null -> its arguments must be an object, but are null
+    [1] -> its arguments must be an object, but are a list
+    "{}" -> its arguments must be an object, but are a string
     path: a -> its arguments are not a JSON object
     {"a": 1 -> its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     {"a": 1,} -> its arguments are not valid JSON: it is invalid after `{"a": 1,`, at `}`

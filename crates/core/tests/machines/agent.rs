@@ -859,7 +859,7 @@ fn a_call_that_needs_more_access_than_the_agent_has_is_refused_and_nobody_is_ask
     let Message::Tool { content, .. } = last(&agent) else {
         panic!("{:?}", last(&agent));
     };
-    insta::assert_snapshot!(content, @r#"{"success":false,"code":"access_denied","error":"the tool `change` needs read-write access, and you have execute access: use other tools, or finish and report what you may not do"}"#);
+    insta::assert_snapshot!(content, @r#"{"success":false,"code":"access_denied","error":"the tool `change` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do"}"#);
 }
 
 #[test]

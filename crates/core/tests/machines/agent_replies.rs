@@ -242,7 +242,7 @@ fn loop_3_a_call_that_was_announced_and_not_made_goes_back() {
         ..text("I will look.")
     };
     assert_eq!(give(&mut agent, replied("a7.1", announced)), ["ask a7.2"]);
-    assert!(last(&agent).contains("you announced a tool call and made none"));
+    assert!(last(&agent).contains("you announced a tool call, but made none"));
 }
 
 #[test]

@@ -230,7 +230,7 @@ fn paor_12_a_planner_or_reflector_without_an_answer_is_an_unrecoverable_error() 
         ),
         [
             "Reflecting -> Failed (1)",
-            "finish, the reflector ended with something other than a reflection"
+            "finish, the reflector's answer is not a reflection"
         ]
     );
     assert!(matches!(run.end(), Some(EndReason::Failed { .. })));

@@ -1,4 +1,4 @@
-//! Upper bounds for a project's agents. The bounds apply whatever the files request, because the project's author need not be trustworthy.
+//! Upper bounds for a project's agents. The bounds apply whatever the files request, because the project's author may not be trustworthy.
 
 use std::collections::BTreeSet;
 
@@ -15,9 +15,9 @@ use crate::config::Config;
 /// The highest access and limits, and the tools, that a project's agents may have.
 pub(super) struct ProjectAgentBounds {
     access: Access,
-    /// For each access, the tools of the other agents that have at most this access.
+    /// For each access, the tools of all agents outside the project that have at most this access.
     tools: [(Access, BTreeSet<String>); 3],
-    /// The highest limits of the other agents.
+    /// The highest limits of the agents outside the project.
     limits: AgentLimitSettings,
 }
 
@@ -33,7 +33,7 @@ pub(super) fn tools_within_access<'a>(
 }
 
 impl ProjectAgentBounds {
-    /// Derives the bounds from the other agents, with the access limited to `most`.
+    /// Derives the bounds from `others`, the agents that the project does not define. The access is at most `most`.
     pub(super) fn new<'a>(
         others: impl Iterator<Item = &'a AgentDefinition> + Clone,
         most: Access,
@@ -53,13 +53,13 @@ impl ProjectAgentBounds {
         }
     }
 
-    /// Reduces a parsed agent to the bounds. Returns notes about what was reduced.
+    /// Returns the definition of a parsed agent, reduced to the bounds, and notes about the reductions.
     pub(super) fn apply(&self, parsed: ParsedAgentFile, config: &Config) -> (AgentDefinition, Vec<String>) {
         let mut notes = parsed.notes;
         let access = parsed.access.min(self.access);
         if access < parsed.access {
             notes.push(format!(
-                "its access is {access} instead of {}, because a project defines it ([agents] project)",
+                "its access is {access} instead of {}, because a project defines it (see `project` of [agents])",
                 parsed.access
             ));
         }
@@ -123,7 +123,7 @@ fn configured_limits(agent: &AgentDefinition, config: &Config) -> AgentLimits {
     resolve_limits(agent, Some(config), &GoalAgentLimits::default())
 }
 
-/// Returns the model that a project's file chooses, if the user has configured it: the user decides about costs and servers.
+/// Returns the model that a project's file chooses. It must be a configured model, because the user decides about costs and servers.
 fn model_of(model: &str, config: &Config) -> Result<Option<String>, String> {
     if !config.uses_file_models() {
         return Ok(None);

@@ -10,7 +10,7 @@ use dirigent_core::tool::{Access, ToolSpec};
 use crate::DirigentError;
 use crate::known_tools::{KnownTools, tools_beyond_access};
 
-/// The definition of an agent.
+/// The name, description, role, tools, access, model and limits of an agent.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentDefinition {
     pub(super) name: String,
@@ -27,8 +27,9 @@ pub struct AgentDefinition {
 }
 
 impl AgentDefinition {
-    /// Creates a sub-agent without tools and with read access. `description` tells the planner what the agent is good for. `role` is the beginning
-    /// of the agent's system prompt; tools, the calling convention and when to finish are added to it.
+    /// Creates a sub-agent without tools and with read access. `description` tells the planner what the agent is good for. `role` is the
+    /// beginning of the agent's system prompt; a description of the tools, the calling convention and instructions about when to finish
+    /// follow it.
     pub fn new(name: impl Into<String>, description: impl Into<String>, role: impl Into<String>) -> Self {
         AgentDefinition {
             name: name.into(),
@@ -44,7 +45,7 @@ impl AgentDefinition {
     }
 
     /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE), it may delegate parts of its task
-    /// to sub-agents of the run whose access does not exceed its own, including further agents with the same definition (PAOR-5). Its time
+    /// to sub-agents of the run that have at most its own access, including further agents with the same definition (PAOR-5). Its time
     /// limit is paused while they work.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
         self.tools = tools.into_iter().map(Into::into).collect();
@@ -74,7 +75,6 @@ impl AgentDefinition {
         }
     }
 
-    /// Replaces the model.
     pub(super) fn with_model(self, model: Option<String>) -> Self {
         AgentDefinition { model, ..self }
     }

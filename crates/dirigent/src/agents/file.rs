@@ -182,7 +182,10 @@ fn parse_claude(
     );
     for (names, why) in [
         (&selection.unknown, "Dirigent does not have them"),
-        (&selection.per_call_only, "Dirigent would allow all their calls"),
+        (
+            &selection.per_call_only,
+            "Dirigent cannot restrict them to certain calls",
+        ),
     ] {
         if !names.is_empty() {
             notes.push(format!("tools left out, because {why}: {}", join_names(names)));
@@ -339,7 +342,8 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
     }
 }
 
-/// Returns the names that an invalid file may have intended for its agent: from its fields, if they can be parsed, and from its lines.
+/// Returns the names that an invalid file may have intended for its agent: from its fields, if they can be parsed, and from all lines that
+/// begin with `name:`.
 pub(super) fn claimed_names(text: &str) -> Vec<String> {
     let lines = text.lines().filter_map(|line| line.strip_prefix("name:"));
     let fields = front_matter::lenient(text, &OWN).map(|document| document.fields);
@@ -358,7 +362,7 @@ pub(super) fn claimed_names(text: &str) -> Vec<String> {
         .collect()
 }
 
-/// Returns the name of an agent whose file does not set one: the file's name without its extension.
+/// Returns the default name of an agent, if its file does not set a name: the file's name without its extension.
 pub(super) fn default_name(path: &Path) -> String {
     hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
 }

@@ -13,7 +13,7 @@ const MAX_ENTRIES: usize = 10_000;
 /// Maximum number of levels of nested folders.
 const MAX_DEPTH: usize = 4;
 
-/// A file that may define an agent, or a path that is not read, with the reason in `error`.
+/// A file that may define an agent. If `error` is set, it says why the path is not read.
 pub(super) struct AgentFile {
     pub(super) path: PathBuf,
     error: Option<String>,

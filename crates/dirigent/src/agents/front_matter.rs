@@ -33,7 +33,7 @@ pub(super) enum Value {
     Nested,
 }
 
-/// An error in a file, with its line if it has one.
+/// An error in an agent file. `line` is `None` if the error concerns the whole file.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AgentFileError {
     pub(super) line: Option<usize>,
@@ -197,7 +197,7 @@ impl Events<'_> {
         }
     }
 
-    /// Skips to the end of a nested value, of which `depth` levels are open.
+    /// Skips to the end of a nested value. `depth` is the number of levels that are open.
     fn nested(&mut self, mut depth: usize) -> Result<Value, AgentFileError> {
         while depth > 0 {
             match self.next()?.0 {

@@ -28,7 +28,7 @@ const MAX_PROJECT_BYTES: usize = 1024 * 1024;
 /// The source of an agent's definition.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentSource {
-    /// Dirigent ships it.
+    /// The definition ships with Dirigent.
     Shipped,
     /// The program that embeds Dirigent.
     Program,
@@ -67,16 +67,16 @@ pub struct Agents {
     pub planner: AgentLimits,
     /// The limits of the reflector.
     pub reflector: AgentLimits,
-    /// The sub-agents.
+    /// The sub-agents that plans can use.
     pub agents: Vec<ListedAgent>,
-    /// The refused files.
+    /// The agent files that were refused, with the reasons.
     pub refused: Vec<RefusedAgent>,
 }
 
 /// A sub-agent, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ListedAgent {
-    /// The name in plans.
+    /// The name by which plans choose the agent.
     pub name: String,
     /// The source of its definition.
     pub source: AgentSource,
@@ -97,7 +97,7 @@ pub struct ListedAgent {
 /// An agent file that is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedAgent {
-    /// The file.
+    /// The user's or the project's file.
     pub source: AgentSource,
     /// The line of the error, from 1; `None` if the error concerns the whole file.
     pub line: Option<usize>,
@@ -238,7 +238,7 @@ impl AgentRegistry {
     ) -> Result<(AgentDefinition, Vec<String>), (Option<usize>, String)> {
         if let Some(source) = self.source_if_not_shipped(&parsed.name) {
             let reason = format!(
-                "there is an agent `{}` already ({source}): give it another name",
+                "there is an agent `{}` already ({source}): rename the agent in this file",
                 parsed.name
             );
             return Err((None, reason));
@@ -326,7 +326,7 @@ impl AgentRegistry {
                             entry.source.to_string()
                         });
                         let reason = format!(
-                            "the name `{}` is taken ({of}), and a project's file can't replace another agent: give it another name",
+                            "the name `{}` is taken ({of}), and a project's file can't replace another agent: rename the agent in this file",
                             parsed.name
                         );
                         self.refuse(source, None, reason);

@@ -28,7 +28,7 @@ pub(crate) struct ModelResolver {
 #[derive(Default)]
 struct AgentModel {
     name: Option<String>,
-    /// The provider, name and address of the model.
+    /// The provider, name and address of the model; `None` without a configuration.
     asks: Option<String>,
     profile: ModelProfile,
 }

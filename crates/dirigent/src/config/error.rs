@@ -9,9 +9,9 @@ use std::sync::Arc;
 pub enum Origin {
     /// The shipped defaults.
     BuiltIn,
-    /// A file.
+    /// A configuration file.
     File {
-        /// The path.
+        /// The file's path.
         path: Arc<Path>,
         /// The line, from 1.
         line: usize,
@@ -40,9 +40,9 @@ pub enum ConfigError {
     /// A file does not exist or can't be read.
     #[error("{}: the configuration can't be read: {problem}", path.display())]
     Unreadable {
-        /// The file.
+        /// The file's path.
         path: Arc<Path>,
-        /// The reason.
+        /// Why the file cannot be read.
         problem: String,
     },
     /// A file is not TOML.
@@ -58,7 +58,7 @@ pub enum ConfigError {
     UnknownKey {
         /// The place of the key.
         origin: Origin,
-        /// The full key.
+        /// The full key, such as `model.name`.
         key: String,
         /// The most similar key, or all keys.
         hint: String,
@@ -68,7 +68,7 @@ pub enum ConfigError {
     Value {
         /// The place of the key.
         origin: Origin,
-        /// The full key.
+        /// The full key, such as `model.name`.
         key: String,
         /// What is wrong with the value, and what it could be.
         problem: String,
@@ -86,18 +86,18 @@ pub enum ConfigError {
     UnknownModel {
         /// The place of the reference.
         origin: Origin,
-        /// The reference.
+        /// The reference that names no model.
         name: String,
         /// The configured models, separated by commas.
         known: String,
     },
-    /// A run would resume with another model than it was started with.
+    /// A run would resume with a different model from the one with which it was started.
     #[error(
         "the model `{model}` has changed: the run was started with {recorded}, but it is {current} now: restore the configuration that the \
          run was started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"
     )]
     ModelChanged {
-        /// The reference.
+        /// The model's reference in the configuration.
         model: String,
         /// The provider, name and address of the model when the run was started.
         recorded: String,
@@ -107,9 +107,9 @@ pub enum ConfigError {
     /// A model can't be set up.
     #[error("the model `{model}` can't be set up: {problem}")]
     Setup {
-        /// The reference.
+        /// The model's reference in the configuration.
         model: String,
-        /// The reason.
+        /// Why the model cannot be set up.
         problem: String,
     },
 }

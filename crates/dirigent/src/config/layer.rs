@@ -92,7 +92,7 @@ impl Layer {
         };
         let syntax_error = |error: toml::de::Error| ConfigError::Syntax {
             origin: origin_at(error.span().map_or(0, |span| span.start)),
-            // The whole message would quote the line, which may contain a key.
+            // The whole message would quote the line, which may contain an API key.
             problem: format!("this is not TOML: {}", error.message()),
         };
         let spans = DeTable::parse(text).map_err(syntax_error)?;
@@ -154,7 +154,7 @@ fn collect_places(
 /// Merges a later file's table, `above`, into an earlier one, `below`.
 ///
 /// If the later table sets a model's `provider` or a connection's `database`, it replaces the earlier table as a whole. If it sets a
-/// model's `base_url`, the earlier key is dropped, so that a key is never sent to an address that it was not set for. If it sets a
+/// model's `base_url`, the earlier API key is dropped, so that it is never sent to an address for which it was not set. If it sets a
 /// connection's address, the earlier address is dropped. Rules of `[approvals]` accumulate, so that no denial is lost. Any other list
 /// replaces the earlier list, so that a later file can narrow what an earlier file allows.
 fn merge(table: &Key, below: &mut Dict, above: Dict) {
@@ -257,7 +257,7 @@ pub(super) struct TableOrigins<'a> {
 }
 
 impl<'a> TableOrigins<'a> {
-    /// Returns the name and origin of each setting in the table. A setting of a nested table has the name of the nested table.
+    /// Returns the name and origin of each setting in the table. A setting in a nested table is returned under the nested table's name.
     fn settings(&self) -> impl Iterator<Item = (&'a str, &'a Origin)> {
         let settings = self.all.iter();
         settings.filter_map(|SettingOrigin { key, origin, .. }| {

@@ -175,7 +175,7 @@ impl Config {
             if self.find(next, &origin)?.provider.is_none() {
                 return Err(table.invalid(
                     "fallback",
-                    "names the offline model, which understands only its own goals and can't replace another model: remove it",
+                    "names the offline model, which supports only a few kinds of goal and can't replace another model: remove it",
                 ));
             }
         }
@@ -193,7 +193,7 @@ impl Config {
     }
 
     /// Returns the model that `[roles]` sets for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`) or one
-    /// sub-agent. `None` if the default model was chosen outside of files: see [`Config::roles`].
+    /// sub-agent. `None` if it sets none, or if the default model was chosen outside of files: see [`Config::roles`].
     pub fn role(&self, name: &str) -> Option<&str> {
         self.roles()
             .find_map(|(role, model, _)| (role == name).then_some(model))
@@ -287,7 +287,7 @@ impl Config {
     /// all of them.
     ///
     /// # Errors
-    /// As [`Config::model`].
+    /// The errors of [`Config::model`], for the model or one of its fallbacks.
     pub fn profile(&self, reference: &str) -> Result<ModelProfile, ConfigError> {
         let model = self.model(reference)?;
         let mut profile = ModelProfile {
@@ -334,8 +334,8 @@ impl Config {
         mode.map_or(ProjectAgents::ReadOnly, |mode| mode.0)
     }
 
-    /// Returns true if the models in configuration and agent files apply. If the default model was chosen outside of files, all agents ask
-    /// that model instead.
+    /// Returns true if the models that configuration files and agent files choose apply. If the default model was chosen outside of files,
+    /// all agents ask that model instead.
     pub(crate) fn uses_file_models(&self) -> bool {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => true,

@@ -49,7 +49,7 @@ pub struct ModelSettings {
     pub name: String,
     /// The address at which the API begins; empty for the offline model.
     pub base_url: String,
-    /// The API key.
+    /// The API key for requests, or why there is none.
     pub api_key: ApiKey,
     /// The form in which the model calls tools (CALL-4).
     pub calls: CallForm,
@@ -134,7 +134,7 @@ impl ModelSettings {
     }
 }
 
-/// Returns the settings of the model with a reference; `None` if there is no such model.
+/// Returns the settings of the model that `reference` names; `None` if there is no such model.
 pub(super) fn find(
     reference: &str,
     settings: &Settings,
@@ -262,7 +262,7 @@ impl Reader<'_> {
     }
 
     /// Returns the address from the table, from the provider's variable, or else the provider's own. The variable does not apply if the
-    /// table sets a key: that key would be sent to the variable's address.
+    /// table sets a key, because that key would then be sent to the variable's address.
     fn base_url(&self, provider: &Provider) -> Result<String, ConfigError> {
         if let Some(address) = &self.table.base_url {
             return Ok(address.0.clone());

@@ -28,7 +28,7 @@ pub struct ConfiguredModels {
 struct State {
     /// The models that are set up, by reference.
     prepared: BTreeMap<String, PreparedModel>,
-    /// The shared limits, by address and the provider's name of the model.
+    /// The shared limits, by the model's address and its name at the provider.
     limits: BTreeMap<(String, String), Limited<()>>,
     client: Option<HttpClient>,
 }

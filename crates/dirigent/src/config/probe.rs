@@ -55,7 +55,7 @@ impl Config {
     /// Lists the models of a model's server, in the server's order; empty for the offline model.
     ///
     /// # Errors
-    /// As [`Config::model`], a missing key, or the server's error.
+    /// The errors of [`Config::model`], a missing key, or the server's error.
     pub async fn list_models(&self, reference: &str) -> Result<Vec<String>, ProbeError> {
         let settings = self.model(reference)?;
         match settings.provider {
@@ -67,7 +67,7 @@ impl Config {
     /// Tests whether a model is available: by its provider's list of models or, if the list is not conclusive, by a short request.
     ///
     /// # Errors
-    /// As [`Config::list_models`], or [`ProbeError::NotListed`].
+    /// The errors of [`Config::list_models`], or [`ProbeError::NotListed`].
     pub async fn probe(&self, reference: &str) -> Result<ProbeOutcome, ProbeError> {
         let settings = self.model(reference)?;
         let Some(provider) = settings.provider else {

@@ -62,7 +62,7 @@ impl Config {
                 return Err(error(format!("{what}; {}", hint(&calls.tool, names))));
             }
             let schemas: Option<Vec<Schema>> = fitting.iter().map(|tool| schema(specs, tool)).collect();
-            // A tool without a closed schema may have these parameters.
+            // A tool whose schema allows additional parameters may have these parameters.
             let Some(schemas) = schemas else { continue };
             check_parameters(ruling, calls, &schemas).map_err(error)?;
         }
@@ -91,7 +91,7 @@ fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     ]
 }
 
-/// Returns the parameters of a tool with a closed schema; `None` if the tool may have other parameters.
+/// Returns the schemas of a tool's parameters; `None` if the tool may accept other parameters, too.
 fn schema(specs: &[ToolSpec], tool: &str) -> Option<Schema> {
     let Some(spec) = specs.iter().find(|spec| spec.name == tool) else {
         let runtime = runtime_tools().into_iter().find(|(name, _)| *name == tool);

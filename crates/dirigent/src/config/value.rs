@@ -204,7 +204,7 @@ impl<'de> Deserialize<'de> for PricedProvider {
     }
 }
 
-/// Returns the value of a keyword.
+/// Returns the value that `words` assigns to the keyword `text`. The error lists all keywords.
 fn word<T: Clone>(text: &str, words: impl AsRef<[(&'static str, T)]>) -> Result<T, String> {
     let words = words.as_ref();
     let value = words.iter().find(|(word, _)| *word == text);

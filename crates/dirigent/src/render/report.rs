@@ -133,7 +133,7 @@ fn changed_files(text: &mut String, report: &Report, detail: Detail) {
     }
 }
 
-/// Returns how to continue the run (PAOR-3); `None` if it is not over, achieved its goal, or failed for good.
+/// Returns how to continue the run (PAOR-3); `None` if it has not ended, achieved its goal, or failed and cannot be resumed.
 fn next_step(report: &Report) -> Option<String> {
     let more = match report.end.as_ref()? {
         EndReason::GoalAchieved => return None,

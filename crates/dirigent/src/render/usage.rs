@@ -124,7 +124,7 @@ fn rows_by_agent(usage: &UsageReport) -> Vec<Row> {
         .agents
         .iter()
         .for_each(|agent_usage| agents += agent_usage.totals);
-    // The remaining usage is that of tool calls in the plans themselves.
+    // The remaining usage comes from tool calls in the plans themselves.
     let run = UsageTotals {
         usage: usage.total.usage - agents.usage,
         tool_time: Millis(usage.total.tool_time.0.saturating_sub(agents.tool_time.0)),

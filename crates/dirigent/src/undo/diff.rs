@@ -23,10 +23,10 @@ pub struct RunDiff {
 /// The change of a run at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
-    /// The path.
+    /// The changed path, relative to the workspace.
     pub path: String,
-    /// A diff in git's format, as bytes because files need not be UTF-8. Lines before it that begin with `#` describe what a diff cannot
-    /// show.
+    /// A diff in git's format, as bytes because files need not be UTF-8. Lines that begin with `#` may precede it; they describe changes
+    /// that a diff cannot show.
     pub diff: Vec<u8>,
 }
 
@@ -91,8 +91,8 @@ struct ContentReader<'a> {
 }
 
 impl ContentReader<'_> {
-    /// Returns the diff from the content before the first change to the content after the last change. If either is unknown, returns the
-    /// diff of each change.
+    /// Returns the diff from the content before the first change to the content after the last change. If either content is unknown,
+    /// returns the diffs that the tools reported for the individual changes.
     fn net_diff(&self, restoration: &RestorePath) -> Result<FileDiff, DirigentError> {
         let RestorePath {
             path,
@@ -148,7 +148,7 @@ impl ContentReader<'_> {
 
 /// The content of a path.
 enum Content {
-    /// Content that neither the journal nor the workspace has.
+    /// A file whose content is neither in the journal nor in the workspace.
     Unknown,
     /// No file.
     Absent,
@@ -157,7 +157,7 @@ enum Content {
 }
 
 impl Content {
-    /// Returns one side of a diff; `None` without a file.
+    /// Returns the content and the mode as one side of a diff; `None` if there is no file.
     fn side(&self) -> Option<(&[u8], u32)> {
         match self {
             Content::Unknown | Content::Absent => None,

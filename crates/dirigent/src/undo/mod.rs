@@ -61,7 +61,7 @@ impl fmt::Display for UnfinishedCall {
 pub enum UndoStep {
     /// Restores the content and the permissions of a file.
     Restore {
-        /// The file.
+        /// The file's path, relative to the workspace.
         path: String,
         /// True if something else, such as a command of the run, changed the file between two undone changes. The undo reverts that change
         /// as well.
@@ -74,14 +74,14 @@ pub enum UndoStep {
     },
     /// Deletes a file that the run created.
     Delete {
-        /// The file.
+        /// The file's path, relative to the workspace.
         path: String,
     },
     /// Moves a file or folder back.
     Move {
-        /// The current path.
+        /// The path of the file or folder when this step is executed.
         from: String,
-        /// The path before the run.
+        /// The path before the run moved the file or folder.
         to: String,
     },
 }
@@ -89,9 +89,9 @@ pub enum UndoStep {
 /// A path that cannot be undone.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct RefusedPath {
-    /// The path.
+    /// The path, relative to the workspace.
     pub path: String,
-    /// The reason.
+    /// Why the path cannot be undone.
     #[serde(flatten)]
     pub reason: RefusalReason,
 }
@@ -123,19 +123,19 @@ pub enum RefusalReason {
     /// An interrupted or failed call may have changed the file without reporting it. The journal has the content from before the call.
     #[error("differs from its content before the interrupted call {call}")]
     Interrupted {
-        /// The call.
+        /// The effect id of the interrupted call.
         call: EffectId,
     },
     /// Undoing the path depends on another path that could not be undone: the other path of a moved file, or a parent folder.
     #[error("depends on {with}, which could not be undone")]
     DependsOn {
-        /// The other path.
+        /// The path that could not be undone.
         with: String,
     },
     /// The file system returned an error.
     #[error("cannot be accessed: {error}")]
     Failed {
-        /// The error.
+        /// The file system's error message.
         error: String,
     },
 }
@@ -143,7 +143,7 @@ pub enum RefusalReason {
 /// The result of an undo.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Undone {
-    /// The completed steps.
+    /// The steps that were executed.
     pub done: Vec<UndoStep>,
     /// The paths that could not be undone because they changed in the meantime or could not be written, and the paths that depend on them.
     pub failed: Vec<RefusedPath>,
@@ -403,8 +403,8 @@ impl Undo {
         Ok(())
     }
 
-    /// Returns a reason for refusal if the content to restore is not available. `moves_on` has the digests of contents that are still in
-    /// the workspace.
+    /// Returns a reason for refusal if the content to restore is not available. `moves_on` has the digests of contents that are in the
+    /// workspace before the first move.
     fn content_refusal(
         &self,
         restoration: &RestorePath,
@@ -511,7 +511,7 @@ fn open(path: &Path) -> Result<Workspace, DirigentError> {
     })
 }
 
-/// Returns the state of a path. An empty folder counts as [`PathState::Nothing`] if that is expected.
+/// Returns the state of a path. An empty folder counts as [`PathState::Nothing`] if `expected` is [`PathState::Nothing`].
 fn path_state(workspace: &Workspace, path: &str, expected: &PathState) -> Result<PathState, FileError> {
     let actual = workspace.path_state(path)?;
     if actual == PathState::Folder && *expected == PathState::Nothing && workspace.is_free(path)? {
@@ -589,7 +589,8 @@ fn unfinished(
     Ok(found.map(|(call, tool)| UnfinishedCall { call, tool }).collect())
 }
 
-/// Returns the paths and content digests of the files restored before the first move. These contents can be restored at other paths.
+/// Returns the path and the present content digest of each file that is restored before the first move. Later steps can restore these
+/// contents at other paths.
 fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &str)> {
     steps
         .iter()

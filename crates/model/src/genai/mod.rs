@@ -19,7 +19,7 @@
 //! | assistant | text, then its calls with their ids | its text, unchanged |
 //! | a call's result | user: tool result with the call's id | user text: `Result of NAME:`, then the result's JSON |
 //!
-//! In requests, tool names other than 1 to 64 letters, digits, `_` and `-` are replaced, as by
+//! In requests, a tool name that is not 1 to 64 letters, digits, `_` and `-` is replaced, as by
 //! [`OpenAiModel`](crate::OpenAiModel). Names that `genai` reserves for a provider's own tools are replaced, too.
 //!
 //! - **Caching.** A request to Anthropic has three cache breakpoints: at the end of the system prompt (or of the tools, if there is no
@@ -43,8 +43,8 @@
 //! - It buffers an error's body, and each event until it is complete, without a size limit: `max_reply_bytes` bounds the buffered
 //!   reply, and only the timeouts bound the rest.
 //! - It does not expose the content type: a web page at a wrong `base_url` looks like a stream without a reply.
-//! - It requires that the blocks of Anthropic's reply follow each other, as documented. It skips events without a name, and misreads
-//!   an event as one without a name if the network splits a line's CR LF. If blocks overlap or an event has no name, the reply counts
+//! - It requires that the blocks of Anthropic's reply follow each other, as documented. It skips events without a name, and misses
+//!   the name of an event if the network splits a line's CR LF. If blocks overlap or an event has no name, the reply counts
 //!   as interrupted.
 //! - It logs servers' errors with `tracing`, and such an error may repeat parts of the request. Its logging is disabled.
 

@@ -1,4 +1,4 @@
-//! List of a provider's chat models. This does not use `genai`, which would read only the first page and include other models.
+//! List of a provider's chat models. This does not use `genai`, which would read only the first page and include models that cannot chat.
 
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use reqwest::Response;

@@ -28,7 +28,8 @@ impl HostedApi {
         }
     }
 
-    /// Default limit of a reply's tokens. Anthropic requires a limit in each request; this one suffices for a whole source file.
+    /// Default limit of a reply's tokens. Anthropic requires a limit in each request; its default
+    /// suffices for a whole source file.
     fn max_output_tokens(self) -> Option<u64> {
         match self {
             HostedApi::Anthropic => Some(16_384),
@@ -64,8 +65,8 @@ pub struct HostedOptions {
     pub api_key: Option<SecretString>,
     /// Default model, for requests without a model name.
     pub model: String,
-    /// Largest number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and Anthropic gets the model's maximum as
-    /// `genai` knows it.
+    /// Largest number of a reply's tokens, for requests without a limit. If `None`, Gemini decides, and a request to
+    /// Anthropic contains the model's maximum, according to `genai`.
     pub max_output_tokens: Option<u64>,
     /// Time limits of a request.
     pub timeouts: Timeouts,

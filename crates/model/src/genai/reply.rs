@@ -61,8 +61,8 @@ impl Collector {
         self.content.push_str(clean);
     }
 
-    /// Adds a call, or replaces its earlier state. Gemini sends each call once; for Anthropic, `genai` repeats a call with all arguments
-    /// received so far.
+    /// Adds a call, or replaces the last call if this is its new state. Gemini sends each call once; for Anthropic, `genai` repeats a call
+    /// with all arguments received so far.
     pub(super) fn add_call(&mut self, call: genai::chat::ToolCall) {
         let arguments = match (self.api, call.fn_arguments) {
             (_, Value::Null) => String::new(),
@@ -178,7 +178,8 @@ impl PartialCall {
 }
 
 /// Replaces the id that `genai` generates for a Gemini call without an id, because generated ids may repeat. `genai` recognizes both
-/// kinds of ids and does not send them to Gemini. `number` is unique in the conversation, as the result of each call adds a message.
+/// kinds of ids and does not send them to Gemini. `number` is unique in the conversation: it counts from the number of messages, and the
+/// result of each call adds a message.
 fn unique_call_id(api: HostedApi, id: String, number: usize) -> String {
     match api {
         HostedApi::Gemini if id.starts_with("call#") => format!("call#gemini#{number}"),

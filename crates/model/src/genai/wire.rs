@@ -79,7 +79,7 @@ pub(super) fn chat_options(
         (HostedApi::Anthropic | HostedApi::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
     }
     match options.api {
-        // Without this, the model's thinking would have to be sent back with the results of its calls.
+        // Thinking is turned off: Anthropic requires it back with the results of the calls, and messages have no field for it.
         HostedApi::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
         HostedApi::Anthropic | HostedApi::Gemini => chat,
     }
@@ -180,7 +180,7 @@ fn join_nonblank<T: AsRef<str>>(texts: impl IntoIterator<Item = T>) -> String {
     all
 }
 
-/// Returns a call's id as the provider accepts it: Anthropic accepts only letters, digits, `_` and `-`.
+/// Returns a call's id in a form that the provider accepts: Anthropic accepts only letters, digits, `_` and `-`.
 fn wire_call_id(api: HostedApi, id: &str) -> String {
     match api {
         HostedApi::Anthropic => id

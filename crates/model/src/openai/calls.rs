@@ -30,7 +30,7 @@ struct PartialCall {
     scanner: JsonScanner,
 }
 
-/// A scanner of a call's arguments that detects the end of the JSON object. It reads each byte once.
+/// A scanner that detects where the JSON object of a call's arguments ends. It reads each byte once.
 #[derive(Debug, Default)]
 struct JsonScanner {
     depth: usize,

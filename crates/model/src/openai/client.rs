@@ -48,7 +48,7 @@ pub(super) enum OptionalField {
     ToolRole,
 }
 
-/// A response with an error status.
+/// A response with an error status, and its classification.
 pub(super) struct ErrorResponse {
     pub(super) status: u16,
     /// The beginning of the body.
@@ -109,7 +109,7 @@ impl Client {
         }
     }
 
-    /// Classifies a failed request without a response. A TLS error counts as a configuration error, because retries do not help; an
+    /// Classifies the failure of a request that got no response. A TLS error counts as a configuration error, because retries do not help; an
     /// unreachable server may become reachable again.
     fn connection_failure(&self, error: reqwest::Error) -> ModelFailure {
         let configuration = |message: &str| self.failures.failure(ModelFailureKind::Configuration, message);
@@ -120,7 +120,7 @@ impl Client {
                 error_chain(error)
             )),
             (false, true) => self.failures.unavailable(&format!(
-                "it can't be reached ({}). Check that the server runs, and base_url",
+                "it can't be reached ({}). Check base_url, and that the server runs",
                 error_chain(error)
             )),
             (false, false) => self

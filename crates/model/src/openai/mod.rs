@@ -9,8 +9,8 @@
 //! [`ChatRequest::call_form`] decides the form of calls. [`CallForm::Native`] offers the tools natively, and ids link calls and
 //! results (CALL-2). A tool name that the API does not accept (anything but 1 to 64 letters, digits, `_` and `-`) is replaced in
 //! requests, such as `files.read` with `files_read_feef3122`, and restored in the reply; two tools with the same replacement are
-//! [`ModelFailureKind::Rejected`]. In the other forms, calls are part of the text; a call that is not in its message's text is
-//! appended to it.
+//! [`ModelFailureKind::Rejected`]. In the other forms, calls are part of the text; a call that is missing from its message's
+//! text, because it was made natively, is appended.
 //! [`CallForm::ToolCall`] sends results as messages of the role `tool` with the tool's `name` (CALL-3), or of the role `user` if the
 //! server refuses the role `tool`; the other text forms always use the role `user`.
 //!

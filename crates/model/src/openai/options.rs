@@ -87,7 +87,7 @@ const RESERVED: [&str; 8] = [
     "stream_options",
 ];
 
-/// Refuses extra fields that would occur twice in a request.
+/// Returns an error if the extra fields contain a field that Dirigent sets itself.
 pub(super) fn check_extra(extra: &Map<String, Value>) -> Result<(), ModelSetupError> {
     match RESERVED.iter().find(|field| extra.contains_key(**field)) {
         Some(field) => Err(ModelSetupError::ReservedField {

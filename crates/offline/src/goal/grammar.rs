@@ -1,4 +1,4 @@
-//! The goals that the offline model supports, and the words that several of them share.
+//! The goals that the offline model supports, and the vocabulary that several of their parsers share.
 
 use crate::scope::Scope;
 
@@ -111,7 +111,7 @@ pub(super) const USAGES: &[&str] = &[
     "callers of",
 ];
 
-/// Words with which a place begins. They are never names.
+/// Words that begin a place, such as "in" of "in src". They are never names.
 pub(super) const SCOPE_OPENINGS: &[&str] = &["in", "only", "except", "not in", "but not", "ending"];
 
 /// Returns true if the text can be an identifier in a program.

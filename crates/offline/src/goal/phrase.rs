@@ -26,7 +26,7 @@ impl<'a> Phrase<'a> {
         Some(first)
     }
 
-    /// Consumes the longest of the wordings with which the phrase begins. Returns true if one matched.
+    /// Consumes the longest wording that the phrase begins with. Returns true if one matched.
     pub fn eat(&mut self, wordings: &[&str]) -> bool {
         let length = wordings
             .iter()
@@ -56,8 +56,8 @@ impl<'a> Phrase<'a> {
         Some(length)
     }
 
-    /// Consumes a name or a text, and the words of `kinds` before it, which describe it. A word of `kinds` is itself the name if a place, one
-    /// of `ends` or the end of the sentence follows.
+    /// Consumes a name or a text, with any words of `kinds` before it ("the function"). A word of `kinds` is itself the name if it is
+    /// followed by a place, by one of `ends` or by the end of the sentence.
     pub fn take_name(&mut self, kinds: &[&str], ends: &[&str]) -> Option<&'a Word> {
         let mut skipped = false;
         loop {
@@ -76,7 +76,7 @@ impl<'a> Phrase<'a> {
             return None;
         }
         let name = self.take()?;
-        // An unclosed quote, or an empty quoted text.
+        // The name begins with an unclosed quote, or is an empty quoted text.
         let is_broken = name.is_plain() && name.text.starts_with(['"', '\'', '`', '“', '‘', '«']);
         (!is_broken).then_some(name)
     }

@@ -98,7 +98,7 @@ pub(super) fn finish(mut phrase: Phrase<'_>, scope: &mut Scope) -> Option<()> {
     phrase.is_finished().then_some(())
 }
 
-/// Parses words that are only places, in the format that [`Scope`] writes. An empty list is the whole workspace.
+/// Parses words that consist only of places, as [`Scope`]'s `Display` writes them. An empty list means the whole workspace.
 pub(crate) fn whole_scope(words: &[Word]) -> Option<Scope> {
     let mut scope = Scope::default();
     finish(Phrase::new(words), &mut scope)?;

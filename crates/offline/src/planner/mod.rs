@@ -71,7 +71,7 @@ fn submit(draft: Draft, requirements: &Requirements) -> Call {
         let numbers: Vec<String> = numbers.map(u32::to_string).collect();
         if !numbers.is_empty() {
             plan.summary.push_str(&format!(
-                " Not followed, because the offline model does not understand it: guidance {}.",
+                " Guidance {} is not followed: the offline model does not understand it.",
                 numbers.join(", ")
             ));
         }

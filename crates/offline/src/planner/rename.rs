@@ -30,9 +30,9 @@ pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename) -> DraftOrCall 
         UserDecision::Stop => Some(EmptyPlan::Impossible(format!(
             "you decided not to rename `{from}`. Nothing was changed."
         ))),
-        UserDecision::NameNeeded => Some(EmptyPlan::NeedsUser(format!("which name `{from}` is to get."))),
+        UserDecision::NameNeeded => Some(EmptyPlan::NeedsUser(format!("the new name of `{from}`."))),
         UserDecision::Continue if !is_identifier(to) => Some(EmptyPlan::Impossible(format!(
-            "`{to}` can't be the name of something in a program: a name has letters, digits and `_`, and no digit first."
+            "`{to}` is not a valid name: a name consists of letters, digits and `_`, and does not begin with a digit."
         ))),
         UserDecision::Continue if from == to => {
             Some(EmptyPlan::NothingToDo(format!("`{from}` has that name already.")))
@@ -108,7 +108,8 @@ fn is_ambiguous(found: &RenameOutput) -> bool {
     found.usages().filter(|(_, usage)| usage.definition).count() > 1 || !found.members.is_empty()
 }
 
-/// Returns the question about a member that may belong to something else, in a language without a compiler that would detect this.
+/// Returns the reason for asking the user, if the name is used as a property, keyword or key in a language without a compiler: the usage may
+/// belong to another symbol, and nothing would detect a wrong rename.
 fn untested_member(found: &RenameOutput, from: &str) -> Option<String> {
     let is_compiled = |path: &str| FileKind::from_path(path).is_some_and(FileKind::is_compiled);
     let member = found.members.iter().find(|member| !is_compiled(&member.path))?;
@@ -182,8 +183,8 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     }
     if let Some(first) = found.modules.first() {
         return impossible(format!(
-            "`{from}` is also the name of a module, imported at {}. A rename goes by the name alone: it can't tell the two apart, and renames \
-             no files.",
+            "`{from}` is also the name of a module, imported at {}. A rename matches names only: it cannot distinguish \
+             the two, and it does not rename files.",
             quoted(first)
         ));
     }
@@ -216,7 +217,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     ))
 }
 
-/// Returns the location of a line and its text: "src/a.rs:3 (`use b;`)".
+/// Formats the location of a line with its text: "src/a.rs:3 (`use b;`)".
 fn quoted(line: &MatchedLine) -> String {
     format!("{} (`{}`)", line.location(), line.text.trim())
 }
@@ -233,7 +234,7 @@ fn old_name_missing(goal: &Rename, new_name: &RenameOutput, similar: &[String]) 
     ))
 }
 
-/// Returns a question with the names most similar to an unknown one.
+/// Returns " Did you mean …?" with up to three similar names, without the new name `to`; empty if there are none.
 fn did_you_mean(similar: &[String], to: &str) -> String {
     let similar: Vec<String> = similar
         .iter()

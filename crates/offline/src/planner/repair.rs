@@ -1,7 +1,8 @@
 //! Plans after a failed check of a rename: they rename the old name at the locations in the check's output, and nowhere else.
 //!
-//! A rename does not change strings, comments and files without a grammar. But some comments contain code, such as documentation tests,
-//! and so do some of these files; the check's output shows which. Strings are never changed, because they may mean something else.
+//! A rename does not change strings, comments and files without a grammar. But code also occurs in some comments, such as documentation
+//! tests, and in some files without a grammar; the check's output shows where. Strings are never changed, because they may mean something
+//! else.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +27,7 @@ use crate::tools::{
     read_output,
 };
 
-/// Maximum number of files that one iteration repairs. For each file, the planner makes one call.
+/// Maximum number of files that one iteration repairs. The planner makes one call to read each file.
 const FILES: usize = 5;
 
 /// Occurrences of the old name to rename in a file: columns (in characters, from 1) by line.
@@ -58,7 +59,8 @@ pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &Observa
         }
     }
     if subtasks.is_empty() {
-        let why = format!("the check's output refers to no comment or text file with `{from}`{scope}");
+        let why =
+            format!("the check's output does not point to any comment or text file with `{from}`{scope}");
         return Ok(give_up(context, &why));
     }
     let summary = format!(
@@ -80,7 +82,7 @@ pub(super) fn verify_subtask(goal: &Rename) -> SubTask {
     agent_subtask("verify", title, Vec::new(), "verify", &task)
 }
 
-/// A file with the old name.
+/// A file that contains the old name.
 struct RepairFile {
     path: String,
     /// Lines and columns of the name in comments; `None` for a file without a grammar.
@@ -128,8 +130,8 @@ fn files_to_repair(
     Ok(paths.into_iter().map(file).collect())
 }
 
-/// Returns the occurrences of the old name in a file that the output refers to: by their line, or by the failed documentation test that
-/// contains them.
+/// Returns the occurrences of the old name to rename in a file: on lines that the check's output names, or in the code of failed
+/// documentation tests.
 fn targets(file: &RepairFile, text: &str, output: &str, from: &str) -> Targets {
     let tests = doc_tests(file, text, output);
     let shown = parse_locations(output);
@@ -214,7 +216,7 @@ fn renamed(line: &str, columns: &[usize], goal: &Rename) -> Option<String> {
     Some(renamed)
 }
 
-/// Plans an undo of the change. The last reflection describes the failure.
+/// Plans an undo of the change. The reason ends with the last reflection, which describes the failure.
 fn give_up(context: &PlanningContext<'_>, why: &str) -> Draft {
     let iterations = context.sections.iterations();
     let before = iterations.last().map_or("", PastSummaries::reflected);

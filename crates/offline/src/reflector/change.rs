@@ -16,7 +16,7 @@ use crate::scope::Scope;
 use crate::text::{capitalized, counted, enumerated};
 use crate::tools::{RenameOutput, read_output};
 
-/// Maximum number of iterations for a change. If it is still not confirmed, it has failed.
+/// Maximum number of iterations for a change. If the change is then still not confirmed, it has failed.
 const MAX_CHANGE_ITERATIONS: usize = 3;
 /// Maximum number of files that a summary names.
 const FILES: usize = 8;
@@ -130,7 +130,8 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
     }
     let verified = ended("verify", ObservationStatus::Succeeded);
     let Some(findings) = verified.and_then(|verify| verify.findings.as_deref()) else {
-        let why = failed_subtask("verify").map_or_else(|| "it did not run".to_owned(), failure_reason);
+        let why = failed_subtask("verify")
+            .map_or_else(|| "the verification did not run".to_owned(), failure_reason);
         return continue_or_fail(context, format!("{done}. The result was not verified: {why}"));
     };
     let Some(confirmed) = findings.strip_prefix(CONFIRMED) else {
@@ -148,7 +149,7 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
     achieved(summary)
 }
 
-/// Counts the earlier iterations since the last undo after which the reflector continued, except inconclusive iterations.
+/// Counts the earlier iterations since the last undo whose verdict was `Continue`, without inconclusive iterations.
 fn continued_iterations(context: &ReflectionContext) -> usize {
     since_last_undo(&context.iterations)
         .iter()
@@ -215,7 +216,7 @@ fn outside(context: &ReflectionContext, scope: &Scope) -> String {
         return String::new();
     }
     format!(
-        " Changed before your guidance came, but outside its scope: {}.",
+        " Already changed before your guidance arrived, although outside its scope: {}.",
         enumerated(&outside, FILES)
     )
 }

@@ -93,8 +93,8 @@ fn judge(context: &ReflectionContext) -> Reflection {
     }
 }
 
-/// Judges an iteration in which a call was interrupted; `None` if no call was. The iteration is repeated, because the call's result is
-/// unknown. Only a command that the user gave is not repeated: the goal has then failed.
+/// Judges an iteration with an interrupted call; `None` if no call was interrupted. The iteration is repeated, because the call's result is
+/// unknown. Exception: a command from the user's goal is not repeated, and the goal fails.
 fn judge_interrupted(context: &ReflectionContext) -> Option<Reflection> {
     let (observation, call) = context
         .observations
@@ -132,7 +132,7 @@ fn judge_empty_plan(context: &ReflectionContext) -> Reflection {
         EmptyPlan::Impossible(why) => failed(capitalized(&why)),
         EmptyPlan::NeedsUser(why) => match context.requirements.decision {
             UserDecision::NameNeeded => {
-                let question = format!("Only you can say {why} What should the new name be?");
+                let question = format!("Only you can decide {why} What should it be?");
                 ask_user(capitalized(&why), question, &[])
             }
             UserDecision::Continue | UserDecision::Stop => {

@@ -1,4 +1,4 @@
-//! Reflection on failed changes: the next iteration restores the files, and then the goal has failed.
+//! Reflection on failed changes: one more iteration restores the files, and then the goal counts as failed.
 
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::plan::Plan;
@@ -16,7 +16,7 @@ use crate::tools::read_output;
 /// Maximum number of files that a summary names.
 const FILES: usize = 8;
 
-/// Returns the reason for which this plan undoes a change; `None` for any other plan.
+/// Returns the reason why this plan undoes a change; `None` if the plan is not an undo.
 pub(super) fn reason(plan: &Plan) -> Option<&str> {
     plan.summary
         .strip_prefix(UNDO_SUMMARY)
@@ -78,10 +78,10 @@ pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
 }
 
 const HOW_TO_KEEP: &str =
-    "To keep such changes, add to the goal: and keep the changes even if the checks fail.";
+    "To keep such changes, end the goal with: and keep the changes even if the checks fail.";
 
-/// Replaces the judgement of a failed change with another iteration, which undoes the change. If the user wants to keep the change, or an
-/// undo was tried before, the change fails without an undo.
+/// If the judgement is that a change failed, continues with another iteration, which undoes the change. If the user wants to keep the
+/// change, or an undo was tried before, the goal fails without an undo.
 pub(super) fn unless_kept(context: &ReflectionContext, judgement: Reflection) -> Reflection {
     let has_failed = judgement.verdict == ReflectionVerdict::Failed;
     let is_changed = context.requirements.goal.changes_files()

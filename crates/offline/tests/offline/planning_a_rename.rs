@@ -238,7 +238,7 @@ fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
     assert_eq!(
         plan["summary"],
         "Rename `parse` to `read` in `src/utils`: 1 usage in 1 file. There is nothing here to build or test these files with, \
-         so only a search confirms it. Not followed, because the offline model does not understand it: guidance 2."
+         so only a search confirms it. Guidance 2 is not followed: the offline model does not understand it."
     );
     assert!(
         plan["subtasks"][0]["task"]
@@ -366,8 +366,8 @@ fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
 
     assert_eq!(
         no_work(&planner),
-        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`). A rename goes by the name alone: it \
-         can't tell the two apart, and renames no files. Nothing was changed."
+        "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`). A rename matches names only: it \
+         cannot distinguish the two, and it does not rename files. Nothing was changed."
     );
 }
 
@@ -426,7 +426,7 @@ fn paor_9_the_user_s_answer_decides() {
     }
     assert_eq!(
         no_work(&answered("use another name")),
-        "For the user to decide: which name `parse` is to get."
+        "For the user to decide: the new name of `parse`."
     );
 }
 
@@ -435,7 +435,7 @@ fn a_name_that_no_program_allows_is_not_possible() {
     let goal = "rename parse to 2fast";
     assert_eq!(
         no_work(&Dialogue::planner(&plan_request(goal, ""))),
-        "Not possible: `2fast` can't be the name of something in a program: a name has letters, digits and `_`, and no digit first."
+        "Not possible: `2fast` is not a valid name: a name consists of letters, digits and `_`, and does not begin with a digit."
     );
 
     let mut keyword = Dialogue::planner(&plan_request("rename parse to match", ""));

@@ -201,7 +201,7 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
     Renamed it, but now `cargo test` fails.
-    These files were restored: src/a.rs and src/b.rs. To keep such changes, add to the goal: and keep the changes even if the checks fail.
+    These files were restored: src/a.rs and src/b.rs. To keep such changes, end the goal with: and keep the changes even if the checks fail.
     "#);
 }
 
@@ -284,7 +284,7 @@ fn a_claim_that_does_not_hold_is_never_achieved() {
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "continue");
     assert!(
-        summary.ends_with("The result was not verified: it did not run"),
+        summary.ends_with("The result was not verified: the verification did not run"),
         "{summary}"
     );
 }
@@ -326,11 +326,11 @@ fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
     );
     let answers = "<ANSWERS>\n{\"question\":\"q\",\"answer\":\"use another name\"}\n</ANSWERS>\n";
     assert_eq!(
-        no_work("For the user to decide: which name `parse` is to get.", answers),
+        no_work("For the user to decide: the new name of `parse`.", answers),
         json!({
             "verdict": "ask_user",
-            "summary": "Which name `parse` is to get.",
-            "question": "Only you can say which name `parse` is to get. What should the new name be?",
+            "summary": "The new name of `parse`.",
+            "question": "Only you can decide the new name of `parse`. What should it be?",
         })
     );
 }
@@ -367,7 +367,9 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
     assert_eq!(verdict, "achieved");
     assert!(
-        summary.contains("Changed before your guidance came, but outside its scope: tests/b.rs."),
+        summary.contains(
+            "Already changed before your guidance arrived, although outside its scope: tests/b.rs."
+        ),
         "{summary}"
     );
 }

@@ -216,7 +216,7 @@ fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
     );
     assert_eq!(
         plan["summary"],
-        "Undo the changes: The change broke the project, and the check's output refers to no comment or text file with `parse`, \
+        "Undo the changes: The change broke the project, and the check's output does not point to any comment or text file with `parse`, \
          so no repair is possible.\nRenamed, but `cargo test` fails."
     );
 }

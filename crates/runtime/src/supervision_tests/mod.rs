@@ -215,7 +215,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
         let handle = world.start().await;
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::Break);
-        // The new supervisor repeats the request after the first one was dropped.
+        // The new supervisor repeats the request after the first request was dropped.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();

@@ -72,7 +72,7 @@ async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
     let handle = start.await.unwrap();
     let asked = approval(&handle).await;
 
-    // The decision waits in the mailbox behind the crash, and then for its agent to be started again.
+    // The decision waits in the mailbox until the supervisor is rebuilt, and then until the call's agent is restarted.
     handle.mailbox.inject_crash(RunMessageBody::Break);
     within(handle.decide(asked.effect, approve(&asked)))
         .await
@@ -135,7 +135,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
 
     let handle = world.start().await;
     within(gate.entered()).await;
-    // Agent 3, which the other tests use as reflector, is here the agent that the worker has started.
+    // Agent 3 is the reflector in other tests. Here it is the agent to which the worker delegates.
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(REFLECTOR));
     let report = ended(&handle).await.unwrap();
 

@@ -25,8 +25,8 @@ impl SupervisorState {
         }
     }
 
-    /// Stops all work and waits until it has ended. Only the first call has an effect. The journaled end is the one that the machine has
-    /// once the work has ended: a cancellation may still replace the end meanwhile.
+    /// Stops all work and waits until it has ended. Only the first call has an effect. The end is read from the machine only after the work
+    /// has ended, because a cancellation may replace it until then.
     pub(super) fn close(&mut self, myself: &ActorRef<SupervisorMsg>, closing: Closing) {
         if self.closing.is_some() {
             return;
@@ -96,8 +96,8 @@ impl SupervisorState {
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
     for _ in 0..SHUTDOWN_CHECKS {
-        // Several short waits instead of a long one: if the process was suspended, only one interval has passed, and the work still has the
-        // others.
+        // Several short waits instead of one long wait: if the process is suspended, only one interval elapses, and the work still has the
+        // rest.
         if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await
             .is_ok()

@@ -1,4 +1,4 @@
-//! Handles messages to the run: passes each to the machine that it is for, and stops the run if it waits for an absent user.
+//! Handles messages to the run: passes each message to the machine that handles it, and stops the run if it waits for an absent user.
 
 use dirigent_core::id::EffectId;
 use dirigent_core::route::Delivery;
@@ -63,7 +63,7 @@ impl SupervisorState {
 
     fn send_to_agent(&mut self, message: AgentMessage) {
         if let Some(actor) = self.agents.get(&message.agent) {
-            // If the agent's actor has just crashed, the acknowledgement is dropped, which tells the sender.
+            // If the agent's actor has just crashed, the acknowledgement is dropped, which closes the sender's channel.
             let _ = actor.send_message(AgentMsg::Message(message));
         } else if self.driver.machine.effect_of(message.agent).is_some() {
             self.undelivered.push(message);

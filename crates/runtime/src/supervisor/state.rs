@@ -31,7 +31,8 @@ use crate::run_mailbox::{MailboxEvent, MailboxState, RunMailbox};
 use crate::run_resources::RunResources;
 use crate::services::Services;
 
-/// The arguments of a run's supervisor, the same for the first one and for those that replace it after a crash.
+/// The arguments of a run's supervisor. The replacement of a crashed supervisor gets the same arguments, except for a new `cancel` and
+/// `tasks`.
 #[derive(Clone)]
 pub(crate) struct SupervisorArguments {
     pub(crate) run: RunId,
@@ -68,7 +69,7 @@ pub(crate) struct ResumedRun {
 pub(crate) enum Recovery {
     /// A run that failed but can continue plans again.
     Recover,
-    /// The run stays ended. Only its end is journaled, because the process died before doing so.
+    /// The run stays ended. Only its end is journaled, because the previous owner died before it could do so.
     StayEnded,
 }
 
@@ -111,8 +112,8 @@ impl From<MailboxEvent> for SupervisorMsg {
     }
 }
 
-/// The error of converting a [`SupervisorMsg`] of another variant. Ractor needs the conversion to give back a message that could not be
-/// sent.
+/// Returned by the conversions below if a [`SupervisorMsg`] has a different variant. Ractor uses the conversions to return a message that
+/// could not be sent.
 pub(crate) struct OtherMessage;
 
 impl TryFrom<SupervisorMsg> for AgentEvent {

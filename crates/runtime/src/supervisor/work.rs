@@ -52,7 +52,7 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// Sends an agent the input that a command of the run's machine causes, unless the agent has ended.
+    /// Sends an agent an input that was caused by a command of the run's machine. Does nothing if the agent has ended.
     pub(super) fn deliver(&self, delivery: Delivery) {
         if let Delivery::Agent(agent, input) = delivery
             && let Some(actor) = self.agents.get(&agent)

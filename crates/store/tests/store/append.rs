@@ -15,6 +15,7 @@ fn entries_come_back_as_they_were_appended() {
         at: Timestamp(5),
         scope: Scope::Agent(AgentId(3)),
         body: r#"{"agent":"cancelled"}"#.to_owned(),
+        shared: None,
         durability: Durability::Full,
         consumes: None,
     };
@@ -66,7 +67,6 @@ fn sixteen_producers_leave_no_gap_and_keep_their_own_order() {
                         Durability::Normal
                     };
                     let entry = NewEntry {
-                        shared: None,
                         durability,
                         ..entry(&format!("{producer}/{n}"))
                     };

@@ -68,7 +68,7 @@ impl ApplyError {
     }
 
     /// Returns the output of the failed call: for a hunk that matches nowhere, the most similar place; for a hunk that matches in several
-    /// places, their lines; otherwise null.
+    /// places, the line number of each place; otherwise null.
     pub(super) fn output(&self) -> Value {
         let ApplyError::HunkNotFound { path, not_found } = self else {
             return Value::Null;

@@ -18,7 +18,7 @@ const MAX_SHOWN_LINES: usize = 60;
 const MAX_SHOWN_CHARS: usize = 300;
 /// Maximum number of matching places that an error lists.
 const MAX_CANDIDATES: usize = 10;
-/// Maximum product of the text's and the hunk's number of lines for which the most similar place is searched.
+/// Maximum product of the number of lines in the text and in the hunk. If it is exceeded, the most similar place is not looked for.
 const MAX_COMPARED: usize = 20_000_000;
 
 /// Maximum number of line comparisons for all hunks of a patch. A comparison of long lines counts several times.
@@ -92,7 +92,7 @@ pub(super) enum HunkNotFound {
         /// The first line where the text already contains the hunk's new lines.
         applied: Option<usize>,
     },
-    /// The text contains the old lines several times, and the stated line number matches none of these places.
+    /// The text contains the old lines several times, and none of these places is at the stated line number.
     Ambiguous { hunk: usize, lines: Vec<usize> },
     /// The hunk has neither context nor removed lines.
     NoContext { hunk: usize },
@@ -357,7 +357,8 @@ fn write_hunk(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineE
     }
 }
 
-/// Adds the line break that the hunk's last written line may lack, before another line is appended. The hunk begins at offset `begin`.
+/// Ends the text with a line break, if it has none, so that another line can be appended. Does nothing if the hunk, which begins at offset
+/// `begin`, has no lines yet.
 fn end_line(new: &mut String, begin: usize, line_break: &str) {
     if new.len() > begin && !new.ends_with('\n') {
         new.push_str(line_break);

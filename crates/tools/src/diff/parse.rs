@@ -27,9 +27,9 @@ pub(crate) struct Hunk {
     /// The stated first line in the old file, counted from 1; `None` if the header has no readable number.
     pub(crate) start: Option<usize>,
     pub(crate) lines: Vec<HunkLine>,
-    /// Whether the old file ends after the last old line without a line break.
+    /// Whether the hunk says that the old file has no newline at its end.
     pub(crate) old_eof: EofMarker,
-    /// Whether the new file ends after the last new line without a line break.
+    /// Whether the hunk says that the new file has no newline at its end.
     pub(crate) new_eof: EofMarker,
 }
 
@@ -41,17 +41,17 @@ pub(crate) enum HunkLine {
     Added(String),
 }
 
-/// Whether a hunk marks the last line of a file as lacking a line break.
+/// Whether a hunk has the marker for a missing newline at the end of the old or the new file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum EofMarker {
     #[default]
     Absent,
-    /// `\ No newline at end of file`.
+    /// The hunk has the marker `\ No newline at end of file`.
     NoNewline,
 }
 
 impl Hunk {
-    /// The lines that the old file must contain.
+    /// Returns the lines that the old file must contain: context and removed lines.
     pub(crate) fn old_lines(&self) -> Vec<&str> {
         let old = |line: &'_ HunkLine| matches!(line, HunkLine::Context(_) | HunkLine::Removed(_));
         self.lines
@@ -61,7 +61,7 @@ impl Hunk {
             .collect()
     }
 
-    /// The lines of the new file.
+    /// Returns the lines that the new file contains: context and added lines.
     pub(crate) fn new_lines(&self) -> Vec<&str> {
         let new = |line: &'_ HunkLine| matches!(line, HunkLine::Context(_) | HunkLine::Added(_));
         self.lines
@@ -307,7 +307,7 @@ fn read_line(line: &str) -> ParsedLine {
 }
 
 impl Hunk {
-    /// Records that the file ends without a line break after the last line read.
+    /// Applies the marker for a missing newline to the last line read: to the old file, the new file or both.
     fn mark_no_newline(&mut self) {
         match self.lines.last() {
             Some(HunkLine::Context(_)) => {
@@ -321,7 +321,8 @@ impl Hunk {
     }
 }
 
-/// Parses a hunk's header: returns the first line in the old file, and the numbers of old and new lines.
+/// Parses a hunk's header: returns the number of the first line in the old file, and how many lines the hunk has in the old and in the new
+/// file. `None` for unreadable parts.
 fn ranges(line: &str) -> (Option<usize>, Option<(usize, usize)>) {
     let mut words = line.trim_start_matches('@').split_whitespace();
     let mut range = |mark| -> Option<(usize, usize)> {

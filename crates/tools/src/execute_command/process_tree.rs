@@ -20,8 +20,8 @@ use crate::sandbox::SandboxSupervisor;
 
 /// Time for the program's remaining processes to finish writing after the program itself has ended.
 const SETTLE: Duration = Duration::from_millis(250);
-/// Time between SIGTERM and SIGKILL. Together with twice `REAP`, the supervisor's time and restoring files, it must stay below the time
-/// that the runtime waits for a cancelled call, which is less than a second (HOST-8).
+/// Time between SIGTERM and SIGKILL. `GRACE`, twice `REAP`, the supervisor's kill attempts and the restoring of files must together take
+/// less time than the runtime waits for a cancelled call, which is less than a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(150);
 /// Time to wait for the program's end after SIGKILL, and then again for the end of its output.
 const REAP: Duration = Duration::from_millis(100);

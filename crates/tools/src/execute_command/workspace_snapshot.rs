@@ -97,7 +97,7 @@ fn compare(
     after: &BTreeMap<String, Stamp>,
     root: &Path,
 ) -> WorkspaceChanges {
-    // A file that the command made ignored still exists, although it is not in `after`.
+    // If the command has added an ignore rule for a file, the file is not in `after` although it still exists.
     let is_gone = |path: &str| root.join(path).symlink_metadata().is_err();
     let mut changed: Vec<(&String, StateChange)> = Vec::new();
     for (path, stamp) in after {

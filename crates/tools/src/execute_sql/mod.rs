@@ -2,8 +2,8 @@
 //!
 //! The database itself enforces what a statement may do; no check depends on analyzing SQL text. If the connection or the agent is
 //! read-only, the statement runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
-//! next statement. Descriptions and errors never reveal a database's location or Dirigent's user name there to models. A statement can
-//! still query them (`SELECT current_user`).
+//! next statement. Descriptions and errors never tell models where a database is, or with which user name Dirigent logs in. A statement can
+//! still query both (`SELECT current_user`).
 
 mod changes;
 mod connection;

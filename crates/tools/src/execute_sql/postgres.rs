@@ -30,7 +30,7 @@ const CHANGED_ROWS: &str = "SELECT CASE schemaname WHEN 'public' THEN relname EL
     (n_tup_ins + n_tup_upd + n_tup_del)::text FROM pg_catalog.pg_stat_xact_user_tables \
     WHERE n_tup_ins + n_tup_upd + n_tup_del > 0 ORDER BY 1";
 
-/// Treatment of the rows beyond those shown.
+/// What to do with the rows beyond the output's limits.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RemainingRows {
     /// The remaining rows are not read, and the transaction is rolled back.
@@ -115,7 +115,7 @@ impl Session {
         );
         self.execute_internal(settings).await?;
         let begin = match self.statement.read_only {
-            // After its first query, the transaction can no longer be changed to read-write.
+            // PostgreSQL refuses to change a transaction to read-write after its first query, hence the `SELECT 1`.
             Some(_) => "SET default_transaction_read_only = on; BEGIN READ ONLY; SELECT 1",
             None => "BEGIN READ WRITE",
         };

@@ -13,13 +13,13 @@ use crate::text::LineEnding;
 /// Maximum number of occurrences that an error lists. The search stops after one more.
 const MAX_OCCURRENCES: usize = 10;
 
-/// Maximum number of lines that are searched for a line similar to a text that was not found.
+/// Maximum number of lines that are compared with `old` if `old` is not in the file, to find similar lines for the error message.
 const MAX_COMPARED_LINES: usize = 20_000;
 
 /// Maximum length of a line that is compared and shown, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
-/// Maximum work of each search for similar lines, in compared pairs of bytes.
+/// Maximum cost of each search for similar lines. Comparing two lines costs about the product of their lengths in bytes.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
 /// A text after an edit.
@@ -105,7 +105,7 @@ fn replace(text: &str, range: Range<usize>, new: &str) -> Edited {
     }
 }
 
-/// A text with `\n` for `\r\n`, and the mapping to offsets of the original.
+/// A text in which each `\r\n` is replaced by `\n`, with a mapping from its offsets to the original's.
 struct NormalizedText {
     text: String,
     /// The offsets in `text` of each `\n` that is `\r\n` in the original.

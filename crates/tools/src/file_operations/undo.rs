@@ -84,7 +84,7 @@ fn unknown(why: &str) -> ToolResult {
     ToolResult::failure(error).with_code(code::NOT_KEPT)
 }
 
-/// Selects the changes at or below a path, without steps that depend on changes elsewhere.
+/// Selects the changes at or below a path, except those that cannot be undone without undoing changes elsewhere.
 fn within(changes: RunChanges, path: Option<&str>) -> RunChanges {
     let Some(root) = path.filter(|path| *path != ".") else {
         return changes;
@@ -222,7 +222,8 @@ impl Undoer<'_> {
         seen.is_some_and(|seen| seen.contains_key(path))
     }
 
-    /// Returns the current state of a path. A folder that contains only empty folders counts as nothing if nothing is expected.
+    /// Returns the current state of a path. If `expected` is [`PathState::Nothing`], a folder that contains only empty folders also counts
+    /// as `Nothing`.
     fn path_state(&self, path: &str, expected: &PathState) -> Result<PathState, NotRestored> {
         let not_restored = |error: FileError| NotRestored::from_error(path, &error);
         let current = self.workspace.path_state(path).map_err(not_restored)?;
@@ -244,7 +245,8 @@ impl Undoer<'_> {
             .ok_or_else(|| NotRestored::new(path, "its previous content was not recorded"))
     }
 
-    /// Reads the content from the new path of a file that the run moved: a move records no content.
+    /// Finds the content with this digest in a file of the workspace. Needed for a file that the run moved, because a move records no
+    /// content.
     fn content_of_moved_file(&self, digest: &str) -> Option<Vec<u8>> {
         let (path, _) = self.files_after_run.iter().find(|(_, other)| other == digest)?;
         let bytes = self.workspace.read(path).ok()?;

@@ -20,7 +20,7 @@ const MAX_LINE: usize = 300;
 /// Maximum length of a commit's body in a log, in characters.
 const MAX_BODY: usize = 1_000;
 
-/// Returns the names of the filters among the names of settings (`filter.NAME.clean`), which are separated by NUL. A name can contain any
+/// Extracts the names of filters from a NUL-separated list of setting names, such as `filter.NAME.clean`. A filter name can contain any
 /// bytes.
 pub(super) fn filter_names(stdout: &[u8]) -> Vec<OsString> {
     let mut names: Vec<OsString> = stdout

@@ -13,7 +13,7 @@
 //! | `bad_parameters` | an invalid URL, a header that cannot be sent, a body for GET, HEAD or OPTIONS |
 //! | `access_denied` | a method other than GET, HEAD and OPTIONS, by an agent with read-only access |
 //! | `refused_address` | the host is this machine, a private network, cloud metadata or the like, and the configuration does not allow it |
-//! | `refused` | neither http nor https; a user or password in the URL; a header reserved for the tool; a redirect from https to http; a redirect of any other method than GET, HEAD and OPTIONS to another origin; a content encoding that was not requested |
+//! | `refused` | neither http nor https; a user or password in the URL; a header reserved for the tool; a redirect from https to http; a redirect to another origin, unless the method is GET, HEAD or OPTIONS; a content encoding that was not requested |
 //! | `too_many_redirects` | more than 10 redirects |
 //! | `unreachable` | an unknown host, no connection, a response that is not HTTP, or an interrupted response; the output holds the part that arrived |
 //! | `timed_out` | [`HttpRules::timeout`] was exceeded; the output holds the part of the response that arrived |

@@ -1,8 +1,8 @@
 //! The HTTP clients. Each request resolves its host name once and connects only to the checked addresses, because a second lookup could
-//! return other ones.
+//! return different addresses.
 //!
-//! One client connects only to addresses on the public network. The other, for hosts that the configuration allows, connects to every
-//! address that they resolve to. Neither client uses cookies or a proxy, keeps connections open, or follows redirects.
+//! One client connects only to addresses on the public network. The other, for hosts that the configuration allows, connects to any address
+//! that such a host resolves to. Neither client uses cookies or a proxy, keeps connections open, or follows redirects.
 
 use std::fmt;
 use std::io;

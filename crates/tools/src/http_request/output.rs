@@ -148,7 +148,7 @@ struct Text {
     lossy: bool,
 }
 
-/// Decodes the body as text. Returns `None` if it contains NUL, or if neither its type nor its bytes are those of text.
+/// Decodes the body as text. Returns `None` if it contains NUL, or if it neither has a text media type nor is valid in its charset.
 fn text(body: &[u8], content: &ContentType, truncated: bool) -> Option<Text> {
     let charset = content.charset.or_else(|| meta_charset(body, content));
     let (decoded, charset, lossy) = charset.unwrap_or(UTF_8).decode(body);

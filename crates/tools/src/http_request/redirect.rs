@@ -29,7 +29,8 @@ const BODY_HEADERS: [HeaderName; 4] = [
     header::CONTENT_LOCATION,
 ];
 
-/// Returns the request that a response redirects to. `None` if the response does not redirect. Does not check the address.
+/// Returns the request that a response redirects to. `None` if the response does not redirect. Does not check whether the target host is
+/// allowed.
 pub(super) fn next_hop(hop: &Hop, status: StatusCode, headers: &HeaderMap) -> Result<Option<Hop>, HttpError> {
     let method = match (status.as_u16(), hop.method) {
         (303, Method::Head) => Method::Head,

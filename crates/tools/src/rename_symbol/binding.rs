@@ -181,7 +181,7 @@ fn is_export_of(member: Node<'_>, text: &str) -> bool {
     matches!(name, Some("exports" | "module.exports"))
 }
 
-/// Returns the assignment whose right side is this node.
+/// Returns the assignment that has this node as its right side; `None` if there is none.
 fn assigning<'tree>(node: Node<'tree>, around: &[Node<'tree>]) -> Option<Node<'tree>> {
     let outer = around.last().copied()?;
     let is_value =
@@ -189,7 +189,7 @@ fn assigning<'tree>(node: Node<'tree>, around: &[Node<'tree>]) -> Option<Node<'t
     is_value.then_some(outer)
 }
 
-/// Returns the argument of a `require` call.
+/// Returns the argument of a `require` call; `None` for other calls.
 fn required_module<'tree>(call: Node<'tree>, text: &str) -> Option<Node<'tree>> {
     let function = call.child_by_field_name("function")?;
     let is_require = text.get(function.byte_range()) == Some("require");
@@ -218,7 +218,7 @@ pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) ->
         }
         Language::Rust | Language::Go => "",
     };
-    // Empty for a path relative to the file or to the project.
+    // `package` is empty for a path relative to the file or to the project.
     package.is_empty()
         || paths.iter().any(|path| {
             path.split('/')

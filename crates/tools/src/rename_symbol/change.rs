@@ -30,7 +30,8 @@ impl PlannedEdit {
         }
     }
 
-    /// Returns the agent's read state for the new content, which covers the same lines; `None` if the agent has not seen the old content.
+    /// Returns the read state ([`SeenFile`]) after the change: the agent counts as having seen the same lines of the new content as of the
+    /// old. `None` if the agent has not seen the old content.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {
         let known = seen.get(&self.path)?;
         (known.digest.as_ref()? == &sha256_hex(&self.before)).then(|| SeenFile {

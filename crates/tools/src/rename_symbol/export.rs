@@ -21,7 +21,7 @@ fn is_plain_word(content: Node<'_>, string: Node<'_>, text: &str) -> bool {
     let is_word = part(content)
         .chars()
         .all(|character| character.is_alphanumeric() || character == '_');
-    // Opening quote, content, closing quote.
+    // The three children are the opening quote, the content and the closing quote.
     is_word && string.child_count() == 3 && !opening.contains(['b', 'B', 'f', 'F', 't', 'T'])
 }
 

@@ -26,7 +26,7 @@ fn position(macro_name: &str) -> Option<Position> {
     })
 }
 
-/// Attributes whose first argument is a format string over the fields of the annotated item, such as `#[error("…")]`.
+/// Attributes whose first argument is a format string that can capture fields of the annotated item, such as `#[error("…")]`.
 const ATTRIBUTES: &[&str] = &["error", "display"];
 
 /// Returns true if a string literal is the format string of a macro call. `around` is its parent node.

@@ -1,8 +1,8 @@
 //! The `rename_symbol` tool: renames every identifier with a given name in the source files of a workspace.
 //!
 //! It compares names without resolving what they refer to. It never changes strings and comments, and reports where they mention the name.
-//! Some text in strings is code to the language, and is renamed: interpolated expressions, the names in Rust's format strings, the entries
-//! of Python's `__all__`. No file is written until all of them have been read, changed in memory and parsed again.
+//! Text in strings that the language interprets as code is renamed, too: interpolated expressions, the names in Rust's format strings, the
+//! entries of Python's `__all__`. No file is written until all of them have been read, changed in memory and parsed again.
 
 mod binding;
 mod change;

@@ -95,7 +95,7 @@ struct ImportContext<'a> {
     paths: &'a [&'a str],
 }
 
-/// A pass over the workspace.
+/// A search of the workspace for the names in a [`Query`].
 pub(super) struct Scan<'a> {
     pub(super) workspace: &'a Workspace,
     pub(super) cancel: &'a CancellationToken,
@@ -144,7 +144,7 @@ impl Scan<'_> {
     /// Returns the identifiers most similar to a name that was not found, best first.
     pub(super) fn similar(&self) -> Result<Vec<String>, ScanAborted> {
         let mut words = SimilarWords::new(self.query.from);
-        // The first pass has already reported the skipped files.
+        // `run` has already reported the skipped files, so this report is discarded.
         let mut ignored = Report::default();
         for path in self.walk(self.query.paths)? {
             if let Some(source) = self.read(path, &mut ignored)? {

@@ -62,7 +62,7 @@ impl SimilarWords {
     /// Returns the most similar words, each with some files that contain it. Equally similar words are in alphabetical order.
     pub(super) fn best_first(self) -> impl Iterator<Item = (String, Vec<String>)> {
         let mut words: Vec<_> = self.similar.into_iter().collect();
-        // The sort is stable and the map is in alphabetical order.
+        // The sort is stable, so equally similar words stay in the map's alphabetical order.
         words.sort_by(|(_, a), (_, b)| b.similarity.total_cmp(&a.similarity));
         words
             .into_iter()

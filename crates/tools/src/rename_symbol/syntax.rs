@@ -12,7 +12,7 @@ use super::export::is_export;
 use super::format::{captured, is_format_string};
 use crate::syntax::{Language, ParseError, is_definition, parse};
 
-/// A parsed file.
+/// The syntax tree of a source file, with the file's text.
 pub(super) struct Syntax<'a> {
     language: Language,
     tree: Tree,

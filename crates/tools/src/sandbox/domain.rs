@@ -57,8 +57,8 @@ impl Domain {
         Ok(domain)
     }
 
-    /// Checks that Dirigent's parent process, which is never in the domain, cannot be reached. Otherwise ending the domain would kill all
-    /// of the user's processes.
+    /// Checks that Dirigent's parent process, which is never in the domain, neither can be signalled from the domain nor counts as a
+    /// process of it. Otherwise ending the domain would kill all of the user's processes.
     fn verify_isolation(&self) -> Result<(), String> {
         let Some(parent) = getppid() else { return Ok(()) };
         if self.scoped && test_kill_process(parent).is_ok() || is_in_domain(parent) {
@@ -91,8 +91,8 @@ impl Domain {
     }
 }
 
-/// Returns true if a process is running and is in the calling thread's domain or in a nested one. Landlock denies access to this link for
-/// all other processes.
+/// Returns true if a process is running and is in the calling thread's domain or in a nested one. Landlock denies access to
+/// `/proc/<pid>/cwd` for all other processes.
 fn is_in_domain(process: Pid) -> bool {
     fs::read_link(format!("/proc/{}/cwd", process.as_raw_nonzero())).is_ok()
 }

@@ -5,8 +5,8 @@
 //!
 //! On Linux each command is started by its own thread, the [supervisor](supervisor::SandboxSupervisor), which first enters a Landlock
 //! domain and installs a seccomp filter. All processes that the thread starts, and their descendants, inherit both and cannot remove them.
-//! No code of Dirigent runs between `fork` and `exec`. Resource limits are set while `/bin/sh` waits for permission to `exec` the
-//! [`Program`]. The shell runs a file that the kernel cannot execute as a shell script.
+//! No code of Dirigent runs between `fork` and `exec`. Resource limits are set while `/bin/sh` waits for a line of input, before it `exec`s
+//! the [`Program`]. If the kernel cannot execute the program's file, the shell runs it as a shell script.
 //!
 //! The domain also ensures that no process outlives its command. A process can leave its process group and its session, and lose its
 //! parent, but not leave its domain. From within a domain that is scoped for signals, `kill(-1, SIGKILL)` reaches exactly the other

@@ -1,7 +1,7 @@
-//! A program to start, and the gate that holds it back until its limits are set.
+//! A program to start, and the shell script (the gate) that delays the program until its limits are set.
 //!
 //! Limits can only be set for an existing process, which may already be running the program by then. So Dirigent starts a shell that waits
-//! for a line of input and then becomes the program. The limits hold from the program's first instruction on, also for its children.
+//! for a line of input and then becomes the program. The limits apply from the program's first instruction on, and to its children.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -25,13 +25,13 @@ pub(crate) struct Program {
     pub(crate) arguments: Vec<OsString>,
     /// Working directory.
     pub(crate) folder: PathBuf,
-    /// The program's whole environment. The gate's shell adds `PWD`, and some shells add `SHLVL` and `_`.
+    /// The program's whole environment. The shell that runs [`GATE_SCRIPT`] adds `PWD`, and some shells add `SHLVL` and `_`.
     pub(crate) environment: Vec<(OsString, OsString)>,
 }
 
 impl Program {
-    /// Builds the command that starts the program as leader of a process group: behind the gate on Linux, directly on other systems, where
-    /// no limits are set.
+    /// Builds the command that starts the program as leader of a process group: through [`GATE_SCRIPT`] on Linux, directly on other
+    /// systems, where no limits are set.
     fn command(&self) -> CommandWrap {
         let is_gated = cfg!(target_os = "linux");
         let file = if is_gated { Path::new(SHELL) } else { &self.file };
@@ -56,7 +56,8 @@ impl Program {
         command
     }
 
-    /// Starts the program with its gate closed, after checking that the calling thread may run it.
+    /// Checks that the calling thread may run the program, then starts it. On Linux, this starts [`GATE_SCRIPT`], which waits for a line on
+    /// its stdin.
     pub(super) fn start(&self) -> io::Result<Box<dyn ChildWrapper>> {
         self.check()?;
         self.command()
@@ -70,7 +71,7 @@ impl Program {
             })
     }
 
-    /// Checks that the program can run, with clearer errors than those of the gate's shell.
+    /// Checks that the program can run. The shell of [`GATE_SCRIPT`] would report less clear errors.
     fn check(&self) -> io::Result<()> {
         rustix::fs::access(&self.file, Access::EXEC_OK)?;
         if rustix::fs::access(&self.file, Access::READ_OK).is_err() {

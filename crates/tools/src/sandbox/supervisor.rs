@@ -132,7 +132,7 @@ fn start(
     }
 }
 
-/// Sets the limits of a started process, then opens its gate so that it becomes the program.
+/// Sets the limits of a started process, then writes a line to its stdin, for which its shell waits before it `exec`s the program.
 fn limit_and_release(child: &mut dyn ChildWrapper, limits: &ResourceLimits) -> io::Result<()> {
     let id = child.id().and_then(|id| Pid::from_raw(i32::try_from(id).ok()?));
     let (Some(id), Some(gate)) = (id, child.stdin().take()) else {

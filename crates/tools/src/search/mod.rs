@@ -57,8 +57,8 @@ and column. The pattern is plain text unless `literal` is false; it never spans 
 
 /// The `search` tool. A call returns `{"matches": [{"path", "line", "column", "text"}], "files", "total", "truncated"}`.
 ///
-/// There is one match for each matching line, ordered by path and line. Lines and columns count from 1; the column is that of the first
-/// match in the line, in characters. `files` and `total` count all files and lines with a match, including those not returned. With
+/// There is one match for each matching line, ordered by path and line. Lines and columns count from 1; the column is the position of the
+/// line's first match, in characters. `files` and `total` count all files and lines with a match, including those not returned. With
 /// `context_lines`, a match also has `before` and `after`, arrays of lines; a line between two matches appears once. A long line is
 /// shortened around the match, with `…` for omitted text. `unreadable` lists files that could not be searched. `hint` suggests what to try
 /// if nothing was found. `left_out` counts omissions: names that are not Unicode, folders with too many entries, and folders that are

@@ -77,7 +77,7 @@ impl DefinitionNode<'_, '_> {
     }
 }
 
-/// An enclosing definition.
+/// A definition that encloses the node being visited.
 struct Scope<'a> {
     name: &'a str,
     is_type: bool,

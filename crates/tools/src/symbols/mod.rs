@@ -84,7 +84,7 @@ struct FindParameters {
 /// At most 300 symbols are returned; `total` counts all. Names are truncated to 100 characters, and only the 20 innermost containers are
 /// named. `syntax_errors` lists files with syntax errors; their symbols are returned as far as they could be parsed. `skipped` lists files
 /// that were not read: unknown languages (if `path` or `paths` name the file itself), more than 2 MiB, not text. `note` is set if the call
-/// reached its time limit of 20 s. Of these three, those that are empty are omitted.
+/// reached its time limit of 20 s. `syntax_errors`, `skipped` and `note` are omitted if they are empty.
 ///
 /// Ignored and hidden files are read only if `path` or `paths` name them. Failures have the codes of [`FileError::code`] and
 /// `cancelled`.
@@ -112,8 +112,8 @@ pub fn list_symbols() -> TypedTool {
     .example(json!({"path": "src/parser.rs", "kinds": ["function", "method"]}))
 }
 
-/// The tool `find_definition`. Its output is that of [`list_symbols`]. If the name is not defined, the call succeeds without `symbols`, and
-/// `similar` has up to five names that are defined. An empty name fails with the code `bad_parameters`.
+/// The tool `find_definition`. Its output has the same fields as the output of [`list_symbols`]. If the name is not defined, the call
+/// succeeds without `symbols`, and `similar` has up to five names that are defined. An empty name fails with the code `bad_parameters`.
 pub fn find_definition() -> TypedTool {
     typed(
         "find_definition",

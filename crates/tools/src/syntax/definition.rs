@@ -25,7 +25,8 @@ pub(crate) enum DefinitionKind {
     Module,
 }
 
-/// For all grammars, the node kinds whose field `name` is the defined name. A function in a type is later reported as a method.
+/// The node kinds of all grammars that are definitions and have the defined name in their field `name`. A function in a type is later
+/// reported as a method.
 const DEFINITIONS: &[(&str, DefinitionKind)] = &[
     // Rust
     ("associated_type", DefinitionKind::Type),

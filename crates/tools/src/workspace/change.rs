@@ -80,7 +80,7 @@ impl Workspace {
     }
 
     /// Deletes a file, a link (not its target) or an empty folder. `before` is the content that the file must have, which is recorded for
-    /// undo. If it is `None`, any content is accepted, and that of a regular file is not recorded.
+    /// undo. If `before` is `None`, any content is accepted, and the content of a regular file is not recorded.
     ///
     /// # Errors
     /// [`FileError::Changed`] if the content is no longer `before`, among others.
@@ -242,7 +242,7 @@ impl Workspace {
         Ok(opened)
     }
 
-    /// Runs `change` in the folder at a real path. Creates missing folders first, and removes them again if the change fails.
+    /// Runs `change` in `folder`, a path without links. Creates missing folders first, and removes them again if the change fails.
     pub(super) fn in_folder<T>(
         &self,
         path: &str,

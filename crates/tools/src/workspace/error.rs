@@ -32,7 +32,7 @@ pub enum FileError {
     BadPath {
         /// The path as it was given, truncated and without control characters.
         path: String,
-        /// The reason.
+        /// The reason, as it is shown in the message.
         why: &'static str,
     },
     /// The file does not exist.
@@ -99,7 +99,7 @@ pub enum FileError {
     Denied {
         /// The path as it was given.
         path: String,
-        /// The reason.
+        /// The reason, as it is shown in the message.
         why: String,
     },
     /// The path is already taken.
@@ -131,7 +131,7 @@ pub enum FileError {
     NotKept {
         /// The path as it was given.
         path: String,
-        /// The reason.
+        /// The reason, as it is shown in the message.
         why: String,
     },
     /// Any other system error.
@@ -227,7 +227,7 @@ impl FileError {
             }
             _ if is_symlink_loop(&error) => FileError::NotAFile {
                 path,
-                kind: "behind a circle of links, or a link to nothing",
+                kind: "behind a loop of links, or a link to nothing",
             },
             io::ErrorKind::IsADirectory => FileError::IsFolder { path },
             io::ErrorKind::NotADirectory => FileError::NotAFolder { path },

@@ -116,7 +116,7 @@ impl Workspace {
         self.changeable(path, FinalLink::Follow).map(drop)
     }
 
-    /// Like [`Workspace::check_changeable`], but for a link itself.
+    /// Like [`Workspace::check_changeable`], but checks a link itself instead of its target.
     pub(crate) fn check_changeable_nofollow(&self, path: &str) -> Result<(), FileError> {
         self.changeable(path, FinalLink::NoFollow).map(drop)
     }

@@ -52,8 +52,8 @@ impl Workspace {
         })
     }
 
-    /// Restores a path to its previous state, after recording its current content. If nothing is expected at the path, an empty folder
-    /// there is removed first.
+    /// Restores a path to its previous state, after recording its current content. If `expected` is [`PathState::Nothing`], an empty folder
+    /// at the path is removed first.
     ///
     /// # Errors
     /// [`FileError::Changed`] if the state is not `expected`, among others.
@@ -170,7 +170,7 @@ impl Workspace {
         })
     }
 
-    /// Removes a tree of empty folders if nothing is expected at the path.
+    /// If `expected` is [`PathState::Nothing`], removes a tree of empty folders at the path.
     fn clear(&self, path: &str, relative: &Path, expected: &PathState) -> Result<(), FileError> {
         let is_folder = |metadata: Metadata| metadata.is_dir();
         if *expected == PathState::Nothing

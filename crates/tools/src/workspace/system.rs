@@ -156,7 +156,7 @@ pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()
     file.set_permissions(like.permissions())
 }
 
-/// Returns true if an `st_mode` is that of a link.
+/// Returns true if an `st_mode` describes a link.
 pub(super) fn is_link(mode: u32) -> bool {
     const KIND: u32 = 0o170_000;
     const LINK: u32 = 0o120_000;

@@ -155,7 +155,7 @@ impl Iterator for Walk {
                 continue;
             };
             let Some((name, kind)) = folder.names.next() else {
-                // The ancestors of a start have no names to visit, so they are removed right after the start.
+                // The folders above a start have no names to visit, so the walk leaves them right after the start.
                 self.folders.pop();
                 continue;
             };
@@ -325,7 +325,7 @@ impl Walk {
 }
 
 impl Folder {
-    /// Creates a folder above the start of a walk, of which only the ignore files matter.
+    /// Creates the value for a folder above the start of a walk. The walk uses only its ignore rules.
     fn ancestor(path: PathBuf, opened: Dir, rules: IgnoreRules) -> Self {
         Folder {
             path,

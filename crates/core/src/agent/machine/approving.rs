@@ -1,5 +1,5 @@
-//! Approvals of an agent's calls (APPROVE-1 to APPROVE-3). While a call waits for approval, the agent does nothing else, and the time does
-//! not count towards its time limit (LOOP-5).
+//! Approvals of an agent's calls (APPROVE-1 to APPROVE-3). While a call waits for approval, the agent does nothing else, and the waiting
+//! time does not count towards its time limit (LOOP-5).
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
 
 impl Agent {
-    /// The approval that the agent waits for.
+    /// The approval that the agent waits for, if any.
     pub fn approval(&self) -> Option<&Arc<Approval>> {
         self.outstanding.iter().find_map(|(_, pending)| match pending {
             Pending::Approval { approval, .. } => Some(approval),
@@ -127,8 +127,8 @@ impl Agent {
         }
     }
 
-    /// Requests a new approval in a fork, for a call that waits for approval or an approved call that has not ended. Decisions about calls
-    /// of the source run are not valid in the fork (APPROVE-3). The waiting time so far does not count (LOOP-5).
+    /// In a fork, requests approval again for each call that waits for approval or that was approved and has not ended. Decisions made in
+    /// the source run are not valid in the fork (APPROVE-3). The waiting time so far does not count towards the time limit (LOOP-5).
     pub(super) fn renew_approvals(&mut self, now: Timestamp) {
         let waiting_since = self.waiting_since();
         for (effect, pending) in self.outstanding.iter_mut() {
@@ -159,7 +159,8 @@ impl Agent {
         }
     }
 
-    /// Ends the wait for approval. The waiting time does not count (LOOP-5).
+    /// Ends the wait for approval and returns the call; `None` if no call waits. The waiting time does not count towards the time limit
+    /// (LOOP-5).
     fn end_approval(
         &mut self,
         now: Timestamp,
@@ -180,7 +181,7 @@ impl Agent {
         Some((effect, call, edited))
     }
 
-    /// Takes the calls that follow the waiting call in the reply.
+    /// Removes and returns the calls of the reply that have not been handled yet.
     fn take_calls(&mut self) -> VecDeque<ToolCall> {
         match std::mem::replace(&mut self.state, State::Asking) {
             State::Calling(rest) => rest,
@@ -188,7 +189,7 @@ impl Agent {
         }
     }
 
-    /// Refuses the calls that follow the call that was not approved, because they may depend on it.
+    /// Refuses the remaining calls of the reply, because they may depend on the call that was not approved.
     fn skip_remaining_calls(&mut self) {
         let why = "the call did not run, because the user did not approve an earlier call";
         let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);

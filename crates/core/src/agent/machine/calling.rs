@@ -24,7 +24,7 @@ use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// Maximum number of characters of an error, or of a string in the parameters, in a call's summary.
 const DIGEST_STRING: usize = 200;
-/// Number of identical results from which on the model is told that it repeats itself (LOOP-10).
+/// After this many identical results, the model is told that it repeats itself (LOOP-10).
 const REPEAT_NOTICE_FROM: u32 = 3;
 /// Maximum number of recent changes to list for the model (LOOP-8).
 const LISTED_CHANGES: usize = 20;
@@ -102,7 +102,7 @@ impl Agent {
         commands.push(command);
     }
 
-    /// Checks the tool, the parameters (CALL-6) and the agent's access; returns the parameters to use.
+    /// Checks the tool, the parameters (CALL-6) and the agent's access. Returns the parameters to run the call with.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
         let allowed = &self.offer().names;
         let access = self.spec().access;
@@ -218,8 +218,8 @@ impl Agent {
         self.conversation.push_result(call, None, result, note);
     }
 
-    /// Counts how many times a call had the same result (LOOP-10). Returns a note for the model if it repeats itself. Beyond the limit,
-    /// marks the agent as stuck, so that it ends before the next call or request.
+    /// Counts how many times a call had the same result (LOOP-10). Returns a note for the model if it repeats the call. Beyond
+    /// `max_repeats`, marks the agent as stuck, so that it ends before the next call or request.
     fn record_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
         let max_repeats = self.spec().limits.max_repeats;
         let times = self.repeats.count(call, result);

@@ -17,7 +17,7 @@ use crate::text::{shorten, shorten_value};
 use crate::token_ratio::{TokenRatio, estimated_tokens};
 use crate::tool::ToolResult;
 
-/// Results of at most this many bytes are not reduced to one line, because that would save nothing.
+/// Results of at most this many bytes are not reduced to one line, because that would save too little.
 const SHORT_RESULT: usize = 400;
 /// Number of characters to keep of the error or output of a shortened result.
 const SHORT_ERROR: usize = 200;
@@ -25,24 +25,24 @@ const SHORT_ERROR: usize = 200;
 /// The result field that tells the model that the user changed the call's parameters.
 pub(super) const EDITED: &str = "edited";
 
-/// A conversation that grows at its end, so that each request begins with the previous one.
+/// A conversation that grows at its end, so that each request begins with the messages of the previous one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
     /// The effect id of each call in the conversation, by call id; `None` if the call did not run.
     calls: BTreeMap<String, Option<EffectId>>,
-    /// The estimated tokens, including the overhead of each request ([`crate::spec::RunSpec::request_overhead`]).
+    /// The estimated tokens of all messages plus the overhead of a request ([`crate::run_context::RunContext::request_overhead`]).
     estimated: u64,
     counted: ProviderCounts,
     display: ResultDisplay,
-    /// The calls quoted in messages to the model, including messages that were removed since (CALL-7).
+    /// The calls that occur in messages to the model, including messages that were removed since. A reply may quote these calls (CALL-7).
     given: ContextCalls,
 }
 
 /// How results are shown to the model.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct ResultDisplay {
-    /// The most characters of a result; `None` for no limit.
+    /// Maximum number of characters of a result; `None` for no limit.
     max_result: Option<usize>,
     rest: OmittedOutput,
 }
@@ -69,7 +69,7 @@ impl ResultDisplay {
         }
     }
 
-    /// The handle to show to the model, if the agent can use one.
+    /// Returns the handle to show to the model; `None` if the agent cannot read output by handle.
     fn handle(self, effect: Option<EffectId>) -> Option<EffectId> {
         match self.rest {
             OmittedOutput::Readable => effect,
@@ -90,7 +90,7 @@ struct ProviderCounts {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct PrefixCount {
     tokens: u64,
-    /// The estimate for the same messages.
+    /// Dirigent's estimate for the same messages.
     estimated: u64,
     /// The token count of the reply; `None` once the reply was added to the conversation.
     reply: Option<u64>,
@@ -122,7 +122,7 @@ impl Conversation {
         &self.messages
     }
 
-    /// The calls quoted in messages to the model.
+    /// The calls that occur in messages to the model.
     pub(super) fn given(&self) -> &ContextCalls {
         &self.given
     }
@@ -150,7 +150,7 @@ impl Conversation {
             Message::System { content } | Message::User { content } | Message::Tool { content, .. } => {
                 self.given.add(content);
             }
-            // The model wrote this message itself, so it quotes nothing for the model.
+            // The model wrote this message itself, so its calls are not quotations.
             Message::Assistant { .. } => self.count_reply(&message),
         }
         // Copies nothing, because the driver has dropped its clone of the messages by now.
@@ -193,7 +193,7 @@ impl Conversation {
     }
 
     /// The result as shown to the model. Results of `read_output`, and results with files that now count as seen, are not shortened,
-    /// because their tools limit them.
+    /// because their tools already limit the size.
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
         let whole = result.for_model();
         match self.display.max_result {
@@ -219,7 +219,7 @@ impl Conversation {
         }
     }
 
-    /// Records the provider's count of the request and its reply. Estimated counts are ignored.
+    /// Records the provider's token counts of the request and its reply. Ignores estimated counts.
     pub(super) fn count(&mut self, usage: &Usage) {
         let tokens = usage.input_tokens;
         if tokens > 0 && usage.estimated_calls == 0 {
@@ -256,7 +256,7 @@ impl Conversation {
         self.counted.last = None;
     }
 
-    /// The index at which the latest turn begins: that of the model's last message.
+    /// The index of the model's last message, which begins the latest turn.
     fn latest_turn(&self) -> usize {
         let is_model = |message: &Message| matches!(message, Message::Assistant { .. });
         self.messages

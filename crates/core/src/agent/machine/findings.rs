@@ -1,4 +1,5 @@
-//! The findings of an agent that ends without an answer (LOOP-2): the text that its model wrote. The agent's work contains the calls.
+//! The findings of an agent that ends without an answer (LOOP-2): the text that its model wrote. Its calls are listed in
+//! [`crate::agent_report::AgentWork`].
 
 use serde_json::Value;
 
@@ -29,7 +30,7 @@ impl Agent {
     }
 }
 
-/// Returns true if a reply is more than the JSON of its calls.
+/// Returns true if a reply contains more than the JSON of its calls.
 fn has_text(content: &str) -> bool {
     let content = content.trim();
     !content.is_empty() && serde_json::from_str::<Value>(content).is_err()

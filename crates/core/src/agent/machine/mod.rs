@@ -172,7 +172,7 @@ impl Agent {
         self.id
     }
 
-    /// The spec of the run.
+    /// The lookup context that all machines of the run share (spec, tool validators).
     pub fn run_spec(&self) -> &Arc<RunSpec> {
         &self.run_spec
     }
@@ -224,7 +224,7 @@ impl Agent {
         }
     }
 
-    /// The number of model requests so far.
+    /// The number of model requests so far, except requests for a summary and requests that were too long for the model.
     pub fn turns(&self) -> u32 {
         self.turns
     }
@@ -250,7 +250,7 @@ impl Agent {
         }
     }
 
-    /// The running call with this id.
+    /// The running call with this effect id; `None` if no such call is running.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
             Pending::Tool { call, .. } => Some(call),
@@ -375,8 +375,8 @@ impl Agent {
         }
     }
 
-    /// Resumes the agent in a new process. The time in which no process owned the run does not count. The outstanding effect is retried if
-    /// that is safe.
+    /// Resumes the agent in a new process. The time in which no process owned the run does not count towards the time limit. The
+    /// outstanding effect is retried if that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {

@@ -84,7 +84,7 @@ impl Agent {
         }
     }
 
-    /// Asks the model for another reply (LOOP-3). The correction contains an example of the tool that the model meant.
+    /// Asks the model for another reply (LOOP-3). The correction contains an example call of the tool that the model meant.
     fn ask_again(
         &mut self,
         now: Timestamp,

@@ -233,7 +233,7 @@ impl Run {
         }
     }
 
-    /// Takes the ended calls of a sub-task.
+    /// Removes and returns the ended calls of a sub-task, with their results.
     fn take_calls(&mut self, index: usize) -> Result<Vec<ObservedCall>, Refusal> {
         let active = self.current_iteration_mut()?.active.get_mut(&index);
         Ok(active.map_or_else(Vec::new, |active| std::mem::take(&mut active.calls)))
@@ -278,7 +278,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         let was_stopped = match &finding {
             SubTaskResult::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
-            // Redirecting stops the running call, which ends the sequence.
+            // Urgent guidance stops the running call, which ends the sequence of calls.
             SubTaskResult::Calls { .. } => self.redirecting,
             SubTaskResult::Skipped { .. } => false,
         };

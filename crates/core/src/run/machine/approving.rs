@@ -138,7 +138,7 @@ impl Run {
         self.advance(now, commands)
     }
 
-    /// Ends a planned call's wait for approval, whatever the attempt in `effect`.
+    /// Ends a planned call's wait for approval and returns the call. Ignores the attempt in `effect`.
     pub(super) fn end_approval(
         &mut self,
         effect: EffectId,
@@ -159,7 +159,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.work.await_call(effect, now)?;
         match self.phase {
-            // Another sub-task may take the slot.
+            // The sub-task has freed its slot, so another sub-task may start.
             Phase::Acting | Phase::Observing => self.advance(now, commands),
             Phase::Idle | Phase::Planning | Phase::Reflecting | Phase::Complete | Phase::Failed => Ok(()),
         }

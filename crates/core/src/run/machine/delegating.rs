@@ -63,7 +63,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the delegate that this call started, and the attempt of the call that the delegate knows.
+    /// Returns the effect id of the delegate that this call started, and the effect id of the call with its last known attempt.
     fn delegate_of(&self, caller: &RunningAgent, call: EffectId) -> Option<(EffectId, EffectId)> {
         let mut delegates = self.work.delegates(caller.brief.agent);
         delegates.find_map(|(delegate, running)| {
@@ -217,7 +217,7 @@ impl Run {
             .try_for_each(|delegate| self.stop_agent(delegate, commands))
     }
 
-    /// Stops an agent and its delegates. Skips those that have ended or are already being stopped.
+    /// Stops an agent and its delegates. Skips agents that have ended or are already being stopped.
     pub(super) fn stop_agent(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
         let running = self.work.agent(effect)?;
         let agent = running.brief.agent;

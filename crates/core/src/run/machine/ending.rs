@@ -16,7 +16,7 @@ use crate::question::Question;
 use crate::run::RunCommand;
 use crate::time::Timestamp;
 
-/// The end of a run, or for [`EndReason::UserRequired`] its pause.
+/// The end of a run or, if the reason is [`EndReason::UserRequired`], its pause.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunEnd {
     pub(super) reason: EndReason,
@@ -29,7 +29,7 @@ pub(super) struct RunEnd {
 }
 
 impl Run {
-    /// Handles the report of an outstanding agent of any role.
+    /// Handles the report of an agent of any role.
     pub(super) fn agent_finished(
         &mut self,
         now: Timestamp,
@@ -113,7 +113,7 @@ impl Run {
         };
         let error = match result {
             Err(failure) => format!("the {role} ended without {expected}: {failure}"),
-            Ok(_) => format!("the {role} ended with something other than {expected}"),
+            Ok(_) => format!("the {role}'s answer is not {expected}"),
         };
         self.finish(EndReason::Failed { error, cause }, commands)
     }

@@ -136,7 +136,7 @@ impl Run {
         self.end.as_ref()?.answer.as_deref()
     }
 
-    /// Why the run ended, or for [`EndReason::UserRequired`] why it waits.
+    /// Why the run ended or, for [`EndReason::UserRequired`], why it waits; `None` while it is active.
     pub fn end(&self) -> Option<&EndReason> {
         self.end.as_ref().map(|end| &end.reason)
     }
@@ -151,7 +151,7 @@ impl Run {
         self.last_at
     }
 
-    /// Returns the agent whose report completes this effect; `None` if the effect is not an outstanding agent.
+    /// Returns the agent whose report completes this effect; `None` if the run waits for no agent under this effect id.
     pub fn agent_of(&self, effect: EffectId) -> Option<AgentId> {
         Some(self.work.agent(effect).ok()?.brief.agent)
     }
@@ -166,7 +166,7 @@ impl Run {
         self.work.next_effect().step - 1
     }
 
-    /// Returns the running tool call with this effect id, if a sub-task makes it.
+    /// Returns the running tool call of a sub-task with this effect id; `None` if there is no such call.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         let planned = self.work.call(effect).ok()?;
         match planned.state {
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// Returns the sub-task that started with this effect: its agent, or the first call of its sequence. `None` for other effects.
+    /// Returns the sub-task that this effect started: the effect is the sub-task's agent or its first call. `None` for any other effect.
     pub(crate) fn subtask_started_by(&self, effect: EffectId) -> Option<&SubTask> {
         let index = match self.work.agent(effect) {
             Ok(RunningAgent {
@@ -191,7 +191,7 @@ impl Run {
         self.iterations.last()?.graph.plan().subtasks.get(index)
     }
 
-    /// The question that waits for the user, with its id.
+    /// The question that waits for the user's answer, with its effect id.
     pub fn question(&self) -> Option<(EffectId, &Question)> {
         let (effect, asked) = self.work.question()?;
         Some((effect, &asked.question))
@@ -242,7 +242,7 @@ impl Run {
     }
 
     fn tool_command(&self, effect: EffectId, planned: &PlannedCall) -> RunCommand {
-        // Calls run only within an iteration, so there is one.
+        // Cannot panic: calls run only within an iteration.
         let plan = self.iterations[self.iterations.len() - 1].graph.plan();
         RunCommand::RunTool {
             effect,

@@ -20,8 +20,8 @@ use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
 impl Run {
-    /// Checks that the run can be resumed with these limits; `None` stands for its current limits. `last_seen` is the time of its last
-    /// journal entry. `interrupted` is the work of the agents that were still running when the run ended.
+    /// Checks that the run can be resumed with these limits or, if `limits` is `None`, with its current limits. `last_seen` is the time of
+    /// its last journal entry. `interrupted` is the work of the agents that were still running when the run ended.
     ///
     /// # Errors
     /// [`Refusal::Finished`] if the run cannot be resumed; [`Refusal::AtLimit`] if it has already reached one of the limits.
@@ -69,7 +69,7 @@ impl Run {
         }
         budgets(limits).find_map(|(budget, limit)| {
             let used = budget.used(usage);
-            // The last request did not fit under the old limit, although less than the limit was used.
+            // The last request did not fit within the old limit, although the limit was not used up.
             let found_no_room = matches!(ended, EndReason::BudgetExhausted { budget: of, limit: old, .. }
                 if *of == budget && limit <= *old);
             (used >= limit || found_no_room).then_some(EndReason::BudgetExhausted { budget, used, limit })
@@ -134,7 +134,7 @@ impl Run {
         self.plan(commands)
     }
 
-    /// Records that all work that the end of the run interrupted has ended.
+    /// Records as ended all work that the end of the run interrupted.
     fn observe_interrupted(
         &mut self,
         now: Timestamp,

@@ -56,8 +56,8 @@ impl Run {
         commands
     }
 
-    /// Resumes the run in a new process. The time in which no process owned the run does not count. Outstanding effects are retried if that
-    /// is safe.
+    /// Resumes the run in a new process. The time in which no process owned the run does not count towards the time limits. Outstanding
+    /// effects are retried if that is safe.
     pub(super) fn resume(
         &mut self,
         now: Timestamp,
@@ -93,8 +93,8 @@ impl Run {
         }
     }
 
-    /// Requests new approvals in a fork, for all planned calls that wait for approval and for approved calls that have not ended. Decisions
-    /// about calls of the source run are not valid in the fork (APPROVE-3).
+    /// In a fork, requests approval again for each planned call that waits for approval or that was approved and has not ended. Decisions
+    /// made in the source run are not valid in the fork (APPROVE-3).
     fn renew_approvals(&mut self, now: Timestamp, ended: &[(EffectId, ToolResult)]) -> Result<(), Refusal> {
         let spec = self.spec().clone();
         for effect in self.planned_calls() {

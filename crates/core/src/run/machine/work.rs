@@ -1,4 +1,5 @@
-//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexes avoid a scan of all work per input.
+//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexes make a scan of all work for each input
+//! unnecessary.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -32,7 +33,7 @@ pub(super) struct RunningAgent {
     pub(super) report: Option<AgentReport>,
     /// The agent's call that waits for approval, and the start of the wait.
     awaited_call: Option<(EffectId, Timestamp)>,
-    /// The steps of the outstanding agents to which this agent delegated.
+    /// The effect steps of this agent's outstanding delegates.
     delegates: BTreeSet<u32>,
     /// The calls of ended delegates, to be added to this agent's report for the reflector.
     pub(super) delegate_calls: Vec<CallSummary>,
@@ -168,8 +169,8 @@ impl Pending {
         }
     }
 
-    /// Returns true unless the work can continue only after the user decides about a call. An agent with delegates is not busy itself,
-    /// because its delegates are separate work.
+    /// Returns false if the work can continue only after the user decides about a call, and true otherwise. An agent with delegates is not
+    /// busy itself, because its delegates are separate work.
     fn is_busy(&self) -> bool {
         match self {
             Pending::Agent(agent) => {
@@ -217,7 +218,7 @@ impl OutstandingWork {
         self.effects.next_effect()
     }
 
-    /// Uses up the next id without starting an effect.
+    /// Skips the next effect id, which no effect will use, and returns it.
     pub(super) fn skip_effect(&mut self) -> EffectId {
         self.effects.skip()
     }
@@ -265,7 +266,7 @@ impl OutstandingWork {
     /// Removes an agent and returns it.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is not an outstanding agent.
+    /// [`Refusal::Stale`] if the run waits for no agent under this effect id.
     pub(super) fn remove_agent(&mut self, effect: EffectId) -> Result<RunningAgent, Refusal> {
         self.agent(effect)?;
         match self.remove(effect)? {
@@ -277,7 +278,7 @@ impl OutstandingWork {
     /// Removes a planned call and returns it.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is not an outstanding call.
+    /// [`Refusal::Stale`] if the run waits for no planned call under this effect id.
     pub(super) fn remove_call(&mut self, effect: EffectId) -> Result<PlannedCall, Refusal> {
         self.call(effect)?;
         match self.remove(effect)? {
@@ -289,7 +290,7 @@ impl OutstandingWork {
     /// Changes an agent.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is not an outstanding agent.
+    /// [`Refusal::Stale`] if the run waits for no agent under this effect id.
     pub(super) fn update_agent<R>(
         &mut self,
         effect: EffectId,
@@ -308,7 +309,7 @@ impl OutstandingWork {
     /// Changes a planned call.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is not an outstanding call.
+    /// [`Refusal::Stale`] if the run waits for no planned call under this effect id.
     pub(super) fn update_call<R>(
         &mut self,
         effect: EffectId,
@@ -323,7 +324,7 @@ impl OutstandingWork {
     /// Returns the outstanding agent with this effect id.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is not an outstanding agent.
+    /// [`Refusal::Stale`] if the run waits for no agent under this effect id.
     pub(super) fn agent(&self, effect: EffectId) -> Result<&RunningAgent, Refusal> {
         let agent = self.effects.get(effect)?.agent();
         agent.ok_or(Refusal::Stale { effect })
@@ -332,7 +333,7 @@ impl OutstandingWork {
     /// Returns the outstanding planned call with this effect id.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the effect is not an outstanding call.
+    /// [`Refusal::Stale`] if the run waits for no planned call under this effect id.
     pub(super) fn call(&self, effect: EffectId) -> Result<&PlannedCall, Refusal> {
         let call = self.effects.get(effect)?.call();
         call.ok_or(Refusal::Stale { effect })
@@ -366,7 +367,7 @@ impl OutstandingWork {
         steps.filter_map(|step| self.agent_at(*step))
     }
 
-    /// Returns the agent at the start of this agent's chain of callers, which no agent delegated to; the agent itself if it has no caller.
+    /// Follows the chain of callers from this agent to the agent without a caller, and returns that agent.
     pub(super) fn root(&self, agent: AgentId) -> Option<&RunningAgent> {
         let (_, mut agent) = self.by_id(agent)?;
         while let Purpose::Delegation(call) = agent.purpose {
@@ -467,18 +468,18 @@ impl OutstandingWork {
             .filter(|(awaited, _)| awaited.is_same_effect(call))
     }
 
-    /// All work, in the order of its start.
+    /// All work, in the order in which it started.
     pub(super) fn iter(&self) -> impl Iterator<Item = (EffectId, &Pending)> {
         self.effects.iter()
     }
 
-    /// The outstanding agents, in the order of their start.
+    /// The outstanding agents, in the order in which they started.
     pub(super) fn agents(&self) -> impl Iterator<Item = (EffectId, &RunningAgent)> {
         self.iter()
             .filter_map(|(effect, pending)| Some((effect, pending.agent()?)))
     }
 
-    /// The outstanding planned calls, in the order of their start.
+    /// The outstanding planned calls, in the order in which they started.
     pub(super) fn calls(&self) -> impl Iterator<Item = (EffectId, &PlannedCall)> {
         self.iter()
             .filter_map(|(effect, pending)| Some((effect, pending.call()?)))
