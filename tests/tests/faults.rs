@@ -463,7 +463,7 @@ async fn call_2_how_a_reply_is_delivered_changes_nothing_in_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
-    let cut = "broke off";
+    let cut = "was interrupted";
     let breaks = |name, flaw| flawed(name, &[flaw], STREAMED, ANY_FORM).malformed(cut);
     let ends = |name, reason, told| {
         flawed(name, &[], BOTH, ANY_FORM)
@@ -517,8 +517,8 @@ async fn loop_3_a_withheld_or_oversized_reply_ends_the_agent_and_is_not_asked_ag
 async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
     let breaks = |name, flaw, says| flawed(name, &[flaw], WHOLE, ANY_FORM).no_reply(says);
     check([
-        breaks("cut half way", Flaw::CutMidEvent, &["broke off", AGAIN]),
-        breaks("cut in a character", Flaw::CutMidCharacter, &["broke off", AGAIN]),
+        breaks("cut half way", Flaw::CutMidEvent, &["can't be read", AGAIN]),
+        breaks("cut in a character", Flaw::CutMidCharacter, &["can't be read", AGAIN]),
         // The character comes first where calls are apart from the text.
         flawed(
             "cut in the first character",

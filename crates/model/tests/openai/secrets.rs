@@ -123,7 +123,7 @@ async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
         assert_eq!(reply.malformed_calls[0].name, "[secret]");
     }
     let log = log::text();
-    assert!(log.contains("broke off"), "{log}");
+    assert!(log.contains("was cut off"), "{log}");
     check(&log);
 }
 
