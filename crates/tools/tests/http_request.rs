@@ -218,8 +218,10 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
     let hosts = [
         "127.0.0.1",
         "127.1",
+        "127.99.1.2",
         "2130706433",
         "0x7f000001",
+        "0x7f.1",
         "0177.0.0.1",
         "127.0.0.1.",
         "1２7.0.0.1",
@@ -230,12 +232,14 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
         "LOCALHOST",
         "localhost.",
         "a.localhost",
+        "api.LOCALHOST.",
         "[::1]",
         "[::]",
         "[::ffff:127.0.0.1]",
         "[::ffff:7f00:1]",
         "[::127.0.0.1]",
         "[64:ff9b::127.0.0.1]",
+        "[64:ff9b::10.0.0.1]",
         "[64:ff9b:1::7f00:1]",
         "[2002:7f00:1::]",
         "[2001::1]",
@@ -422,14 +426,19 @@ async fn credentials_of_any_name_stay_with_their_origin() {
 }
 
 #[tokio::test]
-async fn a_body_is_not_sent_on_to_another_origin() {
+async fn what_may_change_something_is_not_sent_on_to_another_origin() {
     let other = Server::start(|_| answer("200 OK", &[], b"")).await;
-    let place = other.url("/");
-    let server = Server::start(move |_| redirect("307 Temporary Redirect", &place)).await;
-    let post = json!({"method": "POST", "url": server.url("/"), "body": "secret"});
-    let result = call(&rules(&[&server, &other]), post).await;
-    assert_eq!(failure(&result).0, "refused");
-    assert_eq!(result.changes.len(), 1, "the first one was answered");
+    for (status, method, body) in [
+        ("307 Temporary Redirect", "POST", json!("secret")),
+        ("302 Found", "DELETE", Value::Null),
+    ] {
+        let place = other.url("/");
+        let server = Server::start(move |_| redirect(status, &place)).await;
+        let parameters = json!({"method": method, "url": server.url("/"), "body": body});
+        let result = call(&rules(&[&server, &other]), parameters).await;
+        assert_eq!(failure(&result).0, "refused", "{method}");
+        assert_eq!(result.changes.len(), 1, "the first one was answered");
+    }
     assert_eq!(other.lines(), [""; 0]);
 }
 
