@@ -302,7 +302,7 @@ impl Attack {
             "something outside has changed"
         );
         for request in &requests {
-            let said = String::from_utf8_lossy(&request.raw);
+            let said = String::from_utf8_lossy(&request.http.body);
             assert!(!said.contains(CANARY), "the secret is in a request: {said}");
         }
         self.told.check(&observation);

@@ -7,7 +7,7 @@ use dirigent::core::tool::ToolOutcome;
 use dirigent_tests::attack::{Attack, Call, Observation, Scene, Told, check, left_out, nothing_more};
 use serde_json::json;
 
-use crate::listeners::{BOMB, Web, tcp};
+use crate::listeners::{BOMB, tcp, web};
 
 /// It is not the public network, and nobody allowed it.
 const NOT_PUBLIC: Told = Told::Refused("refused_address", &[]);
@@ -143,7 +143,7 @@ fn only_the_public_network_is_asked() {
         Attack {
             name: "another_port_than_the_allowed_one_is_not_asked",
             made: |scene| {
-                let (allowed, other) = (Web::start(scene), tcp(scene));
+                let (allowed, other) = (web(scene), tcp(scene));
                 allow(scene, [&allowed]);
                 get(format!("http://127.0.0.1:{other}/"))
             },
@@ -162,7 +162,7 @@ fn only_the_public_network_is_asked() {
         Attack {
             name: "a_request_that_nobody_allowed_waits_for_a_person",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 scene.settings(&format!("[http]\nallow = [\"{allowed}\"]"));
                 get(format!("http://{allowed}/plain"))
             },
@@ -172,7 +172,7 @@ fn only_the_public_network_is_asked() {
         Attack {
             name: "a_request_that_is_allowed_is_answered",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 get(format!("http://{allowed}/plain"))
             },
@@ -211,7 +211,7 @@ fn a_redirect_is_checked_again() {
         Attack {
             name: "a_redirect_to_loopback_is_not_followed",
             made: |scene| {
-                let (allowed, other) = (Web::start(scene), Web::start(scene));
+                let (allowed, other) = (web(scene), web(scene));
                 allow(scene, [&allowed]);
                 get(format!("http://{allowed}/go?http://{other}/secret"))
             },
@@ -221,7 +221,7 @@ fn a_redirect_is_checked_again() {
         Attack {
             name: "a_redirect_to_a_clouds_metadata_is_not_followed",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 get(format!(
                     "http://{allowed}/go?http://169.254.169.254/latest/meta-data/"
@@ -233,7 +233,7 @@ fn a_redirect_is_checked_again() {
         Attack {
             name: "a_redirect_to_a_file_is_not_followed",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 get(format!("http://{allowed}/go?file:///etc/passwd"))
             },
@@ -243,7 +243,7 @@ fn a_redirect_is_checked_again() {
         Attack {
             name: "redirects_without_an_end_are_given_up",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 get(format!("http://{allowed}/round"))
             },
@@ -253,7 +253,7 @@ fn a_redirect_is_checked_again() {
         Attack {
             name: "credentials_are_not_carried_to_another_origin",
             made: |scene| {
-                let (one, other) = (Web::start(scene), Web::start(scene));
+                let (one, other) = (web(scene), web(scene));
                 allow(scene, [&one, &other]);
                 let headers =
                     json!({"Authorization": "Bearer one", "Cookie": "session=one", "X-Api-Key": "one"});
@@ -272,7 +272,7 @@ fn a_redirect_is_checked_again() {
         Attack {
             name: "what_may_change_something_is_not_carried_to_another_origin",
             made: |scene| {
-                let (one, other) = (Web::start(scene), Web::start(scene));
+                let (one, other) = (web(scene), web(scene));
                 allow(scene, [&one, &other]);
                 (
                     "http_request",
@@ -313,7 +313,7 @@ fn an_answer_is_bounded_in_size_and_time() {
         Attack {
             name: "a_server_that_says_nothing_is_given_up",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 scene.settings("[approvals]\nallow = [\"http_request\"]");
                 scene.settings(&format!("[http]\nallow = [\"{allowed}\"]\ntimeout = \"1s\""));
                 get(format!("http://{allowed}/silent"))
@@ -336,7 +336,7 @@ fn a_request_is_what_it_says() {
         Attack {
             name: "a_header_with_a_line_break_is_refused",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 let headers = json!({"X-One": "one\r\nAuthorization: two"});
                 (
@@ -350,7 +350,7 @@ fn a_request_is_what_it_says() {
         Attack {
             name: "a_header_that_names_another_host_is_refused",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 let headers = json!({"Host": "metadata.google.internal"});
                 (
@@ -364,7 +364,7 @@ fn a_request_is_what_it_says() {
         Attack {
             name: "an_agent_that_may_only_look_changes_nothing_elsewhere",
             made: |scene| {
-                let allowed = Web::start(scene);
+                let allowed = web(scene);
                 allow(scene, [&allowed]);
                 scene.access("read-only");
                 (
@@ -387,7 +387,7 @@ fn truncated(_: &Scene, seen: &Observation) {
 }
 
 fn from_an_allowed(scene: &Scene, path: &str) -> Call {
-    let allowed = Web::start(scene);
+    let allowed = web(scene);
     allow(scene, [&allowed]);
     get(format!("http://{allowed}/{path}"))
 }

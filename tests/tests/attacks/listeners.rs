@@ -1,12 +1,10 @@
 //! What attacks try to reach: listeners that write down who came.
 
-use std::io::{BufRead, BufReader, Write};
-use std::net::{TcpListener, TcpStream, UdpSocket};
+use std::net::{TcpListener, UdpSocket};
 use std::os::unix::net::UnixListener;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock, Mutex};
-use std::thread::JoinHandle;
 
+use dirigent_model_server::{HttpAnswer, HttpRequest, HttpServer, Then};
 use dirigent_tests::attack::Scene;
 
 /// A TCP port that nobody may come to.
@@ -70,134 +68,52 @@ impl Drop for Watch {
 /// | `/silent` | nothing |
 /// | `/headers` | headers without an end |
 /// | `/binary` | bytes that are no text |
-pub struct Web {
-    address: String,
-    over: Arc<AtomicBool>,
-    thread: Option<JoinHandle<()>>,
-}
-
-impl Web {
-    /// Starts one; returns its host and port.
-    pub fn start(scene: &Scene) -> String {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap().to_string();
-        let (over, notebook) = (Arc::new(AtomicBool::new(false)), scene.notebook());
-        let thread = std::thread::spawn({
-            let over = over.clone();
-            move || {
-                let mut held = Vec::new();
-                for stream in listener.incoming().flatten() {
-                    if over.load(Ordering::SeqCst) {
-                        break;
-                    }
-                    let notebook = notebook.clone();
-                    held.push(stream.try_clone().unwrap());
-                    // It ends when whoever asked hangs up, or the server does.
-                    std::thread::spawn(move || answer(stream, &notebook));
-                }
-                for stream in held {
-                    let _ = stream.shutdown(std::net::Shutdown::Both);
-                }
-            }
-        });
-        scene.keep(Web {
-            address: address.clone(),
-            over,
-            thread: Some(thread),
-        });
-        address
-    }
-}
-
-impl Drop for Web {
-    fn drop(&mut self) {
-        self.over.store(true, Ordering::SeqCst);
-        // So that it looks.
-        let _ = TcpStream::connect(&self.address);
-        self.thread.take().unwrap().join().unwrap();
-    }
-}
-
-fn answer(mut stream: TcpStream, notebook: &Mutex<Vec<String>>) {
-    let Some(path) = read_request(&stream, notebook) else {
-        return;
+///
+/// Returns its host and port.
+pub fn web(scene: &Scene) -> String {
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(1)
+        .enable_all()
+        .build()
+        .unwrap();
+    let notebook = scene.notebook();
+    let answer = move |request: &HttpRequest| {
+        let target = request.line().trim_end_matches(" HTTP/1.1");
+        let lines = request.head.to_lowercase();
+        let is_credential = |line: &&str| {
+            let mut names = ["authorization:", "cookie:", "x-api-key:"].into_iter();
+            names.any(|name| line.starts_with(name))
+        };
+        let credentials: String = lines
+            .lines()
+            .filter(is_credential)
+            .map(|line| format!(" ({line})"))
+            .collect();
+        notebook.lock().unwrap().push(format!("{target}{credentials}"));
+        answer(target.split_once(' ').unwrap().1)
     };
-    let _ = match path.split_once('?').unwrap_or((&path, "")) {
-        ("/go", url) => head(
-            &mut stream,
-            "302 Found",
-            &format!("Location: {url}\r\nContent-Length: 0"),
-        ),
-        ("/round", _) => head(&mut stream, "302 Found", "Location: /round\r\nContent-Length: 0"),
-        ("/bomb", _) => {
-            let body = &*BOMB;
-            let headers = format!(
-                "Content-Type: text/plain\r\nContent-Encoding: gzip\r\nContent-Length: {}",
-                body.len()
-            );
-            head(&mut stream, "200 OK", &headers).and_then(|()| stream.write_all(body))
-        }
-        ("/endless", _) => {
-            let _ = head(
-                &mut stream,
-                "200 OK",
-                "Content-Type: text/plain\r\nConnection: close",
-            );
-            let part = "endless ".repeat(1024);
-            while stream.write_all(part.as_bytes()).is_ok() {}
-            Ok(())
-        }
-        ("/headers", _) => {
-            let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n");
-            let header = format!("X-Much: {}\r\n", "much ".repeat(1000));
-            while stream.write_all(header.as_bytes()).is_ok() {}
-            Ok(())
-        }
-        ("/silent", _) => {
-            // Until it is hung up.
-            let _ = std::io::copy(&mut stream, &mut std::io::sink());
-            Ok(())
-        }
-        ("/binary", _) => head(
-            &mut stream,
-            "200 OK",
-            "Content-Type: application/octet-stream\r\nContent-Length: 4",
-        )
-        .and_then(|()| stream.write_all(&[0xff, 0x00, 0xfe, 0x01])),
-        (_, _) => head(
-            &mut stream,
-            "200 OK",
-            "Content-Type: text/plain\r\nContent-Length: 5",
-        )
-        .and_then(|()| stream.write_all(b"hello")),
-    };
+    let server = runtime.block_on(HttpServer::from_fn(answer)).unwrap();
+    let address = server.address().to_string();
+    scene.keep((server, runtime));
+    address
 }
 
-fn head(stream: &mut TcpStream, status: &str, headers: &str) -> std::io::Result<()> {
-    stream.write_all(format!("HTTP/1.1 {status}\r\n{headers}\r\n\r\n").as_bytes())
-}
-
-/// The path asked for; notes it with the credentials that came with it.
-fn read_request(stream: &TcpStream, notebook: &Mutex<Vec<String>>) -> Option<String> {
-    let mut lines = BufReader::new(stream).lines();
-    let first = lines.next()?.ok()?;
-    let mut noted = first.trim_end_matches(" HTTP/1.1").to_owned();
-    let path = first.split(' ').nth(1)?.to_owned();
-    for line in lines {
-        let line = line.ok()?;
-        if line.is_empty() {
-            break;
+fn answer(path: &str) -> HttpAnswer {
+    let text = "content-type: text/plain";
+    let redirect = |url: &str| HttpAnswer::new("302 Found", &[&format!("location: {url}")], "");
+    match path.split_once('?').unwrap_or((path, "")) {
+        ("/go", url) => redirect(url),
+        ("/round", _) => redirect("/round"),
+        ("/bomb", _) => HttpAnswer::new("200 OK", &[text, "content-encoding: gzip"], &*BOMB),
+        ("/endless", _) => HttpAnswer::new("200 OK", &[text], "").then(Then::Repeat(&[b'x'; 8192])),
+        ("/headers", _) => HttpAnswer::raw("HTTP/1.1 200 OK\r\n").then(Then::Repeat(b"X-Much: much\r\n")),
+        ("/silent", _) => HttpAnswer::silence(),
+        ("/binary", _) => {
+            let kind = "content-type: application/octet-stream";
+            HttpAnswer::new("200 OK", &[kind], [0xff, 0x00, 0xfe, 0x01])
         }
-        let lower = line.to_lowercase();
-        if ["authorization:", "cookie:", "x-api-key:"]
-            .iter()
-            .any(|name| lower.starts_with(name))
-        {
-            noted.push_str(&format!(" ({lower})"));
-        }
+        (_, _) => HttpAnswer::new("200 OK", &[text], "hello"),
     }
-    notebook.lock().unwrap().push(noted);
-    Some(path)
 }
 
 /// Gzip of 64 MiB of zeros.
