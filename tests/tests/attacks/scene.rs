@@ -172,7 +172,7 @@ impl Scene {
         let journal = journal.map(|path| fs::read(path).unwrap_or_default()).concat();
         for written in requests
             .iter()
-            .map(|request| &request.raw[..])
+            .map(|request| &request.http.body[..])
             .chain([&output[..], &journal])
         {
             let text = String::from_utf8_lossy(written);
