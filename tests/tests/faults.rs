@@ -524,7 +524,11 @@ async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
     let breaks = |name, flaw, says| flawed(name, &[flaw], WHOLE, ANY_FORM).no_reply(says);
     check([
         breaks("cut half way", Flaw::CutMidEvent, &["can't be read", AGAIN]),
-        breaks("cut in a character", Flaw::CutMidCharacter, &["can't be read", AGAIN]),
+        breaks(
+            "cut in a character",
+            Flaw::CutMidCharacter,
+            &["can't be read", AGAIN],
+        ),
         // The character comes first where calls are apart from the text.
         flawed(
             "cut in the first character",
