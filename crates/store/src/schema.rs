@@ -147,7 +147,10 @@ pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<Co
 fn cannot_lock(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     !is_unfinished(error)
-        && matches!(code, Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly))
+        && matches!(
+            code,
+            Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
+        )
 }
 
 /// The URI with which SQLite reads a file that nobody changes.
