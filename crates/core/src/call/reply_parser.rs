@@ -291,7 +291,7 @@ struct Calls {
     spans: Vec<Range<usize>>,
     /// Different calls that do not occur in the context.
     new: Vec<Vec<ToolCall>>,
-    /// Index in `spans` of the last new call.
+    /// Index in `spans` of the last call that does not occur in the model's context; 0 if there is none.
     last_new: usize,
     /// Different calls that occur in the context.
     quoted: Vec<Vec<ToolCall>>,

@@ -193,7 +193,7 @@ impl RunView {
     /// Applies the next journal entry and returns its events.
     ///
     /// # Errors
-    /// [`Refusal`] if the current machines refuse the entry.
+    /// [`Refusal`] if the machines refuse the entry.
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
         let events = EntryEvents::new(&entry);
         let at = entry.at;
@@ -271,7 +271,7 @@ impl RunView {
         )
     }
 
-    /// Returns the events that follow from an input regardless of its commands.
+    /// Returns the events of the input itself. [`Self::events_of_run_commands`] returns the events of the commands that it causes.
     fn events_of_run_input(&self, input: &RunInput) -> Vec<EventKind> {
         match input {
             RunInput::ToolStarted { effect } => self

@@ -148,7 +148,7 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
     // Failed, but the files are put back first.
     assert_eq!(verdict, "continue");
     assert!(
-        summary.starts_with("Given up; the changes are undone next: Replaced "),
+        summary.starts_with("Given up, so the next iteration undoes the changes. Reason: Replaced "),
         "{summary}"
     );
     assert!(

@@ -32,9 +32,9 @@ pub(super) enum Part {
 /// Whether a Python import makes the module's name usable in the code below it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// The code below can use the name: `import old`.
+    /// The code below the import can use the name: `import old`.
     Bound,
-    /// The code below cannot use the name: `from old import x`.
+    /// The code below the import cannot use the name: `from old import x`.
     Unbound,
 }
 
