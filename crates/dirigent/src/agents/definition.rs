@@ -154,7 +154,8 @@ impl AgentDefinition {
         profile: ModelProfile,
         limits: AgentLimits,
     ) -> Result<AgentSpec, DirigentError> {
-        // Only sub-agents may delegate. For the planner and the reflector, a tool named `delegate` is one of the program's tools.
+        // Only sub-agents may delegate. If the planner or the reflector lists a tool named `delegate`, the tool is one that the program has
+        // added.
         let delegate = match self.answer {
             AnswerForm::Text => delegate_tool(self.access, agents),
             AnswerForm::Plan | AnswerForm::Reflection => None,
