@@ -198,7 +198,7 @@ fn counts(counted: &genai::chat::Usage) -> TokenCounts {
         output: tokens(counted.completion_tokens)
             // Gemini may report only thinking tokens.
             .or_else(|| tokens(received?.reasoning_tokens))
-            // The count of an empty reply may be missing.
+            // If only the prompt's count is present, the reply is empty.
             .or(counted.prompt_tokens.map(|_| 0)),
     }
 }
