@@ -129,7 +129,8 @@ fn groups(found: &RenameOutput, paths: &[String], scope: &Scope) -> Vec<Vec<Stri
     split_evenly(paths, GROUPS)
 }
 
-/// Returns true if the new name may already be in use, because the user allows it or because an earlier iteration introduced it.
+/// Returns true if the plan may rename although the new name is already in use: the user allows it, or an earlier iteration may have
+/// introduced the new name.
 fn may_clash(context: &PlanningContext<'_>) -> bool {
     match context.requirements.clash {
         ClashPolicy::Allow => true,
