@@ -1,7 +1,7 @@
 //! Path resolution: the operating system resolves paths beneath the root, link by link.
 //!
-//! On Linux, cap-std uses `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`. On other systems, and on kernels without it, it opens
-//! one folder after the other. Nothing here compares strings to decide whether a path is inside the workspace.
+//! On Linux, cap-std uses `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`. On other systems, and on kernels without `openat2`,
+//! cap-std opens one folder after the other. This module never compares strings to decide whether a path is inside the workspace.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -84,7 +84,7 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path. The last components need not exist, but must not contain `..` in this case.
+    /// Resolves a path. Components at the end of the path need not exist, but `..` must not follow a missing component.
     pub(super) fn resolve(&self, path: &str, link: FinalLink) -> Result<ResolvedPath, FileError> {
         let relative = self.relative(path)?;
         if link == FinalLink::Follow {

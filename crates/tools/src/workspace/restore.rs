@@ -15,7 +15,7 @@ use super::{FileError, Workspace};
 /// The state to which a path is restored.
 #[derive(Clone, Copy, Debug)]
 pub enum PreviousState<'a> {
-    /// No file.
+    /// Neither a file nor a folder.
     Nothing,
     /// A folder.
     Folder,
