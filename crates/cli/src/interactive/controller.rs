@@ -364,7 +364,7 @@ impl ActiveDialog {
         }
     }
 
-    /// Returns the decision that a command makes or, as the error, the lines to show if it makes none.
+    /// Returns the decision that a command makes or, as the error, the lines to show if the command decides nothing.
     fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
         match command {
             DialogCommand::Approve if !self.hidden_lines.is_empty() => Err(vec![

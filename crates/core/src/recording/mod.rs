@@ -64,7 +64,7 @@ pub struct RecordedEntry {
     pub answers: Option<RecordedRequest>,
 }
 
-/// A request of a machine that an input answers.
+/// A request that a machine made and that an input answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedRequest {
@@ -172,7 +172,7 @@ impl Recorder {
     pub fn finish(self) -> Option<Recording> {
         let (machines, first) = (self.machines?, self.lines.first()?);
         Some(Recording {
-            // Not the machines' spec, because resuming the run may have changed its limits.
+            // Use the first entry's spec, not the machines' spec: resuming the run may have changed its limits.
             spec: start_spec(first.scope, &first.input)?.clone(),
             end: machines.run().end().cloned(),
             lines: self.lines,

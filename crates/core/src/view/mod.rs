@@ -45,7 +45,7 @@ impl RunView {
     /// Starts a view with the first journal entry of a run, and returns the entry's events.
     ///
     /// # Errors
-    /// [`Refusal`] if the entry is not a run's first.
+    /// [`Refusal`] if the entry is not the first entry of a run.
     pub fn start(entry: Entry) -> Result<(Self, Vec<Event>), Refusal> {
         let (Scope::Run, Input::Run(RunInput::Started { spec })) = (entry.scope, &entry.input) else {
             return Err(Refusal::InvalidState {
@@ -419,7 +419,7 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            // The approval is requested again after a restart.
+            // After a restart, the same approval is requested again, which causes no further event.
             AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }

@@ -1,5 +1,5 @@
-//! Calls that delegate to another agent (PAOR-5). The agent waits for them as for any other call. They are always safe to repeat, because
-//! the run knows which agent it has started for which call.
+//! Calls that delegate to another agent (PAOR-5). The agent waits for such a call as for any other call. A delegating call is always safe
+//! to repeat, because the run knows which agent it has started for which call.
 
 use super::{Agent, Commands};
 use crate::agent::{AgentCommand, AgentTimer};
