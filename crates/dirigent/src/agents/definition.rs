@@ -67,7 +67,7 @@ impl AgentDefinition {
 
     /// Sets all limits ([`AgentLimits`]) or some of them ([`AgentLimitSettings`]). The other limits come from `[limits.agents]` of the
     /// configuration or, if it does not set them, from the defaults. [`Goal::agent_limits`](crate::Goal::agent_limits) and `[limits.NAME]`
-    /// take precedence over the limits set here.
+    /// take precedence over the limits of this definition.
     pub fn limits(self, limits: impl Into<AgentLimitSettings>) -> Self {
         AgentDefinition {
             limits: limits.into(),

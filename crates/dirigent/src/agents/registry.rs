@@ -322,7 +322,7 @@ impl AgentRegistry {
                             .entries
                             .iter()
                             .find(|entry| entry.definition.name() == parsed.name);
-                        let of = of.map_or("a refused file of yours".to_owned(), |entry| {
+                        let of = of.map_or("your agent file, which was refused".to_owned(), |entry| {
                             entry.source.to_string()
                         });
                         let reason = format!(
