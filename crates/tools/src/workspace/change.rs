@@ -1,4 +1,4 @@
-//! Changing files atomically, and only if the current state is the expected one.
+//! Changing files atomically, and only if a file is in the state that the caller expects.
 //!
 //! New content is written to a temporary file in the same folder, which then takes the file's name. A crash, a full disk or a signal therefore
 //! leaves either the old file or the new one. On file systems with `O_TMPFILE` (ext4, XFS, Btrfs, tmpfs), the temporary file has no name until
@@ -297,7 +297,7 @@ fn check_writable(folder: &Dir, name: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Gives the temporary file its final name. Fails if the name has been taken meanwhile, even by another process.
+/// Gives the temporary file its final name. Fails if another file has taken the name in the meantime.
 fn persist_noclobber(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<()> {
     // A random name, because another process may be creating a file in this folder at the same time.
     let interim = OsString::from(format!(".dirigent-{:016x}", RandomState::new().hash_one(name)));

@@ -162,7 +162,7 @@ impl FileError {
     /// | `protected` | a file of git, or a configuration of Dirigent and its agents |
     /// | `denied` | permissions, a full or a read-only disk, or a limit of the system |
     /// | `exists` | the path is already taken |
-    /// | `changed` | the file was changed meanwhile |
+    /// | `changed` | the file was changed between reading and writing |
     /// | `not_kept` | the file's content could not be recorded for `undo`, so the file was not changed |
     /// | `io` | any other system error |
     pub fn code(&self) -> &'static str {

@@ -12,7 +12,7 @@ use super::{FileError, Workspace};
 /// Maximum length of a path, in bytes: the limit of Linux.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// Maximum number of lookups of one path. A lookup is repeated if its target is replaced meanwhile.
+/// Maximum number of lookups of one path. A lookup is repeated if its target is replaced during the lookup.
 const MAX_LOOKUPS: usize = 100;
 
 /// File names that tools never change, at any depth: git's own files, and the configuration of Dirigent and its agents, including agents

@@ -183,7 +183,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Removes a tree of empty folders, one folder at a time, so that a file created meanwhile is not lost.
+    /// Removes a tree of empty folders, one folder at a time, so that a file created during the removal is not lost.
     fn remove_empty_tree(&self, folder: &Path) -> io::Result<()> {
         for entry in self.dir.read_dir(folder)? {
             self.remove_empty_tree(&folder.join(entry?.file_name()))?;
