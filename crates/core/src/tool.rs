@@ -84,7 +84,7 @@ impl Repeat {
     }
 }
 
-/// An agent's access to the workspace. Each level includes the previous ones.
+/// An agent's access to the workspace. Each level includes all lower levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {

@@ -137,7 +137,7 @@ pub enum AgentCommand {
         effect: EffectId,
     },
     /// Delegate a task to another agent, whose findings become the call's result. This agent's time limit is paused meanwhile, because the
-    /// other agent has its own (LOOP-5).
+    /// other agent has a separate time limit (LOOP-5).
     Delegate {
         /// The id that the result must carry.
         effect: EffectId,

@@ -329,8 +329,8 @@ impl RunView {
         self.run().running_call(effect).cloned()
     }
 
-    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits requests for approvals
-    /// with a digest in `known`, because they were requested before.
+    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits approval requests
+    /// whose digest is in `known`, because they have already caused an event.
     fn events_of_run_commands(
         &self,
         commands: Vec<RunCommand>,

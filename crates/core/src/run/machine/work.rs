@@ -27,7 +27,7 @@ pub(super) enum Pending {
 pub(super) struct RunningAgent {
     pub(super) brief: Arc<AgentBrief>,
     pub(super) purpose: Purpose,
-    /// Set once the agent was told to stop.
+    /// Set once the run has asked the agent to stop.
     pub(super) stopping: bool,
     /// The agent's report, deferred until its delegates have ended.
     pub(super) report: Option<AgentReport>,
@@ -86,7 +86,7 @@ pub(super) enum CallState {
     Running {
         /// Set once the start of the call is journaled.
         started: bool,
-        /// Set once the call was told to stop.
+        /// Set once the run has requested that the call stop.
         stopping: bool,
         deadline: Timestamp,
         /// The approval that was granted, if one was needed.
@@ -146,7 +146,7 @@ impl PlannedCall {
 }
 
 impl PlannedCall {
-    /// Records that a running call was told to stop.
+    /// Records that the run has requested that a running call stop.
     pub(super) fn stop(&mut self) {
         if let CallState::Running { stopping, .. } = &mut self.state {
             *stopping = true;
