@@ -201,7 +201,7 @@ fn one_of(
     presence: Presence,
     depth: usize,
 ) -> Option<TypeDescription> {
-    // Other keywords apply to all alternatives, and the list cannot express that.
+    // The list cannot express keywords that apply to all alternatives.
     if !schema.keys().all(|key| BESIDE_FORMS.contains(&key.as_str())) {
         return None;
     }

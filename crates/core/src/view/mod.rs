@@ -45,7 +45,7 @@ impl RunView {
     /// Starts a view with the first journal entry of a run, and returns the entry's events.
     ///
     /// # Errors
-    /// [`Refusal`] if the entry is not a run's first.
+    /// [`Refusal`] if the entry is not the first entry of a run.
     pub fn start(entry: Entry) -> Result<(Self, Vec<Event>), Refusal> {
         let (Scope::Run, Input::Run(RunInput::Started { spec })) = (entry.scope, &entry.input) else {
             return Err(Refusal::InvalidState {
@@ -329,8 +329,8 @@ impl RunView {
         self.run().running_call(effect).cloned()
     }
 
-    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits requests for approvals
-    /// with a digest in `known`, because they were requested before.
+    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits approval requests
+    /// whose digest is in `known`, because they have already caused an event.
     fn events_of_run_commands(
         &self,
         commands: Vec<RunCommand>,
@@ -419,7 +419,7 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            // The approval is requested again after a restart.
+            // After a restart, the same approval is requested again, which causes no further event.
             AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }
