@@ -310,7 +310,7 @@ fn call_5_where_the_form_is_recognised_different_calls_are_an_error_that_goes_ba
     assert_eq!(call, None);
     let told = scout.conversation().last().unwrap().content();
     assert!(
-        told.contains("2 different tool calls (of `note` and `note`)"),
+        told.contains("2 different tool calls (to `note` and `note`)"),
         "{told}"
     );
 }
@@ -369,7 +369,7 @@ async fn call_5_two_different_calls_are_an_error_that_goes_back_and_neither_runs
 
     assert_eq!(scouted.notes.len(), 0);
     insta::assert_snapshot!(scouted.asked[1].last().lines().next().unwrap(), @r#"
-    Your last reply could not be used: your reply has 2 different tool calls (of `note` and `note`), and none was executed: make one call, wait for its result, then make the next
+    Your last reply could not be used: your reply has 2 different tool calls (to `note` and `note`), and none was executed: make one call, wait for its result, then make the next
     "#);
 }
 

@@ -97,7 +97,11 @@ fn plan(count: usize) -> Plan {
 
 /// A run that waits for its planner, and what its planner will say.
 fn planning(plan: Plan) -> (Run, RunInput) {
-    let (run, _) = Run::start(NOW, Arc::new(spec())).unwrap();
+    planning_with(spec(), plan)
+}
+
+fn planning_with(spec: RunSpec, plan: Plan) -> (Run, RunInput) {
+    let (run, _) = Run::start(NOW, Arc::new(spec)).unwrap();
     let report = AgentReport {
         result: Ok(AgentAnswer::Plan(plan)),
         work: AgentWork::default(),
@@ -203,6 +207,73 @@ fn graphs(criterion: &mut Criterion) {
     group.finish();
 }
 
+/// All sub-tasks of agents are ready at once; `max_parallel` of them run.
+fn parallel(criterion: &mut Criterion) {
+    const SUBTASKS: usize = 20_000;
+    let mut group = criterion.benchmark_group("sub-tasks in parallel");
+    group.sample_size(10);
+    group.throughput(Throughput::Elements(SUBTASKS as u64));
+    for max_parallel in [20_u32, 1_000, 20_000] {
+        group.bench_function(format!("{SUBTASKS}, {max_parallel} at a time"), |bencher| {
+            bencher.iter_batched(
+                || independent(SUBTASKS, max_parallel),
+                |(mut run, planned)| {
+                    run_agents(&mut run, planned);
+                    run
+                },
+                BatchSize::PerIteration,
+            );
+        });
+    }
+    group.finish();
+}
+
+/// A run that waits for its planner, and a plan of independent sub-tasks of one agent each.
+fn independent(count: usize, max_parallel: u32) -> (Run, RunInput) {
+    let mut spec = spec();
+    spec.limits = RunLimits {
+        max_parallel,
+        max_subtasks: u32::MAX,
+        max_agents: u32::MAX,
+        ..spec.limits
+    };
+    let subtasks = (0..count).map(|index| SubTask {
+        id: format!("s{index}").as_str().into(),
+        title: "Look".to_owned(),
+        depends_on: Vec::new(),
+        work: Work::Agent {
+            agent: "explore".to_owned(),
+            task: "Look.".to_owned(),
+        },
+    });
+    let plan = Plan {
+        summary: "Look at all of them.".to_owned(),
+        answers_guidance: Vec::new(),
+        subtasks: subtasks.collect(),
+    };
+    planning_with(spec, plan)
+}
+
+/// Every agent that the plan starts reports its findings.
+fn run_agents(run: &mut Run, planned: RunInput) {
+    let mut open: VecDeque<RunCommand> = run.handle(NOW, planned).unwrap().into();
+    while let Some(command) = open.pop_front() {
+        if let RunCommand::StartAgent { effect, brief } = command
+            && matches!(brief.role, AgentRole::Sub(_))
+        {
+            let report = AgentReport {
+                result: Ok(AgentAnswer::Text("Seen.".to_owned())),
+                work: AgentWork::default(),
+                duration: Millis(1),
+            };
+            open.extend(
+                run.handle(NOW, RunInput::AgentFinished { effect, report })
+                    .unwrap(),
+            );
+        }
+    }
+}
+
 fn resume(criterion: &mut Criterion) {
     let (mut run, planned) = planning(plan(5_000));
     let spec = Arc::new(spec());
@@ -237,5 +308,5 @@ fn resume(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(machines, agent_step, graphs, resume);
+criterion_group!(machines, agent_step, graphs, parallel, resume);
 criterion_main!(machines);
