@@ -25,7 +25,7 @@ const RECORDS: &str = "
            (SELECT owner FROM claims WHERE claims.run = runs.id),
            (SELECT pid FROM claims WHERE claims.run = runs.id),
            entries,
-           (SELECT run FROM runs AS source WHERE source.id = runs.forked_from), forked_at
+           forked_from, forked_at
     FROM runs";
 
 /// Whether a live process owns a run.

@@ -8,6 +8,7 @@ mod find;
 mod fixture;
 mod follow;
 mod fork;
+mod maintenance;
 mod messages;
 mod open;
 mod other_process;
