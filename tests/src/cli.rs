@@ -114,7 +114,16 @@ impl Place {
         .collect()
     }
 
-    /// The same, for a command that is to end with its terminal: one that is started under `nohup`, as the tests may be, ignores that its
+    /// The command lines of those processes.
+    pub fn command_lines(&self) -> Vec<String> {
+        let line = |id: i32| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
+        let lines = self.processes().into_iter().map(line);
+        lines
+            .map(|line| String::from_utf8_lossy(&line).replace('\0', " "))
+            .collect()
+    }
+
+    /// Like `command`, for a command that is to end with its terminal: one that is started under `nohup`, as the tests may be, ignores that its
     /// terminal is closed.
     pub fn command_with_hang_up<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
         let inner = self.command(arguments);

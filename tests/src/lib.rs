@@ -1,7 +1,6 @@
 //! Ways to set up what the end-to-end tests run on.
 
 pub mod approving;
-pub mod attack;
 pub mod cli;
 pub mod probes;
 pub mod pty;

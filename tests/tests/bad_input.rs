@@ -566,7 +566,7 @@ fn host_3_a_mistyped_journal_is_an_error_and_none_is_made() {
         let ended = refused(&place, arguments, 5);
         assert_eq!(
             ended.stderr.trim_end(),
-            "error: the journal mistyped.db does not exist: check the path; the first run creates the journal"
+            "error: there is no journal at mistyped.db: check the path; the first run creates the journal"
         );
     }
     assert!(!place.folder().join("mistyped.db").exists());

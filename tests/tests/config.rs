@@ -460,7 +460,7 @@ async fn host_3_a_key_goes_only_where_it_belongs() {
     let address = server.url();
 
     let _ = pursue(&place, &[], &[("OPENAI_API_KEY", CANARY)]).with_code(0);
-    assert_eq!(server.requests()[0].header("authorization"), None);
+    assert_eq!(server.requests()[0].http.header("authorization"), None);
 
     let before = server.requests().len();
     let variables = [
@@ -470,6 +470,7 @@ async fn host_3_a_key_goes_only_where_it_belongs() {
     ];
     let _ = pursue(&place, &[], &variables);
     let sent = server.requests()[before]
+        .http
         .header("authorization")
         .map(str::to_owned);
     assert_eq!(sent, Some(format!("Bearer {CANARY}")));
@@ -511,7 +512,7 @@ async fn host_3_a_layer_that_moves_a_model_drops_the_key_of_the_layers_below() {
             &[("CORP_KEY", CANARY)],
         );
         let _ = run.with_code(0);
-        assert_eq!(server.requests()[before].header("authorization"), None);
+        assert_eq!(server.requests()[before].http.header("authorization"), None);
     }
 }
 

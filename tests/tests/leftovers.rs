@@ -16,7 +16,6 @@ use dirigent::tools::{
 };
 use dirigent::{Builder, EndReason, EventKind, Policy, Rule, Ruling};
 use dirigent_model_server::{ModelServer, Script};
-use dirigent_tests::attack::processes_of;
 use dirigent_tests::cli::{Place, Watched};
 use dirigent_tests::scripted::{Scripted, achieved, call, calls, delegate, plan, says};
 use dirigent_tests::served::{self, Served, is_planner, is_reflector};
@@ -259,8 +258,8 @@ fn interrupted_command_leaves_nothing() {
 }
 
 fn check_gone(place: &Place) {
-    wait_for(|| processes_of(place).is_empty());
-    assert_eq!(processes_of(place), [] as [&str; 0], "processes are left");
+    wait_for(|| place.command_lines().is_empty());
+    assert_eq!(place.command_lines(), [] as [&str; 0], "processes are left");
 }
 
 /// In the workspace is what calls were to make, and no process works there.

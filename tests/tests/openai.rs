@@ -23,19 +23,16 @@ fn script(first: Vec<Turn>) -> Script {
     let read = json!({"operation": "read", "path": "notes.txt"});
     let planner = first.into_iter().chain([call("submit_plan", plan, true)]);
     Script::rules([
+        Rule::new(Matcher::system("## submit_plan"), planner.collect::<Vec<_>>()),
         Rule::new(
-            Matcher::any().and_system("## submit_plan"),
-            planner.collect::<Vec<_>>(),
-        ),
-        Rule::new(
-            Matcher::any().and_system("You explore a workspace"),
+            Matcher::system("You explore a workspace"),
             [
                 call("file_operations", read, false),
                 Turn::text("notes.txt:1 says: remember the milk"),
             ],
         ),
         Rule::new(
-            Matcher::any().and_system("## submit_reflection"),
+            Matcher::system("## submit_reflection"),
             [call(
                 "submit_reflection",
                 json!({"verdict": "achieved", "summary": "The notes say milk."}),

@@ -93,7 +93,7 @@ fn look(id: &str, task: &str) -> Value {
 
 /// Two scouts in parallel, one of whom misspeaks at first; a question to the user; a second iteration that answers it.
 fn script() -> Script {
-    let system = |part: &str| Matcher::any().and_system(part);
+    let system = |part: &str| Matcher::system(part);
     let read = |path: &str| {
         says_call(
             "file_operations",

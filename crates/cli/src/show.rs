@@ -4,12 +4,14 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::{Dirigent, DirigentError, EndReason, PendingMessage, RunRecord, render};
+use dirigent::{
+    Dirigent, DirigentError, EndReason, PendingMessage, RunRecord, RuntimeError, StoreError, render,
+};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
-use crate::open::open_existing;
+use crate::open::open_reading;
 use crate::output::{Output, sanitize};
 use crate::pending_messages::{load_pending_messages, pending_messages_json, pending_messages_line};
 use crate::pending_requests::PendingRequests;
@@ -24,18 +26,37 @@ pub(crate) async fn runs(
     command: &RunsCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open_existing(Dirigent::builder(), db).await?;
+    let is_default = db.is_none();
+    let dirigent = match open_reading(db).await {
+        Ok(dirigent) => dirigent,
+        // The first run creates the default journal.
+        Err(DirigentError::Runtime(RuntimeError::Journal(StoreError::Missing { .. }))) if is_default => {
+            note_no_runs(command, output);
+            return Ok(Exit::Success);
+        }
+        Err(error) => return Err(error.into()),
+    };
     let runs = tokio::task::block_in_place(|| dirigent.runs())?;
     let mut text = String::new();
     for record in runs.iter().take(command.limit) {
-        let (requests, messages) = tokio::task::block_in_place(|| {
+        let read = tokio::task::block_in_place(|| {
             Ok::<_, DirigentError>((
                 pending_requests(&dirigent, record)?,
                 load_pending_messages(&dirigent, record)?,
             ))
-        })?;
+        });
+        // A run that cannot be read does not hide the others.
+        let problem = match &read {
+            Ok(_) => record.problem.clone(),
+            Err(error) => Some(error.to_string()),
+        };
+        let (requests, messages) = read.unwrap_or_default();
         if command.json {
-            let _ = writeln!(text, "{}", as_json(record, &requests, &messages));
+            let _ = writeln!(
+                text,
+                "{}",
+                as_json(record, &requests, &messages, problem.as_deref())
+            );
         } else {
             let goal: String = sanitize(&record.goal)
                 .lines()
@@ -51,8 +72,10 @@ pub(crate) async fn runs(
                 record.run.short(),
                 local(record.created_at)
             );
-            for line in request_summaries(&requests)
+            let damage = problem.map(|problem| format!("damaged: {problem}"));
+            for line in damage
                 .into_iter()
+                .chain(request_summaries(&requests))
                 .chain(pending_messages_line(&messages))
             {
                 let _ = writeln!(text, "          {line}");
@@ -60,15 +83,20 @@ pub(crate) async fn runs(
         }
     }
     match (runs.len(), command.json) {
-        (0, false) => output.note("no runs yet; start one with `dirigent run GOAL`, or try `dirigent demo`"),
+        (0, _) => note_no_runs(command, output),
         (all, false) if all > command.limit => {
             output.print(&text);
             output.note(&format!("{} more; see them with --limit", all - command.limit));
         }
-        (0, true) => {}
         (_, _) => output.print(&text),
     }
     Ok(Exit::Success)
+}
+
+fn note_no_runs(command: &RunsCommand, output: &Output) {
+    if !command.json {
+        output.note("no runs yet; start one with `dirigent run GOAL`, or try `dirigent demo`");
+    }
 }
 
 /// The run's state: the name in JSON, and the text for the user.
@@ -79,6 +107,7 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
         .and_then(|status| serde_json::from_str(status).ok());
     match (record.owner_pid, reason) {
         (Some(_), _) => ("running", "running"),
+        (None, None) if record.entries == 0 => ("never_began", "never began"),
         (None, None) => ("interrupted", "interrupted"),
         (None, Some(EndReason::GoalAchieved)) => ("goal_achieved", "achieved"),
         (None, Some(EndReason::IterationLimit { .. })) => ("iteration_limit", "limit"),
@@ -90,7 +119,12 @@ fn state(record: &RunRecord) -> (&'static str, &'static str) {
     }
 }
 
-fn as_json(record: &RunRecord, requests: &PendingRequests, messages: &[PendingMessage]) -> Value {
+fn as_json(
+    record: &RunRecord,
+    requests: &PendingRequests,
+    messages: &[PendingMessage],
+    problem: Option<&str>,
+) -> Value {
     let mut object = json!({
         "run": record.run,
         "state": state(record).0,
@@ -102,6 +136,7 @@ fn as_json(record: &RunRecord, requests: &PendingRequests, messages: &[PendingMe
         "entries": record.entries,
         "forked_from": forked_from(record),
         "pending_messages": pending_messages_json(messages),
+        "problem": problem,
     });
     requests.add_to_json(&mut object);
     object
@@ -130,7 +165,7 @@ pub(crate) async fn show(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let file = RecordingFile::create(command.record.as_ref())?;
-    let dirigent = open_existing(Dirigent::builder(), db).await?;
+    let dirigent = open_reading(db).await?;
     if command.steps {
         return steps(&dirigent, command, output);
     }

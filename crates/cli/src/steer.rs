@@ -36,8 +36,12 @@ impl TargetRun {
         let dirigent = open_existing(Dirigent::builder(), db).await?;
         let (run, end, requests, messages) = tokio::task::block_in_place(|| {
             let run = dirigent.find(text)?;
+            let record = dirigent.record(run)?;
+            let messages = load_pending_messages(&dirigent, &record)?;
+            if record.entries == 0 {
+                return Ok((run, None, PendingRequests::default(), messages));
+            }
             let (view, _) = dirigent.read(run)?;
-            let messages = load_pending_messages(&dirigent, &dirigent.record(run)?)?;
             let end = view.run().end().cloned();
             Ok::<_, DirigentError>((run, end, PendingRequests::from_view(&view), messages))
         })?;

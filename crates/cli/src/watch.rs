@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dirigent::{Delta, Dirigent, DirigentError, RunHandle, RunId, UserPresence};
+use dirigent::{Delta, DirigentError, RunHandle, RunId, UserPresence};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::args::{WatchCommand, WatchOptions};
 use crate::exit::Exit;
 use crate::interactive::{HistoryCursor, InputEvent, InteractiveSession};
-use crate::open::open_existing;
+use crate::open::open_reading;
 use crate::output::{Output, coloured_diff, sanitize};
 use crate::screen::Screen;
 use crate::signals::{ShutdownSignal, ShutdownSignals};
@@ -22,7 +22,7 @@ pub(crate) async fn follow(
     command: WatchCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open_existing(Dirigent::builder(), db).await?;
+    let dirigent = open_reading(db).await?;
     let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let watching = WatchOptions {

@@ -48,6 +48,10 @@ impl TryFrom<Entry> for Delivery {
 
 /// The destination of a command. `E` is the type of the effects.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a route is matched at once and never stored"
+)]
 pub enum Route<E> {
     /// The command becomes an input of another machine.
     Deliver(Delivery),

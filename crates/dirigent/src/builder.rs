@@ -53,6 +53,12 @@ impl Builder {
         self
     }
 
+    /// Opens the journal for reading only: nothing is written, and no run can be started, resumed or steered. A missing journal is an error.
+    pub fn read_only_journal(mut self) -> Self {
+        self.journal_options = self.journal_options.read_only();
+        self
+    }
+
     /// Sets the configuration: models, limits, rules and what the built-in tools may access.
     pub fn config(mut self, config: &Config) -> Self {
         self.config = Some(config.clone());

@@ -1,31 +1,40 @@
-//! Bodies on the wire: events, frames, pauses and breaks.
+//! Replies on the wire: events, frames and breaks.
 //!
-//! This module cuts and delays bytes; the content is `completion`'s.
+//! This module cuts bytes; the content is `completion`'s.
 
-use std::io;
-use std::iter::Peekable;
+use serde_json::{Value, json};
 
-use axum::body::{Body, Bytes};
-use futures::stream;
-use serde_json::Value;
-
-use crate::fault::error_object;
+use crate::completion::Completion;
 use crate::flaw::Flaw;
-use crate::gate::Wait;
+use crate::http::HttpAnswer;
 use crate::reply::Reply;
-use crate::response_guard::ResponseGuard;
+use crate::request::Request;
 
-/// A part of a body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Part {
-    /// A frame of its own.
-    Bytes(Bytes),
-    /// The connection breaks here, and the rest is not sent.
-    Break,
+/// Frames of a body, and whether the last one ends it: otherwise the connection breaks there.
+type Frames = (Vec<Vec<u8>>, bool);
+
+/// Returns the response with a reply, streamed or whole as requested.
+pub(crate) fn answer(reply: &Reply, request: &Request) -> HttpAnswer {
+    let completion = Completion { reply, request };
+    let (content_type, frames) = if request.wants_stream() {
+        (
+            "text/event-stream; charset=utf-8",
+            stream_frames(reply, completion.chunks()),
+        )
+    } else {
+        ("application/json", plain_frames(reply, &completion.whole()))
+    };
+    let content_type = if reply.has(Flaw::WrongContentType) {
+        "text/plain"
+    } else {
+        content_type
+    };
+    let (frames, complete) = into_small_frames(reply, frames);
+    HttpAnswer::new(200, &[&format!("content-type: {content_type}")], "").with_chunks(&frames, complete)
 }
 
-/// Returns the parts of an event stream.
-pub(crate) fn stream_parts(reply: &Reply, chunks: Vec<Value>) -> Vec<Part> {
+/// Returns the frames of an event stream, one per event.
+fn stream_frames(reply: &Reply, chunks: Vec<Value>) -> Frames {
     let mut events: Vec<String> = chunks.iter().map(|chunk| event(reply, chunk)).collect();
     let half = events.len() / 2;
     if reply.has(Flaw::ErrorObject) {
@@ -61,117 +70,74 @@ pub(crate) fn stream_parts(reply: &Reply, chunks: Vec<Value>) -> Vec<Part> {
             .collect();
         blocks.push(format!("{lines}{line_end}"));
     }
-    into_frames(
-        reply,
-        cut_stream(reply, blocks.into_iter().map(String::into_bytes).collect()),
-    )
+    cut_stream(reply, blocks.into_iter().map(String::into_bytes).collect())
 }
 
-/// Returns the parts of a plain JSON body.
-pub(crate) fn plain_parts(reply: &Reply, completion: &Value) -> Vec<Part> {
+/// Returns the frames of a plain JSON body: two halves.
+fn plain_frames(reply: &Reply, completion: &Value) -> Frames {
     let body = if reply.has(Flaw::ErrorObject) {
         mid_reply_error()
     } else {
         completion.clone()
     };
-    let mut blocks = halves(body.to_string().into_bytes());
+    let mut first = body.to_string().into_bytes();
+    let second = first.split_off(first.len() / 2);
+    let mut frames = vec![first, second];
     if reply.has(Flaw::KeepAliveComments) {
-        blocks.insert(0, b"\n\n".to_vec());
+        frames.insert(0, b"\n\n".to_vec());
     }
-    let half = blocks.len() - 1;
-    let parts = if reply.has(Flaw::CutMidCharacter) {
-        broken_parts(cut_character(blocks))
-    } else if reply.has(Flaw::CutMidEvent) {
-        broken_parts(blocks[..half].to_vec())
-    } else if reply.has(Flaw::EndsEarly) {
-        complete_parts(blocks[..half].to_vec())
-    } else {
-        complete_parts(blocks)
-    };
-    into_frames(reply, parts)
-}
-
-/// Returns the two halves of a body.
-pub(crate) fn two_halves(body: Vec<u8>) -> Vec<Part> {
-    complete_parts(halves(body))
-}
-
-fn cut_stream(reply: &Reply, mut blocks: Vec<Vec<u8>>) -> Vec<Part> {
-    let half = blocks.len() / 2;
+    let half = frames.len() - 1;
     if reply.has(Flaw::CutMidCharacter) {
-        broken_parts(cut_character(blocks))
-    } else if reply.has(Flaw::CutMidEvent) {
-        blocks.truncate(half + 1);
-        if let Some(last) = blocks.last_mut() {
-            last.truncate(last.len() / 2);
-        }
-        broken_parts(blocks)
-    } else if reply.has(Flaw::CutBetweenEvents) {
-        blocks.truncate(half);
-        broken_parts(blocks)
-    } else if reply.has(Flaw::EndsEarly) {
-        blocks.truncate(half);
-        complete_parts(blocks)
-    } else {
-        complete_parts(blocks)
+        return (cut_character(frames), false);
     }
+    if reply.has(Flaw::CutMidEvent) || reply.has(Flaw::EndsEarly) {
+        frames.truncate(half);
+    }
+    (frames, !reply.has(Flaw::CutMidEvent))
+}
+
+fn cut_stream(reply: &Reply, mut frames: Vec<Vec<u8>>) -> Frames {
+    let half = frames.len() / 2;
+    if reply.has(Flaw::CutMidCharacter) {
+        return (cut_character(frames), false);
+    }
+    if reply.has(Flaw::CutMidEvent) {
+        let event = frames[half].len();
+        frames[half].truncate(event / 2);
+        frames.truncate(half + 1);
+    } else if reply.has(Flaw::CutBetweenEvents) || reply.has(Flaw::EndsEarly) {
+        frames.truncate(half);
+    }
+    let breaks = reply.has(Flaw::CutMidEvent) || reply.has(Flaw::CutBetweenEvents);
+    (frames, !breaks)
 }
 
 /// Cuts after the first byte of the first multi-byte character.
-fn cut_character(mut blocks: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
-    let cut = blocks.iter().enumerate().find_map(|(index, block)| {
-        block
-            .iter()
-            .position(|byte| !byte.is_ascii())
-            .map(|byte| (index, byte + 1))
+fn cut_character(mut frames: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    let cut = frames.iter().enumerate().find_map(|(index, frame)| {
+        let byte = frame.iter().position(|byte| !byte.is_ascii())?;
+        Some((index, byte + 1))
     });
     if let Some((index, length)) = cut {
-        blocks.truncate(index + 1);
-        blocks[index].truncate(length);
+        frames.truncate(index + 1);
+        frames[index].truncate(length);
     }
-    blocks
+    frames
 }
 
-fn halves(mut body: Vec<u8>) -> Vec<Vec<u8>> {
-    let rest = body.split_off(body.len() / 2);
-    vec![body, rest]
-}
-
-fn complete_parts(blocks: Vec<Vec<u8>>) -> Vec<Part> {
-    blocks
-        .into_iter()
-        .map(|block| Part::Bytes(block.into()))
-        .collect()
-}
-
-fn broken_parts(blocks: Vec<Vec<u8>>) -> Vec<Part> {
-    complete_parts(blocks).into_iter().chain([Part::Break]).collect()
-}
-
-/// Splits the parts into frames of the size in [`Flaw::SmallFrames`], regardless of events.
-fn into_frames(reply: &Reply, parts: Vec<Part>) -> Vec<Part> {
-    let size = reply.flaws.iter().find_map(|flaw| {
-        if let Flaw::SmallFrames { bytes } = flaw {
-            Some((*bytes).max(1))
-        } else {
-            None
-        }
+/// Splits the body into frames of the size in [`Flaw::SmallFrames`], regardless of events.
+fn into_small_frames(reply: &Reply, (frames, complete): Frames) -> Frames {
+    let size = reply.flaws.iter().find_map(|flaw| match flaw {
+        Flaw::SmallFrames { bytes } => Some((*bytes).max(1)),
+        _ => None,
     });
-    let Some(size) = size else { return parts };
-    let mut bytes = Vec::new();
-    let mut breaks = false;
-    for part in parts {
-        match part {
-            Part::Bytes(block) => bytes.extend_from_slice(&block),
-            Part::Break => breaks = true,
-        }
-    }
-    let frames = bytes.chunks(size).map(<[u8]>::to_vec).collect();
-    if breaks {
-        broken_parts(frames)
-    } else {
-        complete_parts(frames)
-    }
+    let Some(size) = size else {
+        return (frames, complete);
+    };
+    (
+        frames.concat().chunks(size).map(<[u8]>::to_vec).collect(),
+        complete,
+    )
 }
 
 fn event(reply: &Reply, json: &Value) -> String {
@@ -183,56 +149,6 @@ fn event(reply: &Reply, json: &Value) -> String {
 }
 
 fn mid_reply_error() -> Value {
-    error_object(
-        "The server had an error while processing your request. Sorry about that!",
-        "server_error",
-        None,
-        None,
-    )
-}
-
-/// Streams these parts as a body, each flushed before the next.
-pub(crate) fn body<I>(parts: I, wait: Option<Wait>, guard: ResponseGuard) -> Body
-where
-    I: Iterator<Item = Part> + Send + 'static,
-{
-    let stream = BodyStream {
-        parts: parts.peekable(),
-        wait,
-        guard,
-        started: false,
-    };
-    Body::from_stream(stream::unfold(stream, BodyStream::next))
-}
-
-struct BodyStream<I: Iterator<Item = Part>> {
-    parts: Peekable<I>,
-    wait: Option<Wait>,
-    guard: ResponseGuard,
-    started: bool,
-}
-
-impl<I: Iterator<Item = Part>> BodyStream<I> {
-    async fn next(mut self) -> Option<(io::Result<Bytes>, Self)> {
-        if self.started {
-            // The connection flushes its buffer while the body is pending.
-            tokio::task::yield_now().await;
-            if let Some(wait) = &self.wait {
-                wait.wait().await;
-            }
-        }
-        self.started = true;
-        let part = self.parts.next()?;
-        // A body of known length is not polled after its last byte, so it is complete here.
-        if self.parts.peek().is_none() {
-            self.guard.mark_complete();
-        }
-        match part {
-            Part::Bytes(bytes) => Some((Ok(bytes), self)),
-            Part::Break => Some((
-                Err(io::Error::other("the script breaks the connection here")),
-                self,
-            )),
-        }
-    }
+    let message = "The server had an error while processing your request. Sorry about that!";
+    json!({ "error": { "message": message, "type": "server_error", "param": null, "code": null } })
 }

@@ -4,15 +4,36 @@
 //! their results here, by id; calls in the text in [`text_calls`].
 
 use std::collections::HashSet;
+use std::fmt;
 
 use serde_json::Value;
 
 use crate::message::is_system;
 use crate::text_calls;
-use crate::violation::{Violation, ViolationKind};
+
+/// A rule of the API that a request breaks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Number of the request.
+    pub request: usize,
+    /// Path in the request's body, such as `messages[3].tool_call_id`; empty for the whole request.
+    pub path: String,
+    /// Description for people.
+    pub reason: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "request {}", self.request)?;
+        if !self.path.is_empty() {
+            write!(f, ", {}", self.path)?;
+        }
+        write!(f, ": {}", self.reason)
+    }
+}
 
 /// Returns all violations of a request.
-pub(crate) fn check(number: usize, content_type: Option<&str>, body: Option<&Value>) -> Vec<Violation> {
+pub(crate) fn check(number: usize, content_type: Option<&str>, body: &Value) -> Vec<Violation> {
     let mut check = RequestChecker {
         number,
         violations: Vec::new(),
@@ -20,30 +41,18 @@ pub(crate) fn check(number: usize, content_type: Option<&str>, body: Option<&Val
         pending: Vec::new(),
     };
     let media = content_type
-        .unwrap_or_default()
-        .split(';')
-        .next()
-        .unwrap_or_default()
-        .trim();
-    if !media.eq_ignore_ascii_case("application/json") {
+        .and_then(|kind| kind.split(';').next())
+        .unwrap_or_default();
+    if media != "application/json" {
         check.report(
             "",
-            ViolationKind::ContentType,
             format!("the content type is `{media}`, not `application/json`"),
         );
     }
-    match body {
-        Some(body @ Value::Object(_)) => check.body(body),
-        Some(_) => check.report(
-            "",
-            ViolationKind::NotJson,
-            "the body is JSON, but not an object".to_owned(),
-        ),
-        None => check.report(
-            "",
-            ViolationKind::NotJson,
-            "the body is not valid JSON".to_owned(),
-        ),
+    if body.is_object() {
+        check.body(body);
+    } else {
+        check.report("", "the body is not a JSON object");
     }
     check.violations
 }
@@ -58,18 +67,17 @@ struct RequestChecker {
 }
 
 impl RequestChecker {
-    fn report(&mut self, path: impl Into<String>, kind: ViolationKind, reason: String) {
+    fn report(&mut self, path: impl Into<String>, reason: impl Into<String>) {
         self.violations.push(Violation {
             request: self.number,
             path: path.into(),
-            kind,
-            reason,
+            reason: reason.into(),
         });
     }
 
     fn body(&mut self, body: &Value) {
         if body["model"].as_str().is_none_or(str::is_empty) {
-            self.report("model", ViolationKind::Field, "`model` must be a name".to_owned());
+            self.report("model", "`model` must be a name");
         }
         self.options(body);
         self.tools(body);
@@ -82,37 +90,25 @@ impl RequestChecker {
                 }
             }
             Some(_) | None => {
-                self.report(
-                    "messages",
-                    ViolationKind::Field,
-                    "`messages` must be a non-empty list".to_owned(),
-                );
+                self.report("messages", "`messages` must be a non-empty list");
             }
         }
     }
 
     fn options(&mut self, body: &Value) {
         if !matches!(body["stream"], Value::Null | Value::Bool(_)) {
-            self.report(
-                "stream",
-                ViolationKind::Field,
-                "`stream` must be a boolean".to_owned(),
-            );
+            self.report("stream", "`stream` must be a boolean");
         }
         let options = &body["stream_options"];
         if !options.is_null() && body["stream"] != true {
-            let reason = "`stream_options` is only allowed if `stream` is true".to_owned();
-            self.report("stream_options", ViolationKind::Field, reason);
+            let reason = "`stream_options` is only allowed if `stream` is true";
+            self.report("stream_options", reason);
         } else if !matches!(options, Value::Null | Value::Object(_)) {
-            self.report(
-                "stream_options",
-                ViolationKind::Field,
-                "`stream_options` must be an object".to_owned(),
-            );
+            self.report("stream_options", "`stream_options` must be an object");
         }
         if !body["tool_choice"].is_null() && body["tools"].is_null() {
-            let reason = "`tool_choice` is only allowed with `tools`".to_owned();
-            self.report("tool_choice", ViolationKind::Field, reason);
+            let reason = "`tool_choice` is only allowed with `tools`";
+            self.report("tool_choice", reason);
         }
     }
 
@@ -121,38 +117,26 @@ impl RequestChecker {
             Value::Null => return,
             Value::Array(tools) if !tools.is_empty() => tools,
             _ => {
-                return self.report(
-                    "tools",
-                    ViolationKind::Field,
-                    "`tools` must be a non-empty list".to_owned(),
-                );
+                return self.report("tools", "`tools` must be a non-empty list");
             }
         };
         let mut names = HashSet::new();
         for (index, tool) in tools.iter().enumerate() {
             let path = format!("tools[{index}]");
             if tool["type"] != "function" {
-                self.report(
-                    format!("{path}.type"),
-                    ViolationKind::Field,
-                    "`type` must be `function`".to_owned(),
-                );
+                self.report(format!("{path}.type"), "`type` must be `function`");
             }
             let function = &tool["function"];
             self.name(&format!("{path}.function.name"), &function["name"]);
             if !matches!(function["parameters"], Value::Null | Value::Object(_)) {
-                let reason = "`parameters` must be a JSON schema, an object".to_owned();
-                self.report(
-                    format!("{path}.function.parameters"),
-                    ViolationKind::Field,
-                    reason,
-                );
+                let reason = "`parameters` must be a JSON schema, an object";
+                self.report(format!("{path}.function.parameters"), reason);
             }
             if let Some(name) = function["name"].as_str()
                 && !names.insert(name)
             {
                 let reason = format!("there are two tools named `{name}`");
-                self.report(format!("{path}.function.name"), ViolationKind::Duplicate, reason);
+                self.report(format!("{path}.function.name"), reason);
             }
         }
     }
@@ -167,7 +151,7 @@ impl RequestChecker {
         };
         if !name.as_str().is_some_and(fits) {
             let reason = format!("{name} is not a valid tool name: use 1 to 64 letters, digits, `_` and `-`");
-            self.report(path, ViolationKind::Field, reason);
+            self.report(path, reason);
         }
     }
 
@@ -182,8 +166,8 @@ impl RequestChecker {
             match message["role"].as_str() {
                 Some("system" | "developer") => {
                     if index >= head {
-                        let reason = "system messages must come first".to_owned();
-                        self.report(format!("{path}.role"), ViolationKind::Order, reason);
+                        let reason = "system messages must come first";
+                        self.report(format!("{path}.role"), reason);
                     }
                     self.content(&path, message);
                 }
@@ -193,7 +177,7 @@ impl RequestChecker {
                 Some("tool") => self.content(&path, message),
                 Some(_) | None => {
                     let reason = format!("{} is not a role", message["role"]);
-                    self.report(format!("{path}.role"), ViolationKind::Order, reason);
+                    self.report(format!("{path}.role"), reason);
                 }
             }
         }
@@ -202,11 +186,7 @@ impl RequestChecker {
 
     fn no_call_pending(&mut self, path: &str) {
         for id in std::mem::take(&mut self.pending) {
-            self.report(
-                path,
-                ViolationKind::OrphanCall,
-                format!("the tool call `{id}` has no result"),
-            );
+            self.report(path, format!("the tool call `{id}` has no result"));
         }
     }
 
@@ -217,15 +197,14 @@ impl RequestChecker {
             Value::Array(parts) if !parts.is_empty() => {
                 for (index, part) in parts.iter().enumerate() {
                     if !part["type"].is_string() || (part["type"] == "text" && !part["text"].is_string()) {
-                        let reason =
-                            "a part of the content needs `type`, and `text` if it is a text".to_owned();
-                        self.report(format!("{path}[{index}]"), ViolationKind::Content, reason);
+                        let reason = "a part of the content needs `type`, and `text` if it is a text";
+                        self.report(format!("{path}[{index}]"), reason);
                     }
                 }
             }
             _ => {
-                let reason = "`content` must be a text or a non-empty list of parts".to_owned();
-                self.report(path, ViolationKind::Content, reason);
+                let reason = "`content` must be a text or a non-empty list of parts";
+                self.report(path, reason);
             }
         }
     }
@@ -235,8 +214,8 @@ impl RequestChecker {
             Value::Null => return self.content(path, message),
             Value::Array(calls) if !calls.is_empty() => calls,
             _ => {
-                let reason = "`tool_calls` must be a non-empty list".to_owned();
-                return self.report(format!("{path}.tool_calls"), ViolationKind::Field, reason);
+                let reason = "`tool_calls` must be a non-empty list";
+                return self.report(format!("{path}.tool_calls"), reason);
             }
         };
         if !message["content"].is_null() {
@@ -249,31 +228,23 @@ impl RequestChecker {
 
     fn call(&mut self, path: &str, call: &Value) {
         if call["type"] != "function" {
-            self.report(
-                format!("{path}.type"),
-                ViolationKind::Field,
-                "`type` must be `function`".to_owned(),
-            );
+            self.report(format!("{path}.type"), "`type` must be `function`");
         }
         self.name(&format!("{path}.function.name"), &call["function"]["name"]);
         if !call["function"]["arguments"].is_string() {
-            let reason = "`arguments` must be a string".to_owned();
-            self.report(format!("{path}.function.arguments"), ViolationKind::Field, reason);
+            let reason = "`arguments` must be a string";
+            self.report(format!("{path}.function.arguments"), reason);
         }
         match call["id"].as_str() {
             Some(id) if !id.is_empty() => {
                 if !self.ids.insert(id.to_owned()) {
                     let reason = format!("there are two tool calls with the id `{id}`");
-                    self.report(format!("{path}.id"), ViolationKind::Duplicate, reason);
+                    self.report(format!("{path}.id"), reason);
                 }
                 self.pending.push(id.to_owned());
             }
             Some(_) | None => {
-                self.report(
-                    format!("{path}.id"),
-                    ViolationKind::Field,
-                    "a tool call needs an id".to_owned(),
-                );
+                self.report(format!("{path}.id"), "a tool call needs an id");
             }
         }
     }
@@ -282,11 +253,7 @@ impl RequestChecker {
         self.content(path, message);
         let path = format!("{path}.tool_call_id");
         let Some(id) = message["tool_call_id"].as_str() else {
-            return self.report(
-                path,
-                ViolationKind::OrphanResult,
-                "a result needs `tool_call_id`".to_owned(),
-            );
+            return self.report(path, "a result needs `tool_call_id`");
         };
         if let Some(answered) = self.pending.iter().position(|pending| pending == id) {
             self.pending.remove(answered);
@@ -294,10 +261,10 @@ impl RequestChecker {
             let reason = format!(
                 "the call `{id}` already has a result, or is not part of the preceding assistant message"
             );
-            self.report(path, ViolationKind::Duplicate, reason);
+            self.report(path, reason);
         } else {
             let reason = format!("no preceding assistant message has a call `{id}`");
-            self.report(path, ViolationKind::OrphanResult, reason);
+            self.report(path, reason);
         }
     }
 }

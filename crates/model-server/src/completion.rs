@@ -17,8 +17,6 @@ const MIN_PIECE_CHARS: usize = 4;
 pub(crate) struct Completion<'a> {
     pub(crate) reply: &'a Reply,
     pub(crate) request: &'a Request,
-    /// Seconds since 1970.
-    pub(crate) created: i64,
 }
 
 impl Completion<'_> {
@@ -137,10 +135,7 @@ impl Completion<'_> {
             } else {
                 index
             };
-            let id = self.reply.tool_calls[id_index].id.clone();
-            call["id"] = id
-                .unwrap_or_else(|| format!("call_{}_{id_index}", self.request.number))
-                .into();
+            call["id"] = format!("call_{}_{id_index}", self.request.number).into();
         }
         call["type"] = "function".into();
         call["function"] = function;
@@ -195,7 +190,7 @@ impl Completion<'_> {
         json!({
             "id": format!("chatcmpl-{}", self.request.number),
             "object": object,
-            "created": self.created,
+            "created": 0,
             "model": self.request.model(),
             "system_fingerprint": null,
         })

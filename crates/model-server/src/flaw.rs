@@ -2,11 +2,8 @@
 //!
 //! A flaw never changes the check of a request or the choice of the next turn.
 
-use serde::Deserialize;
-
 /// A defect of a reply's delivery. Flaws that are "streaming only" do not change a plain JSON reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flaw {
     // Bytes:
     /// The connection breaks in the middle of an event, or halfway through the JSON.

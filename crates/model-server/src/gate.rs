@@ -1,8 +1,4 @@
-//! Waits within a response: a gate that a test opens, or a delay.
-//!
-//! A gate has no timeout of its own; a client that gives up meanwhile is logged as a hang-up.
-
-use std::time::Duration;
+//! A gate that holds a response until a test opens it.
 
 use tokio::sync::watch;
 
@@ -26,7 +22,7 @@ impl Gate {
     }
 
     /// Waits until the gate is open.
-    pub async fn wait_open(&self) {
+    pub(crate) async fn wait_open(&self) {
         // The sender lives in `self`, so the wait cannot fail.
         let _ = self.open.subscribe().wait_for(|open| *open).await;
     }
@@ -35,36 +31,5 @@ impl Gate {
 impl Default for Gate {
     fn default() -> Self {
         Self::new()
-    }
-}
-
-/// A wait within a response.
-#[derive(Clone, Debug)]
-pub enum Wait {
-    /// Until the gate is open.
-    Gate(Gate),
-    /// For this long.
-    Delay(Duration),
-}
-
-impl Wait {
-    /// Waits until the gate is open or the delay has passed.
-    pub(crate) async fn wait(&self) {
-        match self {
-            Self::Gate(gate) => gate.wait_open().await,
-            Self::Delay(delay) => tokio::time::sleep(*delay).await,
-        }
-    }
-}
-
-impl From<&Gate> for Wait {
-    fn from(gate: &Gate) -> Self {
-        Self::Gate(gate.clone())
-    }
-}
-
-impl From<Duration> for Wait {
-    fn from(delay: Duration) -> Self {
-        Self::Delay(delay)
     }
 }

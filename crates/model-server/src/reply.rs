@@ -1,13 +1,11 @@
 //! A scripted model's reply: text, tool calls, finish reason and usage.
 
-use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 
 use crate::flaw::Flaw;
 
 /// A reply of the model, and the flaws of its delivery.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default)]
 pub struct Reply {
     /// The text; `None` if the model only calls tools.
     pub text: Option<String>,
@@ -73,7 +71,8 @@ impl Reply {
     /// Returns the finish reason on the wire.
     pub(crate) fn finish_reason_name(&self) -> &str {
         match &self.finish_reason {
-            Some(reason) => reason.as_str(),
+            Some(FinishReason::Length) => "length",
+            Some(FinishReason::ContentFilter) => "content_filter",
             None if self.tool_calls.is_empty() => "stop",
             None => "tool_calls",
         }
@@ -96,17 +95,12 @@ impl Reply {
     }
 }
 
-/// A tool call of the model.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A tool call of the model. Its id is made of the request's number and its index, such as `call_3_0`.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolCall {
-    /// The call's id; `None` for a new one, such as `call_3_0`: the request's number and the call's index.
-    #[serde(default)]
-    pub id: Option<String>,
     /// The tool's name.
     pub name: String,
-    /// The arguments on the wire, valid JSON or not. In a script file, a string is sent unchanged, any other value as JSON.
-    #[serde(deserialize_with = "as_text")]
+    /// The arguments on the wire, valid JSON or not.
     pub arguments: String,
 }
 
@@ -119,60 +113,23 @@ impl ToolCall {
     /// Creates a call whose arguments are sent unchanged, valid JSON or not.
     pub fn raw(name: impl Into<String>, arguments: impl Into<String>) -> Self {
         Self {
-            id: None,
             name: name.into(),
             arguments: arguments.into(),
         }
     }
-
-    /// Sets the id.
-    pub fn with_id(self, id: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.into()),
-            ..self
-        }
-    }
 }
 
-fn as_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
-    Ok(match Value::deserialize(deserializer)? {
-        Value::String(text) => text,
-        other => other.to_string(),
-    })
-}
-
-/// Finish reason of a reply.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+/// Finish reason of a reply that did not end by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FinishReason {
-    /// `stop`: the model was done.
-    Stop,
     /// `length`: the reply reached its limit of tokens.
     Length,
-    /// `tool_calls`: the model calls tools.
-    ToolCalls,
     /// `content_filter`: a filter ended the reply.
     ContentFilter,
-    /// Any other word, as some providers send it.
-    #[serde(untagged)]
-    Other(String),
-}
-
-impl FinishReason {
-    fn as_str(&self) -> &str {
-        match self {
-            Self::Stop => "stop",
-            Self::Length => "length",
-            Self::ToolCalls => "tool_calls",
-            Self::ContentFilter => "content_filter",
-            Self::Other(word) => word,
-        }
-    }
 }
 
 /// Usage that a reply reports. A stream reports it only if `stream_options.include_usage` is set.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Usage {
     /// One token per word of the request's messages and of the reply.
     #[default]

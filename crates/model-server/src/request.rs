@@ -1,11 +1,10 @@
 //! A received request. Missing fields read as empty; the request's violations report them.
 
-use axum::body::Bytes;
-use axum::http::HeaderMap;
 use serde_json::Value;
 
+use crate::check::Violation;
+use crate::http::HttpRequest;
 use crate::message::{is_system, messages, text_of};
-use crate::violation::Violation;
 
 /// A chat request that the server received.
 #[derive(Clone, Debug)]
@@ -20,33 +19,27 @@ pub struct Request {
     /// Number of the attempt at the turn, from 1. A request with the same messages as the conversation's previous request is the next
     /// attempt.
     pub attempt: usize,
-    /// The body's bytes.
-    pub raw: Bytes,
+    /// The request as it came.
+    pub http: HttpRequest,
     /// The body as JSON; null if it is not JSON.
     pub body: Value,
     /// The broken rules.
     pub violations: Vec<Violation>,
-    pub(crate) headers: HeaderMap,
 }
 
 impl Request {
-    /// Returns a header's value; `None` if it is missing or not text.
-    pub fn header(&self, name: &str) -> Option<&str> {
-        self.headers.get(name)?.to_str().ok()
-    }
-
     /// Returns the name of the requested model.
     pub fn model(&self) -> &str {
         self.body["model"].as_str().unwrap_or_default()
     }
 
     /// Returns true if the client requests a stream.
-    pub fn wants_stream(&self) -> bool {
+    pub(crate) fn wants_stream(&self) -> bool {
         self.body["stream"] == true
     }
 
     /// Returns true if the client requests a stream with a usage chunk.
-    pub fn wants_usage(&self) -> bool {
+    pub(crate) fn wants_usage(&self) -> bool {
         self.wants_stream() && self.body["stream_options"]["include_usage"] == true
     }
 

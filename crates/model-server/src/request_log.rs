@@ -1,32 +1,24 @@
-//! The log of requests, conversations and hang-ups, and the choice of the next turn.
-//!
-//! One lock guards all of it, and is never held across an await.
+//! The log of chat requests and conversations, and the choice of the next turn.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use axum::body::Bytes;
-use axum::http::HeaderMap;
 use serde_json::Value;
-use tokio::sync::watch;
 
-use crate::check::check;
+use crate::check::{Violation, check};
 use crate::fault::Fault;
+use crate::http::HttpRequest;
 use crate::message::messages;
 use crate::request::{Request, conversation_key};
 use crate::script::{Rule, Script, Turn, TurnFn, TurnSource};
-use crate::violation::{Violation, ViolationKind};
 
-/// Log of everything received so far, with notification of changes.
-pub(crate) struct RequestLog {
-    state: Mutex<LogState>,
-    changed: watch::Sender<()>,
-}
+/// Log of everything received so far.
+#[derive(Default)]
+pub(crate) struct RequestLog(Mutex<LogState>);
 
 #[derive(Default)]
 struct LogState {
     requests: Vec<Arc<Request>>,
-    hang_ups: Vec<usize>,
     /// Conversations by their [`conversation_key`].
     conversations: HashMap<String, Conversation>,
 }
@@ -51,81 +43,35 @@ pub(crate) enum Decision {
 }
 
 impl RequestLog {
-    pub(crate) fn new() -> Self {
-        Self {
-            state: Mutex::default(),
-            changed: watch::Sender::new(()),
-        }
-    }
-
     /// Logs a request and decides about it.
-    pub(crate) fn receive(
-        &self,
-        script: &Script,
-        headers: HeaderMap,
-        raw: Bytes,
-    ) -> (Arc<Request>, Decision) {
-        let mut state = self.lock();
-        let (request, decision) = state.receive(script, headers, raw);
-        drop(state);
-        self.changed.send_replace(());
-        (request, decision)
+    pub(crate) fn receive(&self, script: &Script, http: &HttpRequest) -> (Arc<Request>, Decision) {
+        self.lock().receive(script, http)
     }
 
     pub(crate) fn requests(&self) -> Vec<Arc<Request>> {
         self.lock().requests.clone()
     }
 
-    pub(crate) fn hang_ups(&self) -> Vec<usize> {
-        self.lock().hang_ups.clone()
-    }
-
-    /// Waits until the condition returns a value.
-    pub(crate) async fn wait_until<T>(&self, condition: impl Fn(&Self) -> Option<T>) -> T {
-        let mut changes = self.changed.subscribe();
-        loop {
-            changes.mark_unchanged();
-            if let Some(found) = condition(self) {
-                return found;
-            }
-            // The sender lives in `self`, so this only ends with a change.
-            let _ = changes.changed().await;
-        }
-    }
-
-    /// Logs that the client of this request has hung up.
-    pub(crate) fn hung_up(&self, request: usize) {
-        self.lock().hang_ups.push(request);
-        self.changed.send_replace(());
-    }
-
     fn lock(&self) -> MutexGuard<'_, LogState> {
         // No code panics while the lists are inconsistent.
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl LogState {
-    fn receive(&mut self, script: &Script, mut headers: HeaderMap, raw: Bytes) -> (Arc<Request>, Decision) {
-        if let Some(authorization) = headers.get_mut("authorization") {
-            authorization.set_sensitive(true);
-        }
+    fn receive(&mut self, script: &Script, http: &HttpRequest) -> (Arc<Request>, Decision) {
         let number = self.requests.len() + 1;
-        let parsed: Option<Value> = serde_json::from_slice(&raw).ok();
-        let content_type = headers.get("content-type").and_then(|value| value.to_str().ok());
-        let violations = check(number, content_type, parsed.as_ref());
-        let body = parsed.unwrap_or_default();
-
+        let body = http.json();
+        let violations = check(number, http.header("content-type"), &body);
         let conversation = self.conversation(&body);
         let mut request = Request {
             number,
             conversation: conversation.number,
             turn: conversation.turn,
             attempt: conversation.attempt,
-            raw,
+            http: http.clone(),
             body,
             violations,
-            headers,
         };
         let decision = decide(script, conversation, &mut request);
         let request = Arc::new(request);
@@ -182,6 +128,7 @@ impl Conversation {
 
 fn decide(script: &Script, conversation: &mut Conversation, request: &mut Request) -> Decision {
     let bearer = request
+        .http
         .header("authorization")
         .and_then(|value| value.strip_prefix("Bearer "));
     if script.api_key.as_deref().is_some_and(|key| bearer != Some(key)) {
@@ -209,7 +156,6 @@ fn unscripted(request: &Request) -> Violation {
     Violation {
         request: request.number,
         path: String::new(),
-        kind: ViolationKind::Unscripted,
         reason: format!(
             "the script has no turn for request {} of conversation {} (attempt {})",
             request.turn, request.conversation, request.attempt

@@ -2,20 +2,15 @@
 //!
 //! A script has no state; the server counts the turns of each conversation.
 
-use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
-
-use serde::Deserialize;
-use thiserror::Error;
 
 use crate::fault::Fault;
-use crate::gate::Wait;
+use crate::gate::Gate;
 use crate::reply::{Reply, ToolCall};
 use crate::request::Request;
 
 /// The server's answers.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Script {
     pub(crate) models: Vec<String>,
     pub(crate) api_key: Option<String>,
@@ -48,26 +43,6 @@ impl Script {
         Self::new(TurnSource::Function(Arc::new(function)))
     }
 
-    /// Parses a script file. The crate's documentation describes its format.
-    pub fn from_json(text: &str) -> Result<Self, ScriptError> {
-        let raw: RawScript = serde_path_to_error::deserialize(&mut serde_json::Deserializer::from_str(text))
-            .map_err(|error| ScriptError {
-                path: error.path().to_string(),
-                problem: error.into_inner().to_string(),
-            })?;
-        if let Some(empty) = raw.rules.iter().position(|rule| rule.turns.is_empty()) {
-            return Err(ScriptError {
-                path: format!("rules[{empty}].turns"),
-                problem: "it is empty: give at least one turn".to_owned(),
-            });
-        }
-        Ok(Self {
-            models: raw.models,
-            api_key: raw.api_key,
-            turn_source: TurnSource::Rules(raw.rules),
-        })
-    }
-
     /// Sets the models; a request for another model is answered with 404. Without this, every model is answered, and `scripted-model`
     /// is listed.
     pub fn with_models<M: Into<String>>(self, models: impl IntoIterator<Item = M>) -> Self {
@@ -94,28 +69,13 @@ impl Script {
     }
 }
 
-/// A script file's error.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("the script is not valid at {path}: {problem}")]
-pub struct ScriptError {
-    /// Path in the file, such as `rules[0].turns[2].fault`.
-    pub path: String,
-    /// Description of the error.
-    pub problem: String,
-}
-
 /// Turns for matching requests.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug)]
 pub struct Rule {
-    /// The requests that the rule answers.
-    #[serde(default)]
-    pub when: Matcher,
+    pub(crate) when: Matcher,
     /// The answers, in order. Each conversation goes through all of them; a repeated request gets the next one.
-    pub turns: Vec<Turn>,
-    /// What follows the last turn.
-    #[serde(default)]
-    pub after_last: AfterLast,
+    turns: Vec<Turn>,
+    repeats_last: bool,
 }
 
 impl Rule {
@@ -124,7 +84,7 @@ impl Rule {
         Self {
             when,
             turns: turns.into_iter().collect(),
-            after_last: AfterLast::NextRule,
+            repeats_last: false,
         }
     }
 
@@ -133,48 +93,24 @@ impl Rule {
         Self {
             when,
             turns: vec![turn],
-            after_last: AfterLast::Repeat,
+            repeats_last: true,
         }
     }
 
     /// Returns the turn at this position.
     pub(crate) fn turn(&self, position: usize) -> Option<&Turn> {
-        self.turns.get(position).or_else(|| match self.after_last {
-            AfterLast::NextRule => None,
-            AfterLast::Repeat => self.turns.last(),
-        })
+        let last = self.turns.last().filter(|_| self.repeats_last);
+        self.turns.get(position).or(last)
     }
 }
 
-/// What follows a rule's last turn in a conversation.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum AfterLast {
-    /// The rule no longer matches the conversation.
-    #[default]
-    NextRule,
-    /// The last turn is repeated.
-    Repeat,
-}
-
 /// Conditions on a request, all of which must hold.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default)]
 pub struct Matcher {
-    /// Text in the system prompt.
-    pub system_contains: Option<String>,
-    /// Text in the last user message.
-    pub user_contains: Option<String>,
-    /// Text in the last message, of any role.
-    pub last_contains: Option<String>,
-    /// Name of the requested model.
-    pub model: Option<String>,
-    /// Name of an offered tool.
-    pub offers_tool: Option<String>,
-    /// Number of the turn in its conversation, from 1; repeated requests have the same number.
-    pub turn: Option<usize>,
-    /// Number of the attempt at the turn, from 1.
-    pub attempt: Option<usize>,
+    system_contains: Option<String>,
+    user_contains: Option<String>,
+    turn: Option<usize>,
+    attempt: Option<usize>,
 }
 
 impl Matcher {
@@ -185,7 +121,10 @@ impl Matcher {
 
     /// Matches requests whose system prompt contains this text.
     pub fn system(part: impl Into<String>) -> Self {
-        Self::any().and_system(part)
+        Self {
+            system_contains: Some(part.into()),
+            ..Self::any()
+        }
     }
 
     /// Matches requests whose last user message contains this text.
@@ -193,42 +132,10 @@ impl Matcher {
         Self::any().and_user(part)
     }
 
-    /// Requires this text in the system prompt.
-    pub fn and_system(self, part: impl Into<String>) -> Self {
-        Self {
-            system_contains: Some(part.into()),
-            ..self
-        }
-    }
-
     /// Requires this text in the last user message.
     pub fn and_user(self, part: impl Into<String>) -> Self {
         Self {
             user_contains: Some(part.into()),
-            ..self
-        }
-    }
-
-    /// Requires this text in the last message.
-    pub fn and_last(self, part: impl Into<String>) -> Self {
-        Self {
-            last_contains: Some(part.into()),
-            ..self
-        }
-    }
-
-    /// Requires this model.
-    pub fn and_model(self, model: impl Into<String>) -> Self {
-        Self {
-            model: Some(model.into()),
-            ..self
-        }
-    }
-
-    /// Requires that this tool is offered.
-    pub fn and_tool(self, name: impl Into<String>) -> Self {
-        Self {
-            offers_tool: Some(name.into()),
             ..self
         }
     }
@@ -250,35 +157,28 @@ impl Matcher {
     }
 
     /// Returns true if all conditions hold for the request.
-    pub fn matches(&self, request: &Request) -> bool {
+    pub(crate) fn matches(&self, request: &Request) -> bool {
         let within = |part: &Option<String>, whole: fn(&Request) -> String| {
             part.as_ref().is_none_or(|part| whole(request).contains(part))
         };
         within(&self.system_contains, Request::system_prompt)
             && within(&self.user_contains, Request::last_user_message)
-            && within(&self.last_contains, Request::last_message)
-            && self.model.as_ref().is_none_or(|model| request.model() == model)
-            && self
-                .offers_tool
-                .as_ref()
-                .is_none_or(|name| request.tool_names().contains(&name.as_str()))
             && self.turn.is_none_or(|turn| request.turn == turn)
             && self.attempt.is_none_or(|attempt| request.attempt == attempt)
     }
 }
 
-/// An answer and its timing.
-#[derive(Clone, Debug, Deserialize)]
-#[serde(try_from = "RawTurn")]
+/// An answer, and the gates that hold it.
+#[derive(Clone, Debug)]
 pub struct Turn {
-    pub(crate) outcome: TurnOutcome,
-    pub(crate) before_headers: Option<Wait>,
-    pub(crate) in_body: Option<Wait>,
+    pub(crate) outcome: Outcome,
+    pub(crate) before_headers: Option<Gate>,
+    pub(crate) in_body: Option<Gate>,
 }
 
 /// A reply, or a fault in its place.
 #[derive(Clone, Debug)]
-pub(crate) enum TurnOutcome {
+pub(crate) enum Outcome {
     Reply(Reply),
     Fault(Fault),
 }
@@ -294,18 +194,18 @@ impl Turn {
         Reply::calls(tool_calls).into()
     }
 
-    /// Waits before the first byte of the response.
-    pub fn wait_before_headers(self, wait: impl Into<Wait>) -> Self {
+    /// Holds the response until the gate is open.
+    pub fn wait_before_headers(self, gate: &Gate) -> Self {
         Self {
-            before_headers: Some(wait.into()),
+            before_headers: Some(gate.clone()),
             ..self
         }
     }
 
-    /// Waits before each part of the body except the first. The parts of a stream are its events; plain JSON has two halves.
-    pub fn wait_in_body(self, wait: impl Into<Wait>) -> Self {
+    /// Holds the body after its first part until the gate is open. The parts of a stream are its events; plain JSON has two halves.
+    pub fn wait_in_body(self, gate: &Gate) -> Self {
         Self {
-            in_body: Some(wait.into()),
+            in_body: Some(gate.clone()),
             ..self
         }
     }
@@ -313,70 +213,22 @@ impl Turn {
 
 impl From<Reply> for Turn {
     fn from(reply: Reply) -> Self {
-        Self {
-            outcome: TurnOutcome::Reply(reply),
-            before_headers: None,
-            in_body: None,
-        }
+        Outcome::Reply(reply).into()
     }
 }
 
 impl From<Fault> for Turn {
     fn from(fault: Fault) -> Self {
+        Outcome::Fault(fault).into()
+    }
+}
+
+impl From<Outcome> for Turn {
+    fn from(outcome: Outcome) -> Self {
         Self {
-            outcome: TurnOutcome::Fault(fault),
+            outcome,
             before_headers: None,
             in_body: None,
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawScript {
-    #[serde(default)]
-    models: Vec<String>,
-    #[serde(default)]
-    api_key: Option<String>,
-    rules: Vec<Rule>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct RawTurn {
-    #[serde(default)]
-    reply: Option<Reply>,
-    #[serde(default)]
-    fault: Option<Fault>,
-    #[serde(default)]
-    before_headers_ms: Option<u64>,
-    #[serde(default)]
-    in_body_ms: Option<u64>,
-}
-
-impl TryFrom<RawTurn> for Turn {
-    type Error = &'static str;
-
-    fn try_from(raw: RawTurn) -> Result<Self, Self::Error> {
-        let turn: Self = match (raw.reply, raw.fault) {
-            (Some(reply), None) => reply.into(),
-            (None, Some(fault)) => fault.into(),
-            (None, None) | (Some(_), Some(_)) => return Err("a turn is either a `reply` or a `fault`"),
-        };
-        let delay = |ms: u64| Wait::Delay(Duration::from_millis(ms));
-        Ok(Self {
-            before_headers: raw.before_headers_ms.map(delay),
-            in_body: raw.in_body_ms.map(delay),
-            ..turn
-        })
-    }
-}
-
-impl fmt::Debug for TurnSource {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Rules(rules) => f.debug_tuple("Rules").field(rules).finish(),
-            Self::Function(_) => f.write_str("Function"),
         }
     }
 }

@@ -6,8 +6,8 @@
 
 use serde_json::{Deserializer, Value};
 
+use crate::check::Violation;
 use crate::message::text_of;
-use crate::violation::{Violation, ViolationKind};
 
 /// Returns all violations of the order of roles (unless tools are offered) and of calls in the text and their results.
 pub(crate) fn check(request: usize, messages: &[Value], tools: &Value) -> Vec<Violation> {
@@ -51,12 +51,11 @@ struct TextChecker {
 }
 
 impl TextChecker {
-    fn report(&mut self, path: impl Into<String>, kind: ViolationKind, reason: String) {
+    fn report(&mut self, path: impl Into<String>, reason: impl Into<String>) {
         self.violations.push(Violation {
             request: self.request,
             path: path.into(),
-            kind,
-            reason,
+            reason: reason.into(),
         });
     }
 
@@ -73,7 +72,7 @@ impl TextChecker {
                 _ => String::new(),
             };
             if !reason.is_empty() {
-                self.report(format!("messages[{index}].role"), ViolationKind::Order, reason);
+                self.report(format!("messages[{index}].role"), reason);
             }
             if matches!(role, "user" | "assistant" | "tool") {
                 before = role;
@@ -85,12 +84,8 @@ impl TextChecker {
         match tool.as_str() {
             Some(tool) if !tool.is_empty() => self.match_result(format!("{path}.name"), tool),
             Some(_) | None => {
-                let reason = "a result needs `tool_call_id` or `name`".to_owned();
-                self.report(
-                    format!("{path}.tool_call_id"),
-                    ViolationKind::OrphanResult,
-                    reason,
-                );
+                let reason = "a result needs `tool_call_id` or `name`";
+                self.report(format!("{path}.tool_call_id"), reason);
             }
         }
     }
@@ -104,11 +99,11 @@ impl TextChecker {
             Some(Ok(())) => {}
             None | Some(Err(Unmatched::NoCall)) => {
                 let reason = format!("the preceding assistant message does not call `{tool}`");
-                self.report(path, ViolationKind::OrphanResult, reason);
+                self.report(path, reason);
             }
             Some(Err(Unmatched::Duplicate)) => {
                 let reason = format!("every call of `{tool}` already has a result");
-                self.report(path, ViolationKind::Duplicate, reason);
+                self.report(path, reason);
             }
         }
     }
@@ -124,7 +119,7 @@ impl TextChecker {
         {
             let reason =
                 format!("the call of `{tool}` has no result, although another call of the message has one");
-            self.report(path, ViolationKind::OrphanCall, reason);
+            self.report(path, reason);
         }
     }
 }

@@ -82,6 +82,10 @@ impl Orchestrator {
 
     /// Cancels an unowned run: resumes it with the cancellation as its first message, so that no model request and no tool call starts.
     async fn cancel_unowned(&self, run: RunId) -> Result<(), RuntimeError> {
+        let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
+        if blocking(move || cancel_never_began(&journal, run, at)).await? {
+            return Ok(());
+        }
         let (claim, replayed, _) = self.claim_resumable(run).await?;
         if replayed.view.run().phase() == Phase::Failed {
             return Err(RuntimeError::Ended { run });
@@ -184,4 +188,24 @@ fn is_unowned(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
     // Waits for queued writes: a run that has just ended in this process is released only after its last entries are written.
     journal.flush()?;
     Ok(journal.run(run)?.owner_pid.is_none())
+}
+
+/// Marks a run without entries as cancelled; returns false if the run has entries or has ended.
+fn cancel_never_began(journal: &Journal, run: RunId, at: Timestamp) -> Result<bool, RuntimeError> {
+    let record = journal.run(run)?;
+    if record.entries > 0 || record.ended_at.is_some() {
+        return Ok(false);
+    }
+    let claim = journal.claim(run)?;
+    let (sender, ended) = std::sync::mpsc::channel();
+    let reason = EndReason::Cancelled;
+    journal.end(
+        &claim,
+        at,
+        end_status(&reason),
+        run_ending(&reason),
+        move |done| drop(sender.send(done)),
+    );
+    ended.into_iter().collect::<Result<(), StoreError>>()?;
+    Ok(true)
 }

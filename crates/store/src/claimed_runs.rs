@@ -300,18 +300,15 @@ impl ClaimedRuns {
             let pid = std::process::id();
             return Ok(JobOutcome::Refused(StoreError::AlreadyClaimed { run, pid }));
         }
-        if let Some(owner) = owner.filter(|owner| *owner != own) {
-            match owner::liveness(path, &owner) {
+        let previous = owner.filter(|owner| *owner != own);
+        if let Some(owner) = &previous {
+            match owner::liveness(path, owner) {
                 Err(e) => return Ok(JobOutcome::Refused(e)),
                 Ok(Liveness::Alive) => {
                     let pid = pid.unwrap_or_default();
                     return Ok(JobOutcome::Refused(StoreError::AlreadyClaimed { run, pid }));
                 }
-                Ok(Liveness::Dead) => {
-                    if !owns_other_runs(db, &owner, head.id)? {
-                        self.dead.push(owner);
-                    }
-                }
+                Ok(Liveness::Dead) => {}
             }
         }
         let write_state = if ended {
@@ -322,6 +319,11 @@ impl ClaimedRuns {
         let complete = chained_entries::check_end(db, run, head)?;
         if let Err(error) = complete.and_then(|()| owner::check_progress(path, run, head.entries)) {
             return Ok(JobOutcome::Refused(error));
+        }
+        if let Some(owner) = previous
+            && !owns_other_runs(db, &owner, head.id)?
+        {
+            self.dead.push(owner);
         }
         self.insert_claim(db, &own, run, head, write_state)
     }

@@ -24,8 +24,8 @@ pub enum StoreError {
         /// The underlying error.
         source: Arc<io::Error>,
     },
-    /// The journal does not exist, and [`crate::JournalOptions::existing`] forbids creating it.
-    #[error("the journal {} does not exist: check the path; the first run creates the journal", path.display())]
+    /// The journal does not exist or is empty, and the options forbid creating it.
+    #[error("there is no journal at {}: check the path; the first run creates the journal", path.display())]
     Missing {
         /// The path of the journal.
         path: PathBuf,

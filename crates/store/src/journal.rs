@@ -13,7 +13,7 @@ use dirigent_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::files::identity;
 use crate::job::{Job, OnCommit};
-use crate::options::JournalOptions;
+use crate::options::{JournalAccess, JournalOptions};
 use crate::progress::LiveRuns;
 use crate::reader::Readers;
 use crate::record::{ForkPoint, NewEntry, RunEnding, RunRecord};
@@ -33,7 +33,8 @@ pub struct Journal {
 
 struct Inner {
     path: Arc<PathBuf>,
-    /// `None` while the journal is being dropped.
+    access: JournalAccess,
+    /// `None` if the journal is read-only, and while it is being dropped.
     jobs: Option<Sender<Job>>,
     writer: Option<JoinHandle<()>>,
     readers: Readers,
@@ -47,9 +48,13 @@ impl JournalOptions {
     /// # Errors
     /// The errors of [`Journal::open`]; [`StoreError::Missing`] with [`Self::existing`].
     pub fn open(&self, path: &Path) -> Result<Journal, StoreError> {
+        let live = Arc::new(LiveRuns::default());
+        if self.access == JournalAccess::ReadOnly {
+            let path = Arc::new(schema::check_for_reading(path, self)?);
+            return Ok(Journal::with_writer(path, self, live, None));
+        }
         let (connection, path) = schema::open_for_writing(path, self)?;
         let path = Arc::new(path);
-        let live = Arc::new(LiveRuns::default());
         let (jobs, queue) = mpsc::channel();
         let file = identity(&path).map_err(|e| StoreError::io("open the journal", &path, e))?;
         let writer = Writer::new(connection, Arc::clone(&path), file, Arc::clone(&live));
@@ -57,17 +62,7 @@ impl JournalOptions {
             .name("dirigent-journal".to_owned())
             .spawn(move || writer.run(&queue))
             .map_err(|e| StoreError::io("start a thread to write", &path, e))?;
-        let inner = Inner {
-            readers: Readers::new(Arc::clone(&path), self.busy_timeout),
-            watcher: Watcher::new(Arc::clone(&path), self.busy_timeout),
-            path,
-            jobs: Some(jobs),
-            writer: Some(writer),
-            live,
-        };
-        Ok(Journal {
-            inner: Arc::new(inner),
-        })
+        Ok(Journal::with_writer(path, self, live, Some((jobs, writer))))
     }
 }
 
@@ -262,6 +257,27 @@ impl Journal {
         self.readers().find(text)
     }
 
+    fn with_writer(
+        path: Arc<PathBuf>,
+        options: &JournalOptions,
+        live: Arc<LiveRuns>,
+        writer: Option<(Sender<Job>, JoinHandle<()>)>,
+    ) -> Journal {
+        let (jobs, writer) = writer.unzip();
+        let inner = Inner {
+            readers: Readers::new(Arc::clone(&path), options.busy_timeout),
+            watcher: Watcher::new(Arc::clone(&path), options.busy_timeout),
+            access: options.access,
+            path,
+            jobs,
+            writer,
+            live,
+        };
+        Journal {
+            inner: Arc::new(inner),
+        }
+    }
+
     pub(crate) fn readers(&self) -> &Readers {
         &self.inner.readers
     }
@@ -319,7 +335,10 @@ impl Journal {
 
     fn stopped(&self) -> StoreError {
         let path = self.path().to_owned();
-        StoreError::Stopped { path }
+        match self.inner.access {
+            JournalAccess::ReadOnly => StoreError::ReadOnly { path },
+            JournalAccess::ReadWrite => StoreError::Stopped { path },
+        }
     }
 }
 

@@ -8,6 +8,14 @@ pub struct JournalOptions {
     pub(crate) busy_timeout: Duration,
     pub(crate) max_bytes: Option<u64>,
     pub(crate) missing: Missing,
+    pub(crate) access: JournalAccess,
+}
+
+/// What the journal is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum JournalAccess {
+    ReadOnly,
+    ReadWrite,
 }
 
 /// Whether opening a journal that does not exist creates it.
@@ -23,6 +31,7 @@ impl Default for JournalOptions {
             busy_timeout: Duration::from_secs(5),
             max_bytes: None,
             missing: Missing::Create,
+            access: JournalAccess::ReadWrite,
         }
     }
 }
@@ -49,6 +58,15 @@ impl JournalOptions {
     #[must_use]
     pub fn existing(mut self) -> Self {
         self.missing = Missing::Refuse;
+        self
+    }
+
+    /// Opens the journal for reading only. Nothing is written, not even a missing journal, which is an error; so the journal may be on a
+    /// read-only disk. Every operation that writes fails with [`StoreError::ReadOnly`](crate::StoreError::ReadOnly).
+    #[must_use]
+    pub fn read_only(mut self) -> Self {
+        self.missing = Missing::Refuse;
+        self.access = JournalAccess::ReadOnly;
         self
     }
 }

@@ -9,6 +9,7 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
+use uuid::Uuid;
 
 use crate::chained_entries::{EntryBatch, read_entries};
 use crate::error::StoreError;
@@ -25,7 +26,8 @@ const RECORDS: &str = "
            (SELECT owner FROM claims WHERE claims.run = runs.id),
            (SELECT pid FROM claims WHERE claims.run = runs.id),
            entries,
-           forked_from, forked_at
+           forked_from, forked_at,
+           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
     FROM runs";
 
 /// Whether a live process owns a run.
@@ -94,7 +96,10 @@ impl Readers {
         const MIN_DIGITS: usize = 4;
         let text = text.trim();
         let found = if text == "last" {
-            self.ids("ORDER BY created_at DESC, id DESC LIMIT 1", None)?
+            self.ids(
+                "WHERE entries > 0 ORDER BY created_at DESC, id DESC LIMIT 1",
+                None,
+            )?
         } else {
             let digits = text.replace('-', "").to_ascii_lowercase();
             if digits.len() < MIN_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) {
@@ -133,7 +138,7 @@ impl Readers {
         let rows: Vec<(RunRecord, Option<String>)> = self.with(|db| {
             db.prepare_cached(sql)?
                 .query_map(params_from_iter(run.map(run_key)), |row| {
-                    Ok((record(row)?, row.get(6)?))
+                    Ok((record(row), row.get(6).unwrap_or_default()))
                 })?
                 .collect()
         })?;
@@ -183,19 +188,47 @@ impl Readers {
     }
 }
 
-fn record(row: &Row<'_>) -> rusqlite::Result<RunRecord> {
-    let ended_at: Option<i64> = row.get(4)?;
-    Ok(RunRecord {
-        run: parsed(row, 0)?,
-        goal: row.get(1)?,
-        workspace: row.get(2)?,
-        created_at: Timestamp(unsigned(row, 3)?),
+/// Reads as much of a record as possible; the first field that cannot be read is the record's problem.
+fn record(row: &Row<'_>) -> RunRecord {
+    let mut fields = LenientRow { row, problem: None };
+    let ended_at: Option<i64> = fields.read("the time of its end", |row| row.get(4));
+    let record = RunRecord {
+        run: fields
+            .read("its id", |row| parsed(row, 0).map(Some))
+            .unwrap_or(RunId(Uuid::nil())),
+        goal: fields.read("its goal", |row| row.get(1)),
+        workspace: fields.read("its workspace", |row| row.get(2)),
+        created_at: Timestamp(fields.read("the time of its creation", |row| unsigned(row, 3))),
         ended_at: ended_at.map(|at| Timestamp(at.unsigned_abs())),
-        status: row.get(5)?,
-        owner_pid: row.get(7)?,
-        entries: unsigned(row, 8)?,
-        forked_from: fork_point(row)?,
-    })
+        status: fields.read("its status", |row| row.get(5)),
+        owner_pid: fields.read("its owner", |row| row.get(7)),
+        entries: fields.read("the number of its entries", |row| unsigned(row, 8)),
+        forked_from: fields.read("its source", fork_point),
+        problem: None,
+    };
+    let stored: u64 = fields.read("the number of its entries", |row| unsigned(row, 11));
+    let lost = (stored != record.entries)
+        .then(|| format!("it had {} entries, but the journal has {stored}", record.entries));
+    RunRecord {
+        problem: fields.problem.or(lost),
+        ..record
+    }
+}
+
+/// A row of which some fields may be unreadable.
+struct LenientRow<'a, 'b> {
+    row: &'a Row<'b>,
+    problem: Option<String>,
+}
+
+impl LenientRow<'_, '_> {
+    fn read<T: Default>(&mut self, field: &str, read: impl FnOnce(&Row<'_>) -> rusqlite::Result<T>) -> T {
+        read(self.row).unwrap_or_else(|error| {
+            self.problem
+                .get_or_insert_with(|| format!("{field} cannot be read: {error}"));
+            T::default()
+        })
+    }
 }
 
 fn fork_point(row: &Row<'_>) -> rusqlite::Result<Option<ForkPoint>> {

@@ -73,6 +73,9 @@ pub struct RunRecord {
     pub entries: u64,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,
+    /// What is wrong with the stored record: a field that cannot be read, or entries that are missing; `None` if nothing is. Damage within
+    /// entries is only found when they are read.
+    pub problem: Option<String>,
 }
 
 /// The version of a file before a tool call changed it. Recorded before the change, so it exists even if the process died before the call

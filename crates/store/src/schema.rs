@@ -9,7 +9,7 @@ use rusqlite::{Connection, OpenFlags, OptionalExtension, Transaction, Transactio
 
 use crate::error::StoreError;
 use crate::files::{create_private_file, create_private_folder};
-use crate::options::{JournalOptions, Missing};
+use crate::options::{JournalAccess, JournalOptions, Missing};
 
 /// The SQLite application id of Dirigent's journals: `Drgt` in ASCII.
 const APPLICATION_ID: i32 = 0x4472_6774;
@@ -87,7 +87,7 @@ pub(crate) fn open_for_writing(
     options: &JournalOptions,
 ) -> Result<(Connection, PathBuf), StoreError> {
     let path = find_or_create(path, options.missing)?;
-    inspect(&path, options.busy_timeout)?;
+    inspect(&path, options)?;
     let fails = |e| StoreError::sqlite(&path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let mut connection = Connection::open_with_flags(&path, flags).map_err(fails)?;
@@ -115,16 +115,49 @@ pub(crate) fn open_for_writing(
     Ok((connection, path))
 }
 
+/// Checks the journal without writing anything; returns the canonical path of its file.
+pub(crate) fn check_for_reading(path: &Path, options: &JournalOptions) -> Result<PathBuf, StoreError> {
+    let path = find_or_create(path, options.missing)?;
+    match inspect(&path, options)? {
+        Inspected::Journal => Ok(path),
+        Inspected::Empty => Err(StoreError::Missing { path }),
+    }
+}
+
 /// Opens a read-only connection to the journal.
 pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(fails)?;
+    let connection = match pragma(&connection, "application_id") {
+        Err(e) if cannot_lock(&e) && is_empty(&log_of(path)) => {
+            Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI).map_err(fails)?
+        }
+        Ok(_) | Err(_) => connection,
+    };
     connection.busy_timeout(busy_timeout).map_err(fails)?;
     connection
         .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
         .map_err(fails)?;
     Ok(connection)
+}
+
+/// Returns true if SQLite could not create the files with which it coordinates readers and writers. In a folder in which nobody can create
+/// files, nobody writes to the journal either.
+fn cannot_lock(error: &rusqlite::Error) -> bool {
+    let code = error.sqlite_error_code();
+    !is_unfinished(error)
+        && matches!(
+            code,
+            Some(rusqlite::ErrorCode::CannotOpen | rusqlite::ErrorCode::ReadOnly)
+        )
+}
+
+/// The URI with which SQLite reads a file that nobody changes.
+fn immutable(path: &Path) -> String {
+    let path = path.to_string_lossy();
+    let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");
+    format!("file:{path}?immutable=1")
 }
 
 fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> {
@@ -136,7 +169,8 @@ fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> 
             return Err(StoreError::Missing { path });
         }
     }
-    if is_empty_beside_log(path) {
+    // SQLite would delete the log.
+    if is_empty(path) && !is_empty(&log_of(path)) {
         let path = path.to_owned();
         return Err(StoreError::EmptyBesideLog { path });
     }
@@ -151,12 +185,16 @@ fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> 
     .map_err(|e| StoreError::io("open the journal", path, e))
 }
 
-/// Returns true if the database is empty and its write-ahead log is not. SQLite would delete the log.
-fn is_empty_beside_log(path: &Path) -> bool {
+/// The path of the journal's write-ahead log.
+fn log_of(path: &Path) -> PathBuf {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
-    let length = |path: &Path| path.metadata().map(|metadata| metadata.len());
-    length(path).is_ok_and(|bytes| bytes == 0) && length(Path::new(&log)).is_ok_and(|bytes| bytes > 0)
+    PathBuf::from(log)
+}
+
+/// Returns true if the file is empty or does not exist.
+fn is_empty(path: &Path) -> bool {
+    path.metadata().map_or(true, |metadata| metadata.len() == 0)
 }
 
 fn create_if_missing(path: &Path) -> Result<(), StoreError> {
@@ -174,15 +212,22 @@ fn create_if_missing(path: &Path) -> Result<(), StoreError> {
     }
 }
 
+/// The content of a file that can be opened as a journal.
+enum Inspected {
+    Journal,
+    /// A database without tables.
+    Empty,
+}
+
 /// Refuses a file that is not a journal of this format. Checks it through a connection that cannot change it.
-fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
+fn inspect(path: &Path, options: &JournalOptions) -> Result<Inspected, StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
-    let connection = open_for_reading(path, busy_timeout)?;
+    let connection = open_for_reading(path, options.busy_timeout)?;
     if let Err(e) = pragma(&connection, "application_id") {
-        if !is_unfinished(&e) {
+        if !is_unfinished(&e) || options.access == JournalAccess::ReadOnly {
             return Err(fails(e));
         }
-        roll_back_unfinished(path, busy_timeout).map_err(fails)?;
+        roll_back_unfinished(path, options.busy_timeout).map_err(fails)?;
     }
     // Read all values in one snapshot, because another process may be creating the journal at the same time.
     let snapshot = connection.unchecked_transaction().map_err(fails)?;
@@ -192,8 +237,11 @@ fn inspect(path: &Path, busy_timeout: Duration) -> Result<(), StoreError> {
         .query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get(0))
         .map_err(fails)?;
     match (application_id, format, tables) {
-        (0, 0, 0) => Ok(()),
-        (APPLICATION_ID, FORMAT, _) => touch_tables(&snapshot).map_err(fails),
+        (0, 0, 0) => Ok(Inspected::Empty),
+        (APPLICATION_ID, FORMAT, _) => {
+            touch_tables(&snapshot).map_err(fails)?;
+            Ok(Inspected::Journal)
+        }
         (APPLICATION_ID, found, _) => Err(unsupported(path, found)),
         (application_id, ..) => Err(StoreError::Foreign {
             path: path.to_owned(),

@@ -186,6 +186,10 @@ async fn what_git_could_take_for_something_else_is_refused() {
             json!({"command": "log", "revision": "--output=x"}),
             "bad_parameters",
         ),
+        (
+            json!({"command": "diff", "revision": "--output=x"}),
+            "bad_parameters",
+        ),
         (json!({"command": "log", "revision": ""}), "bad_parameters"),
         (json!({"command": "log", "revision": "a\nb"}), "bad_parameters"),
         (json!({"command": "blame"}), "bad_parameters"),

@@ -2,22 +2,22 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;
-mod server;
 
 use std::io::Write;
+use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
+use dirigent_model_server::{HttpAnswer, HttpRequest, HttpServer, Then};
 use dirigent_tools::{HttpRules, Tool, http_request};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use folder::{Folder, error, output};
 use serde_json::{Value, json};
-use server::{Answer, Server, answer, redirect};
 
 /// Rules that allow these servers.
-fn rules(servers: &[&Server]) -> HttpRules {
-    let host = |server: &&Server| format!("127.0.0.1:{}", server.port);
+fn rules(servers: &[&HttpServer]) -> HttpRules {
+    let host = |server: &&HttpServer| server.address().to_string();
     HttpRules {
         allow: servers.iter().map(host).collect(),
         ..HttpRules::default()
@@ -25,7 +25,7 @@ fn rules(servers: &[&Server]) -> HttpRules {
 }
 
 /// Rules with a timeout that only passes in [`out_of_time`].
-fn impatient(server: &Server) -> HttpRules {
+fn impatient(server: &HttpServer) -> HttpRules {
     HttpRules {
         timeout: Duration::from_secs(600),
         ..rules(&[server])
@@ -74,8 +74,8 @@ async fn get(rules: &HttpRules, url: &str) -> ToolResult {
 }
 
 /// The result for a server with the given response.
-async fn got(said: impl Fn() -> Answer + Send + Sync + 'static) -> Value {
-    let server = Server::start(move |_| said()).await;
+async fn got(said: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Value {
+    let server = serve(move |_| said()).await;
     output(get(&rules(&[&server]), &server.url("/")).await)
 }
 
@@ -94,9 +94,28 @@ fn packed(bytes: &[u8]) -> Vec<u8> {
     encoder.finish().unwrap()
 }
 
-fn header<'a>(request: &'a str, name: &str) -> Option<&'a str> {
-    let start = format!("{name}: ");
-    request.lines().find_map(|line| line.strip_prefix(&start))
+/// Starts a server that answers each request with the function's result.
+async fn serve(answer: impl Fn(&HttpRequest) -> HttpAnswer + Send + Sync + 'static) -> HttpServer {
+    HttpServer::from_fn(answer).await.unwrap()
+}
+
+fn answer(status: &str, headers: &[&str], body: &[u8]) -> HttpAnswer {
+    HttpAnswer::new(status, headers, body)
+}
+
+fn redirect(status: &str, location: &str) -> HttpAnswer {
+    answer(status, &[&format!("location: {location}")], b"elsewhere")
+}
+
+/// Plain text without an end.
+fn endless(piece: &'static [u8]) -> HttpAnswer {
+    answer("200 OK", &["content-type: text/plain"], b"").then(Then::Repeat(piece))
+}
+
+/// Returns the request lines so far, without the protocol's version.
+fn lines(server: &HttpServer) -> Vec<String> {
+    let line = |request: Arc<HttpRequest>| request.line().trim_end_matches(" HTTP/1.1").to_owned();
+    server.requests().into_iter().map(line).collect()
 }
 
 #[test]
@@ -114,39 +133,40 @@ fn approve_1_it_asks_by_default_and_can_be_repeated_where_it_only_looks() {
 
 #[tokio::test]
 async fn an_answer_is_returned_with_what_matters_of_it() {
-    let server = Server::start(|_| {
+    let server = serve(|_| {
         let headers = [
             "content-type: application/json",
             "set-cookie: secret=1",
             "x-total-count: 3",
             "alt-svc: h3",
+            "content-length: 8",
         ];
         answer("200 OK", &headers, b"{\"a\": 1}")
     })
     .await;
     let result = get(&rules(&[&server]), &server.url("/a?b=c#d")).await;
-    let address = format!("127.0.0.1:{}", server.port);
+    let address = server.address().to_string();
     assert_eq!(result.metadata["address"], address);
     assert_eq!(result.changes, []);
     let expected = json!({
         "status": 200,
         "url": server.url("/a?b=c"),
-        "headers": {"content-length": "8", "content-type": "application/json", "x-total-count": "3"},
+        "headers": {"connection": "close", "content-length": "8", "content-type": "application/json", "x-total-count": "3"},
         "body": "{\"a\": 1}",
         "truncated": false,
         "bytes": 8,
         "redirects": [],
     });
     assert_eq!(output(result), expected);
-    let asked = server.asked();
-    assert_eq!(server.lines(), ["GET /a?b=c HTTP/1.1"]);
-    assert_eq!(header(&asked[0], "host"), Some(&*address));
-    assert_eq!(header(&asked[0], "referer"), None);
+    let asked = &server.requests()[0];
+    assert_eq!(asked.line(), "GET /a?b=c HTTP/1.1");
+    assert_eq!(asked.header("host"), Some(&*address));
+    assert_eq!(asked.header("referer"), None);
 }
 
 #[tokio::test]
 async fn loop_8_what_was_sent_and_answered_is_a_change() {
-    let server = Server::start(|_| answer("201 Created", &[], b"")).await;
+    let server = serve(|_| answer("201 Created", &[], b"")).await;
     let parameters = json!({
         "method": "POST",
         "url": server.url("/items?key=secret"),
@@ -161,15 +181,15 @@ async fn loop_8_what_was_sent_and_answered_is_a_change() {
     };
     assert_eq!(result.changes, [change]);
     assert!(result.succeeded());
-    let asked = &server.asked()[0];
-    assert_eq!(header(asked, "content-type"), Some("application/json"));
-    assert_eq!(header(asked, "x-api-key"), Some("k"));
-    assert!(asked.ends_with("\r\n\r\n{\"name\":\"é\"}"), "{asked}");
+    let asked = &server.requests()[0];
+    assert_eq!(asked.header("content-type"), Some("application/json"));
+    assert_eq!(asked.header("x-api-key"), Some("k"));
+    assert_eq!(asked.json(), json!({"name": "é"}));
 }
 
 #[tokio::test]
 async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
-    let server = Server::start(|_| answer("422 Unprocessable Content", &[], b"name is missing")).await;
+    let server = serve(|_| answer("422 Unprocessable Content", &[], b"name is missing")).await;
     let put = json!({"method": "PUT", "url": server.url("/"), "body": "x"});
     let result = call(&rules(&[&server]), put).await;
     let (code, error, output) = failure(&result);
@@ -187,7 +207,7 @@ async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
 
 #[tokio::test]
 async fn an_agent_that_may_only_look_sends_nothing_that_changes() {
-    let server = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let server = serve(|_| answer("200 OK", &[], b"")).await;
     let tool = http_request(&rules(&[&server]));
     let folder = Folder::with(&[]);
     for (access, method, allowed) in [
@@ -207,19 +227,21 @@ async fn an_agent_that_may_only_look_sends_nothing_that_changes() {
             assert_eq!(failure(&result).0, "access_denied");
         }
     }
-    let lines = ["GET", "HEAD", "OPTIONS", "DELETE"].map(|method| format!("{method} / HTTP/1.1"));
-    assert_eq!(server.lines(), lines);
+    let expected = ["GET", "HEAD", "OPTIONS", "DELETE"].map(|method| format!("{method} /"));
+    assert_eq!(lines(&server), expected);
 }
 
 #[tokio::test]
 async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
-    let server = Server::start(|_| answer("200 OK", &[], b"")).await;
-    let port = server.port;
+    let server = serve(|_| answer("200 OK", &[], b"")).await;
+    let port = server.address().port();
     let hosts = [
         "127.0.0.1",
         "127.1",
+        "127.99.1.2",
         "2130706433",
         "0x7f000001",
+        "0x7f.1",
         "0177.0.0.1",
         "127.0.0.1.",
         "1２7.0.0.1",
@@ -230,12 +252,14 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
         "LOCALHOST",
         "localhost.",
         "a.localhost",
+        "api.LOCALHOST.",
         "[::1]",
         "[::]",
         "[::ffff:127.0.0.1]",
         "[::ffff:7f00:1]",
         "[::127.0.0.1]",
         "[64:ff9b::127.0.0.1]",
+        "[64:ff9b::10.0.0.1]",
         "[64:ff9b:1::7f00:1]",
         "[2002:7f00:1::]",
         "[2001::1]",
@@ -264,7 +288,7 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
         let result = tool.call(folder.context(), parameters).await;
         assert_eq!(failure(&result).0, "refused_address", "{host}");
     }
-    assert_eq!(server.lines(), [""; 0]);
+    assert_eq!(lines(&server), [""; 0]);
     let result = get(&rules, "http://localhost:8080/").await;
     let expected = "`localhost` is not on the public network (this machine): only the user can allow this host, with an entry in \
                     `[http] allow`; do without the request, or report that you need it";
@@ -273,8 +297,8 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
 
 #[tokio::test]
 async fn a_host_is_allowed_as_it_is_named_and_with_its_port() {
-    let server = Server::start(|_| answer("200 OK", &[], b"")).await;
-    let port = server.port;
+    let server = serve(|_| answer("200 OK", &[], b"")).await;
+    let port = server.address().port();
     let allowed = |entry: String, host: &str| {
         let rules = HttpRules {
             allow: vec![entry],
@@ -363,7 +387,7 @@ async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
         "http://localhost:1/",
         "//10.0.0.1/",
     ] {
-        let server = Server::start(move |_| redirect("302 Found", location)).await;
+        let server = serve(move |_| redirect("302 Found", location)).await;
         let result = get(&rules(&[&server]), &server.url("/")).await;
         let (code, _, output) = failure(&result);
         assert_eq!(code, "refused_address", "{location}");
@@ -371,7 +395,7 @@ async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
         assert_eq!(output["redirects"], redirects);
     }
     for location in ["file:///etc/passwd", "https://user:pw@a.example/", "http://a b/"] {
-        let server = Server::start(move |_| redirect("302 Found", location)).await;
+        let server = serve(move |_| redirect("302 Found", location)).await;
         let result = get(&rules(&[&server]), &server.url("/")).await;
         assert_eq!(failure(&result).0, "refused", "{location}");
     }
@@ -379,13 +403,13 @@ async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
 
 #[tokio::test]
 async fn redirects_end_and_are_told() {
-    let circle = Server::start(|_| redirect("301 Moved Permanently", "/again")).await;
+    let circle = serve(|_| redirect("301 Moved Permanently", "/again")).await;
     let result = get(&rules(&[&circle]), &circle.url("/")).await;
     assert_eq!(failure(&result).0, "too_many_redirects");
-    assert_eq!(circle.lines().len(), 11);
+    assert_eq!(lines(&circle).len(), 11);
 
-    let server = Server::start(|request| {
-        if request.starts_with("GET /new ") {
+    let server = serve(|request| {
+        if request.line().starts_with("GET /new ") {
             answer("200 OK", &[], b"here")
         } else {
             redirect("308 Permanent Redirect", "/new#part")
@@ -403,46 +427,51 @@ async fn redirects_end_and_are_told() {
 
 #[tokio::test]
 async fn credentials_of_any_name_stay_with_their_origin() {
-    let other = Server::start(|_| answer("200 OK", &[], b"")).await;
+    let other = serve(|_| answer("200 OK", &[], b"")).await;
     let place = other.url("/there");
-    let server = Server::start(move |_| redirect("307 Temporary Redirect", &place)).await;
+    let server = serve(move |_| redirect("307 Temporary Redirect", &place)).await;
     let headers = json!({
         "Authorization": "Bearer s", "Cookie": "s=1", "X-Api-Key": "s", "Accept": "text/html", "User-Agent": "me",
     });
     let parameters = json!({"method": "GET", "url": server.url("/"), "headers": headers});
     assert!(call(&rules(&[&server, &other]), parameters).await.succeeded());
-    let (first, second) = (&server.asked()[0], &other.asked()[0]);
+    let (first, second) = (&server.requests()[0], &other.requests()[0]);
     for name in ["authorization", "cookie", "x-api-key"] {
-        assert!(header(first, name).is_some(), "{name}");
-        assert_eq!(header(second, name), None, "{name}");
+        assert!(first.header(name).is_some(), "{name}");
+        assert_eq!(second.header(name), None, "{name}");
     }
-    assert_eq!(header(second, "accept"), Some("text/html"));
-    assert_eq!(header(second, "user-agent"), Some("me"));
-    assert_eq!(header(second, "referer"), None);
+    assert_eq!(second.header("accept"), Some("text/html"));
+    assert_eq!(second.header("user-agent"), Some("me"));
+    assert_eq!(second.header("referer"), None);
 }
 
 #[tokio::test]
-async fn a_body_is_not_sent_on_to_another_origin() {
-    let other = Server::start(|_| answer("200 OK", &[], b"")).await;
-    let place = other.url("/");
-    let server = Server::start(move |_| redirect("307 Temporary Redirect", &place)).await;
-    let post = json!({"method": "POST", "url": server.url("/"), "body": "secret"});
-    let result = call(&rules(&[&server, &other]), post).await;
-    assert_eq!(failure(&result).0, "refused");
-    assert_eq!(result.changes.len(), 1, "the first one was answered");
-    assert_eq!(other.lines(), [""; 0]);
+async fn what_may_change_something_is_not_sent_on_to_another_origin() {
+    let other = serve(|_| answer("200 OK", &[], b"")).await;
+    for (status, method, body) in [
+        ("307 Temporary Redirect", "POST", json!("secret")),
+        ("302 Found", "DELETE", Value::Null),
+    ] {
+        let place = other.url("/");
+        let server = serve(move |_| redirect(status, &place)).await;
+        let parameters = json!({"method": method, "url": server.url("/"), "body": body});
+        let result = call(&rules(&[&server, &other]), parameters).await;
+        assert_eq!(failure(&result).0, "refused", "{method}");
+        assert_eq!(result.changes.len(), 1, "the first one was answered");
+    }
+    assert_eq!(lines(&other), [""; 0]);
 }
 
 #[tokio::test]
 async fn a_post_is_followed_by_a_get_without_its_body_or_by_itself_as_the_status_says() {
     for (status, then) in [
-        ("301 Moved Permanently", "GET /done HTTP/1.1"),
-        ("302 Found", "GET /done HTTP/1.1"),
-        ("303 See Other", "GET /done HTTP/1.1"),
-        ("307 Temporary Redirect", "POST /done HTTP/1.1"),
-        ("308 Permanent Redirect", "POST /done HTTP/1.1"),
+        ("301 Moved Permanently", "GET /done"),
+        ("302 Found", "GET /done"),
+        ("303 See Other", "GET /done"),
+        ("307 Temporary Redirect", "POST /done"),
+        ("308 Permanent Redirect", "POST /done"),
     ] {
-        let server = Server::start(move |request| match request.contains(" /done ") {
+        let server = serve(move |request| match request.line().contains(" /done ") {
             true => answer("200 OK", &[], b""),
             false => redirect(status, "/done"),
         })
@@ -450,12 +479,12 @@ async fn a_post_is_followed_by_a_get_without_its_body_or_by_itself_as_the_status
         let post =
             json!({"method": "POST", "url": server.url("/"), "body": "x", "headers": {"authorization": "s"}});
         let result = call(&rules(&[&server]), post).await;
-        assert_eq!(server.lines(), ["POST / HTTP/1.1", then], "{status}");
+        assert_eq!(lines(&server), ["POST /", then], "{status}");
         let again = then.starts_with("POST");
-        let second = &server.asked()[1];
-        assert_eq!(second.ends_with("\r\n\r\nx"), again, "{status}");
-        assert_eq!(header(second, "content-type").is_some(), again, "{status}");
-        assert_eq!(header(second, "authorization"), Some("s"), "{status}");
+        let second = &server.requests()[1];
+        assert_eq!(second.body == b"x", again, "{status}");
+        assert_eq!(second.header("content-type").is_some(), again, "{status}");
+        assert_eq!(second.header("authorization"), Some("s"), "{status}");
         assert_eq!(result.changes.len(), if again { 2 } else { 1 }, "{status}");
     }
 }
@@ -483,22 +512,21 @@ async fn what_is_packed_is_unpacked_once_and_in_no_way_that_was_not_asked_for() 
     for encoding in ["gzip, gzip", "br", "zstd"] {
         let bytes = twice.clone();
         let header = format!("content-encoding: {encoding}");
-        let server = Server::start(move |_| answer("200 OK", &[&header], &bytes)).await;
+        let server = serve(move |_| answer("200 OK", &[&header], &bytes)).await;
         let result = get(&rules(&[&server]), &server.url("/")).await;
         assert_eq!(failure(&result).0, "refused", "{encoding}");
     }
     let lines = ["content-encoding: gzip", "content-encoding: gzip"];
     let result = got(move || answer("200 OK", &lines, &twice)).await;
     assert_eq!(result["body"], Value::Null);
-    let broken = Server::start(|_| answer("200 OK", &["content-encoding: gzip"], b"no gzip at all")).await;
+    let broken = serve(|_| answer("200 OK", &["content-encoding: gzip"], b"no gzip at all")).await;
     let result = get(&rules(&[&broken]), &broken.url("/")).await;
     assert_eq!(failure(&result).0, "unreachable");
 }
 
 #[tokio::test]
 async fn an_endless_body_is_cut() {
-    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
-    let result = got(|| Answer::Endless(head.to_vec(), vec![b'x'; 1000])).await;
+    let result = got(|| endless(&[b'x'; 1000])).await;
     assert_eq!(
         (&result["truncated"], &result["bytes"]),
         (&json!(true), &json!(512 * 1024))
@@ -507,15 +535,14 @@ async fn an_endless_body_is_cut() {
 
 #[tokio::test]
 async fn a_body_that_goes_on_is_ended_by_the_total_time() {
-    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\n\r\n";
-    let server = Server::start(|_| Answer::Endless(head.to_vec(), vec![b'x'; 16 * 1024])).await;
+    let server = serve(|_| endless(&[b'x'; 16 * 1024])).await;
     let rules = HttpRules {
         max_bytes: u64::MAX,
         ..impatient(&server)
     };
     let parameters = json!({"method": "GET", "url": server.url("/")});
     // More than there is room for between the two: some of it has been read.
-    let result = out_of_time(&rules, parameters, || server.sent() > 16 * 1024 * 1024).await;
+    let result = out_of_time(&rules, parameters, || server.repeated() > 16 * 1024 * 1024).await;
     let (code, error, output) = failure(&result);
     assert_eq!((code, error), ("timed_out", "no complete response within 600s"));
     assert!(output["body"].as_str().unwrap().starts_with('x'));
@@ -524,13 +551,13 @@ async fn a_body_that_goes_on_is_ended_by_the_total_time() {
 
 #[tokio::test]
 async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
-    let server = Server::start(|_| Answer::Stalled(Vec::new())).await;
+    let server = serve(|_| HttpAnswer::silence()).await;
     let rules = impatient(&server);
     let look = json!({"method": "GET", "url": server.url("/")});
-    let looked = out_of_time(&rules, look, || server.asked().len() == 1).await;
+    let looked = out_of_time(&rules, look, || server.requests().len() == 1).await;
     assert_eq!(error(looked), "no complete response within 600s");
     let post = json!({"method": "POST", "url": server.url("/"), "body": "x"});
-    let result = out_of_time(&rules, post, || server.asked().len() == 2).await;
+    let result = out_of_time(&rules, post, || server.requests().len() == 2).await;
     let expected = "no complete response within 600s; the POST request may have arrived anyway: check before you send it again";
     assert_eq!(failure(&result), ("timed_out", expected, &Value::Null));
     assert_eq!(result.changes, []);
@@ -538,11 +565,10 @@ async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
 
 #[tokio::test]
 async fn headers_without_end_are_not_kept() {
-    let head = b"HTTP/1.1 200 OK\r\n";
-    let many = Server::start(|_| Answer::Endless(head.to_vec(), b"a: b\r\n".to_vec())).await;
+    let many = serve(|_| HttpAnswer::raw("HTTP/1.1 200 OK\r\n").then(Then::Repeat(b"a: b\r\n"))).await;
     let result = get(&rules(&[&many]), &many.url("/")).await;
     assert_eq!(failure(&result).0, "unreachable");
-    let long = Server::start(|_| Answer::Endless(b"HTTP/1.1 200 OK\r\na: ".to_vec(), vec![b'x'; 1000])).await;
+    let long = serve(|_| HttpAnswer::raw("HTTP/1.1 200 OK\r\na: ").then(Then::Repeat(&[b'x'; 1000]))).await;
     let result = get(&rules(&[&long]), &long.url("/")).await;
     assert_eq!(failure(&result).0, "unreachable");
     let length = "a".repeat(5000);
@@ -552,8 +578,8 @@ async fn headers_without_end_are_not_kept() {
 
 #[tokio::test]
 async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
-    let head = b"HTTP/1.1 200 OK\r\ncontent-type: text/plain\r\ncontent-length: 10\r\n\r\nhalf";
-    let server = Server::start(|_| Answer::Bytes(head.to_vec())).await;
+    let headers = ["content-type: text/plain", "content-length: 10"];
+    let server = serve(move |_| answer("200 OK", &headers, b"half")).await;
     let result = get(&rules(&[&server]), &server.url("/")).await;
     let (code, error, output) = failure(&result);
     assert_eq!(code, "unreachable");
@@ -566,7 +592,7 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
         (&json!("half"), &json!(true))
     );
     for said in ["", "SSH-2.0-OpenSSH\r\n", "HTTP/1.1 999999 X\r\n\r\n"] {
-        let server = Server::start(move |_| Answer::Bytes(said.into())).await;
+        let server = serve(move |_| HttpAnswer::raw(said)).await;
         let result = get(&rules(&[&server]), &server.url("/")).await;
         assert_eq!(failure(&result).0, "unreachable", "{said}");
     }
@@ -591,15 +617,13 @@ async fn nobody_there_is_unreachable_and_nothing_was_sent() {
 
 #[tokio::test]
 async fn a_cancelled_call_ends() {
-    let server = Server::start(|_| Answer::Stalled(Vec::new())).await;
+    let server = serve(|_| HttpAnswer::silence()).await;
     let folder = Folder::with(&[]);
     let context = folder.context();
     let cancel = context.cancel.clone();
     let tool = http_request(&rules(&[&server]));
     let call = tokio::spawn(tool.call(context, json!({"method": "GET", "url": server.url("/")})));
-    while server.lines().is_empty() {
-        tokio::task::yield_now().await;
-    }
+    server.wait_for_requests(1).await;
     cancel.cancel();
     assert_eq!(failure(&call.await.unwrap()).0, "cancelled");
 }
@@ -651,8 +675,7 @@ async fn the_text_of_a_page_is_extracted_on_request() {
                 <body><h2>News</h2><p>One <b>bold</b>\n word, <a href=\"/x?a=1&amp;b=2\">a link</a>.</p>\
                 <ul><li>first<li>second</ul><!-- hidden --><table><tr><th>k<th>v<tr><td>1<td>2</table>\
                 <pre>a\n  b</pre>5 &lt; 6 &#169; caf&eacute; AT&T</body></html>";
-    let server =
-        Server::start(move |_| answer("200 OK", &["content-type: text/html"], page.as_bytes())).await;
+    let server = serve(move |_| answer("200 OK", &["content-type: text/html"], page.as_bytes())).await;
     let rules = rules(&[&server]);
     let parameters = json!({"method": "GET", "url": server.url("/"), "as": "text"});
     let text = output(call(&rules, parameters).await);

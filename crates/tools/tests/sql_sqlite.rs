@@ -408,6 +408,10 @@ async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
     std::os::unix::fs::symlink(outside.path("secret.db"), folder.path("link.db")).unwrap();
     std::os::unix::fs::symlink(outside.path(""), folder.path("folder")).unwrap();
     std::fs::hard_link(outside.path("secret.db"), folder.path("hard.db")).unwrap();
+    let pipe = std::process::Command::new("mkfifo")
+        .arg(folder.path("pipe"))
+        .status();
+    assert!(pipe.unwrap().success());
     let absolute = outside.path("secret.db");
     let cases = [
         ("link.db", "outside_workspace"),
@@ -424,6 +428,7 @@ async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
         ("dirigent.toml/new.db", "protected"),
         ("none/new.db", "not_found"),
         ("d", "not_a_file"),
+        ("pipe", "not_a_file"),
         ("text.txt", "database"),
     ];
     for (path, expected) in cases {
@@ -439,10 +444,17 @@ async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
 async fn a_journal_beside_the_database_reaches_nothing_outside() {
     let outside = Folder::with(&[("victim", b"precious")]);
     let folder = with_database("CREATE TABLE t (a)");
-    std::os::unix::fs::symlink(outside.path("victim"), folder.path("app.db-journal")).unwrap();
-    // Whether or not it opens, the link's target stays unchanged.
-    let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
-    assert_eq!(std::fs::read(outside.path("victim")).unwrap(), b"precious");
+    for name in ["app.db-journal", "app.db-wal"] {
+        std::os::unix::fs::symlink(outside.path("victim"), folder.path(name)).unwrap();
+        // Whether or not it opens, the link's target stays unchanged.
+        let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
+        assert_eq!(
+            std::fs::read(outside.path("victim")).unwrap(),
+            b"precious",
+            "{name}"
+        );
+        std::fs::remove_file(folder.path(name)).unwrap();
+    }
 }
 
 /// A journal that SQLite would roll back, with the name of a file that it would then delete.
@@ -502,6 +514,16 @@ async fn what_takes_too_much_at_once_is_refused() {
     let pattern = format!("SELECT 'a' LIKE '{}'", "%a".repeat(1000));
     for (sql, expected, named) in [
         (quadratic, "too_big", "1 MiB"),
+        (
+            "SELECT zeroblob(100000000), hex(zeroblob(50000000))",
+            "too_big",
+            "1 MiB",
+        ),
+        (
+            "SELECT group_concat(hex(zeroblob(1000000000)))",
+            "too_big",
+            "1 MiB",
+        ),
         (pattern.as_str(), "database", "pattern too complex"),
     ] {
         let (code, error) = failure(call(&folder, "look", sql, json!([])).await);
@@ -524,21 +546,26 @@ async fn names_of_columns_count_as_what_is_shown() {
 #[tokio::test]
 async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
     let folder = with_database("CREATE TABLE t (a)");
-    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT count(*) FROM n";
+    let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     let mut short = connections("app.db");
     short.get_mut("app").unwrap().timeout = Duration::from_millis(200);
-    let call = json!({"connection": "app", "sql": endless});
-    let (code, error) = failure(folder.call(execute_sql(&short), call.clone()).await);
-    assert_eq!(code, "timed_out");
-    assert!(error.contains("0.2 s"), "{error}");
+    for statement in ["INSERT INTO t SELECT i FROM n", "SELECT count(*) FROM n"] {
+        let call = json!({"connection": "app", "sql": format!("{numbers} {statement}")});
+        let (code, error) = failure(folder.call(execute_sql(&short), call).await);
+        assert_eq!(code, "timed_out");
+        assert!(error.contains("0.2 s"), "{error}");
+    }
+    let count = output(call(&folder, "look", "SELECT count(*) FROM t", json!([])).await);
+    assert_eq!(count["rows"], json!([[0]]));
 
     let context = folder.context();
     let cancel = context.cancel.clone();
-    let running = tokio::spawn(execute_sql(&connections("app.db")).call(context, call));
+    let endless = json!({"connection": "app", "sql": format!("{numbers} SELECT count(*) FROM n")});
+    let running = tokio::spawn(execute_sql(&connections("app.db")).call(context, endless));
     cancel.cancel();
     assert_eq!(failure(running.await.unwrap()).0, "cancelled");
     // Nothing locks the database any more: a statement that needs exclusive access runs.
-    output(self::call(&folder, "app", "DROP TABLE t", json!([])).await);
+    output(call(&folder, "app", "DROP TABLE t", json!([])).await);
 }
 
 #[tokio::test]

@@ -38,6 +38,9 @@ pub struct RunView {
     last_at: Timestamp,
 }
 
+/// The number of an entry that the machines refuse, and the refusal.
+pub type RefusedEntry = (u64, Refusal);
+
 impl RunView {
     /// Starts a view with the first journal entry of a run, and returns the entry's events.
     ///
@@ -69,10 +72,10 @@ impl RunView {
     /// Rebuilds a run from its journal entries. Returns the view and the events of all entries; `None` if there are no entries.
     ///
     /// # Errors
-    /// The number of the first entry that the machines refuse, and the refusal.
+    /// The first entry that the machines refuse.
     pub fn replay(
         entries: impl IntoIterator<Item = Entry>,
-    ) -> Result<Option<(Self, Vec<Event>)>, (u64, Refusal)> {
+    ) -> Result<Option<(Self, Vec<Event>)>, RefusedEntry> {
         let mut entries = entries.into_iter();
         let Some(first) = entries.next() else {
             return Ok(None);

@@ -5,10 +5,11 @@ use std::sync::{Arc, Mutex};
 use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
 use dirigent_model::genai::{HostedApi, HostedModel};
 use dirigent_model::{ChatModel, DeltaSink, Timeouts};
+use dirigent_model_server::{HttpAnswer, Then};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::server::{Answer, Server, Then, ask, calls, request};
+use crate::server::{anthropic_stream, ask, calls, model, options, request, serve};
 
 const ENDLESS: &[u8] = b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"again and again \"}}\n\n";
 
@@ -59,9 +60,7 @@ fn ping() -> Value {
 }
 
 async fn reply(events: &[Value]) -> ModelReply {
-    ask(HostedApi::Anthropic, Answer::anthropic(events))
-        .await
-        .unwrap()
+    ask(HostedApi::Anthropic, anthropic_stream(events)).await.unwrap()
 }
 
 #[tokio::test]
@@ -77,12 +76,11 @@ async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
         delta,
         done,
     ];
-    let server = Server::start([Answer::anthropic(&events)]).await;
+    let server = serve([anthropic_stream(&events)]).await;
     let told = Arc::<Mutex<Vec<String>>>::default();
     let telling = told.clone();
     let deltas = DeltaSink::new(move |text| telling.lock().unwrap().push(text.to_owned()));
-    let reply = server
-        .model(HostedApi::Anthropic)
+    let reply = model(&server, HostedApi::Anthropic)
         .chat(request().deltas(deltas))
         .await
         .unwrap();
@@ -269,7 +267,9 @@ async fn call_7_an_event_that_is_not_read_interrupts_the_reply() {
         event(&done),
     ]
     .concat();
-    let reply = ask(HostedApi::Anthropic, Answer::stream(stream)).await.unwrap();
+    let reply = ask(HostedApi::Anthropic, HttpAnswer::stream(stream))
+        .await
+        .unwrap();
     assert_eq!(reply.finish, FinishReason::Interrupted);
 }
 
@@ -290,7 +290,7 @@ async fn however_a_stream_is_cut_the_reply_is_the_same() {
         done,
     ];
     for size in 1..40 {
-        let answer = Answer::anthropic(&events).in_chunks(size);
+        let answer = anthropic_stream(&events).in_chunks(&[size]);
         let reply = ask(HostedApi::Anthropic, answer).await.unwrap();
         assert_eq!(reply.content, "Größe: 5 € 🦀");
         assert_eq!(calls(&reply), [r#"look {"path":"ä"}"#]);
@@ -308,13 +308,13 @@ async fn a_stream_without_a_reply_is_a_failure() {
         (vec![start(), overloaded], "Overloaded"),
         (vec![limited], "Slow down"),
     ] {
-        let failure = ask(HostedApi::Anthropic, Answer::anthropic(&events))
+        let failure = ask(HostedApi::Anthropic, anthropic_stream(&events))
             .await
             .unwrap_err();
         assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after: None });
         assert!(failure.message.contains(said), "{failure}");
     }
-    let page = Answer::new(
+    let page = HttpAnswer::new(
         "200 OK",
         &["content-type: text/html"],
         "<html><body>\n\nHello</body></html>",
@@ -323,9 +323,9 @@ async fn a_stream_without_a_reply_is_a_failure() {
     assert_eq!(failure.kind, ModelFailureKind::Unavailable { retry_after: None });
 }
 
-async fn with_timeouts(timeouts: Timeouts, answer: Answer) -> Result<ModelReply, String> {
-    let server = Server::start([answer]).await;
-    let mut options = server.options(HostedApi::Anthropic);
+async fn with_timeouts(timeouts: Timeouts, answer: HttpAnswer) -> Result<ModelReply, String> {
+    let server = serve([answer]).await;
+    let mut options = options(&server, HostedApi::Anthropic);
     options.timeouts = timeouts;
     let model = HostedModel::new(options).unwrap();
     model.chat(request()).await.map_err(|failure| failure.message)
@@ -335,7 +335,7 @@ const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
 async fn a_stream_that_stalls_is_left() {
-    let begun = || Answer::anthropic(&[start(), text_block(0), text(0, "Hello")]).then(Then::Hang);
+    let begun = || anthropic_stream(&[start(), text_block(0), text(0, "Hello")]).then(Then::Hang);
     let between = Timeouts {
         between: SHORT,
         ..Timeouts::default()
@@ -350,7 +350,7 @@ async fn a_stream_that_stalls_is_left() {
         total: SHORT,
         ..Timeouts::default()
     };
-    let late = with_timeouts(total, Answer::anthropic(&[start()]).then(Then::Hang)).await;
+    let late = with_timeouts(total, anthropic_stream(&[start()]).then(Then::Hang)).await;
     assert!(late.unwrap_err().contains("no reply received: timed out after"));
 
     let first = Timeouts {
@@ -358,7 +358,7 @@ async fn a_stream_that_stalls_is_left() {
         ..Timeouts::default()
     };
     for keep_alive in [Then::Hang, Then::Repeat(b": still here\n\n")] {
-        let silent = with_timeouts(first, Answer::stream("").then(keep_alive)).await;
+        let silent = with_timeouts(first, HttpAnswer::stream("").then(keep_alive)).await;
         assert!(silent.unwrap_err().contains("no reply received: timed out"));
     }
 }
@@ -366,8 +366,8 @@ async fn a_stream_that_stalls_is_left() {
 #[tokio::test]
 async fn a_reply_that_is_too_long_is_left() {
     let events = [start(), text_block(0)];
-    let server = Server::start([Answer::anthropic(&events).then(Then::Repeat(ENDLESS))]).await;
-    let mut options = server.options(HostedApi::Anthropic);
+    let server = serve([anthropic_stream(&events).then(Then::Repeat(ENDLESS))]).await;
+    let mut options = options(&server, HostedApi::Anthropic);
     options.max_reply_bytes = 1_000;
     let reply = HostedModel::new(options).unwrap().chat(request()).await.unwrap();
     assert_eq!(reply.finish, FinishReason::Oversized);

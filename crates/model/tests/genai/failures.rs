@@ -6,9 +6,10 @@ use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::time::Millis;
 use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, ModelSetupError, Timeouts};
+use dirigent_model_server::{HttpAnswer, Then};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, Then, ask, request};
+use crate::server::{ask, gemini_stream, model, options, request, serve};
 
 fn anthropic(kind: &str, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})
@@ -20,7 +21,7 @@ fn gemini(code: u64, status: &str, message: &str, details: Value) -> Value {
 
 async fn failure(provider: HostedApi, status: &str, headers: &[&str], body: &Value) -> ModelFailure {
     let headers = [&["content-type: application/json"], headers].concat();
-    let answer = Answer::new(status, &headers, body.to_string());
+    let answer = HttpAnswer::new(status, &headers, body.to_string());
     ask(provider, answer).await.unwrap_err()
 }
 
@@ -131,13 +132,12 @@ async fn what_gemini_refuses_is_typed_by_what_can_be_done() {
 #[tokio::test]
 async fn what_to_do_is_said() {
     let wrong_key = anthropic("authentication_error", "invalid x-api-key");
-    let server = Server::start([Answer::json("401 Unauthorized", wrong_key.to_string())]).await;
-    let failure = server
-        .model(HostedApi::Anthropic)
+    let server = serve([HttpAnswer::json("401 Unauthorized", wrong_key.to_string())]).await;
+    let failure = model(&server, HostedApi::Anthropic)
         .chat(request())
         .await
         .unwrap_err();
-    let place = server.base_url.clone();
+    let place = server.url("/v1");
     assert_eq!(
         failure.message,
         format!("Anthropic at {place}: it answered 401: invalid x-api-key. Check the model's API key")
@@ -184,7 +184,7 @@ async fn host_7_how_long_to_wait_is_told() {
     let for_ever = serde_json::from_str(&for_ever).unwrap();
     let failure = self::failure(HostedApi::Gemini, "429 Too Many", &[], &for_ever).await;
     assert_eq!(failure.kind, asked(86_400_000));
-    let failure = ask(HostedApi::Gemini, Answer::gemini(&[limited]))
+    let failure = ask(HostedApi::Gemini, gemini_stream(&[limited]))
         .await
         .unwrap_err();
     assert_eq!(failure.kind, asked(26_500));
@@ -200,22 +200,22 @@ async fn messages_are_bounded() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let elsewhere = Server::start([]).await;
-    let to = format!("location: {}/messages", elsewhere.base_url);
+    let elsewhere = serve([]).await;
+    let to = format!("location: {}/messages", elsewhere.url("/v1"));
     for provider in [HostedApi::Anthropic, HostedApi::Gemini] {
-        let failure = ask(provider, Answer::new("307 Moved", &[&to], ""))
+        let failure = ask(provider, HttpAnswer::new("307 Moved", &[&to], ""))
             .await
             .unwrap_err();
         assert_eq!(failure.kind, ModelFailureKind::Configuration);
-        assert!(failure.message.contains(&elsewhere.base_url), "{failure}");
+        assert!(failure.message.contains(&elsewhere.url("/v1")), "{failure}");
     }
-    assert!(elsewhere.got().is_empty());
+    assert!(elsewhere.requests().is_empty());
 }
 
 #[tokio::test]
 async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
-    let server = Server::start([Answer::stream("").then(Then::Hang)]).await;
-    let mut options = server.options(HostedApi::Anthropic);
+    let server = serve([HttpAnswer::stream("").then(Then::Hang)]).await;
+    let mut options = options(&server, HostedApi::Anthropic);
     options.timeouts = Timeouts {
         first: Duration::from_millis(50),
         ..Timeouts::default()
@@ -236,7 +236,7 @@ async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
     assert_eq!(nobody.kind, UNAVAILABLE);
     assert!(nobody.message.contains("it can't be reached"), "{nobody}");
 
-    let torn = Answer::new("200 OK", &["content-length: 1000"], "data: ");
+    let torn = HttpAnswer::new("200 OK", &["content-length: 1000"], "data: ");
     let torn = ask(HostedApi::Gemini, torn).await.unwrap_err();
     assert_eq!(torn.kind, UNAVAILABLE);
     assert!(torn.message.contains("its response can't be read"), "{torn}");

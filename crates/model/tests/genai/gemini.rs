@@ -3,9 +3,10 @@
 use dirigent_core::message::{FinishReason, Message, ModelFailureKind, ModelReply};
 use dirigent_model::genai::HostedApi;
 use dirigent_model::{ChatModel, ChatRequest};
+use dirigent_model_server::{HttpAnswer, Then};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, Then, ask, calls, user};
+use crate::server::{ask, calls, gemini_stream, model, serve, user};
 
 fn said(parts: Value) -> Value {
     json!({
@@ -32,7 +33,7 @@ fn end(reason: &str) -> Value {
 }
 
 async fn reply(events: &[Value]) -> ModelReply {
-    ask(HostedApi::Gemini, Answer::gemini(events)).await.unwrap()
+    ask(HostedApi::Gemini, gemini_stream(events)).await.unwrap()
 }
 
 #[tokio::test]
@@ -54,7 +55,7 @@ async fn however_a_stream_is_cut_the_reply_is_the_same() {
     let call = said(json!([{"functionCall": {"name": "look", "args": {"path": "ä"}}}]));
     for size in 1..40 {
         let events = [text("Größe: "), text("5 € 🦀"), call.clone(), end("STOP")];
-        let answer = Answer::gemini(&events).in_chunks(size);
+        let answer = gemini_stream(&events).in_chunks(&[size]);
         let reply = ask(HostedApi::Gemini, answer).await.unwrap();
         assert_eq!(reply.content, "Größe: 5 € 🦀");
         assert_eq!(calls(&reply), [r#"look {"path":"ä"}"#]);
@@ -64,7 +65,7 @@ async fn however_a_stream_is_cut_the_reply_is_the_same() {
 
 #[tokio::test]
 async fn a_complete_reply_does_not_wait_for_the_connection_to_close() {
-    let answer = Answer::gemini(&[text("Hello"), end("STOP")]).then(Then::Hang);
+    let answer = gemini_stream(&[text("Hello"), end("STOP")]).then(Then::Hang);
     assert_eq!(
         ask(HostedApi::Gemini, answer).await.unwrap().finish,
         FinishReason::Stop
@@ -121,8 +122,8 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
         ),
         end("STOP"),
     ];
-    let server = Server::start([Answer::gemini(&events), Answer::gemini(&[end("STOP")])]).await;
-    let model = server.model(HostedApi::Gemini);
+    let server = serve([gemini_stream(&events), gemini_stream(&[end("STOP")])]).await;
+    let model = model(&server, HostedApi::Gemini);
     let reply = model
         .chat(crate::requests::with_tools(vec![user("Look.")]))
         .await
@@ -140,7 +141,7 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
     let messages = [vec![user("Look."), asked], results].concat();
     model.chat(crate::requests::with_tools(messages)).await.unwrap();
     assert_eq!(
-        server.got()[1].json()["contents"],
+        server.requests()[1].json()["contents"],
         json!([
             {"role": "user", "parts": [{"text": "Look."}]},
             {"role": "model", "parts": [
@@ -232,7 +233,7 @@ async fn call_7_a_reply_whose_stream_breaks_off_is_interrupted() {
             "{events:?}"
         );
     }
-    let cut = Answer::stream(format!("data: {}\n\ndata: {{\"candidates\": [", text("Hello")));
+    let cut = HttpAnswer::stream(format!("data: {}\n\ndata: {{\"candidates\": [", text("Hello")));
     let reply = ask(HostedApi::Gemini, cut).await.unwrap();
     assert_eq!(
         (reply.content.as_str(), reply.finish),
@@ -262,11 +263,11 @@ async fn a_stream_without_a_reply_is_a_failure() {
             "it refuses to answer this conversation (PROHIBITED_CONTENT)",
         ),
     ] {
-        let failure = ask(HostedApi::Gemini, Answer::gemini(&events)).await.unwrap_err();
+        let failure = ask(HostedApi::Gemini, gemini_stream(&events)).await.unwrap_err();
         assert_eq!(failure.kind, kind, "{failure}");
         assert!(failure.message.ends_with(said), "{failure}");
     }
-    let not_json = ask(HostedApi::Gemini, Answer::stream("data: <html>\n\n"))
+    let not_json = ask(HostedApi::Gemini, HttpAnswer::stream("data: <html>\n\n"))
         .await
         .unwrap_err();
     assert_eq!(not_json.kind, unavailable);
@@ -278,11 +279,11 @@ async fn a_stream_without_a_reply_is_a_failure() {
 
 #[tokio::test]
 async fn a_request_without_messages_sends_nothing_odd() {
-    let server = Server::start([Answer::gemini(&[text("Hello"), end("STOP")])]).await;
-    let model = server.model(HostedApi::Gemini);
+    let server = serve([gemini_stream(&[text("Hello"), end("STOP")])]).await;
+    let model = model(&server, HostedApi::Gemini);
     model
         .chat(ChatRequest::new(std::sync::Arc::default()))
         .await
         .unwrap();
-    assert_eq!(server.got()[0].json(), json!({"contents": []}));
+    assert_eq!(server.requests()[0].json(), json!({"contents": []}));
 }

@@ -2,9 +2,10 @@
 
 use dirigent_core::message::ModelFailureKind;
 use dirigent_model::genai::HostedApi;
+use dirigent_model_server::HttpAnswer;
 use serde_json::json;
 
-use crate::server::{Answer, Server};
+use crate::server::{model, serve};
 
 #[tokio::test]
 async fn the_models_for_conversations_are_listed() {
@@ -39,9 +40,9 @@ async fn the_models_for_conversations_are_listed() {
             &["gemini-a", "gemini-b", "with [secret]"],
         ),
     ] {
-        let server = Server::start([Answer::json("200 OK", list.to_string())]).await;
-        assert_eq!(server.model(provider).models().await.unwrap(), names);
-        let head = server.got().remove(0).head;
+        let server = serve([HttpAnswer::json("200 OK", list.to_string())]).await;
+        assert_eq!(model(&server, provider).models().await.unwrap(), names);
+        let head = &server.requests()[0].head;
         assert!(head.starts_with(line), "{head}");
         assert!(head.contains(key), "{head}");
         assert_eq!(head.matches("the-whole-secret-key").count(), 1, "{head}");
@@ -52,7 +53,7 @@ async fn the_models_for_conversations_are_listed() {
 async fn a_list_that_cant_be_had_says_why() {
     for (answer, kind, said) in [
         (
-            Answer::json(
+            HttpAnswer::json(
                 "401 Unauthorized",
                 r#"{"error": {"message": "bad key the-whole-secret-key"}}"#,
             ),
@@ -60,18 +61,18 @@ async fn a_list_that_cant_be_had_says_why() {
             "it answered 401: bad key [secret]. Check the model's API key",
         ),
         (
-            Answer::new("200 OK", &[], "<html>the-whole-secret-key</html>"),
+            HttpAnswer::new("200 OK", &[], "<html>the-whole-secret-key</html>"),
             ModelFailureKind::Configuration,
             "its list of models can't be read: <html>[secret]</html>. Check base_url",
         ),
         (
-            Answer::new("429 Slow", &[], ""),
+            HttpAnswer::new("429 Slow", &[], ""),
             ModelFailureKind::Unavailable { retry_after: None },
             "it answered 429: (empty)",
         ),
     ] {
-        let server = Server::start([answer]).await;
-        let failure = server.model(HostedApi::Gemini).models().await.unwrap_err();
+        let server = serve([answer]).await;
+        let failure = model(&server, HostedApi::Gemini).models().await.unwrap_err();
         assert_eq!(failure.kind, kind);
         assert!(failure.message.ends_with(said), "{failure}");
     }

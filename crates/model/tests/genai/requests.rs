@@ -7,9 +7,10 @@ use dirigent_core::message::{Message, ToolCall};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
+use dirigent_model_server::{HttpAnswer, HttpRequest};
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Got, Server, request, system, user};
+use crate::server::{anthropic_stream, gemini_stream, model, options, request, serve, system, user};
 
 fn tool(name: &str) -> ToolSpec {
     ToolSpec {
@@ -73,20 +74,20 @@ fn conversation() -> Vec<Message> {
     ]
 }
 
-fn done(provider: HostedApi) -> Answer {
+fn done(provider: HostedApi) -> HttpAnswer {
     match provider {
-        HostedApi::Anthropic => Answer::anthropic(&[
+        HostedApi::Anthropic => anthropic_stream(&[
             json!({"type": "message_delta", "delta": {"stop_reason": "end_turn"}}),
             json!({"type": "message_stop"}),
         ]),
-        HostedApi::Gemini => Answer::gemini(&[json!({"candidates": [{"finishReason": "STOP"}]})]),
+        HostedApi::Gemini => gemini_stream(&[json!({"candidates": [{"finishReason": "STOP"}]})]),
     }
 }
 
-async fn sent(provider: HostedApi, request: ChatRequest) -> Got {
-    let server = Server::start([done(provider)]).await;
-    server.model(provider).chat(request).await.unwrap();
-    server.got().remove(0)
+async fn sent(provider: HostedApi, request: ChatRequest) -> Arc<HttpRequest> {
+    let server = serve([done(provider)]).await;
+    model(&server, provider).chat(request).await.unwrap();
+    server.requests().remove(0)
 }
 
 async fn body(provider: HostedApi, request: ChatRequest) -> Value {
@@ -138,25 +139,25 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
 #[tokio::test]
 async fn without_a_key_the_environment_is_not_asked() {
     for provider in [HostedApi::Anthropic, HostedApi::Gemini] {
-        let server = Server::start([done(provider)]).await;
-        let mut options = server.options(provider);
+        let server = serve([done(provider)]).await;
+        let mut options = options(&server, provider);
         options.api_key = None;
         HostedModel::new(options).unwrap().chat(request()).await.unwrap();
-        let head = server.got().remove(0).head;
+        let head = &server.requests()[0].head;
         assert!(head.contains("api-key: \r\n"), "{head}");
     }
 }
 
 #[tokio::test]
 async fn an_address_may_end_as_it_likes() {
-    let server = Server::start((0..3).map(|_| done(HostedApi::Anthropic))).await;
+    let server = serve((0..3).map(|_| done(HostedApi::Anthropic))).await;
     for end in ["", "/", "/?key=x#y"] {
-        let options = server.options(HostedApi::Anthropic);
+        let options = options(&server, HostedApi::Anthropic);
         let base_url = format!("{}{end}", options.base_url);
         let model = HostedModel::new(HostedOptions { base_url, ..options }).unwrap();
         model.chat(request()).await.unwrap();
     }
-    for got in server.got() {
+    for got in server.requests() {
         assert!(
             got.head.starts_with("POST /v1/messages HTTP/1.1\r\n"),
             "{}",
@@ -335,17 +336,17 @@ async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
         (HostedApi::Gemini, "files.read", "files_read_feef3122"),
     ] {
         let answer = match provider {
-            HostedApi::Anthropic => Answer::anthropic(&[
+            HostedApi::Anthropic => anthropic_stream(&[
                 json!({"type": "content_block_start", "index": 0, "content_block": {"type": "tool_use", "id": "x", "name": hidden}}),
                 json!({"type": "content_block_stop", "index": 0}),
                 json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}}),
                 json!({"type": "message_stop"}),
             ]),
-            HostedApi::Gemini => Answer::gemini(&[json!({"candidates": [
+            HostedApi::Gemini => gemini_stream(&[json!({"candidates": [
                 {"content": {"parts": [{"functionCall": {"id": "x", "name": hidden}}]}, "finishReason": "STOP"},
             ]})]),
         };
-        let server = Server::start([answer]).await;
+        let server = serve([answer]).await;
         let said = vec![
             user("Search."),
             assistant("", &[("y", name, json!({}))]),
@@ -354,9 +355,9 @@ async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
         let request = ChatRequest::new(Arc::new(said))
             .call_form(CallForm::Native)
             .tools(Arc::new(vec![tool(name)]));
-        let reply = server.model(provider).chat(request).await.unwrap();
+        let reply = model(&server, provider).chat(request).await.unwrap();
         assert_eq!(reply.calls[0].tool, name);
-        let body = server.got().remove(0).json();
+        let body = server.requests().remove(0).json();
         let (offered, called) = match provider {
             HostedApi::Anthropic => ("/tools/0/name", "/messages/1/content/0/name"),
             HostedApi::Gemini => (

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex};
 
 use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, DeltaSink};
-use serde_json::json;
+use dirigent_model_server::HttpAnswer;
+use serde_json::{Value, json};
 
 use crate::log;
-use crate::server::{Answer, Server, request};
+use crate::server::{anthropic_stream, gemini_stream, options, request, serve};
 
 const KEY: &str = r#"sk-canary/"quoted"\key"#;
 
@@ -29,7 +30,14 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
     let text =
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": "Hi"}});
     let part = json!({"candidates": [{"content": {"parts": [{"text": "Hi"}]}}]});
-    for (provider, begun) in [(HostedApi::Anthropic, text), (HostedApi::Gemini, part)] {
+    for (provider, stream, begun) in [
+        (
+            HostedApi::Anthropic,
+            anthropic_stream as fn(&[Value]) -> HttpAnswer,
+            text,
+        ),
+        (HostedApi::Gemini, gemini_stream, part),
+    ] {
         let mut answers = Vec::new();
         for body in &bodies {
             for status in [
@@ -39,20 +47,22 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
                 "429 Too Many",
                 "500 Oops",
             ] {
-                answers.push(Answer::json(status, body));
+                answers.push(HttpAnswer::json(status, body));
             }
         }
-        answers.push(Answer::stream(format!("event: message_delta\ndata: {KEY}\n\n")));
-        answers.push(Answer::new(
+        answers.push(HttpAnswer::stream(format!(
+            "event: message_delta\ndata: {KEY}\n\n"
+        )));
+        answers.push(HttpAnswer::new(
             "302 Found",
             &[&format!("location: https://example.com/{KEY}")],
             "",
         ));
-        answers.push(Answer::events(provider, std::slice::from_ref(&said)));
+        answers.push(stream(std::slice::from_ref(&said)));
         let fails = answers.len();
-        answers.push(Answer::events(provider, &[begun, said.clone()]));
-        let server = Server::start(answers).await;
-        let model = HostedModel::new(server.options(provider).api_key(format!(" {KEY}\n"))).unwrap();
+        answers.push(stream(&[begun, said.clone()]));
+        let server = serve(answers).await;
+        let model = HostedModel::new(options(&server, provider).api_key(format!(" {KEY}\n"))).unwrap();
         check(&format!("{model:?}"));
         for _ in 0..fails {
             let failure = model.chat(request()).await.unwrap_err();
@@ -60,7 +70,11 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
         }
         assert_eq!(model.chat(request()).await.unwrap().content, "Hi");
         let sent = format!("api-key: {KEY}\r\n");
-        assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
+        assert!(
+            server.requests()[0].head.contains(&sent),
+            "{}",
+            server.requests()[0].head
+        );
     }
     let log = log::text();
     assert!(log.contains("a model's reply was cut off"), "{log}");
@@ -74,8 +88,8 @@ async fn a_reply_that_says_the_key_holds_none() {
     let call = json!({"candidates": [
         {"content": {"parts": [{"functionCall": {"name": "files_read_feef3122", "args": {"path": KEY}}}]}, "finishReason": "STOP"},
     ]});
-    let server = Server::start([Answer::gemini(&[text("It is "), text(half), text(rest), call])]).await;
-    let model = HostedModel::new(server.options(HostedApi::Gemini).api_key(KEY)).unwrap();
+    let server = serve([gemini_stream(&[text("It is "), text(half), text(rest), call])]).await;
+    let model = HostedModel::new(options(&server, HostedApi::Gemini).api_key(KEY)).unwrap();
     let told = Arc::<Mutex<String>>::default();
     let telling = told.clone();
     let deltas = DeltaSink::new(move |text| telling.lock().unwrap().push_str(text));

@@ -6,10 +6,9 @@ use dirigent_core::message::ModelFailureKind;
 use dirigent_core::time::Millis;
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, ModelSetupError, Timeouts};
-use tokio::io::AsyncWriteExt;
-use tokio::net::TcpListener;
+use dirigent_model_server::{HttpAnswer, HttpServer, Then};
 
-use crate::server::{Answer, Server, Then, ask, request};
+use crate::server::{ask, options, request, serve};
 
 const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 const UNAVAILABLE: ModelFailureKind = ModelFailureKind::Unavailable { retry_after: None };
@@ -49,7 +48,7 @@ async fn a_refusal_is_typed_by_what_can_be_done_and_says_what_the_server_said() 
                 "answered 503: (empty)",
             ),
         ] {
-            let failure = ask(delivery, Answer::json(status, body)).await.unwrap_err();
+            let failure = ask(delivery, HttpAnswer::json(status, body)).await.unwrap_err();
             assert_eq!(failure.kind, kind, "{status}");
             assert!(failure.message.ends_with(says), "{failure}");
         }
@@ -64,7 +63,7 @@ async fn host_7_a_429_says_how_long_to_wait() {
             ("retry-after: Thu, 01 Jan 1970 00:00:00 GMT", 0),
             ("retry-after-ms: 30", 30),
         ] {
-            let answer = Answer::new("429 Too Many Requests", &[header], "slow down");
+            let answer = HttpAnswer::new("429 Too Many Requests", &[header], "slow down");
             let failure = ask(delivery, answer).await.unwrap_err();
             let retry_after = Some(Millis(wait));
             assert_eq!(
@@ -78,7 +77,7 @@ async fn host_7_a_429_says_how_long_to_wait() {
 
 #[tokio::test]
 async fn a_redirect_is_not_followed() {
-    let answer = Answer::new("301 Moved", &["location: https://elsewhere.example/v1"], "");
+    let answer = HttpAnswer::new("301 Moved", &["location: https://elsewhere.example/v1"], "");
     let failure = ask(Delivery::Whole, answer).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Configuration);
     assert!(
@@ -92,7 +91,7 @@ async fn a_redirect_is_not_followed() {
 #[tokio::test]
 async fn a_web_page_means_a_wrong_address() {
     for delivery in BOTH {
-        let answer = Answer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>");
+        let answer = HttpAnswer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>");
         let failure = ask(delivery, answer).await.unwrap_err();
         assert_eq!(failure.kind, ModelFailureKind::Configuration);
         assert!(failure.message.contains("Check base_url"), "{failure}");
@@ -103,41 +102,31 @@ async fn a_web_page_means_a_wrong_address() {
 async fn a_whole_reply_that_breaks_off_is_unavailable() {
     let whole = ["content-type: application/json", "content-length: 1000"];
     for answer in [
-        Answer::new("200 OK", &whole, r#"{"choices": [{"#),
-        Answer::json("200 OK", r#"{"choices": [{"#),
-        Answer::json("200 OK", r#"{"choices": []}"#),
-        Answer::json("200 OK", "null"),
+        HttpAnswer::new("200 OK", &whole, r#"{"choices": [{"#),
+        HttpAnswer::json("200 OK", r#"{"choices": [{"#),
+        HttpAnswer::json("200 OK", r#"{"choices": []}"#),
+        HttpAnswer::json("200 OK", "null"),
     ] {
         assert_eq!(ask(Delivery::Whole, answer).await.unwrap_err().kind, UNAVAILABLE);
     }
 }
 
 #[tokio::test]
-async fn a_server_that_is_not_there_is_unavailable() {
+async fn a_server_that_does_not_answer_is_named() {
     for delivery in BOTH {
-        let server = Server::start([]).await;
-        let model = server.model(delivery);
-        // The first connection ends the server; the second finds none.
-        for _ in 0..2 {
-            let failure = model.chat(request()).await.unwrap_err();
-            assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
-            assert!(
-                failure.message.starts_with("model server http://127.0.0.1:"),
-                "{failure}"
-            );
-        }
+        let failure = ask(delivery, HttpAnswer::raw("")).await.unwrap_err();
+        assert_eq!(failure.kind, UNAVAILABLE, "{failure}");
+        assert!(
+            failure.message.starts_with("model server http://127.0.0.1:"),
+            "{failure}"
+        );
     }
 }
 
 #[tokio::test]
 async fn an_https_address_behind_which_nobody_speaks_tls_is_wrong() {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let base_url = format!("https://{}/v1", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut connection, _)) = listener.accept().await {
-            connection.write_all(b"I speak plainly.").await.unwrap();
-        }
-    });
+    let server = HttpServer::greeting(b"I speak plainly.").await.unwrap();
+    let base_url = server.url("/v1").replace("http:", "https:");
     let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
     let failure = model.chat(request()).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Configuration, "{failure}");
@@ -147,15 +136,15 @@ async fn an_https_address_behind_which_nobody_speaks_tls_is_wrong() {
 #[tokio::test]
 async fn the_whole_request_has_a_time() {
     for delivery in BOTH {
-        let begun = Answer::json("200 OK", r#"{"choices""#).then(Then::Hang);
-        for answer in [Answer::silence(), begun] {
-            let server = Server::start([answer]).await;
+        let begun = HttpAnswer::json("200 OK", r#"{"choices""#).then(Then::Hang);
+        for answer in [HttpAnswer::silence(), begun] {
+            let server = serve([answer]).await;
             let options = OpenAiOptions {
                 timeouts: Timeouts {
                     total: Duration::from_millis(50),
                     ..Timeouts::default()
                 },
-                ..server.options(delivery)
+                ..options(&server, delivery)
             };
             let failure = OpenAiModel::new(options)
                 .unwrap()

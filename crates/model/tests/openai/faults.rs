@@ -7,11 +7,11 @@ use std::time::Duration;
 use dirigent_core::message::{FinishReason, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, HttpClient, Timeouts};
+use dirigent_model_server::{HttpAnswer, HttpServer, Then};
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
-use tokio::net::{TcpListener, TcpSocket};
+use tokio::net::TcpSocket;
 
-use crate::server::{Answer, Server, Then, request};
+use crate::server::{request, serve};
 
 const DOCUMENTED: &str = include_str!("../../src/openai/faults.md");
 
@@ -20,9 +20,11 @@ type Reply = Result<ModelReply, ModelFailure>;
 /// Where a fault comes from.
 enum Fault {
     /// An answer, by how a reply is to be delivered.
-    Answer(fn(Delivery) -> Answer),
+    Answer(fn(Delivery) -> HttpAnswer),
     /// An address.
     Address(String),
+    /// Bytes in place of a TLS handshake.
+    Handshake(&'static [u8]),
 }
 
 /// What comes of a request, in the table's words.
@@ -58,7 +60,7 @@ fn outcome(reply: Reply) -> String {
 }
 
 /// What the table calls a fault, and its answer.
-type Named = (&'static str, fn(Delivery) -> Answer);
+type Named = (&'static str, fn(Delivery) -> HttpAnswer);
 
 /// Where a fault leaves a client waiting.
 #[derive(Clone, Copy)]
@@ -94,10 +96,14 @@ async fn ends_in(client: &HttpClient, fault: &Fault, hangs: Hangs, delivery: Del
     let server;
     let base_url = match fault {
         Fault::Answer(answer) => {
-            server = Server::start([answer(delivery)]).await;
-            server.base_url.clone()
+            server = serve([answer(delivery)]).await;
+            server.url("/v1")
         }
         Fault::Address(address) => address.clone(),
+        Fault::Handshake(bytes) => {
+            server = HttpServer::greeting(bytes).await.unwrap();
+            server.url("/v1").replace("http:", "https:")
+        }
     };
     let options = OpenAiOptions {
         delivery,
@@ -117,12 +123,12 @@ const STAYS_OPEN: &str = "the reply is complete, and the connection stays open";
 const HELLO: &str = r#"{"choices": [{"index": 0, "delta": {"content": "Hel"}}]}"#;
 const THE_END: &str = r#"{"choices": [{"index": 0, "delta": {"content": "lö"}, "finish_reason": "stop"}]}"#;
 
-fn refusal(status: &str, message: &str) -> Answer {
-    Answer::json(status, json!({"error": {"message": message}}).to_string())
+fn refusal(status: &str, message: &str) -> HttpAnswer {
+    HttpAnswer::json(status, json!({"error": {"message": message}}).to_string())
 }
 
-fn limited(retry_after: &str) -> Answer {
-    Answer::new(
+fn limited(retry_after: &str) -> HttpAnswer {
+    HttpAnswer::new(
         "429 Too Many Requests",
         &[&format!("retry-after: {retry_after}")],
         "slow down",
@@ -130,12 +136,12 @@ fn limited(retry_after: &str) -> Answer {
 }
 
 /// A reply with those choices, in one event or in one piece.
-fn choices(delivery: Delivery, said: &Value, finish_reasons: &[Value]) -> Answer {
+fn choices(delivery: Delivery, said: &Value, finish_reasons: &[Value]) -> HttpAnswer {
     match delivery {
         Delivery::Whole => {
             let finish = finish_reasons.first();
             let reply = json!({"choices": [{"message": said, "finish_reason": finish}]});
-            Answer::json("200 OK", reply.to_string())
+            HttpAnswer::json("200 OK", reply.to_string())
         }
         Delivery::Streamed => {
             let first = json!({"choices": [{"delta": said}]}).to_string();
@@ -147,7 +153,7 @@ fn choices(delivery: Delivery, said: &Value, finish_reasons: &[Value]) -> Answer
                 .chain(ends)
                 .chain(["[DONE]".to_owned()])
                 .collect();
-            Answer::events(&events.iter().map(String::as_str).collect::<Vec<_>>())
+            HttpAnswer::events(&events.iter().map(String::as_str).collect::<Vec<_>>())
         }
     }
 }
@@ -157,16 +163,16 @@ fn call(index: u64, id: &str) -> Value {
 }
 
 /// The reply `Hellö`, cut after so many of its bytes from the end.
-fn cut(delivery: Delivery, bytes: usize) -> Answer {
+fn cut(delivery: Delivery, bytes: usize) -> HttpAnswer {
     match delivery {
         Delivery::Streamed => {
             let body = format!("data: {HELLO}\n\ndata: {THE_END}\n\n");
-            Answer::stream(&body.as_bytes()[..body.len() - bytes])
+            HttpAnswer::stream(&body.as_bytes()[..body.len() - bytes])
         }
         Delivery::Whole => {
             let body =
                 json!({"choices": [{"finish_reason": "stop", "message": {"content": "Hellö"}}]}).to_string();
-            Answer::json("200 OK", &body.as_bytes()[..body.len() - bytes])
+            HttpAnswer::json("200 OK", &body.as_bytes()[..body.len() - bytes])
         }
     }
 }
@@ -175,11 +181,11 @@ fn said(text: &str) -> Value {
     json!({"content": text})
 }
 
-fn error_in_the_reply(delivery: Delivery, begun: bool, error: &str) -> Answer {
+fn error_in_the_reply(delivery: Delivery, begun: bool, error: &str) -> HttpAnswer {
     match delivery {
-        Delivery::Streamed if begun => Answer::events(&[HELLO, error]),
-        Delivery::Streamed => Answer::events(&[error]),
-        Delivery::Whole => Answer::json("200 OK", error),
+        Delivery::Streamed if begun => HttpAnswer::events(&[HELLO, error]),
+        Delivery::Streamed => HttpAnswer::events(&[error]),
+        Delivery::Whole => HttpAnswer::json("200 OK", error),
     }
 }
 
@@ -187,10 +193,10 @@ fn error_in_the_reply(delivery: Delivery, begun: bool, error: &str) -> Answer {
 #[rustfmt::skip]
 fn faults() -> Vec<(&'static str, Fault, Hangs)> {
     let answers: Vec<Named> = vec![
-        ("300 to 399; no redirect is followed", |_| Answer::new("307 Moved", &["location: https://elsewhere.example/v1"], "")),
+        ("300 to 399; no redirect is followed", |_| HttpAnswer::new("307 Moved", &["location: https://elsewhere.example/v1"], "")),
         ("400", |_| refusal("400 Bad Request", "temperature is odd")),
         ("400, the conversation is too long (in any wording)", |_| refusal("400 Bad Request", "maximum context length is 10")),
-        ("400, code `model_not_found`", |_| Answer::json("400 Bad Request", r#"{"error": {"code": "model_not_found"}}"#)),
+        ("400, code `model_not_found`", |_| HttpAnswer::json("400 Bad Request", r#"{"error": {"code": "model_not_found"}}"#)),
         ("401", |_| refusal("401 Unauthorized", "bad key")),
         ("402", |_| refusal("402 Payment Required", "pay")),
         ("403", |_| refusal("403 Forbidden", "not you")),
@@ -204,42 +210,42 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
         ("429, `Retry-After` is a date (here in the past)", |_| limited("Thu, 01 Jan 1970 00:00:00 GMT")),
         ("429, `Retry-After` is invalid", |_| limited("soon")),
         ("429, `Retry-After` is longer than a day", |_| limited("99999999999")),
-        ("429, the account is empty (`insufficient_quota`)", |_| Answer::json("429 Too Many Requests", r#"{"error": {"code": "insufficient_quota"}}"#)),
+        ("429, the account is empty (`insufficient_quota`)", |_| HttpAnswer::json("429 Too Many Requests", r#"{"error": {"code": "insufficient_quota"}}"#)),
         ("429, the request alone exceeds the limit of tokens per minute", |_| refusal("429 Too Many Requests", "Request too large for m")),
         ("500", |_| refusal("500 Internal Server Error", "oops")),
         ("500, the conversation is too long", |_| refusal("500 Internal Server Error", "the prompt is too long")),
-        ("502", |_| Answer::new("502 Bad Gateway", &["content-type: text/html"], "<html>")),
-        ("503, `Retry-After` in seconds", |_| Answer::new("503 Service Unavailable", &["retry-after: 2"], "")),
-        ("504", |_| Answer::new("504 Gateway Timeout", &[], "")),
+        ("502", |_| HttpAnswer::new("502 Bad Gateway", &["content-type: text/html"], "<html>")),
+        ("503, `Retry-After` in seconds", |_| HttpAnswer::new("503 Service Unavailable", &["retry-after: 2"], "")),
+        ("504", |_| HttpAnswer::new("504 Gateway Timeout", &[], "")),
         ("529", |_| refusal("529 Overloaded", "overloaded")),
-        ("the connection is reset before a response", |_| Answer::silence().then(Then::Reset)),
-        ("the connection closes before a response", |_| Answer::silence().then(Then::Close)),
-        (NO_HEADERS, |_| Answer::silence()),
-        ("a web page (`text/html`)", |_| Answer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>")),
+        ("the connection is reset before a response", |_| HttpAnswer::silence().then(Then::Reset)),
+        ("the connection closes before a response", |_| HttpAnswer::silence().then(Then::Close)),
+        (NO_HEADERS, |_| HttpAnswer::silence()),
+        ("a web page (`text/html`)", |_| HttpAnswer::new("200 OK", &["content-type: text/html"], "<html>Log in</html>")),
         ("an unexpected content type", |delivery| match delivery {
-            Delivery::Streamed => Answer::new("200 OK", &["content-type: text/plain"], format!("data: {HELLO}\n\ndata: {THE_END}\n\n")),
-            Delivery::Whole => Answer::new("200 OK", &["content-type: text/plain"], r#"{"choices": [{"message": {"content": "Hellö"}}]}"#),
+            Delivery::Streamed => HttpAnswer::new("200 OK", &["content-type: text/plain"], format!("data: {HELLO}\n\ndata: {THE_END}\n\n")),
+            Delivery::Whole => HttpAnswer::new("200 OK", &["content-type: text/plain"], r#"{"choices": [{"message": {"content": "Hellö"}}]}"#),
         }),
-        ("an empty body", |_| Answer::new("200 OK", &[], "")),
+        ("an empty body", |_| HttpAnswer::new("200 OK", &[], "")),
         ("garbage in place of a reply", |delivery| match delivery {
-            Delivery::Streamed => Answer::stream("data: \u{0}garbage\n\n"),
-            Delivery::Whole => Answer::json("200 OK", "\u{0}garbage"),
+            Delivery::Streamed => HttpAnswer::stream("data: \u{0}garbage\n\n"),
+            Delivery::Whole => HttpAnswer::json("200 OK", "\u{0}garbage"),
         }),
         ("garbage after the reply began", |delivery| match delivery {
-            Delivery::Streamed => Answer::events(&[HELLO, "garbage", THE_END, "[DONE]"]),
-            Delivery::Whole => Answer::json("200 OK", r#"{"choices": [{"message" garbage"#),
+            Delivery::Streamed => HttpAnswer::events(&[HELLO, "garbage", THE_END, "[DONE]"]),
+            Delivery::Whole => HttpAnswer::json("200 OK", r#"{"choices": [{"message" garbage"#),
         }),
         (ONLY_COMMENTS, |delivery| match delivery {
-            Delivery::Streamed => Answer::stream("").then(Then::Repeat(b": wait\n\n")),
-            Delivery::Whole => Answer::json("200 OK", "").then(Then::Pour(b"  \n")),
+            Delivery::Streamed => HttpAnswer::stream("").then(Then::Repeat(b": wait\n\n")),
+            Delivery::Whole => HttpAnswer::json("200 OK", "").then(Then::Pour(b"  \n")),
         }),
         (COMMENTS_WITHIN, |delivery| match delivery {
-            Delivery::Streamed => Answer::events(&[HELLO]).then(Then::Repeat(b": wait\n\n")),
-            Delivery::Whole => Answer::json("200 OK", "{").then(Then::Pour(b"  \n")),
+            Delivery::Streamed => HttpAnswer::events(&[HELLO]).then(Then::Repeat(b": wait\n\n")),
+            Delivery::Whole => HttpAnswer::json("200 OK", "{").then(Then::Pour(b"  \n")),
         }),
         (SILENCE_WITHIN, |delivery| match delivery {
-            Delivery::Streamed => Answer::events(&[HELLO]).then(Then::Hang),
-            Delivery::Whole => Answer::json("200 OK", "{").then(Then::Hang),
+            Delivery::Streamed => HttpAnswer::events(&[HELLO]).then(Then::Hang),
+            Delivery::Whole => HttpAnswer::json("200 OK", "{").then(Then::Hang),
         }),
         ("cut in the middle of an event", |delivery| cut(delivery, 20)),
         ("cut in the middle of a character", |delivery| match delivery {
@@ -247,12 +253,12 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
             Delivery::Whole => cut(delivery, r#""}}]}"#.len() + 1),
         }),
         ("cut after the finish reason", |delivery| match delivery {
-            Delivery::Streamed => Answer::stream(format!("data: {HELLO}\n\ndata: {THE_END}\n\ndata: {{\"choi")),
+            Delivery::Streamed => HttpAnswer::stream(format!("data: {HELLO}\n\ndata: {THE_END}\n\ndata: {{\"choi")),
             Delivery::Whole => cut(delivery, 1),
         }),
         (STAYS_OPEN, |delivery| match delivery {
-            Delivery::Streamed => Answer::events(&[HELLO, THE_END]).then(Then::Hang),
-            Delivery::Whole => Answer::new("200 OK", &["content-length: 47"], r#"{"choices": [{"message": {"content": "Hey!"}}]}"#).then(Then::Hang),
+            Delivery::Streamed => HttpAnswer::events(&[HELLO, THE_END]).then(Then::Hang),
+            Delivery::Whole => HttpAnswer::new("200 OK", &["content-length: 47"], r#"{"choices": [{"message": {"content": "Hey!"}}]}"#).then(Then::Hang),
         }),
         ("no finish reason", |delivery| choices(delivery, &said("Hey!"), &[])),
         ("two finish reasons", |delivery| choices(delivery, &said("Hey!"), &[json!("stop"), json!("end_turn")])),
@@ -264,8 +270,8 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
         ("calls without ids", |delivery| choices(delivery, &json!({"tool_calls": [call(0, ""), call(1, "")]}), &[json!("tool_calls")])),
         ("calls with equal ids", |delivery| choices(delivery, &json!({"tool_calls": [call(0, "a"), call(1, "a")]}), &[json!("tool_calls")])),
         ("a response without a reply in it", |delivery| match delivery {
-            Delivery::Streamed => Answer::events(&[r#"{"choices": []}"#, "[DONE]"]),
-            Delivery::Whole => Answer::json("200 OK", r#"{"choices": []}"#),
+            Delivery::Streamed => HttpAnswer::events(&[r#"{"choices": []}"#, "[DONE]"]),
+            Delivery::Whole => HttpAnswer::json("200 OK", r#"{"choices": []}"#),
         }),
         ("an error object with status 200: overloaded", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"type": "overloaded_error"}}"#)),
         ("an error object with status 200: code 401", |delivery| error_in_the_reply(delivery, false, r#"{"error": {"code": "401", "message": "bad key"}}"#)),
@@ -281,23 +287,11 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
     answers.into_iter().map(|(name, answer)| (name, Fault::Answer(answer), hangs(name))).collect()
 }
 
-/// An address where each connection is answered with those bytes.
-async fn answering(scheme: &str, bytes: &'static [u8]) -> Fault {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    let address = format!("{scheme}://{}/v1", listener.local_addr().unwrap());
-    tokio::spawn(async move {
-        while let Ok((mut connection, _)) = listener.accept().await {
-            connection.write_all(bytes).await.unwrap();
-        }
-    });
-    Fault::Address(address)
-}
-
 /// Nobody listens at `closed`.
-async fn addresses(closed: SocketAddr) -> Vec<(&'static str, Fault)> {
+fn addresses(closed: SocketAddr) -> [(&'static str, Fault); 5] {
     // A TLS alert: the handshake has failed.
     let alert = &[0x15, 3, 3, 0, 2, 2, 40];
-    vec![
+    [
         (
             "the connection is refused",
             Fault::Address(format!("http://{closed}/v1")),
@@ -308,12 +302,12 @@ async fn addresses(closed: SocketAddr) -> Vec<(&'static str, Fault)> {
         ),
         (
             "the server does not speak TLS",
-            answering("https", b"HTTP/1.1 400 Bad Request\r\n\r\n").await,
+            Fault::Handshake(b"HTTP/1.1 400 Bad Request\r\n\r\n"),
         ),
-        ("the TLS handshake fails", answering("https", alert).await),
+        ("the TLS handshake fails", Fault::Handshake(alert)),
         (
             "the server does not speak HTTP",
-            answering("http", b"SSH-2.0-x\r\n\r\n").await,
+            Fault::Answer(|_| HttpAnswer::raw("SSH-2.0-x\r\n\r\n")),
         ),
     ]
 }
@@ -325,7 +319,7 @@ async fn every_fault_ends_in_what_is_documented() {
     // Held until the end, so that nobody else comes to listen there.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
-    let addresses = addresses(closed.local_addr().unwrap()).await.into_iter();
+    let addresses = addresses(closed.local_addr().unwrap()).into_iter();
     let addresses = addresses.map(|(name, fault)| (name, fault, Hangs::Nowhere));
     for (name, fault, hangs) in addresses.chain(faults()) {
         let [streamed, whole] = [Delivery::Streamed, Delivery::Whole];

@@ -6,26 +6,27 @@ use dirigent_core::call::{CallForm, MalformedReply, parse};
 use dirigent_core::message::{FinishReason, Usage};
 use dirigent_model::openai::Delivery;
 use dirigent_model::{ChatModel, DeltaSink};
+use dirigent_model_server::HttpAnswer;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, ask, request};
+use crate::server::{ask, model, options, request, serve};
 
 const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 
 /// A reply with that message and finish reason, delivered that way.
-fn says(delivery: Delivery, message: &Value, finish_reason: &str, usage: &Value) -> Answer {
+fn says(delivery: Delivery, message: &Value, finish_reason: &str, usage: &Value) -> HttpAnswer {
     says_raw(delivery, message, finish_reason, &usage.to_string())
 }
 
 /// The same with the text of its usage.
-fn says_raw(delivery: Delivery, message: &Value, finish_reason: &str, usage: &str) -> Answer {
+fn says_raw(delivery: Delivery, message: &Value, finish_reason: &str, usage: &str) -> HttpAnswer {
     let choice = |field: &str, said: &Value| {
         let choices = json!([{"index": 0, field: said, "finish_reason": finish_reason}]);
         format!(r#"{{"choices": {choices}, "usage": {usage}}}"#)
     };
     match delivery {
-        Delivery::Whole => Answer::json("200 OK", choice("message", message)),
-        Delivery::Streamed => Answer::events(&[&choice("delta", message), "[DONE]"]),
+        Delivery::Whole => HttpAnswer::json("200 OK", choice("message", message)),
+        Delivery::Streamed => HttpAnswer::events(&[&choice("delta", message), "[DONE]"]),
     }
 }
 
@@ -121,22 +122,24 @@ async fn a_reply_names_the_model_that_gave_it_or_else_the_one_that_was_asked() {
         let event = json!({"model": named, "choices": choices}).to_string();
         let other = json!({"model": "other", "choices": []}).to_string();
         let streamed = match named {
-            Value::String(ref name) if name == expected => Answer::events(&[&event, &other]),
-            _ => Answer::events(&[&event]),
+            Value::String(ref name) if name == expected => HttpAnswer::events(&[&event, &other]),
+            _ => HttpAnswer::events(&[&event]),
         };
         let reply = ask(Delivery::Streamed, streamed).await.unwrap();
         assert_eq!(reply.model.as_deref(), Some(expected));
         let whole = event.replace("delta", "message");
-        let reply = ask(Delivery::Whole, Answer::json("200 OK", whole)).await.unwrap();
+        let reply = ask(Delivery::Whole, HttpAnswer::json("200 OK", whole))
+            .await
+            .unwrap();
         assert_eq!(reply.model.as_deref(), Some(expected));
     }
-    let server = Server::start([Answer::json(
+    let server = serve([HttpAnswer::json(
         "200 OK",
         r#"{"choices": [{"message": {"content": "Hi."}}]}"#,
     )])
     .await;
     let asked = request().model("other".to_owned());
-    let reply = server.model(Delivery::Whole).chat(asked).await.unwrap();
+    let reply = model(&server, Delivery::Whole).chat(asked).await.unwrap();
     assert_eq!(reply.model.as_deref(), Some("other"));
 }
 
@@ -223,9 +226,9 @@ async fn host_6_a_reply_far_longer_than_was_allowed_counts_as_the_estimate() {
     for (counted, output) in [(50, 50), (5_000, 5_000), (30_000, 30_000), (40_000, 7)] {
         let usage = json!({"prompt_tokens": 12, "completion_tokens": counted});
         let message = json!({"content": "Four characters make one."});
-        let server = Server::start([says(Delivery::Whole, &message, "stop", &usage)]).await;
+        let server = serve([says(Delivery::Whole, &message, "stop", &usage)]).await;
         let asked = request().max_output_tokens(50);
-        let reply = server.model(Delivery::Whole).chat(asked).await.unwrap();
+        let reply = model(&server, Delivery::Whole).chat(asked).await.unwrap();
         assert_eq!(reply.usage.output_tokens, output);
     }
 }
@@ -233,9 +236,8 @@ async fn host_6_a_reply_far_longer_than_was_allowed_counts_as_the_estimate() {
 #[tokio::test]
 async fn host_6_the_estimate_of_who_asks_stands_in_for_a_missing_count() {
     let message = json!({"content": "Hi."});
-    let server = Server::start([says(Delivery::Whole, &message, "stop", &Value::Null)]).await;
-    let reply = server
-        .model(Delivery::Whole)
+    let server = serve([says(Delivery::Whole, &message, "stop", &Value::Null)]).await;
+    let reply = model(&server, Delivery::Whole)
         .chat(request().input_tokens(1_234))
         .await
         .unwrap();
@@ -295,7 +297,9 @@ async fn loop_3_a_reply_without_a_word_for_its_end_is_whole() {
     for word in [json!(null), json!(""), json!(7)] {
         let choice = json!({"index": 0, "message": {"content": "Done."}, "finish_reason": word});
         let body = json!({"choices": [choice]}).to_string();
-        let reply = ask(Delivery::Whole, Answer::json("200 OK", body)).await.unwrap();
+        let reply = ask(Delivery::Whole, HttpAnswer::json("200 OK", body))
+            .await
+            .unwrap();
         assert_eq!(
             (reply.content.as_str(), reply.finish),
             ("Done.", FinishReason::Stop)
@@ -360,8 +364,8 @@ async fn the_text_is_told_as_it_comes() {
         let told = told.clone();
         DeltaSink::new(move |text| told.lock().unwrap().push(text.to_owned()))
     };
-    let server = Server::start([
-        Answer::events(&[
+    let server = serve([
+        HttpAnswer::events(&[
             r#"{"choices": [{"delta": {"role": "assistant", "content": ""}}]}"#,
             r#"{"choices": [{"delta": {"content": "a"}}]}"#,
             r#"{"choices": [{"delta": {"content": "b"}, "finish_reason": "stop"}]}"#,
@@ -370,7 +374,7 @@ async fn the_text_is_told_as_it_comes() {
     ])
     .await;
     for delivery in BOTH {
-        let model = server.model(delivery);
+        let model = model(&server, delivery);
         assert_eq!(
             model.chat(request().deltas(teller())).await.unwrap().content,
             "ab"
@@ -393,14 +397,14 @@ async fn a_server_that_delivers_the_other_way_is_understood() {
 #[tokio::test]
 async fn a_reply_beyond_the_limit_says_so() {
     for delivery in BOTH {
-        let server = Server::start([says(
+        let server = serve([says(
             delivery,
             &json!({"content": "x".repeat(5_000)}),
             "stop",
             &Value::Null,
         )])
         .await;
-        let mut options = server.options(delivery);
+        let mut options = options(&server, delivery);
         options.max_reply_bytes = 1_000;
         let model = dirigent_model::OpenAiModel::new(options).unwrap();
         let reply = model.chat(request()).await.unwrap();

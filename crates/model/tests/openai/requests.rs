@@ -7,18 +7,19 @@ use dirigent_core::message::{Message, ModelFailureKind, ToolCall};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
+use dirigent_model_server::HttpAnswer;
 use serde_json::{Value, json};
 
-use crate::server::{Answer, Server, request};
+use crate::server::{model, options, request, serve};
 
 const DONE: &str = r#"{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}"#;
 
-fn ok() -> Answer {
-    Answer::json("200 OK", DONE)
+fn ok() -> HttpAnswer {
+    HttpAnswer::json("200 OK", DONE)
 }
 
-fn refuses(message: &str) -> Answer {
-    Answer::json(
+fn refuses(message: &str) -> HttpAnswer {
+    HttpAnswer::json(
         "400 Bad Request",
         json!({"error": {"message": message}}).to_string(),
     )
@@ -49,8 +50,8 @@ async fn a_server_on_this_machine_is_asked_past_the_proxy() {
     const BEHIND_PROXY: &str = "DIRIGENT_TEST_BEHIND_PROXY";
     if std::env::var_os(BEHIND_PROXY).is_some() {
         for host in ["127.0.0.1", "localhost"] {
-            let server = Server::start([ok()]).await;
-            let mut options = server.options(Delivery::Whole);
+            let server = serve([ok()]).await;
+            let mut options = options(&server, Delivery::Whole);
             options.base_url = options.base_url.replace("127.0.0.1", host);
             OpenAiModel::new(options).unwrap().chat(request()).await.unwrap();
         }
@@ -62,14 +63,14 @@ async fn a_server_on_this_machine_is_asked_past_the_proxy() {
             .unwrap();
         return;
     }
-    let proxy = Server::start([ok()]).await;
+    let proxy = serve([ok()]).await;
     let mut again = std::process::Command::new(std::env::current_exe().unwrap());
     again
         .args([
             "--exact",
             "requests::a_server_on_this_machine_is_asked_past_the_proxy",
         ])
-        .envs(["HTTP_PROXY", "http_proxy"].map(|name| (name, proxy.base_url.trim_end_matches("/v1"))))
+        .envs(["HTTP_PROXY", "http_proxy"].map(|name| (name, proxy.url(""))))
         .envs([("NO_PROXY", ""), ("no_proxy", ""), (BEHIND_PROXY, "1")]);
     let output = tokio::task::spawn_blocking(move || again.output().unwrap());
 
@@ -78,16 +79,16 @@ async fn a_server_on_this_machine_is_asked_past_the_proxy() {
     let report = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{report}");
     assert!(report.contains("1 passed"), "{report}");
-    let got = proxy.got();
+    let got = proxy.requests();
     let asked: Vec<_> = got.iter().filter_map(|got| got.head.lines().next()).collect();
     assert_eq!(asked, ["POST http://192.0.2.1/v1/chat/completions HTTP/1.1"]);
 }
 
 #[tokio::test]
 async fn a_request_says_what_was_asked_and_no_more() {
-    let server = Server::start([ok(), ok()]).await;
-    server.model(Delivery::Streamed).chat(request()).await.unwrap();
-    let mut options = server.options(Delivery::Whole);
+    let server = serve([ok(), ok()]).await;
+    model(&server, Delivery::Streamed).chat(request()).await.unwrap();
+    let mut options = options(&server, Delivery::Whole);
     options.extra.insert("temperature".to_owned(), json!(0.5));
     let full = request()
         .model("other".to_owned())
@@ -97,7 +98,7 @@ async fn a_request_says_what_was_asked_and_no_more() {
         .max_output_tokens(100);
     OpenAiModel::new(options).unwrap().chat(full).await.unwrap();
 
-    let got = server.got();
+    let got = server.requests();
     assert!(got[0].head.starts_with("POST /v1/chat/completions HTTP/1.1\r\n"));
     let messages = json!([{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hello?"}]);
     assert_eq!(
@@ -149,13 +150,13 @@ async fn call_4_a_model_that_calls_in_its_text_is_offered_no_native_tools() {
         CallForm::ToolCall,
         CallForm::Auto,
     ];
-    let server = Server::start(forms.map(|_| ok())).await;
-    let model = server.model(Delivery::Whole);
+    let server = serve(forms.map(|_| ok())).await;
+    let model = model(&server, Delivery::Whole);
     for form in forms {
         let request = after_a_call("look").call_form(form).tools(tool("look"));
         model.chat(request).await.unwrap();
     }
-    for got in server.got() {
+    for got in server.requests() {
         assert_eq!(got.json().get("tools"), None);
         assert_eq!(got.json()["messages"][1].get("tool_calls"), None);
     }
@@ -163,10 +164,10 @@ async fn call_4_a_model_that_calls_in_its_text_is_offered_no_native_tools() {
 
 #[tokio::test]
 async fn call_2_native_calls_of_the_past_go_with_their_results_where_no_tools_are_offered() {
-    let server = Server::start([ok()]).await;
+    let server = serve([ok()]).await;
     let request = after_a_call("look").call_form(CallForm::Native);
-    server.model(Delivery::Whole).chat(request).await.unwrap();
-    let sent = server.got()[0].json();
+    model(&server, Delivery::Whole).chat(request).await.unwrap();
+    let sent = server.requests()[0].json();
     assert_eq!(sent.get("tools"), None);
     assert_eq!(sent["messages"][1]["tool_calls"][0]["id"], "c1");
     assert_eq!(
@@ -184,13 +185,13 @@ async fn call_2_a_tools_name_that_the_api_does_not_take_is_another_on_the_wire_o
         {"index": 2, "id": "c4", "function": {"name": "other", "arguments": "{}"}},
     ]);
     let reply = json!({"choices": [{"message": {"tool_calls": calls}}]}).to_string();
-    let server = Server::start([Answer::json("200 OK", reply)]).await;
+    let server = serve([HttpAnswer::json("200 OK", reply)]).await;
     let request = after_a_call("files.read")
         .call_form(CallForm::Native)
         .tools(tool("files.read"));
-    let reply = server.model(Delivery::Whole).chat(request).await.unwrap();
+    let reply = model(&server, Delivery::Whole).chat(request).await.unwrap();
 
-    let sent = server.got()[0].json();
+    let sent = server.requests()[0].json();
     assert_eq!(sent["tools"][0]["function"]["name"], wire);
     assert_eq!(sent["messages"][1]["tool_calls"][0]["function"]["name"], wire);
     let called: Vec<&str> = reply.calls.iter().map(|call| call.tool.as_str()).collect();
@@ -200,12 +201,12 @@ async fn call_2_a_tools_name_that_the_api_does_not_take_is_another_on_the_wire_o
 
 #[tokio::test]
 async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
-    let server = Server::start([]).await;
+    let server = serve([]).await;
     let both = ["files.read", "files_read_feef3122"]
         .map(|name| tool(name)[0].clone())
         .to_vec();
     let request = request().call_form(CallForm::Native).tools(Arc::new(both));
-    let failure = server.model(Delivery::Whole).chat(request).await.unwrap_err();
+    let failure = model(&server, Delivery::Whole).chat(request).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Rejected);
     assert!(
         failure
@@ -217,14 +218,14 @@ async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
 
 #[tokio::test]
 async fn call_3_results_become_the_users_where_a_server_wants_ids() {
-    let server = Server::start([refuses("messages[2]: missing tool_call_id"), ok(), ok()]).await;
-    let model = server.model(Delivery::Whole);
+    let server = serve([refuses("messages[2]: missing tool_call_id"), ok(), ok()]).await;
+    let model = model(&server, Delivery::Whole);
     for _ in 0..2 {
         let request = after_a_call("look").call_form(CallForm::ToolCall);
         model.chat(request).await.unwrap();
     }
     let sent: Vec<Value> = server
-        .got()
+        .requests()
         .iter()
         .map(|got| got.json()["messages"][2].clone())
         .collect();
@@ -241,8 +242,8 @@ async fn call_3_results_become_the_users_where_a_server_wants_ids() {
 
 #[tokio::test]
 async fn a_form_that_the_server_refuses_is_asked_for_once() {
-    let server = Server::start([refuses("response_format is not supported"), ok(), ok()]).await;
-    let model = server.model(Delivery::Whole);
+    let server = serve([refuses("response_format is not supported"), ok(), ok()]).await;
+    let model = model(&server, Delivery::Whole);
     for _ in 0..2 {
         assert_eq!(
             model.chat(request().format(as_json())).await.unwrap().content,
@@ -250,7 +251,7 @@ async fn a_form_that_the_server_refuses_is_asked_for_once() {
         );
     }
     let asked: Vec<bool> = server
-        .got()
+        .requests()
         .iter()
         .map(|got| got.json().get("response_format").is_some())
         .collect();
@@ -259,25 +260,25 @@ async fn a_form_that_the_server_refuses_is_asked_for_once() {
 
 #[tokio::test]
 async fn a_refusal_that_leaving_out_does_not_help_is_not_remembered() {
-    let server = Server::start([refuses("no response_format"), refuses("no, not at all"), ok()]).await;
-    let model = server.model(Delivery::Whole);
+    let server = serve([refuses("no response_format"), refuses("no, not at all"), ok()]).await;
+    let model = model(&server, Delivery::Whole);
     let failure = model.chat(request().format(as_json())).await.unwrap_err();
     assert_eq!(failure.kind, ModelFailureKind::Rejected);
     model.chat(request().format(as_json())).await.unwrap();
-    assert!(server.got()[2].json().get("response_format").is_some());
+    assert!(server.requests()[2].json().get("response_format").is_some());
 }
 
 #[tokio::test]
 async fn a_token_limit_goes_by_the_name_that_the_server_wants() {
-    let server = Server::start([
+    let server = serve([
         refuses("use max_completion_tokens"),
         refuses("unknown field stream_options"),
         ok(),
     ])
     .await;
-    let model = server.model(Delivery::Streamed);
+    let model = model(&server, Delivery::Streamed);
     model.chat(request().max_output_tokens(9)).await.unwrap();
-    let last = server.got()[2].json();
+    let last = server.requests()[2].json();
     assert_eq!(last.get("max_tokens"), None);
     assert_eq!(last["max_completion_tokens"], 9);
     assert_eq!(last.get("stream_options"), None);
@@ -286,12 +287,16 @@ async fn a_token_limit_goes_by_the_name_that_the_server_wants() {
 #[tokio::test]
 async fn a_server_says_which_models_it_offers() {
     let list = r#"{"object": "list", "data": [{"id": "a", "context_length": 8192}, {"id": "b"}]}"#;
-    let server = Server::start([Answer::json("200 OK", list)]).await;
-    let models = server.model(Delivery::Streamed).models().await.unwrap();
+    let server = serve([HttpAnswer::json("200 OK", list)]).await;
+    let models = model(&server, Delivery::Streamed).models().await.unwrap();
     assert_eq!(models[0].id, "a");
     assert_eq!(models[0].extra["context_length"], 8192);
     assert_eq!(models[1].id, "b");
-    assert!(server.got()[0].head.starts_with("GET /v1/models HTTP/1.1\r\n"));
+    assert!(
+        server.requests()[0]
+            .head
+            .starts_with("GET /v1/models HTTP/1.1\r\n")
+    );
 }
 
 #[tokio::test]
@@ -316,13 +321,13 @@ async fn names_of_models_are_text_and_what_is_no_name_is_left_out() {
         json!(entries),
         json!({"data": with_others}),
     ] {
-        let server = Server::start([Answer::json("200 OK", list.to_string())]).await;
-        let models = server.model(Delivery::Streamed).models().await.unwrap();
+        let server = serve([HttpAnswer::json("200 OK", list.to_string())]).await;
+        let models = model(&server, Delivery::Streamed).models().await.unwrap();
         let names: Vec<&str> = models.iter().map(|model| model.id.as_str()).collect();
         assert_eq!(names, ["qwen:0.6b", "größe/8 B"], "{list}");
     }
-    let server = Server::start([Answer::json("200 OK", r#"{"data": null}"#)]).await;
-    assert_eq!(server.model(Delivery::Streamed).models().await, Ok(Vec::new()));
+    let server = serve([HttpAnswer::json("200 OK", r#"{"data": null}"#)]).await;
+    assert_eq!(model(&server, Delivery::Streamed).models().await, Ok(Vec::new()));
 }
 
 #[tokio::test]
@@ -330,29 +335,29 @@ async fn models_that_cannot_be_listed_say_what_to_do() {
     let unavailable = ModelFailureKind::Unavailable { retry_after: None };
     for (answer, kind, says) in [
         (
-            Answer::json("200 OK", "{}"),
+            HttpAnswer::json("200 OK", "{}"),
             ModelFailureKind::Configuration,
             "Check base_url",
         ),
         (
-            Answer::json("200 OK", "<html>"),
+            HttpAnswer::json("200 OK", "<html>"),
             ModelFailureKind::Configuration,
             "Check base_url",
         ),
         (
-            Answer::json("401 Unauthorized", "{}"),
+            HttpAnswer::json("401 Unauthorized", "{}"),
             ModelFailureKind::Configuration,
             "API key",
         ),
         (
-            Answer::json("404 Not Found", ""),
+            HttpAnswer::json("404 Not Found", ""),
             ModelFailureKind::Configuration,
             "its base_url",
         ),
-        (Answer::json("503 Busy", ""), unavailable, "answered 503"),
+        (HttpAnswer::json("503 Busy", ""), unavailable, "answered 503"),
     ] {
-        let server = Server::start([answer]).await;
-        let failure = server.model(Delivery::Streamed).models().await.unwrap_err();
+        let server = serve([answer]).await;
+        let failure = model(&server, Delivery::Streamed).models().await.unwrap_err();
         assert_eq!(failure.kind, kind, "{failure}");
         assert!(failure.message.contains(says), "{failure}");
     }
@@ -360,11 +365,11 @@ async fn models_that_cannot_be_listed_say_what_to_do() {
 
 #[tokio::test]
 async fn host_8_dropping_the_future_drops_the_request() {
-    let server = Server::start([Answer::silence(), ok()]).await;
-    let model = server.model(Delivery::Whole);
+    let server = serve([HttpAnswer::silence(), ok()]).await;
+    let model = model(&server, Delivery::Whole);
     let waiting = model.chat(request());
     let asked = async {
-        while server.got().is_empty() {
+        while server.requests().is_empty() {
             tokio::task::yield_now().await;
         }
     };

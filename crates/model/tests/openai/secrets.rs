@@ -6,10 +6,11 @@ use dirigent_core::call::CallForm;
 use dirigent_core::message::ModelFailureKind;
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, DeltaSink};
+use dirigent_model_server::HttpAnswer;
 use serde_json::{Value, json};
 
 use crate::log;
-use crate::server::{Answer, Server, request};
+use crate::server::{options, request, serve};
 
 const KEY: &str = r#"sk-canary/"quoted"\key"#;
 
@@ -46,32 +47,36 @@ async fn the_key_is_in_no_error_no_debug_output_and_no_log() {
                 "500 Oops",
             ] {
                 let header = format!("x-you-sent: Bearer {KEY}");
-                answers.push(Answer::new(
+                answers.push(HttpAnswer::new(
                     status,
                     &["content-type: application/json", &header],
                     body,
                 ));
             }
-            answers.push(Answer::events(&[body]));
+            answers.push(HttpAnswer::events(&[body]));
         }
         let moved = format!("location: https://example.com/{KEY}");
-        answers.push(Answer::new("302 Found", &[&moved], ""));
+        answers.push(HttpAnswer::new("302 Found", &[&moved], ""));
         let asked = answers.len();
-        let server = Server::start(answers).await;
-        let model = OpenAiModel::new(server.options(delivery).api_key(format!(" {KEY}\n"))).unwrap();
+        let server = serve(answers).await;
+        let model = OpenAiModel::new(options(&server, delivery).api_key(format!(" {KEY}\n"))).unwrap();
         check(&format!("{model:?}"));
         for _ in 0..asked {
             let failure = model.chat(request()).await.unwrap_err();
             check(&format!("{failure} {failure:?}"));
         }
         let sent = format!("authorization: Bearer {KEY}\r\n");
-        assert!(server.got()[0].head.contains(&sent), "{}", server.got()[0].head);
+        assert!(
+            server.requests()[0].head.contains(&sent),
+            "{}",
+            server.requests()[0].head
+        );
     }
     check(&log::text());
 }
 
 /// A reply that says the key in every place where a reply can say something.
-fn telling(delivery: Delivery) -> Answer {
+fn telling(delivery: Delivery) -> HttpAnswer {
     let arguments = json!({"key": KEY, "list": [KEY], KEY: 1}).to_string();
     let call = |index: u64, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});
     let calls = [
@@ -82,7 +87,7 @@ fn telling(delivery: Delivery) -> Answer {
     match delivery {
         Delivery::Whole => {
             let said = json!({"content": format!("It is {KEY}."), "tool_calls": calls});
-            Answer::json(
+            HttpAnswer::json(
                 "200 OK",
                 json!({"model": model, "choices": [{"message": said}]}).to_string(),
             )
@@ -97,7 +102,7 @@ fn telling(delivery: Delivery) -> Answer {
             events.push(chunk(json!({"tool_calls": calls})));
             // The reply breaks off, which is logged.
             events.push(format!("no JSON: {KEY}"));
-            Answer::events(&events.iter().map(String::as_str).collect::<Vec<_>>())
+            HttpAnswer::events(&events.iter().map(String::as_str).collect::<Vec<_>>())
         }
     }
 }
@@ -106,8 +111,8 @@ fn telling(delivery: Delivery) -> Answer {
 async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
     log::begin();
     for delivery in BOTH {
-        let server = Server::start([telling(delivery)]).await;
-        let model = OpenAiModel::new(server.options(delivery).api_key(KEY)).unwrap();
+        let server = serve([telling(delivery)]).await;
+        let model = OpenAiModel::new(options(&server, delivery).api_key(KEY)).unwrap();
         let told = Arc::new(Mutex::new(String::new()));
         let hearer = told.clone();
         let deltas = DeltaSink::new(move |text| hearer.lock().unwrap().push_str(text));
@@ -130,8 +135,8 @@ async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
 #[tokio::test]
 async fn the_key_is_in_no_list_of_models() {
     let list = json!({"data": [{"id": format!("m-{KEY}"), "owner": KEY, KEY: [KEY]}]}).to_string();
-    let server = Server::start([Answer::json("200 OK", list)]).await;
-    let model = OpenAiModel::new(server.options(Delivery::Whole).api_key(KEY)).unwrap();
+    let server = serve([HttpAnswer::json("200 OK", list)]).await;
+    let model = OpenAiModel::new(options(&server, Delivery::Whole).api_key(KEY)).unwrap();
     let models = model.models().await.unwrap();
     assert_eq!(models[0].id, "m-[secret]");
     check(&format!("{models:?}"));
@@ -140,19 +145,19 @@ async fn the_key_is_in_no_list_of_models() {
 #[tokio::test]
 async fn a_key_in_the_addresss_query_is_a_secret_too() {
     let echo = "no such resource: /v1/chat/completions?api-version=2024-10-21&key=canary-in-the-query";
-    let server = Server::start([Answer::json("404 Not Found", echo)]).await;
+    let server = serve([HttpAnswer::json("404 Not Found", echo)]).await;
     let base_url = format!(
         "{}?api-version=2024-10-21&key=canary-in-the-query",
-        server.base_url
+        server.url("/v1")
     );
     let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
     let failure = model.chat(request()).await.unwrap_err();
     check(&failure.message);
     assert!(failure.message.contains("api-version=2024-10-21"), "{failure}");
     assert!(
-        server.got()[0].head.contains("key=canary-in-the-query"),
+        server.requests()[0].head.contains("key=canary-in-the-query"),
         "{}",
-        server.got()[0].head
+        server.requests()[0].head
     );
 }
 
@@ -166,14 +171,14 @@ async fn no_redirect_takes_the_key_to_another_server() {
             "307 Moved",
             "308 Moved",
         ] {
-            let other = Server::start([Answer::json("200 OK", "{}")]).await;
-            let location = format!("location: {}/chat/completions", other.base_url);
-            let server = Server::start([Answer::new(status, &[&location], "")]).await;
-            let model = OpenAiModel::new(server.options(delivery).api_key(KEY)).unwrap();
+            let other = serve([HttpAnswer::json("200 OK", "{}")]).await;
+            let location = format!("location: {}/chat/completions", other.url("/v1"));
+            let server = serve([HttpAnswer::new(status, &[&location], "")]).await;
+            let model = OpenAiModel::new(options(&server, delivery).api_key(KEY)).unwrap();
             let failure = model.chat(request()).await.unwrap_err();
             assert_eq!(failure.kind, ModelFailureKind::Configuration, "{failure}");
-            assert!(failure.message.contains(&other.base_url), "{failure}");
-            assert!(other.got().is_empty());
+            assert!(failure.message.contains(&other.url("/v1")), "{failure}");
+            assert!(other.requests().is_empty());
         }
     }
 }
@@ -181,8 +186,8 @@ async fn no_redirect_takes_the_key_to_another_server() {
 #[tokio::test]
 async fn a_placeholder_for_a_key_may_be_said() {
     let reply = r#"{"choices": [{"message": {"content": "ollama runs models."}}]}"#;
-    let server = Server::start([Answer::json("200 OK", reply)]).await;
-    let model = OpenAiModel::new(server.options(Delivery::Whole).api_key("ollama")).unwrap();
+    let server = serve([HttpAnswer::json("200 OK", reply)]).await;
+    let model = OpenAiModel::new(options(&server, Delivery::Whole).api_key("ollama")).unwrap();
     assert_eq!(
         model.chat(request()).await.unwrap().content,
         "ollama runs models."

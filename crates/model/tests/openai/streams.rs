@@ -5,9 +5,10 @@ use std::time::Duration;
 use dirigent_core::message::{FinishReason, ModelFailureKind, ModelReply};
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, Timeouts};
+use dirigent_model_server::{HttpAnswer, HttpServer, Then};
 use proptest::prelude::*;
 
-use crate::server::{Answer, Server, Then, ask, request};
+use crate::server::{ask, options, request, serve};
 
 const HELLO: &str = r#"{"choices": [{"index": 0, "delta": {"content": "Hel"}}]}"#;
 const THE_END: &str = r#"{"choices": [{"index": 0, "delta": {"content": "lo"}, "finish_reason": "stop"}]}"#;
@@ -36,30 +37,13 @@ fn check_recorded(reply: &ModelReply) {
     assert_eq!((reply.usage.input_tokens, reply.usage.output_tokens), (7, 2));
 }
 
-/// As HTTP chunks of those sizes, over and over.
-fn chunked(body: &[u8], sizes: &[usize]) -> Vec<u8> {
-    let mut rest = body;
-    let mut out = Vec::new();
-    let mut sizes = sizes.iter().cycle();
-    while !rest.is_empty() {
-        let size = (*sizes.next().unwrap()).clamp(1, rest.len());
-        out.extend_from_slice(format!("{size:x}\r\n").as_bytes());
-        out.extend_from_slice(&rest[..size]);
-        out.extend_from_slice(b"\r\n");
-        rest = &rest[size..];
-    }
-    out.extend_from_slice(b"0\r\n\r\n");
-    out
-}
-
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
     fn however_a_stream_is_cut_the_reply_is_the_same(sizes in prop::collection::vec(1_usize..80, 1..20)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-        let headers = ["content-type: text/event-stream", "transfer-encoding: chunked"];
-        let answer = Answer::new("200 OK", &headers, chunked(RECORDED.as_bytes(), &sizes));
+        let answer = HttpAnswer::stream(RECORDED).in_chunks(&sizes);
         check_recorded(&runtime.block_on(ask(Delivery::Streamed, answer)).unwrap());
     }
 }
@@ -72,7 +56,7 @@ async fn a_stream_may_end_without_done_once_it_has_said_why() {
         &[HELLO, "", THE_END],
         &[HELLO, r#"{"choices": [{"delta": {"content": "lo"}}]}"#, "[DONE]"],
     ] {
-        let reply = ask(Delivery::Streamed, Answer::events(events)).await.unwrap();
+        let reply = ask(Delivery::Streamed, HttpAnswer::events(events)).await.unwrap();
         assert_eq!(
             (reply.content.as_str(), reply.finish),
             ("Hello", FinishReason::Stop),
@@ -87,7 +71,7 @@ async fn call_7_a_stream_that_ends_before_it_has_said_why_is_interrupted() {
     let no_json = format!("data: {HELLO}\n\ndata: <html>\n\ndata: {THE_END}\n\ndata: [DONE]\n\n");
     let error = format!("data: {HELLO}\n\ndata: {{\"error\": {{\"message\": \"overloaded\"}}}}\n\n");
     for body in [format!("data: {HELLO}\n\n"), cut_in_an_event, no_json, error] {
-        let reply = ask(Delivery::Streamed, Answer::stream(&body)).await.unwrap();
+        let reply = ask(Delivery::Streamed, HttpAnswer::stream(&body)).await.unwrap();
         assert_eq!(
             (reply.content.as_str(), reply.finish),
             ("Hel", FinishReason::Interrupted),
@@ -99,7 +83,7 @@ async fn call_7_a_stream_that_ends_before_it_has_said_why_is_interrupted() {
 #[tokio::test]
 async fn call_7_a_connection_that_breaks_in_a_stream_leaves_it_interrupted() {
     let headers = ["content-type: text/event-stream", "content-length: 100000"];
-    let answer = Answer::new("200 OK", &headers, format!("data: {HELLO}\n\n"));
+    let answer = HttpAnswer::new("200 OK", &headers, format!("data: {HELLO}\n\n"));
     let reply = ask(Delivery::Streamed, answer).await.unwrap();
     assert_eq!(
         (reply.content.as_str(), reply.finish),
@@ -116,7 +100,9 @@ async fn a_stream_without_a_reply_is_a_failure() {
         "data: {\"choices\": []}\n\n",
         "data: nonsense\n\n",
     ] {
-        let failure = ask(Delivery::Streamed, Answer::stream(body)).await.unwrap_err();
+        let failure = ask(Delivery::Streamed, HttpAnswer::stream(body))
+            .await
+            .unwrap_err();
         let expected = ModelFailureKind::Unavailable { retry_after: None };
         assert_eq!(failure.kind, expected, "{body}: {failure}");
     }
@@ -146,21 +132,21 @@ async fn an_error_in_a_stream_before_anything_else_is_typed() {
             ModelFailureKind::Rejected,
         ),
     ] {
-        let failure = ask(Delivery::Streamed, Answer::events(&[error]))
+        let failure = ask(Delivery::Streamed, HttpAnswer::events(&[error]))
             .await
             .unwrap_err();
         assert_eq!(failure.kind, kind, "{error}");
-        let failure = ask(Delivery::Whole, Answer::json("200 OK", error))
+        let failure = ask(Delivery::Whole, HttpAnswer::json("200 OK", error))
             .await
             .unwrap_err();
         assert_eq!(failure.kind, kind, "{error}");
     }
 }
 
-fn with_timeouts(server: &Server, timeouts: Timeouts) -> OpenAiModel {
+fn with_timeouts(server: &HttpServer, timeouts: Timeouts) -> OpenAiModel {
     OpenAiModel::new(OpenAiOptions {
         timeouts,
-        ..server.options(Delivery::Streamed)
+        ..options(server, Delivery::Streamed)
     })
     .unwrap()
 }
@@ -174,7 +160,7 @@ async fn a_stream_that_falls_silent_is_interrupted() {
         Then::Repeat(b": still here\n\n"),
         Then::Repeat(b"data:\n\n"),
     ] {
-        let server = Server::start([Answer::events(&[HELLO]).then(then)]).await;
+        let server = serve([HttpAnswer::events(&[HELLO]).then(then)]).await;
         let model = with_timeouts(
             &server,
             Timeouts {
@@ -193,7 +179,7 @@ async fn a_stream_that_falls_silent_is_interrupted() {
 #[tokio::test]
 async fn a_complete_reply_does_not_wait_for_the_connection_to_close() {
     for events in [&[HELLO, THE_END, "[DONE]"][..], &[HELLO, THE_END]] {
-        let server = Server::start([Answer::events(events).then(Then::Hang)]).await;
+        let server = serve([HttpAnswer::events(events).then(Then::Hang)]).await;
         let model = with_timeouts(
             &server,
             Timeouts {
@@ -212,11 +198,11 @@ async fn a_complete_reply_does_not_wait_for_the_connection_to_close() {
 #[tokio::test]
 async fn a_server_that_sends_no_event_in_time_is_unavailable() {
     for answer in [
-        Answer::silence(),
-        Answer::stream("").then(Then::Hang),
-        Answer::stream("").then(Then::Repeat(b":\n\n")),
+        HttpAnswer::silence(),
+        HttpAnswer::stream("").then(Then::Hang),
+        HttpAnswer::stream("").then(Then::Repeat(b":\n\n")),
     ] {
-        let server = Server::start([answer]).await;
+        let server = serve([answer]).await;
         let model = with_timeouts(
             &server,
             Timeouts {

@@ -213,7 +213,10 @@ impl SupervisorState {
         }
         let effect = match command.route() {
             Route::Effect(effect) => effect,
-            Route::Deliver(delivery) => return Ok(self.deliver(delivery)),
+            Route::Deliver(delivery) => {
+                self.deliver(delivery);
+                return Ok(());
+            }
             Route::Watchers => return Ok(()),
         };
         match effect {

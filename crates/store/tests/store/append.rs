@@ -238,14 +238,11 @@ fn an_entry_that_cannot_be_read_is_named() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
-    append(&f.journal, &claim, "b").unwrap();
-    let other = rusqlite::Connection::open(&f.path).unwrap();
-    other
-        .execute(
-            "UPDATE journal SET body = '{\"run\":\"unheard_of\"}' WHERE seq = 2",
-            [],
-        )
-        .unwrap();
+    let unknown = NewEntry {
+        body: r#"{"run":"unheard_of"}"#.to_owned(),
+        ..entry("")
+    };
+    append_entry(&f.journal, &claim, unknown).unwrap();
 
     let error = f.journal.entries(run(1), 0, 10).unwrap_err();
 

@@ -2,7 +2,7 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use dirigent_store::{Journal, StoreError};
 
-use crate::fixture::{Fixture, fixture};
+use crate::fixture::{Fixture, append, fixture};
 
 const OLD: &str = "0190a1b2-c3d4-7e5f-8a6b-00000000aaaa";
 const MIDDLE: &str = "0190a1b2-ffff-7e5f-8a6b-11111111bbbb";
@@ -11,9 +11,11 @@ const NEW: &str = "0190ffff-c3d4-7e5f-8a6b-22222222aaaa";
 fn with_three_runs() -> Fixture {
     let f = fixture();
     for (id, at) in [(MIDDLE, 2), (NEW, 3), (OLD, 1)] {
-        f.journal
+        let claim = f
+            .journal
             .create(id.parse().unwrap(), id, "/work", Timestamp(at))
             .unwrap();
+        append(&f.journal, &claim, "go on").unwrap();
     }
     f
 }

@@ -47,6 +47,7 @@ fn host_9_a_fork_shares_the_past_and_goes_on_by_itself() {
         status: None,
         owner_pid: Some(std::process::id()),
         entries: 3,
+        problem: None,
         forked_from: Some(ForkPoint { run: run(1), seq: 2 }),
     };
     assert_eq!(f.journal.run(run(2)).unwrap(), expected);

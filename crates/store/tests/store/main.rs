@@ -8,6 +8,7 @@ mod find;
 mod fixture;
 mod follow;
 mod fork;
+mod integrity;
 mod maintenance;
 mod messages;
 mod open;

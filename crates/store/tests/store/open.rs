@@ -217,7 +217,7 @@ fn another_format_is_refused() {
         let error = refused(&path);
 
         assert!(
-            matches!(error, StoreError::UnsupportedFormat { found, supported: 4, .. } if found == other),
+            matches!(error, StoreError::UnsupportedFormat { found, supported: 5, .. } if found == other),
             "{error:?}"
         );
     }
@@ -257,7 +257,7 @@ fn existing_creates_no_journal() {
     assert_eq!(
         error.to_string(),
         format!(
-            "the journal {} does not exist: check the path; the first run creates the journal",
+            "there is no journal at {}: check the path; the first run creates the journal",
             path.display()
         )
     );

@@ -94,6 +94,44 @@ async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
     assert!(!workspace.path().join(".git").exists());
 }
 
+/// Each command in a workspace of its own: what it does, and what is there afterwards.
+#[tokio::test]
+async fn what_a_command_plants_does_not_stay() {
+    let outside = TempDir::new().unwrap();
+    let hook = "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit";
+    let link = format!(
+        "rm -r .git && ln -s {0} .git; ln -s {0} .dirigent",
+        outside.path().display()
+    );
+    for (line, path, content) in [
+        (hook.to_owned(), ".git/hooks/pre-commit", None),
+        (
+            format!("{hook} && truncate -s 100M .git/hooks/pre-commit"),
+            ".git/hooks/pre-commit",
+            None,
+        ),
+        (
+            format!("{hook} && cd .git/hooks && seq 6000 | xargs touch"),
+            ".git/hooks/pre-commit",
+            None,
+        ),
+        (
+            "mkdir -p .dirigent/agents && echo evil > .dirigent/agents/a.md".to_owned(),
+            ".dirigent/agents/a.md",
+            None,
+        ),
+        (link, ".git/config", Some("mine")),
+    ] {
+        let workspace = TempDir::new().unwrap();
+        fs::create_dir(workspace.path().join(".git")).unwrap();
+        fs::write(workspace.path().join(".git/config"), "mine").unwrap();
+        let result = run(&Sandbox::default(), &workspace, json!(line)).await;
+        assert!(result.succeeded(), "{line}: {result:?}");
+        assert_eq!(guarded(&workspace, path).as_deref(), content, "{line}");
+        assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 0, "{line}");
+    }
+}
+
 #[tokio::test]
 async fn a_dropped_call_puts_back_and_leaves_nothing() {
     let workspace = TempDir::new().unwrap();

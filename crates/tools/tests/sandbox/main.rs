@@ -109,6 +109,10 @@ async fn files_outside_can_be_neither_read_nor_written() {
         format!("rm {secret}"),
         format!("mv {secret} here"),
         format!("ln {secret} here && cat here"),
+        format!("touch made && mv made {secret}2"),
+        format!(
+            "touch made && unshare --user --map-root-user --mount sh -c 'mount --bind {secret} made && cat made'"
+        ),
         format!("touch {}/new", outside.path().display()),
         format!("truncate -s 0 {secret}"),
         format!("ln -s a {secret}2"),
@@ -247,6 +251,7 @@ async fn our_own_process_cannot_be_signalled() {
     for line in [
         format!("kill -0 {ours}"),
         format!("kill -TERM {ours}"),
+        format!("kill -STOP {ours}"),
         "kill -0 $PPID".to_owned(),
         "kill -0 1".to_owned(),
     ] {
@@ -272,6 +277,10 @@ async fn our_own_process_cannot_be_looked_into() {
         format!("readlink /proc/{ours}/cwd"),
         format!("echo 1000 > /proc/{ours}/oom_score_adj"),
         "cat /proc/$PPID/environ".to_owned(),
+        // The name of a variable that only processes outside the sandbox have.
+        "cat /proc/[0-9]*/environ | tr '\\0' '\\n' | grep ^CARGO_MANIFEST_DIR=".to_owned(),
+        // PTRACE_ATTACH
+        format!("python3 -c 'import ctypes; exit(ctypes.CDLL(None).ptrace(16, {ours}, 0, 0) != 0)'"),
     ] {
         let result = run(&Sandbox::default(), &workspace, json!(line)).await;
         assert!(!result.succeeded(), "{line}: {result:?}");
@@ -315,33 +324,60 @@ async fn what_ends_groups_of_its_own_works_as_anywhere() {
 }
 
 #[tokio::test]
-async fn a_swarm_of_daemons_ends_with_the_call() {
+async fn what_a_command_leaves_behind_ends_with_the_call() {
     let workspace = TempDir::new().unwrap();
     let seconds = unique(12345);
-    let line = format!(
-        "for i in $(seq 100); do setsid -f env -i sh -c 'trap \"\" TERM; sleep {seconds}; :' >/dev/null 2>&1; done; echo ok"
-    );
-    assert_eq!(shell(&workspace, &line).await, "ok\n");
-    ended(&seconds).await;
+    let sleep = format!("sleep {seconds}");
+    let daemon = "exit 0 if fork; use POSIX; POSIX::setsid(); exit 0 if fork; $SIG{TERM} = 'IGNORE'; close STDOUT; close STDERR;";
+    for line in [
+        format!(
+            "for i in $(seq 100); do setsid -f env -i sh -c 'trap \"\" TERM; {sleep}; :' >/dev/null 2>&1; done"
+        ),
+        format!("(setsid sh -c '{sleep} >/dev/null 2>&1 &' &)"),
+        format!(
+            "perl -e \"{}\" {seconds}",
+            daemon.replace('$', "\\$") + " sleep \\$ARGV[0]"
+        ),
+        format!(
+            "perl -e 'setpgrp(0, 0); exit 0 if fork; close STDOUT; close STDERR; sleep $ARGV[0]' {seconds}"
+        ),
+        format!("{sleep} &"),
+        format!("setsid {sleep} &"),
+    ] {
+        for confinement in [Confinement::Required, Confinement::Off] {
+            let sandbox = Sandbox {
+                confinement,
+                ..Sandbox::default()
+            };
+            let result = run(&sandbox, &workspace, json!(format!("{line}\necho started"))).await;
+            assert_eq!(said(&result), "started\n", "{line}");
+            ended(&seconds).await;
+        }
+    }
 }
 
 #[tokio::test]
-async fn processes_that_breed_end_at_the_timeout() {
+async fn what_never_ends_is_ended_at_the_timeout() {
     let workspace = TempDir::new().unwrap();
-    // Of a certain depth, so that the machine is not at stake: 511 processes.
     let seconds = unique(76543);
-    let line = format!(
-        "breed() {{ [ $1 -eq 0 ] || {{ breed $(($1 - 1)) & breed $(($1 - 1)) & }}; trap '' TERM; setsid sleep {seconds}; }}; breed 8"
-    );
-    let parameters = json!({"command": line, "timeout_seconds": 2});
-    let result = execute_command(&Sandbox::default())
-        .call(context(workspace.path()), parameters)
-        .await;
-    let ToolOutcome::Failure { code, .. } = &result.outcome else {
-        panic!("{result:?}")
-    };
-    assert_eq!(code, "timed_out");
-    ended(&seconds).await;
+    for line in [
+        // Of a certain depth, so that the machine is not at stake: 511 processes.
+        format!(
+            "breed() {{ [ $1 -eq 0 ] || {{ breed $(($1 - 1)) & breed $(($1 - 1)) & }}; trap '' TERM; setsid sleep {seconds}; }}; breed 8"
+        ),
+        format!("yes {seconds}"),
+    ] {
+        let parameters = json!({"command": line, "timeout_seconds": 2});
+        let result = execute_command(&Sandbox::default())
+            .call(context(workspace.path()), parameters)
+            .await;
+        let ToolOutcome::Failure { code, .. } = &result.outcome else {
+            panic!("{result:?}")
+        };
+        assert_eq!(code, "timed_out", "{line}");
+        assert!(said(&result).len() < 600_000, "{line}");
+        ended(&seconds).await;
+    }
 }
 
 /// As on a system without Landlock: the calls that make a domain are missing.

@@ -26,7 +26,7 @@ impl Agent {
         let tools = self.offered();
         let parser = ReplyParser {
             form: self.call_form(),
-            tools: &tools,
+            tools,
             context: self.conversation.given(),
         };
         match parser.parse(&reply) {
@@ -39,7 +39,7 @@ impl Agent {
                 self.accept_text(now, reply, text, commands)
             }
             Err(malformed) => {
-                let meant = meant_tool(&reply, &malformed, &tools);
+                let meant = meant_tool(&reply, &malformed, tools);
                 self.ask_again(now, reply, malformed.to_string(), meant, commands);
             }
         }
@@ -105,7 +105,7 @@ impl Agent {
             };
             return self.finish(now, Err(failure), commands);
         }
-        let correction = prompt::malformed(&error, spec, &self.offered(), meant.as_deref());
+        let correction = prompt::malformed(&error, spec, self.offered(), meant.as_deref());
         self.send_back(now, reply, correction, commands);
     }
 

@@ -16,6 +16,7 @@ use crate::tool::ToolResult;
 
 /// One piece of work that a run waits for.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::large_enum_variant, reason = "most outstanding work is agents")]
 pub(super) enum Pending {
     Agent(RunningAgent),
     Call(PlannedCall),

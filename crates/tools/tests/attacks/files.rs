@@ -1,0 +1,461 @@
+//! The file tools: no path leads out of the workspace, nothing hangs, no answer is too long, and git's and Dirigent's files are read-only.
+
+use std::ffi::OsStr;
+use std::fs::File;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::os::unix::net::UnixListener;
+
+use dirigent_tools::{Tool, file_operations};
+use serde_json::{Value, json};
+
+use super::folder::{Folder, output};
+use super::{Call, Scene, call, names, outcome};
+
+fn file(parameters: Value) -> Call {
+    ("file_operations", parameters)
+}
+
+fn read(path: &str) -> Call {
+    file(json!({"operation": "read", "path": path}))
+}
+
+fn list(path: &str) -> Call {
+    file(json!({"operation": "list", "path": path}))
+}
+
+fn write(path: &str) -> Call {
+    file(json!({"operation": "write", "path": path, "content": "x"}))
+}
+
+fn replace(path: &str, old: &str, new: &str) -> Call {
+    file(json!({"operation": "edit", "path": path, "old": old, "new": new}))
+}
+
+fn edit(path: &str) -> Call {
+    replace(path, "secret", "x")
+}
+
+fn delete(path: &str) -> Call {
+    file(json!({"operation": "delete", "path": path}))
+}
+
+fn rename(from: &str, to: &str) -> Call {
+    file(json!({"operation": "move", "from": from, "to": to}))
+}
+
+fn search(pattern: &str) -> Call {
+    ("search", json!({"pattern": pattern}))
+}
+
+/// All operations on a path; the workspace has a `file` and no `here`.
+fn operations_on(path: &str) -> [Call; 7] {
+    let moved = [rename(path, "here"), rename("file", path)];
+    let [there, back] = moved;
+    [
+        read(path),
+        list(path),
+        write(path),
+        edit(path),
+        delete(path),
+        there,
+        back,
+    ]
+}
+
+/// A file of a terabyte that takes no room.
+fn make_giant(folder: &Folder, path: &str) {
+    File::create(folder.path(path)).unwrap().set_len(1 << 40).unwrap();
+}
+
+/// The output of a call, which must succeed.
+async fn done(folder: &Folder, made: Call) -> Value {
+    output(call(&folder.path(""), made).await)
+}
+
+#[tokio::test]
+async fn paths_that_lead_out_or_nowhere() {
+    let scene = Scene::with(&[("file", b"file"), ("inner/file", b"")]);
+    let secret = scene.outside.path("secret");
+    scene.link(&secret, "to-file");
+    scene.link(scene.outside.path(""), "to-folder");
+    scene.link(scene.outside.path("new"), "to-nothing");
+    scene.link("../to-folder", "inner/middle");
+    scene.link("../..", "inner/up");
+    scene.link("/proc/self/environ", "environ");
+    scene.link("/proc/self/root", "root");
+    scene.link("/dev/zero", "zero");
+    scene.link("round", "circle");
+    scene.link("circle", "round");
+    scene.link("itself", "itself");
+    let escapes = [
+        "../secret",
+        "inner/../../secret",
+        "inner/up/secret",
+        "to-folder/secret",
+        "to-folder/new/secret",
+        "./to-folder/./secret",
+        "inner/middle/secret",
+        "inner/middle/new/file",
+        "root/etc/passwd",
+        secret.to_str().unwrap(),
+        "/etc/passwd",
+        "/",
+        "..",
+    ];
+    let out = "outside_workspace";
+    let (long, many) = ("x".repeat(300), "x/".repeat(100_000));
+    scene
+        .check(&[
+            (out, "leads out", &escapes.map(operations_on).concat()),
+            (
+                out,
+                "leads out",
+                &["to-file", "to-nothing", "environ", "zero"]
+                    .map(|path| [read(path), write(path), edit(path)])
+                    .concat(),
+            ),
+            (out, "leads out", &[list("to-folder")]),
+            (
+                "not_a_file",
+                "loop of links",
+                &[
+                    read("circle"),
+                    write("circle/file"),
+                    read("itself"),
+                    write("itself"),
+                ],
+            ),
+            (
+                "bad_parameters",
+                "NUL",
+                &[read("fi\0le"), write("file\0"), rename("file", "\0")],
+            ),
+            ("not_a_file", "is a folder", &[read(""), write(""), delete("")]),
+            (
+                "bad_parameters",
+                "too long",
+                &[
+                    write(&long),
+                    read(&long),
+                    write(&many),
+                    read(&"x".repeat(1_000_000)),
+                ],
+            ),
+            ("not_found", "", &[read(&"a/".repeat(2000))]),
+            ("done", "\"total\":0", &[search("canary")]),
+        ])
+        .await;
+}
+
+#[tokio::test]
+async fn what_is_no_file() {
+    let scene = Scene::with(&[("file", b"file")]);
+    scene.pipe("pipe");
+    let _socket = UnixListener::bind(scene.work.path("socket")).unwrap();
+    for (path, words) in [("pipe", "is a named pipe"), ("socket", "is a socket")] {
+        let below = format!("{path}/x");
+        scene
+            .check(&[
+                ("not_a_file", words, &[read(path), write(path), edit(path)]),
+                ("not_a_folder", "is not a folder", &[list(path), read(&below)]),
+                ("exists", "exists already", &[rename("file", path)]),
+            ])
+            .await;
+    }
+    let found = done(&scene.work, search("file")).await;
+    assert_eq!((&found["total"], &found["unreadable"]), (&json!(1), &Value::Null));
+    // They themselves can go elsewhere, and go away.
+    for parameters in [rename("pipe", "moved"), delete("moved"), delete("socket")] {
+        done(&scene.work, parameters).await;
+    }
+    assert_eq!(names(&scene.work), ["file"]);
+}
+
+#[tokio::test]
+async fn devices_and_the_files_of_the_kernel() {
+    for path in ["zero", "null"] {
+        for made in [read(path), write(path), edit(path)] {
+            let (code, error) = outcome(call("/dev".as_ref(), made).await);
+            assert_eq!(code, "not_a_file", "{error}");
+            assert!(error.contains("is a device"), "{error}");
+        }
+    }
+    // Links that are more than the path that they show.
+    for path in ["root/etc/passwd", "cwd/Cargo.toml", "exe"] {
+        let (code, error) = outcome(call("/proc/self".as_ref(), read(path)).await);
+        assert_eq!(code, "not_a_file", "{path}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn hard_links_to_a_file_outside() {
+    let scene = Scene::with(&[]);
+    for name in ["kept", "deleted", "moved"] {
+        std::fs::write(scene.outside.path(name), "secret").unwrap();
+        std::fs::hard_link(scene.outside.path(name), scene.work.path(name)).unwrap();
+    }
+    let moved = [rename("moved", "here"), edit("here")];
+    scene
+        .check(&[
+            ("done", "", &[edit("kept"), write("kept"), delete("deleted")]),
+            ("done", "", &moved),
+        ])
+        .await;
+    assert_eq!(std::fs::read(scene.work.path("kept")).unwrap(), b"x");
+}
+
+#[tokio::test]
+async fn files_of_a_terabyte() {
+    let scene = Scene::with(&[("file", b"needle")]);
+    make_giant(&scene.work, "giant");
+    let part = json!({"operation": "read", "path": "giant", "start_line": 5, "end_line": 6});
+    scene
+        .check(&[
+            (
+                "too_big",
+                "has more than 16777216 bytes",
+                &[read("giant"), file(part), edit("giant"), write("giant")],
+            ),
+            ("exists", "exists already", &[rename("giant", "file")]),
+            ("done", "\"total\":1", &[search("needle")]),
+        ])
+        .await;
+    for (made, change) in [
+        (
+            rename("giant", "moved"),
+            json!({"change": "file_moved", "from": "giant", "to": "moved"}),
+        ),
+        (
+            delete("moved"),
+            json!({"change": "file_deleted", "path": "moved"}),
+        ),
+    ] {
+        let result = call(&scene.work.path(""), made).await;
+        assert_eq!(serde_json::to_value(&result.changes).unwrap(), json!([change]));
+    }
+    assert_eq!(names(&scene.work), ["file"]);
+}
+
+#[tokio::test]
+async fn long_lines() {
+    let line = [b"needle ".as_slice(), &b"x".repeat(100_000_000)].concat();
+    let scene = Scene::with(&[("hundred", &line), ("ten", &line[..10_000_000])]);
+    let one = json!({"operation": "read", "path": "hundred", "start_line": 1, "end_line": 1});
+    let missing = [edit("ten"), replace("ten", &"y".repeat(5_000_000), "")];
+    let many = "more than 10 times, at lines 1, 1,";
+    scene
+        .check(&[
+            ("too_big", "use `search`", &[file(one)]),
+            ("too_big", "has more than", &[edit("hundred")]),
+            ("no_match", "`old` is not in `ten`", &missing),
+            ("ambiguous", many, &[replace("ten", "xx", "")]),
+        ])
+        .await;
+    let part = done(&scene.work, read("ten")).await;
+    assert_eq!(part["content"].as_str().unwrap().len(), 65536);
+    let found = done(&scene.work, search("needle")).await;
+    assert_eq!(
+        (&found["total"], &found["unreadable"]),
+        (&json!(1), &json!(["hundred"]))
+    );
+    assert_eq!(found["matches"][0]["text"].as_str().unwrap().chars().count(), 301);
+}
+
+#[tokio::test]
+async fn many_lines_that_are_nearly_what_is_looked_for() {
+    let lines = format!("{}\n", "ab".repeat(100)).repeat(20_000);
+    let scene = Scene::with(&[("lines", lines.as_bytes())]);
+    let like = format!("{}c\n", "ab".repeat(100));
+    let whole = format!("{}{like}", &lines[..lines.len() / 2]);
+    let calls = [&like, &whole, &"ab".repeat(1_000_000)].map(|old| replace("lines", old, ""));
+    scene.check(&[("no_match", "", &calls)]).await;
+}
+
+#[tokio::test]
+async fn names_and_content_that_are_not_unicode() {
+    let scene = Scene::with(&[("latin", b"caf\xe9 secret\n"), ("good", b"")]);
+    let name = OsStr::from_bytes(b"bad\xff");
+    std::fs::write(scene.work.path("").join(name), "secret").unwrap();
+    scene.link(name, "link");
+    let unnamed = "at a path that is not Unicode";
+    let arrow = replace("latin", "secret", "→");
+    scene
+        .check(&[
+            ("not_a_file", unnamed, &[read("link"), write("link")]),
+            ("not_found", "does not exist", &[read("bad\u{fffd}")]),
+            ("not_encodable", "leave that character out", &[arrow]),
+        ])
+        .await;
+    let listed = done(&scene.work, list(".")).await;
+    assert_eq!(listed["entries"], json!(["good", "latin", "link"]));
+    let note = listed["note"].as_str().unwrap();
+    assert!(note.starts_with("at least 1 more entries are left out"), "{note}");
+    let found = done(&scene.work, search("secret")).await;
+    assert_eq!((&found["total"], &found["left_out"]), (&json!(1), &json!(1)));
+}
+
+#[tokio::test]
+async fn a_folder_of_a_hundred_thousand_files() {
+    let folder = Folder::with(&[]);
+    for number in 0..100_001 {
+        File::create(folder.path(&format!("{number:06}"))).unwrap();
+    }
+    let listed = done(&folder, list("")).await;
+    assert_eq!(listed["entries"].as_array().unwrap().len(), 1000);
+    let note = listed["note"].as_str().unwrap();
+    assert!(note.starts_with("only the first 1000 entries"), "{note}");
+    assert!(note.contains("their folder has too many entries"), "{note}");
+    let missing = outcome(call(&folder.path(""), read("nothing")).await);
+    assert_eq!(
+        missing,
+        ("not_found".to_owned(), "`nothing` does not exist".to_owned())
+    );
+}
+
+#[tokio::test]
+async fn lists_without_an_end() {
+    let deep = ["x"; 15].map(|letter| letter.repeat(250)).join("/");
+    let files: Vec<String> = (0..100).map(|number| format!("{deep}/{number}")).collect();
+    let files: Vec<(&str, &[u8])> = files.iter().map(|path| (path.as_str(), b"".as_slice())).collect();
+    let (long, round) = (Scene::with(&files), Scene::with(&[("src/file", b"")]));
+    round.link(".", "src/again");
+    let all = [file(json!({"operation": "list", "depth": 1000}))];
+    long.check(&[("done", "\"note\":\"only the first ", &all)]).await;
+    round.check(&[("done", "src/again", &all)]).await;
+}
+
+#[tokio::test]
+async fn ignore_files_that_are_none() {
+    let rules = Folder::with(&[("rules", b"file\n")]);
+    type Make<'a> = &'a dyn Fn(&Scene);
+    let ignores: [(&str, Make<'_>); 4] = [
+        ("a pipe", &|scene| scene.pipe(".gitignore")),
+        ("a terabyte", &|scene| make_giant(&scene.work, ".gitignore")),
+        ("a link outside", &|scene| {
+            scene.link(rules.path("rules"), ".ignore")
+        }),
+        ("a device", &|scene| scene.link("/dev/zero", ".ignore")),
+    ];
+    for (name, make) in ignores {
+        let scene = Scene::with(&[("file", b"needle")]);
+        make(&scene);
+        let listed = done(&scene.work, list("")).await["entries"].to_string();
+        assert!(listed.contains("\"file\""), "{name}: {listed}");
+        let found = done(&scene.work, search("needle")).await;
+        assert_eq!(found["total"], 1, "{name}");
+    }
+}
+
+#[tokio::test]
+async fn what_belongs_to_git_and_to_dirigent() {
+    let scene = Scene::with(&[
+        ("file", b"secret"),
+        ("full/.git/config", b"secret"),
+        ("full/.dirigent/agents/own.md", b"secret"),
+        (".claude/agents/own.md", b"secret"),
+        ("dirigent.toml", b"secret"),
+        ("worktree/.git", b"gitdir: elsewhere"),
+        ("agents/own.md", b"---\naccess: read-write\n---\n"),
+    ]);
+    scene.link("full/.git", "link");
+    scene.link("dirigent.toml", "settings");
+    scene.link("full/.git/hooks", "hooks");
+    let new = [
+        ".git/hooks/post-checkout",
+        ".git",
+        ".dirigent",
+        ".dirigent/agents/own.md",
+        "new/.dirigent/agents/own.md",
+        "new/.git/config",
+        "new/.claude/agents/own.md",
+        ".GIT/config",
+        ".Dirigent/agents/own.md",
+        ".Claude/settings.json",
+        "DIRIGENT.toml",
+        "new/dirigent.toml",
+    ];
+    let there = [
+        "full/.git/config",
+        "link/config",
+        "full/.dirigent/agents/own.md",
+        ".claude/agents/own.md",
+        "dirigent.toml",
+        "worktree/../full/./.git/config",
+    ];
+    let whole = ["full/.git", "full/.dirigent", "worktree/.git", ".claude"];
+    let created = new.map(|path| [write(path), rename("file", path), rename("agents", path)]);
+    let changed = there.map(|path| {
+        [
+            write(path),
+            edit(path),
+            delete(path),
+            rename(path, "here"),
+            rename("file", path),
+        ]
+    });
+    let removed = whole.map(|path| [delete(path), rename(path, "here")]);
+    let protected = "is read-only to tools";
+    scene
+        .check(&[
+            ("protected", protected, &created.concat()),
+            ("protected", protected, &changed.concat()),
+            ("protected", protected, &[edit("settings")]),
+            ("not_a_file", "link to nothing", &[write("hooks")]),
+            ("protected", protected, &removed.concat()),
+            // Moving what they are in changes nothing of them.
+            ("done", "", &[rename("full", "moved/full")]),
+            ("done", "secret", &[read("moved/full/.git/config")]),
+            ("protected", protected, &[edit("moved/full/.git/config")]),
+        ])
+        .await;
+}
+
+#[tokio::test]
+async fn a_new_content_does_not_run_as_the_owner_of_the_old() {
+    let folder = Folder::with(&[("tool", b"secret")]);
+    std::fs::set_permissions(folder.path("tool"), PermissionsExt::from_mode(0o6755)).unwrap();
+    done(&folder, edit("tool")).await;
+    let mode = std::fs::metadata(folder.path("tool")).unwrap().mode();
+    assert_eq!(mode & 0o7777, 0o755);
+}
+
+#[tokio::test]
+async fn what_was_seen_is_stale() {
+    let folder = Folder::with(&[("file", b"secret")]);
+    let mut context = folder.context();
+    context.seen = Some(std::sync::Arc::default());
+    let (code, _) = outcome(file_operations().call(context, write("file").1).await);
+    assert_eq!(code, "stale");
+}
+
+#[tokio::test]
+async fn calls_that_make_no_sense() {
+    let scene = Scene::with(&[("file", b"one\none\n"), ("full/file", b""), ("binary", b"\0")]);
+    let lines = |first, last| {
+        file(json!({"operation": "read", "path": "file", "start_line": first, "end_line": last}))
+    };
+    let pattern = |pattern: &str| ("search", json!({"pattern": pattern, "literal": false}));
+    let bad = "bad_parameters";
+    let growing = pattern("((a{999}){999}){999}");
+    let outside = ("search", json!({"pattern": "x", "paths": ["../.."]}));
+    scene
+        .check(&[
+            (bad, "needs `path`", &[file(json!({"operation": "read"}))]),
+            (bad, "has only 2 lines", &[lines(5, 6)]),
+            (bad, "is before", &[lines(2, 1)]),
+            ("done", "one", &[lines(2, u64::MAX)]),
+            (bad, "`old` is empty", &[replace("file", "", "")]),
+            (
+                "ambiguous",
+                "2 times, at lines 1, 2:",
+                &[replace("file", "one", "")],
+            ),
+            ("not_empty", "is not empty", &[delete("full")]),
+            (bad, "into itself", &[rename("full", "full/new/full")]),
+            ("binary", "is binary", &[read("binary")]),
+            (bad, "", &[search(""), pattern("("), growing]),
+            ("outside_workspace", "", &[outside]),
+        ])
+        .await;
+}
