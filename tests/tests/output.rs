@@ -82,6 +82,8 @@ fn host_3_every_command_that_prints_fails_if_its_output_cannot_be_written() {
         &["undo", "last", "--dry-run"],
         &["watch", "last"],
         &["agents"],
+        &["journal", "check"],
+        &["journal", "export", "last"],
         &["config", "check", "--offline"],
         &["--help"],
         &["run", "--help"],

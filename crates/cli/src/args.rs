@@ -1,5 +1,6 @@
 //! Command-line arguments.
 
+mod journal;
 mod limits;
 
 use std::path::PathBuf;
@@ -9,6 +10,9 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use dirigent::core::id::{AgentId, EffectId, Scope};
 
 use crate::exit;
+pub(crate) use journal::{
+    BackupCommand, CheckJournalCommand, ExportCommand, ImportCommand, JournalCommand, PruneCommand,
+};
 pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 
 /// Achieves goals with a team of agents that plan, act, observe and reflect.
@@ -64,6 +68,9 @@ pub(crate) enum Command {
     /// Restore files to their state before a run, or after one of its journal entries
     #[command(after_long_help = UNDO_HELP)]
     Undo(UndoCommand),
+    /// Check, back up or prune the journal, and move runs between journals
+    #[command(subcommand)]
+    Journal(JournalCommand),
     /// Inspect the configuration
     #[command(subcommand)]
     Config(ConfigCommand),

@@ -9,10 +9,10 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0    the goal was achieved, or the command succeeded
   1    the run failed: the goal cannot be achieved, or an error ended the run; or standard output
-       could not be written (a closed pipe is no error)
-  2    bad usage: invalid arguments, empty goal, unusable workspace or recording, unknown run,
-       a run that has ended or that another process owns, a message that the run rejects,
-       a file that cannot be undone
+       could not be written (a closed pipe is no error); or `journal check` found damage
+  2    bad usage: invalid arguments, empty goal, unusable workspace, recording or exported run,
+       unknown run, a run that has ended or that another process owns, a message that the run
+       rejects, a file that cannot be undone or already exists
   3    a limit ended the run: iterations, time, tokens, cost or model calls;
        continue it with a higher limit: dirigent resume RUN
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
@@ -74,7 +74,10 @@ impl Exit {
                 | StoreError::NoSuchRun { .. }
                 | StoreError::AmbiguousRun { .. }
                 | StoreError::NoSuchEntry { .. }
-                | StoreError::AlreadyClaimed { .. },
+                | StoreError::AlreadyClaimed { .. }
+                | StoreError::RunExists { .. }
+                | StoreError::FileExists { .. }
+                | StoreError::NotAnExport { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
             RuntimeError::ReplayMismatch(_) => Exit::ReplayMismatch,

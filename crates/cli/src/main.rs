@@ -9,6 +9,7 @@ mod demo;
 mod exit;
 mod hint;
 mod interactive;
+mod journal;
 mod live;
 mod models;
 mod open;
@@ -130,6 +131,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Show(command) => show::show(db, &command, output).await,
         Command::Diff(command) => undo::diff(db, &command, output).await,
         Command::Undo(command) => undo::undo(db, &command, output).await,
+        Command::Journal(command) => journal::journal(db, command, output).await,
         Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
         Command::Models(command) => models::list(file, command, output).await,
         Command::Agents(command) => agents::list(file, &command, output),

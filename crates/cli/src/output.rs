@@ -1,7 +1,8 @@
 //! Standard output and standard error: colours where supported, and no panic on a closed pipe.
 
 use std::fmt::Write as _;
-use std::io::{self, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, IsTerminal, Read as _, Write};
 use std::sync::OnceLock;
 
 use console::Style;
@@ -57,6 +58,17 @@ impl Output {
         if error.kind() != io::ErrorKind::BrokenPipe {
             // Keeps the first error.
             let _ = self.failure.set(error);
+        }
+    }
+
+    /// Prints a file to standard output, byte for byte.
+    pub(crate) fn print_file(&self, file: &mut File) -> io::Result<()> {
+        let mut buffer = vec![0; 64 * 1024];
+        loop {
+            match file.read(&mut buffer)? {
+                0 => return Ok(()),
+                bytes => self.write(&[&buffer[..bytes]]),
+            }
         }
     }
 

@@ -255,7 +255,7 @@ impl Builder {
 #[derive(Clone)]
 pub struct Dirigent {
     orchestrator: Orchestrator,
-    journal: Journal,
+    pub(crate) journal: Journal,
     run_spec_factory: Arc<RunSpecFactory>,
     /// The models of the configuration; `None` if the program sets its own model.
     configured: Option<ConfiguredModels>,
@@ -511,7 +511,7 @@ fn prepare<'a>(
 }
 
 /// Runs blocking work on a separate thread, so that it does not delay the actors.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     match tokio::task::spawn_blocking(work).await {
         Ok(done) => done,
         Err(panic) => std::panic::resume_unwind(panic.into_panic()),

@@ -32,6 +32,7 @@ mod error;
 mod goal;
 mod known_tools;
 mod limit_text;
+mod maintenance;
 mod paths;
 mod recording;
 pub mod render;
@@ -60,13 +61,16 @@ pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
     Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence,
 };
-pub use dirigent_store::{MessageId, MessageState, RunRecord, StoreError};
+pub use dirigent_store::{
+    JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns, Pruned, PrunedRun,
+    RunRecord, StoreError,
+};
 pub use dirigent_tools::{
     Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, Sandbox, ToolSettings,
 };
 pub use error::DirigentError;
 pub use goal::Goal;
-pub use limit_text::set_limit;
+pub use limit_text::{parse_duration, set_limit};
 pub use paths::default_journal;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 pub use render::Detail;

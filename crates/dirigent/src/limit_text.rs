@@ -5,6 +5,7 @@ use std::str::FromStr;
 use dirigent_core::limits::{Limit, LimitSetting};
 use dirigent_core::price::Cost;
 use dirigent_core::time::Millis;
+use jiff::SpanRelativeTo;
 
 /// Sets one limit from text.
 ///
@@ -27,10 +28,16 @@ fn parse_count<N: FromStr + Default + PartialOrd>(text: &str) -> Result<N, Strin
     }
 }
 
-/// Parses a positive duration, such as `90s`.
-pub(crate) fn parse_duration(text: &str) -> Result<Millis, String> {
+/// Parses a positive duration, such as `90s`, `10m`, `2h` or `30d`.
+///
+/// # Errors
+/// A description of the valid texts.
+pub fn parse_duration(text: &str) -> Result<Millis, String> {
     let expected = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
-    let span: jiff::SignedDuration = text.parse().map_err(|_| expected.to_owned())?;
+    let span: jiff::Span = text.parse().map_err(|_| expected.to_owned())?;
+    let span = span
+        .to_duration(SpanRelativeTo::days_are_24_hours())
+        .map_err(|_| expected.to_owned())?;
     match std::time::Duration::try_from(span) {
         Ok(duration) if !duration.is_zero() => Ok(duration.into()),
         Ok(_) | Err(_) => Err(format!("{expected}, and longer than zero")),

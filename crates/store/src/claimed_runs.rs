@@ -16,6 +16,7 @@ use crate::chained_entries::{self, Head};
 use crate::contents;
 use crate::error::StoreError;
 use crate::job::{Job, JobOutcome};
+use crate::maintenance;
 use crate::message::{self, MessageId, PostError};
 use crate::owner::{self, Liveness, Owner};
 use crate::progress::Progress;
@@ -92,8 +93,10 @@ impl ClaimedRuns {
                 bytes,
                 original,
                 ..
-            } => contents::insert(db, digest, bytes.as_deref(), original.as_ref())
-                .map(|()| JobOutcome::Done(0)),
+            } => contents::insert(db, digest, Some(bytes), original.as_ref()).map(|()| JobOutcome::Done(0)),
+            Job::Import { imported, .. } => imported.insert(db),
+            Job::DeleteRun { run, filter, .. } => maintenance::delete_run(db, path, *run, *filter),
+            Job::DeleteContents { references, .. } => maintenance::delete_contents(db, references),
             Job::Flush { .. } => Ok(JobOutcome::Done(0)),
             Job::Release { run } => {
                 self.store_head(db, *run)?;
@@ -186,7 +189,13 @@ impl ClaimedRuns {
                     claimed.write_state = WriteState::Poisoned(error.clone());
                 }
             }
-            Job::Post { .. } | Job::RejectMessage { .. } | Job::StoreContent { .. } | Job::Flush { .. } => {}
+            Job::Post { .. }
+            | Job::RejectMessage { .. }
+            | Job::StoreContent { .. }
+            | Job::Import { .. }
+            | Job::DeleteRun { .. }
+            | Job::DeleteContents { .. }
+            | Job::Flush { .. } => {}
             Job::Release { run } => {
                 self.runs.remove(run);
                 self.unreleased.push(*run);
@@ -247,7 +256,7 @@ impl ClaimedRuns {
         let created = db
             .prepare_cached(
                 "INSERT INTO runs (run, goal, workspace, created_at, entries, chain, forked_from, forked_at)
-                 SELECT ?1, goal, workspace, ?2, 0, ?5, id, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
+                 SELECT ?1, goal, workspace, ?2, 0, ?5, run, ?4 FROM runs WHERE id = ?3 ON CONFLICT DO NOTHING",
             )?
             .execute(params![
                 run_key(run),

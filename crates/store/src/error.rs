@@ -282,6 +282,32 @@ pub enum StoreError {
         /// The journal.
         path: PathBuf,
     },
+    /// A file that must be new exists.
+    #[error("{} already exists: name another file, or remove it", path.display())]
+    FileExists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A recorded file content is missing, or differs from the one that was recorded.
+    #[error("the recorded content {digest} of run {run} {problem}: restore the journal from a backup")]
+    BrokenContent {
+        /// The run that recorded the content.
+        run: RunId,
+        /// The content's SHA-256.
+        digest: String,
+        /// What is wrong with the content.
+        problem: EntryProblem,
+    },
+    /// A file is not an exported run, or is not complete.
+    #[error("line {line} of {} {problem}", path.display())]
+    NotAnExport {
+        /// The file.
+        path: PathBuf,
+        /// The number of the line, from 1.
+        line: u64,
+        /// What is wrong with the line, and what to do.
+        problem: String,
+    },
     /// An entry cannot be read.
     #[error("entry {seq} of run {run} cannot be read: use the version of Dirigent that wrote it")]
     Entry {

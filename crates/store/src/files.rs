@@ -47,8 +47,9 @@ pub(crate) fn create_private_file(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
+/// Makes changes of a folder survive a power failure.
 #[cfg(unix)]
-fn sync_folder(folder: Option<&Path>) -> io::Result<()> {
+pub(crate) fn sync_folder(folder: Option<&Path>) -> io::Result<()> {
     match folder {
         Some(folder) if !folder.as_os_str().is_empty() => File::open(folder)?.sync_all(),
         Some(_) | None => Ok(()),
@@ -56,6 +57,6 @@ fn sync_folder(folder: Option<&Path>) -> io::Result<()> {
 }
 
 #[cfg(not(unix))]
-fn sync_folder(_folder: Option<&Path>) -> io::Result<()> {
+pub(crate) fn sync_folder(_folder: Option<&Path>) -> io::Result<()> {
     Ok(())
 }

@@ -9,6 +9,7 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
+use crate::maintenance::{ContentReferences, ImportedRun, PruneFilter};
 use crate::message::MessageId;
 use crate::record::{Durability, ForkPoint, NewEntry, Original, RunEnding};
 
@@ -61,11 +62,27 @@ pub(crate) enum Job {
     },
     StoreContent {
         digest: String,
-        /// The content; `None` if it is already stored.
-        bytes: Option<Vec<u8>>,
+        bytes: Vec<u8>,
         /// The file that a call is about to change.
         original: Option<Original>,
         reply: SyncSender<Result<(), StoreError>>,
+    },
+    Import {
+        imported: Box<ImportedRun>,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
+    /// Deletes a run, if the filter still selects it.
+    DeleteRun {
+        run: RunId,
+        filter: PruneFilter,
+        /// For the number of deleted runs.
+        reply: SyncSender<Result<u64, StoreError>>,
+    },
+    /// Deletes contents to which nothing refers.
+    DeleteContents {
+        references: Box<ContentReferences>,
+        /// For the number of deleted contents.
+        reply: SyncSender<Result<u64, StoreError>>,
     },
     Flush {
         reply: SyncSender<Result<(), StoreError>>,
@@ -77,21 +94,39 @@ impl Job {
         match self {
             Job::Append { entry, .. } => entry.durability,
             // Must survive a power failure: the end of a run is reported only once, a sender may exit after posting, and a recorded file is
-            // changed right afterwards.
-            Job::End { .. } | Job::Post { .. } | Job::StoreContent { .. } => Durability::Full,
+            // changed right afterwards. The file of an imported run may be deleted.
+            Job::End { .. } | Job::Post { .. } | Job::StoreContent { .. } | Job::Import { .. } => {
+                Durability::Full
+            }
             Job::Create { .. }
             | Job::Claim { .. }
             | Job::Fork { .. }
             | Job::Release { .. }
             | Job::RejectMessage { .. }
+            | Job::DeleteRun { .. }
+            | Job::DeleteContents { .. }
             | Job::Flush { .. } => Durability::Normal,
         }
     }
 
-    /// Returns true if both jobs may share a transaction, and so fail together. A file content that does not fit
-    /// on the disk must not make the entries of a run fail.
+    /// Returns true if both jobs may share a transaction, and so fail together. A file content or an imported run that does not fit on the
+    /// disk, or a failed deletion, must not make the entries of a run fail.
     pub(crate) fn shares_transaction_with(&self, other: &Job) -> bool {
-        matches!(self, Job::StoreContent { .. }) == matches!(other, Job::StoreContent { .. })
+        !self.is_apart() && !other.is_apart()
+            || matches!(
+                (self, other),
+                (Job::StoreContent { .. }, Job::StoreContent { .. })
+            )
+    }
+
+    fn is_apart(&self) -> bool {
+        matches!(
+            self,
+            Job::StoreContent { .. }
+                | Job::Import { .. }
+                | Job::DeleteRun { .. }
+                | Job::DeleteContents { .. }
+        )
     }
 }
 

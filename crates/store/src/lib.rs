@@ -51,7 +51,11 @@
 //!
 //! # File contents
 //! [`Journal::record_original`] records the content of a file before a run changes it, so that the change can be undone. Each content is
-//! stored once, even if many files and runs share it, and is never deleted.
+//! stored once, even if many files and runs share it, and is kept until all runs that refer to it are deleted.
+//!
+//! # Maintenance
+//! [`Journal::check`] finds damage, [`Journal::backup`] copies the journal, [`Journal::export`] and [`Journal::import`] move a run to another
+//! journal, and [`Journal::prune`] deletes old runs. Runs may be active meanwhile.
 //!
 //! # Files
 //! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. Each process that owns runs has a lock file in
@@ -67,6 +71,7 @@ mod files;
 mod inbox;
 mod job;
 mod journal;
+mod maintenance;
 mod message;
 mod options;
 mod originals;
@@ -84,6 +89,9 @@ mod writer;
 pub use error::{EntryProblem, StoreError};
 pub use inbox::Inbox;
 pub use journal::{Journal, RunClaim};
+pub use maintenance::{
+    JournalCheck, JournalProblem, JournalSpace, PausedRuns, PruneFilter, Pruned, PrunedRun,
+};
 pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState};
 pub use options::JournalOptions;
 pub use record::{Durability, ForkPoint, NewEntry, Original, RunEnding, RunRecord};

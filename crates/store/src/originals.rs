@@ -35,11 +35,11 @@ impl Journal {
         bytes: &[u8],
         original: Option<Original>,
     ) -> Result<(), StoreError> {
-        let known = self.has_content(&digest)?;
-        if known && original.is_none() {
+        if original.is_none() && self.has_content(&digest)? {
             return Ok(());
         }
-        let bytes = (!known).then(|| bytes.to_vec());
+        // The bytes are sent even if the journal has them, because another process may delete them before the original is stored.
+        let bytes = bytes.to_vec();
         self.wait(|reply| Job::StoreContent {
             digest,
             bytes,

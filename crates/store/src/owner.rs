@@ -10,7 +10,7 @@
 //! The file consists of slots of 24 bytes: the id of the current boot of the machine, then for each run its id and its number of entries as a
 //! little-endian integer. Free slots are zero.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fs::{self, File, TryLockError};
 use std::io::{ErrorKind, Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,9 +49,12 @@ impl Owner {
                 Err(e) if e.kind() == ErrorKind::AlreadyExists => continue,
                 Err(e) => return Err(StoreError::io("create the lock file", &path, e)),
             };
-            // Other processes open the file only after its name is in the claims table, so the lock is free.
-            file.try_lock()
-                .map_err(|e| StoreError::io("lock the file", &path, e.into()))?;
+            // A process that removes unclaimed lock files may have taken this one for a dead owner's before it was locked.
+            match file.try_lock() {
+                Ok(()) if path.exists() => {}
+                Ok(()) | Err(TryLockError::WouldBlock) => continue,
+                Err(TryLockError::Error(e)) => return Err(StoreError::io("lock the file", &path, e)),
+            }
             let mut owner = Owner {
                 name,
                 path,
@@ -167,6 +170,66 @@ fn boot_id() -> Uuid {
 /// Removes the lock file of a dead owner.
 pub(crate) fn remove_dead(journal: &Path, name: &str) {
     let _ = fs::remove_file(folder(journal).join(name));
+}
+
+/// Removes the lock files of dead owners that are not in `claims`; returns their number. Keeps a file that records more committed entries of a
+/// run than `entries` has, as evidence of the loss.
+pub(crate) fn remove_unclaimed(
+    journal: &Path,
+    claims: &HashSet<String>,
+    entries: &HashMap<RunId, u64>,
+) -> Result<u64, StoreError> {
+    let mut removed = 0;
+    for path in lock_files(journal)? {
+        let claimed = path
+            .file_name()
+            .is_some_and(|name| claims.contains(name.to_string_lossy().as_ref()));
+        // The exclusive lock keeps a new owner from using the file.
+        let Ok(file) = File::open(&path) else { continue };
+        if claimed || file.try_lock().is_err() || records_lost_entries(&path, entries) {
+            continue;
+        }
+        if fs::remove_file(&path).is_ok() {
+            removed += 1;
+        }
+    }
+    Ok(removed)
+}
+
+fn records_lost_entries(path: &Path, entries: &HashMap<RunId, u64>) -> bool {
+    let slots = fs::read(path).unwrap_or_default();
+    slots.starts_with(boot_id().as_bytes())
+        && slots.chunks_exact(SLOT).skip(1).any(|slot| {
+            let (run, committed) = slot.split_at(16);
+            let run = Uuid::from_slice(run).ok().map(RunId);
+            let committed = committed.try_into().map_or(0, u64::from_le_bytes);
+            run.and_then(|run| entries.get(&run))
+                .is_some_and(|entries| committed > *entries)
+        })
+}
+
+/// Returns true if a living process owns runs or has owned some.
+pub(crate) fn any_alive(journal: &Path) -> Result<bool, StoreError> {
+    for path in lock_files(journal)? {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if liveness(journal, &name)? == Liveness::Alive {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn lock_files(journal: &Path) -> Result<Vec<PathBuf>, StoreError> {
+    let folder = folder(journal);
+    let files = match fs::read_dir(&folder) {
+        Ok(files) => files,
+        Err(e) if e.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(e) => return Err(StoreError::io("read the folder", &folder, e)),
+    };
+    let paths = files.flatten().map(|file| file.path());
+    Ok(paths
+        .filter(|path| path.extension().is_some_and(|extension| extension == "lock"))
+        .collect())
 }
 
 fn folder(journal: &Path) -> PathBuf {

@@ -26,7 +26,7 @@ const RECORDS: &str = "
            (SELECT owner FROM claims WHERE claims.run = runs.id),
            (SELECT pid FROM claims WHERE claims.run = runs.id),
            entries,
-           (SELECT run FROM runs AS source WHERE source.id = runs.forked_from), forked_at,
+           forked_from, forked_at,
            (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
     FROM runs";
 

@@ -27,7 +27,7 @@ const TABLES: &str = "
         paused      INTEGER NOT NULL DEFAULT 0,  -- 1: it has ended, but can be resumed
         entries     INTEGER NOT NULL,            -- the number of its entries
         chain       BLOB NOT NULL,               -- the checksum of its last entry, or of the run itself
-        forked_from INTEGER REFERENCES runs (id),
+        forked_from TEXT,                        -- the id of its source, which may have been deleted since
         forked_at   INTEGER                      -- the last entry that both runs share
     ) STRICT;
     CREATE TABLE journal (

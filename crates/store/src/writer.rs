@@ -149,7 +149,10 @@ impl Writer {
                     tracing::warn!(%run, %message, "a message stays pending, because its rejection could not be stored: {e}");
                 }
             }
-            Job::StoreContent { reply, .. } | Job::Flush { reply } => {
+            Job::DeleteRun { reply, .. } | Job::DeleteContents { reply, .. } => {
+                let _ = reply.send(result);
+            }
+            Job::StoreContent { reply, .. } | Job::Import { reply, .. } | Job::Flush { reply } => {
                 let _ = reply.send(result.map(drop));
             }
         }

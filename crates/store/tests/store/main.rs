@@ -9,6 +9,7 @@ mod fixture;
 mod follow;
 mod fork;
 mod integrity;
+mod maintenance;
 mod messages;
 mod open;
 mod other_process;

@@ -1,0 +1,21 @@
+//! Copies of the whole journal.
+
+use std::path::Path;
+
+use super::new_file::NewFile;
+use crate::error::StoreError;
+use crate::journal::Journal;
+
+impl Journal {
+    /// Copies the journal to a new file, which is a journal itself; returns the copy's length in bytes. The copy has the state of one moment,
+    /// even if runs are active. Only the current user can access it. It appears under its name when it is complete.
+    ///
+    /// # Errors
+    /// [`StoreError::FileExists`]; any failure to read the journal or to write the file.
+    pub fn backup(&self, file: &Path) -> Result<u64, StoreError> {
+        let copy = NewFile::create(file)?;
+        let path = copy.path().to_string_lossy().into_owned();
+        self.readers().with(|db| db.execute("VACUUM INTO ?1", [path]))?;
+        copy.finish()
+    }
+}

@@ -1,0 +1,132 @@
+//! The lines of an exported run: a header, the entries, the recorded file contents, and a line with their numbers.
+
+use std::fmt::Write as _;
+
+use dirigent_core::id::{RunId, Scope};
+use dirigent_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+/// The name of the format, in the header.
+pub(super) const FORMAT: &str = "dirigent-run";
+
+/// The version of the format. Other versions are refused.
+pub(super) const VERSION: u32 = 1;
+
+/// The beginning of the header, which all versions have.
+#[derive(Deserialize)]
+pub(super) struct FormatVersion {
+    pub(super) format: String,
+    pub(super) version: u32,
+}
+
+/// The first line.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    pub(super) format: String,
+    pub(super) version: u32,
+    pub(super) run: ExportedRecord,
+}
+
+/// The run's record.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportedRecord {
+    pub(super) id: RunId,
+    pub(super) goal: String,
+    pub(super) workspace: String,
+    pub(super) created_at: Timestamp,
+    pub(super) ended_at: Option<Timestamp>,
+    /// The reason for the end, as JSON text.
+    pub(super) status: Option<String>,
+    pub(super) paused: bool,
+    pub(super) forked_from: Option<ExportedForkPoint>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExportedForkPoint {
+    pub(super) run: RunId,
+    pub(super) at: u64,
+}
+
+/// An entry, in the JSON form of [`dirigent_core::journal::Entry`].
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct EntryLine<'a> {
+    pub(super) run: RunId,
+    pub(super) seq: u64,
+    pub(super) at: Timestamp,
+    pub(super) scope: Scope,
+    /// The input, exactly as the journal has it.
+    #[serde(borrow)]
+    pub(super) input: &'a RawValue,
+}
+
+/// A line after the entries.
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(super) enum Attachment {
+    /// A file as it was before a call changed it.
+    Original {
+        effect: String,
+        path: String,
+        digest: String,
+        mode: u32,
+    },
+    /// A recorded content: as `text` if it is UTF-8, otherwise in hexadecimal digits.
+    Content {
+        digest: String,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        text: Option<String>,
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        hex: Option<String>,
+    },
+    /// The last line: the numbers of the other lines. A file without it was cut off.
+    End(LineCounts),
+}
+
+/// The numbers of lines by kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct LineCounts {
+    pub(super) entries: u64,
+    pub(super) originals: u64,
+    pub(super) contents: u64,
+}
+
+impl Attachment {
+    pub(super) fn content(digest: String, bytes: Vec<u8>) -> Self {
+        let (text, hex) = match String::from_utf8(bytes) {
+            Ok(text) => (Some(text), None),
+            Err(binary) => (None, Some(to_hex(binary.as_bytes()))),
+        };
+        Attachment::Content { digest, text, hex }
+    }
+}
+
+fn to_hex(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
+        // Writing to a string cannot fail.
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
+}
+
+/// Parses hexadecimal digits; `None` if the text has others.
+pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
+    let value = |digit: u8| {
+        char::from(digit)
+            .to_digit(16)
+            .and_then(|value| u8::try_from(value).ok())
+    };
+    let pairs = digits.as_bytes().chunks(2);
+    pairs
+        .map(|pair| match pair {
+            [high, low] => Some(value(*high)? << 4 | value(*low)?),
+            _ => None,
+        })
+        .collect()
+}
