@@ -353,7 +353,7 @@ fn host_2_a_newer_journal_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 4: use the version \
+        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 5: use the version \
          that wrote it, or another journal",
     );
 }
@@ -385,7 +385,7 @@ fn host_2_a_journal_in_an_impossible_place_is_refused() {
 #[test]
 fn host_3_a_run_that_is_not_there_is_reported() {
     let place = Place::new();
-    drop(rusqlite::Connection::open(place.db()).unwrap());
+    drop(dirigent::store::Journal::open(&place.db()).unwrap());
     let said_of = |arguments: &[&str]| said(&place, &refused(&place, arguments, 2));
     assert_eq!(
         said_of(&["show", "last"]),
@@ -439,7 +439,11 @@ fn paor_9_an_answer_to_no_question_is_refused() {
     // With its question gone from the journal, the run is one that was interrupted before it asked.
     let journal = Connection::open(place.db()).unwrap();
     journal
-        .execute_batch("DELETE FROM journal WHERE seq > 2; UPDATE runs SET ended_at = NULL, status = NULL")
+        .execute_batch(
+            "DELETE FROM journal WHERE seq > 2;
+             UPDATE runs SET ended_at = NULL, status = NULL, entries = 2,
+                             chain = (SELECT chain FROM journal WHERE journal.run = runs.id AND seq = 2)",
+        )
         .unwrap();
     drop(journal);
     let ended = refused(&place, &["resume", "last", "--answer", "stop"], 2);

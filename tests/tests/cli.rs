@@ -316,6 +316,7 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
             "entries",
             "forked_from",
             "pending_messages",
+            "problem",
             "waiting",
             "question"
         ]

@@ -46,10 +46,11 @@ pub(crate) async fn runs(
             ))
         });
         // A run that cannot be read does not hide the others.
-        let problem = match &read {
-            Ok(_) => record.problem.clone(),
-            Err(error) => Some(error.to_string()),
-        };
+        let unreadable = read
+            .as_ref()
+            .err()
+            .map(|error| format!("it cannot be read: {error}"));
+        let problem = record.problem.clone().or(unreadable);
         let (requests, messages) = read.unwrap_or_default();
         if command.json {
             let _ = writeln!(
@@ -72,7 +73,7 @@ pub(crate) async fn runs(
                 record.run.short(),
                 local(record.created_at)
             );
-            let damage = problem.map(|problem| format!("damaged: {problem}"));
+            let damage = problem.map(|problem| format!("problem: {problem}"));
             for line in damage
                 .into_iter()
                 .chain(request_summaries(&requests))

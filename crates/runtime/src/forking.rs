@@ -7,6 +7,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::view::RunView;
+use dirigent_store::StoreError;
 use uuid::Uuid;
 
 use crate::blocking::blocking;
@@ -55,7 +56,14 @@ impl Orchestrator {
             RunId(Uuid::now_v7()),
         );
         let (claim, replayed) = blocking(move || {
-            let (replayed, at) = replay_prefix(run, &read_entries(&journal, run)?, at)?;
+            let entries = match (read_entries(&journal, run), at) {
+                // The entries before a damaged one can still be shared.
+                (Err(StoreError::BrokenEntry { seq, .. }), Some(at)) if at < seq => {
+                    journal.entries(run, 0, usize::try_from(at).unwrap_or(usize::MAX))
+                }
+                (entries, _) => entries,
+            };
+            let (replayed, at) = replay_prefix(run, &entries?, at)?;
             Ok((journal.fork(run, at, new, now)?, replayed))
         })
         .await?;

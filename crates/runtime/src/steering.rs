@@ -192,11 +192,18 @@ fn is_unowned(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
 
 /// Marks a run without entries as cancelled; returns false if the run has entries or has ended.
 fn cancel_never_began(journal: &Journal, run: RunId, at: Timestamp) -> Result<bool, RuntimeError> {
-    let record = journal.run(run)?;
-    if record.entries > 0 || record.ended_at.is_some() {
+    let never_began = || {
+        let record = journal.run(run)?;
+        Ok::<_, StoreError>(record.entries == 0 && record.ended_at.is_none())
+    };
+    if !never_began()? {
         return Ok(false);
     }
     let claim = journal.claim(run)?;
+    // Another process may have owned the run in the meantime.
+    if !never_began()? {
+        return Ok(false);
+    }
     let (sender, ended) = std::sync::mpsc::channel();
     let reason = EndReason::Cancelled;
     journal.end(

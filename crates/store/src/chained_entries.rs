@@ -88,8 +88,11 @@ pub(crate) fn walk(
         return Ok(Ok(()));
     }
     let broken = |seq, problem| Ok(Err(StoreError::broken(run, seq, problem)));
-    let Some(mut chain) = chain_at(db, run, head.id, after)? else {
-        return broken(after, EntryProblem::Missing);
+    let mut chain = match chain_at(db, run, head.id, after) {
+        Ok(Some(chain)) => chain,
+        Ok(None) => return broken(after, EntryProblem::Missing),
+        Err(e) if is_unreadable(&e) => return broken(after, EntryProblem::Changed),
+        Err(e) => return Err(e),
     };
     let mut last = after;
     let mut statement = db.prepare_cached(&format!(
@@ -97,8 +100,11 @@ pub(crate) fn walk(
     ))?;
     let mut rows = statement.query(params![head.id, integer(after), integer(limit)])?;
     while let Some(row) = rows.next()? {
-        let (entry, stored) = StoredEntry::read(row)?;
         last += 1;
+        let (entry, stored) = match StoredEntry::read(row) {
+            Err(e) if is_unreadable(&e) => return broken(last, EntryProblem::Changed),
+            read => read?,
+        };
         chain = chain.next(&entry);
         if entry.seq != last {
             return broken(last, EntryProblem::Missing);
@@ -116,6 +122,17 @@ pub(crate) fn walk(
         Ordering::Equal if chain == head.chain => Ok(Ok(())),
         Ordering::Equal | Ordering::Greater => broken(last, EntryProblem::Changed),
     }
+}
+
+/// Returns true if a column has another type or form than the one that was written.
+pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {
+    matches!(
+        error,
+        rusqlite::Error::FromSqlConversionFailure(..)
+            | rusqlite::Error::IntegralValueOutOfRange(..)
+            | rusqlite::Error::InvalidColumnType(..)
+            | rusqlite::Error::Utf8Error(..)
+    )
 }
 
 /// Checks that the last entry of a run is the one that the run's row expects.

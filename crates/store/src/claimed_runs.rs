@@ -69,8 +69,10 @@ impl ClaimedRuns {
                 at,
                 ..
             } => self.create(db, path, *run, goal, workspace, *at),
-            Job::Claim { run, .. } => self.claim(db, path, *run),
-            Job::Fork { point, run, at, .. } => self.fork(db, path, *point, *run, *at),
+            Job::Claim { run, .. } => refuse_unreadable(path, self.claim(db, path, *run)),
+            Job::Fork { point, run, at, .. } => {
+                refuse_unreadable(path, self.fork(db, path, *point, *run, *at))
+            }
             Job::Append { run, entry, .. } => self.append(db, *run, entry),
             Job::End {
                 run,
@@ -130,14 +132,14 @@ impl ClaimedRuns {
 
     /// Clears the list of unreleased runs, and removes the lock files of dead owners. Called after each commit.
     pub(crate) fn committed(&mut self, path: &Path) {
-        for run in self.grown.drain(..) {
-            if let (Some(owner), Some(claimed)) = (&mut self.owner, self.runs.get(&run)) {
-                owner.record_progress(run, claimed.last);
-            }
-        }
         for run in self.unreleased.drain(..) {
             if let Some(owner) = &mut self.owner {
                 owner.forget(run);
+            }
+        }
+        for run in self.grown.drain(..) {
+            if let (Some(owner), Some(claimed)) = (&mut self.owner, self.runs.get(&run)) {
+                owner.record_progress(run, claimed.last);
             }
         }
         for owner in self.dead.drain(..) {
@@ -249,8 +251,11 @@ impl ClaimedRuns {
             }));
         }
         // Checks the entries before anything is written, because the transaction continues after a refusal.
-        let unchecked = &mut |_| Ok(Ok(()));
-        if let Err(broken) = chained_entries::walk(db, point.run, source, 0, point.seq, unchecked)? {
+        let checked = chained_entries::walk(db, point.run, source, 0, point.seq, &mut |mut entry| {
+            let complete = entry.complete_body(db)?;
+            Ok(complete.map_err(|problem| StoreError::broken(point.run, entry.seq, problem)))
+        })?;
+        if let Err(broken) = checked {
             return Ok(JobOutcome::Refused(broken));
         }
         let created = db
@@ -270,10 +275,7 @@ impl ClaimedRuns {
         }
         let id = db.last_insert_rowid();
         match chained_entries::copy(db, (point.run, source), point.seq, (run, id))? {
-            Ok(head) => {
-                self.grown.push(run);
-                self.insert_claim(db, &owner, run, head, WriteState::Open)
-            }
+            Ok(head) => self.insert_claim(db, &owner, run, head, WriteState::Open),
             Err(broken) => Ok(JobOutcome::Refused(broken)),
         }
     }
@@ -345,6 +347,7 @@ impl ClaimedRuns {
             write_state,
         };
         self.runs.insert(run, claimed);
+        self.grown.push(run);
         Ok(JobOutcome::Done(0))
     }
 
@@ -432,6 +435,14 @@ impl ClaimedRuns {
             None => Owner::register(path)?,
         };
         Ok(self.owner.insert(owner))
+    }
+}
+
+/// Refuses a job that has found an unreadable column, instead of failing the whole transaction. Jobs read before they write.
+fn refuse_unreadable(path: &Path, applied: Applied) -> Applied {
+    match applied {
+        Err(e) if chained_entries::is_unreadable(&e) => Ok(JobOutcome::Refused(StoreError::sqlite(path, e))),
+        applied => applied,
     }
 }
 

@@ -19,6 +19,16 @@ pub(crate) fn exists(db: &Connection, digest: &str) -> rusqlite::Result<bool> {
         .exists([digest])
 }
 
+/// Stores a content unless it is stored; replaces one that does not have these bytes.
+pub(crate) fn ensure(db: &Connection, digest: &str, bytes: &[u8]) -> rusqlite::Result<()> {
+    if load(db, digest)?.as_deref() == Some(bytes) {
+        return Ok(());
+    }
+    db.prepare_cached("INSERT OR REPLACE INTO contents (digest, bytes) VALUES (?1, ?2)")?
+        .execute(params![digest, bytes])
+        .map(drop)
+}
+
 /// Reads all originals that a run's calls recorded, oldest first.
 pub(crate) fn originals(db: &Connection, run: RunId) -> rusqlite::Result<Vec<Original>> {
     db.prepare_cached(

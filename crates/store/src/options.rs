@@ -61,8 +61,8 @@ impl JournalOptions {
         self
     }
 
-    /// Opens the journal for reading only. Nothing is written, not even a missing journal, which is an error; so the journal may be on a
-    /// read-only disk. Every operation that writes fails with [`StoreError::ReadOnly`](crate::StoreError::ReadOnly).
+    /// Opens the journal for reading only; it may be on a read-only disk. The journal is never changed, and a missing one is an error, but
+    /// SQLite may create its `-wal` and `-shm` files. Every operation that writes fails with [`StoreError::ReadOnly`](crate::StoreError::ReadOnly).
     #[must_use]
     pub fn read_only(mut self) -> Self {
         self.missing = Missing::Refuse;

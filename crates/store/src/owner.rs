@@ -41,6 +41,7 @@ impl Owner {
     pub(crate) fn register(journal: &Path) -> Result<Owner, StoreError> {
         let folder = folder(journal);
         create_private_folder(&folder).map_err(|e| StoreError::io("create the folder", &folder, e))?;
+        remove_outdated(&folder);
         loop {
             let name = unique_name();
             let path = folder.join(&name);
@@ -156,6 +157,27 @@ pub(crate) fn check_progress(journal: &Path, run: RunId, entries: u64) -> Result
             record,
         }),
         None => Ok(()),
+    }
+}
+
+/// Removes the files of dead owners that record nothing any more: all runs are released, or the machine was restarted since.
+fn remove_outdated(folder: &Path) {
+    let boot = boot_id();
+    for path in fs::read_dir(folder)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|file| file.path())
+    {
+        let Ok(slots) = fs::read(&path) else { continue };
+        let mut runs = slots.chunks_exact(SLOT).skip(1);
+        let is_outdated =
+            !slots.starts_with(boot.as_bytes()) || runs.all(|slot| slot.iter().all(|byte| *byte == 0));
+        let is_dead = || File::open(&path).is_ok_and(|file| file.try_lock_shared().is_ok());
+        // A process that has just created its file may not have locked it yet; then the file is still empty.
+        if slots.len() >= SLOT && is_outdated && is_dead() {
+            let _ = fs::remove_file(&path);
+        }
     }
 }
 

@@ -15,7 +15,7 @@ use crate::chained_entries::{EntryBatch, read_entries};
 use crate::error::StoreError;
 use crate::owner::{Liveness, liveness};
 use crate::record::{ForkPoint, RunRecord};
-use crate::schema::open_for_reading;
+use crate::schema::{ReadConnection, open_for_reading};
 use crate::sql::{parsed, run_key, unsigned};
 
 /// Maximum number of idle connections that are kept open.
@@ -42,7 +42,7 @@ pub(crate) enum Ownership {
 pub(crate) struct Readers {
     path: Arc<PathBuf>,
     busy_timeout: Duration,
-    idle: Mutex<Vec<Connection>>,
+    idle: Mutex<Vec<ReadConnection>>,
 }
 
 impl Readers {
@@ -179,9 +179,9 @@ impl Readers {
             Some(connection) => connection,
             None => open_for_reading(path, self.busy_timeout)?,
         };
-        let result = read(&connection).map_err(|e| StoreError::sqlite(path, e));
+        let result = read(&connection.connection).map_err(|e| StoreError::sqlite(path, e));
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
-        if idle.len() < MAX_IDLE_CONNECTIONS {
+        if connection.sees_changes && idle.len() < MAX_IDLE_CONNECTIONS {
             idle.push(connection);
         }
         result

@@ -124,26 +124,37 @@ pub(crate) fn check_for_reading(path: &Path, options: &JournalOptions) -> Result
     }
 }
 
+/// A read-only connection to the journal.
+pub(crate) struct ReadConnection {
+    pub(crate) connection: Connection,
+    /// False if SQLite reads the file as one that nobody changes: a later read must open it again to see what others have written.
+    pub(crate) sees_changes: bool,
+}
+
 /// Opens a read-only connection to the journal.
-pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<Connection, StoreError> {
+pub(crate) fn open_for_reading(path: &Path, busy_timeout: Duration) -> Result<ReadConnection, StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(path, flags).map_err(fails)?;
-    let connection = match pragma(&connection, "application_id") {
+    let (connection, sees_changes) = match pragma(&connection, "application_id") {
         Err(e) if cannot_lock(&e) && is_empty(&log_of(path)) => {
-            Connection::open_with_flags(immutable(path), flags | OpenFlags::SQLITE_OPEN_URI).map_err(fails)?
+            let flags = flags | OpenFlags::SQLITE_OPEN_URI;
+            let connection = Connection::open_with_flags(immutable(path), flags).map_err(fails)?;
+            (connection, false)
         }
-        Ok(_) | Err(_) => connection,
+        Ok(_) | Err(_) => (connection, true),
     };
     connection.busy_timeout(busy_timeout).map_err(fails)?;
     connection
         .execute_batch("PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON;")
         .map_err(fails)?;
-    Ok(connection)
+    Ok(ReadConnection {
+        connection,
+        sees_changes,
+    })
 }
 
-/// Returns true if SQLite could not create the files with which it coordinates readers and writers. In a folder in which nobody can create
-/// files, nobody writes to the journal either.
+/// Returns true if SQLite could not create the files with which it coordinates readers and writers, for example on a read-only disk.
 fn cannot_lock(error: &rusqlite::Error) -> bool {
     let code = error.sqlite_error_code();
     !is_unfinished(error)
@@ -161,6 +172,11 @@ fn immutable(path: &Path) -> String {
 }
 
 fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> {
+    let real = path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    // SQLite would delete the log. The log is tested first, because another process may be creating the journal.
+    if !is_empty(&log_of(&real)) && is_empty(&real) {
+        return Err(StoreError::EmptyBesideLog { path: real });
+    }
     match missing {
         Missing::Create => create_if_missing(path)?,
         Missing::Refuse if path.exists() => {}
@@ -168,11 +184,6 @@ fn find_or_create(path: &Path, missing: Missing) -> Result<PathBuf, StoreError> 
             let path = path.to_owned();
             return Err(StoreError::Missing { path });
         }
-    }
-    // SQLite would delete the log.
-    if is_empty(path) && !is_empty(&log_of(path)) {
-        let path = path.to_owned();
-        return Err(StoreError::EmptyBesideLog { path });
     }
     if path.is_file() {
         path.canonicalize()
@@ -222,7 +233,7 @@ enum Inspected {
 /// Refuses a file that is not a journal of this format. Checks it through a connection that cannot change it.
 fn inspect(path: &Path, options: &JournalOptions) -> Result<Inspected, StoreError> {
     let fails = |e| StoreError::sqlite(path, e);
-    let connection = open_for_reading(path, options.busy_timeout)?;
+    let connection = open_for_reading(path, options.busy_timeout)?.connection;
     if let Err(e) = pragma(&connection, "application_id") {
         if !is_unfinished(&e) || options.access == JournalAccess::ReadOnly {
             return Err(fails(e));

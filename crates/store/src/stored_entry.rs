@@ -45,9 +45,7 @@ impl<'a> StoredEntry<'a> {
         {
             body.to_mut()
                 .replace_range(offset..offset + shared.json().len(), "");
-            if !contents::exists(db, shared.digest())? {
-                contents::insert(db, shared.digest(), Some(shared.json().as_bytes()), None)?;
-            }
+            contents::ensure(db, shared.digest(), shared.json().as_bytes())?;
             part = Some(SharedPart {
                 offset: offset as u64,
                 digest: shared.digest().to_owned(),
@@ -103,7 +101,7 @@ impl<'a> StoredEntry<'a> {
         Ok((entry, row.get(6)?))
     }
 
-    /// Returns the complete JSON of the input.
+    /// Completes the body with the shared part.
     ///
     /// # Errors
     /// [`EntryProblem`] if the shared part is missing or was changed.

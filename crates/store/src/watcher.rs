@@ -177,7 +177,7 @@ impl ChangeDetector {
     fn try_poll(&mut self, watcher: &Watcher) -> Result<Changes, StoreError> {
         let connection = match self.connection.take() {
             Some(connection) => connection,
-            None => open_for_reading(&watcher.path, watcher.busy_timeout)?,
+            None => open_for_reading(&watcher.path, watcher.busy_timeout)?.connection,
         };
         let connection = self.connection.insert(connection);
         let fails = |e| StoreError::sqlite(&watcher.path, e);

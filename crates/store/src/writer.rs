@@ -3,6 +3,7 @@
 //!
 //! The thread never delays a batch to wait for further jobs. It stores either a whole batch or nothing.
 
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -105,9 +106,15 @@ impl Writer {
         }
         self.claimed.store_heads(&transaction).map_err(fails)?;
         // What is written to a file that nobody can find is lost.
-        if files::identity(&self.path).ok() != Some(self.file) {
-            let path = self.path.as_ref().clone();
-            return Err(StoreError::Moved { path });
+        match files::identity(&self.path) {
+            Ok(file) if file == self.file => {}
+            Err(e) if e.kind() != ErrorKind::NotFound => {
+                return Err(StoreError::io("find the journal", &self.path, e));
+            }
+            Ok(_) | Err(_) => {
+                let path = self.path.as_ref().clone();
+                return Err(StoreError::Moved { path });
+            }
         }
         transaction.commit().map_err(fails)
     }

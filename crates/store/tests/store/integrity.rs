@@ -55,6 +55,10 @@ fn host_2_a_changed_missing_or_moved_entry_is_named() {
         (format!("DELETE FROM journal WHERE seq = 1 AND {of_run}"), (1, Missing)),
         (format!("DELETE FROM journal WHERE seq = 5 AND {of_run}"), (5, Missing)),
         (format!("DELETE FROM journal WHERE {of_run}"), (1, Missing)),
+        (format!("UPDATE journal SET body = CAST(x'ff' AS TEXT) WHERE seq = 3 AND {of_run}"), (3, Changed)),
+        (format!("UPDATE journal SET scope = -1 WHERE seq = 3 AND {of_run}"), (3, Changed)),
+        (format!("UPDATE journal SET part = 'x' WHERE seq = 3 AND {of_run}"), (3, Changed)),
+        (format!("UPDATE journal SET chain = x'00' WHERE seq = 3 AND {of_run}"), (3, Changed)),
         (
             format!(
                 "UPDATE journal SET seq = 100 WHERE seq = 2 AND {of_run};

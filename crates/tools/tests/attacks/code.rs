@@ -46,7 +46,7 @@ async fn patches_of_what_no_tool_may_change() {
         .check(&[
             ("outside_workspace", "leads out of the workspace", &outside),
             ("protected", "read-only to tools", &protected),
-            ("no_match", "does not fit", &[huge]),
+            ("no_match", "does not match", &[huge]),
             ("not_a_file", "named pipe", &[pipe]),
             ("done", "", &[link]),
         ])
