@@ -43,7 +43,6 @@ pub(crate) struct AgentArguments {
 
 /// An agent's message to its run.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "nearly all events are deliveries")]
 pub(crate) enum AgentEvent {
     /// An input for the run's machine, caused by a command of the agent's machine.
     Deliver(RunInput),

@@ -4,6 +4,7 @@
 mod approvals;
 mod budget;
 mod cancelling;
+mod damaged;
 mod delegating;
 mod deltas;
 mod failures;
