@@ -14,7 +14,7 @@ use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::resuming::cut_off;
 use crate::script::{

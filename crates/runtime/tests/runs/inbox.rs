@@ -1,6 +1,5 @@
 //! Messages of other processes to a run (here, of other handles of its journal). Each is accepted exactly once, in order.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent_core::end_reason::EndReason;
@@ -13,8 +12,8 @@ use dirigent_core::view::EventKind;
 use dirigent_runtime::{Orchestrator, Resume, RuntimeError, SteerOutcome, UserPresence};
 use dirigent_store::{Journal, MessageState};
 
-use crate::questions::asking;
-use crate::script::{Gate, Scripted, say, tools};
+use crate::questions::{asking, gated};
+use crate::script::{Gate, tools};
 use crate::world::{World, ended, event, resumed, start_up, within};
 
 /// Stands for another process: it shares only the journal's file.
@@ -27,14 +26,6 @@ async fn another(world: &World) -> (Journal, Orchestrator) {
 fn guide(guidance: &str) -> Steering {
     let guidance = guidance.to_owned();
     Steering::Guide { guidance }
-}
-
-/// The planner waits at the gate, and repeats its task when it is let through.
-fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
-    Scripted::gated(gate, move |_, gate| async move {
-        gate.pass().await;
-        say("Done.")
-    })
 }
 
 fn guidance(entries: &[Entry]) -> Vec<&str> {

@@ -26,6 +26,14 @@ pub fn asking() -> Arc<Scripted> {
     })
 }
 
+/// The planner waits at the gate, and answers the goal once it is let through.
+pub fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
+    Scripted::gated(gate, |_, gate| async move {
+        gate.pass().await;
+        say("Done.")
+    })
+}
+
 #[tokio::test]
 async fn paor_9_a_run_goes_on_with_the_users_answer() {
     let world = World::new(asking(), tools([])).await;
@@ -144,11 +152,7 @@ async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() 
 #[tokio::test]
 async fn paor_9_an_answer_to_nothing_is_refused() {
     let gate = Gate::shut();
-    let model = Scripted::gated(&gate, move |_, gate| async move {
-        gate.pass().await;
-        say("Done.")
-    });
-    let world = World::new(model, tools([])).await;
+    let world = World::new(gated(&gate), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
 
@@ -309,11 +313,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
 #[tokio::test]
 async fn host_2_an_active_run_cannot_be_resumed() {
     let gate = Gate::shut();
-    let model = Scripted::gated(&gate, move |_, gate| async move {
-        gate.pass().await;
-        say("Done.")
-    });
-    let world = World::new(model, tools([])).await;
+    let world = World::new(gated(&gate), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
 
