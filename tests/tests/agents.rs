@@ -224,7 +224,7 @@ fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
         files.refused(),
         [
             "user/agents/implement.md:3: `access` must be one of read-only, execute, read-write",
-            "project/.dirigent/agents/implement.md: the name `implement` is taken (a refused file of yours), and a project's file can't \
+            "project/.dirigent/agents/implement.md: the name `implement` is taken (your agent file, which was refused), and a project's file can't \
              replace another agent: rename the agent in this file",
         ]
     );

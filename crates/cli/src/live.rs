@@ -185,7 +185,7 @@ impl LiveTree {
         }
     }
 
-    /// Removes the agent's preview up to this turn, and ignores further pieces of these turns.
+    /// Removes the agent's preview if it shows this turn or an earlier one, and ignores further pieces of these turns.
     fn stop_preview(&mut self, agent: AgentId, turn: u32) {
         self.replied.insert(agent, turn);
         self.remove_preview(agent, turn);

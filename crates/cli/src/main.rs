@@ -1,6 +1,6 @@
 //! The `dirigent` command: parses arguments, shows progress and summaries, and sets the exit code.
 //!
-//! It decides nothing about orchestration; the `dirigent` library does.
+//! Makes no orchestration decisions: the `dirigent` library makes them.
 
 mod agents;
 mod args;

@@ -15,7 +15,7 @@ use crate::time::local;
 /// Prefix of each line of a multi-line text.
 const BLOCK: &str = "│ ";
 
-/// The number of digits that are shown of a digest.
+/// The number of leading digits of a digest to show.
 const DIGITS: usize = 12;
 
 /// The maximum width of a line of [`request_summaries`], in columns.

@@ -1,6 +1,6 @@
 //! `guide`, `approve`, `answer` and `cancel`: messages to a run from another terminal.
 //!
-//! A message reaches the process that owns the run through the journal. If no process owns the run, the message stays pending until
+//! Messages are sent through the journal to the process that owns the run. If no process owns the run, the message stays pending until
 //! `resume`.
 
 use std::path::PathBuf;

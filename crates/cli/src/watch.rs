@@ -61,7 +61,7 @@ pub(crate) async fn follow(
     Ok(Exit::from_end_reason(end.as_ref()))
 }
 
-/// A user is present if input, output and error are all a terminal and the options allow questions.
+/// Determines whether a user is present: input, output and error are all a terminal, and the options allow questions.
 pub(crate) fn user_presence(watching: &WatchOptions, output: &Output) -> UserPresence {
     if output.is_interactive() && !watching.non_interactive && !watching.json {
         UserPresence::Present

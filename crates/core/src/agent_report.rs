@@ -136,7 +136,7 @@ pub enum AgentFailure {
     /// The run or the user cancelled the agent.
     #[error("cancelled")]
     Cancelled,
-    /// The agent's own code panicked (PAOR-7).
+    /// The code that runs the agent panicked (PAOR-7).
     #[error("the agent panicked: {message}")]
     Panicked {
         /// The panic message.

@@ -1,10 +1,10 @@
 //! Delegation: a sub-agent assigns part of its task to another agent (PAOR-5).
 //!
-//! The `delegate` tool is not one of the run's tools. Each sub-agent whose spec lists [`DELEGATE`] is offered its own version, which lists
-//! the agents to which it may delegate. Its calls are not executed like other calls: the agent's machine returns the command
-//! [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and the findings of that agent become the
-//! result of the call. The result is a success with `{"agent", "findings", "calls"}` or a failure with the reason, and in both cases
-//! contains the changes that the agent made.
+//! The `delegate` tool is not one of the run's tools. Each sub-agent whose spec lists [`DELEGATE`] is offered a separate version of the
+//! tool, which lists the agents to which that sub-agent may delegate. Calls of this tool are not executed like other tool calls: the
+//! agent's machine returns the command [`Delegate`](crate::agent::AgentCommand::Delegate), the run's machine starts the other agent, and
+//! the findings of that agent become the result of the call. The result is a success with `{"agent", "findings", "calls"}` or a failure
+//! with the reason, and in both cases contains the changes that the agent made.
 
 use serde_json::{Value, json};
 

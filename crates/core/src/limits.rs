@@ -29,7 +29,7 @@ macro_rules! limits {
         }
 
         #[doc = concat!("The [`", stringify!($limits), "`] that one source (such as a file or the command line) sets.")]
-        /// A field is `None` if the source does not set that limit, which leaves it to the next source.
+        /// A field is `None` if the source does not set that limit. The limit then comes from the source with the next lower precedence.
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
         pub struct $settings {
             $($(#[doc = $help])+ pub $limit: Option<$kind>,)+

@@ -96,7 +96,7 @@ impl<W> Outstanding<W> {
         }
     }
 
-    /// Skips the id of the next effect, which no effect will use, and returns it.
+    /// Reserves the next effect id without starting an effect, and returns it.
     pub(crate) fn skip(&mut self) -> EffectId {
         let effect = self.next_effect();
         self.last_step = effect.step;

@@ -183,7 +183,7 @@ pub enum FinishReason {
     Oversized,
 }
 
-/// Requests, calls, tokens and cost of one reply, an agent or a run.
+/// Requests, calls, tokens and cost of one reply, one agent or one run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Usage {
     /// Number of answered model requests.

@@ -1,8 +1,8 @@
 //! The policy of a run: the user's rules that decide, by tool and parameters, which calls run, need approval or are denied (APPROVE-1). The
 //! policy is journaled with the run and applies to all agents and to the calls of plans.
 //!
-//! A policy saves approvals and prevents mistakes, but it is not a sandbox. It matches the parameters of a call, and does not know what a
-//! program does or where a symbolic link leads. A command that is denied by name can still be run through another program.
+//! A policy reduces the number of approvals and prevents mistakes, but it is not a sandbox. It matches the parameters of a call, and does
+//! not know what a program does or where a symbolic link leads. A command that is denied by name can still be run through another program.
 
 mod matching;
 mod pattern;
@@ -133,7 +133,7 @@ impl Policy {
 impl Rule {
     /// Returns true if the rule matches the call. `workspace` is the absolute path of the workspace.
     ///
-    /// A rule that asks or denies also matches the following interpretations of a parameter, so it may match too many calls:
+    /// A rule that asks or denies also matches the following interpretations of a parameter, so it may match more calls than intended:
     ///
     /// - each simple command in a string, or in the argument of `-c` in a list, without leading words such as `then`, `sudo` or
     ///   `NAME=value`;
@@ -142,9 +142,9 @@ impl Rule {
     ///
     /// A rule that allows matches none of these interpretations, and its `*` matches neither `..` nor the start of another command.
     ///
-    /// URLs are compared in normalised form. If an `allow` rule has a URL pattern (its scheme matches `http` or `https`, in any letter
-    /// case, or with a `*`), a `*` does not match across the end of the host: `https://docs.rs/*` and `https://docs.rs*` both match only
-    /// the host `docs.rs`.
+    /// URLs are compared in normalised form. A URL pattern is a pattern whose scheme, which may contain `*`, matches `http` or `https` in
+    /// any letter case. In the URL pattern of an `allow` rule, a `*` does not match across the end of the host: `https://docs.rs/*` and
+    /// `https://docs.rs*` both match only the host `docs.rs`.
     pub fn matches(&self, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let parameter_matches = |(name, pattern): (&String, &String)| {
             parameters.get(name).is_some_and(|value| match self.ruling {

@@ -93,7 +93,7 @@ impl RunTree {
     /// Handles an input, and returns the destinations of the resulting commands. The caller must pass each delivery to this function, too.
     ///
     /// # Errors
-    /// [`Refusal`] if the machine refuses the input. In the same case, an actor drops a delivered input without an error.
+    /// [`Refusal`] if the machine refuses the input. In contrast, an actor drops a refused delivery without an error.
     pub fn handle(
         &mut self,
         now: Timestamp,

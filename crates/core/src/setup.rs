@@ -1,4 +1,4 @@
-//! The setup of runs: their agents, tools and rules. All runs of one configuration share it, with what is derived from it.
+//! The setup of runs: their agents, tools and rules. All runs of one configuration share a setup and the data derived from it.
 
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock};
@@ -98,7 +98,7 @@ pub struct SharedText {
 }
 
 impl SharedText {
-    /// The text, as it stands in the entries.
+    /// The JSON text, exactly as it occurs in the entries.
     pub fn json(&self) -> &str {
         self.json.get()
     }
@@ -120,7 +120,7 @@ impl Shared {
 }
 
 impl Clone for Shared {
-    /// Copies the setup alone: a copy is made in order to change it.
+    /// Copies only the setup, not the data derived from it, because a copy is made only to be changed.
     fn clone(&self) -> Self {
         Shared::new(self.setup.clone())
     }
@@ -195,7 +195,7 @@ impl<'de> Deserialize<'de> for SharedSetup {
     }
 }
 
-/// What is derived from a setup: the tools' validators, and the tools offered to each agent.
+/// Data derived from a setup: the tools' validators, and the tools offered to each agent.
 #[derive(Debug)]
 pub(crate) struct Tables {
     /// All tools of the run.
@@ -203,7 +203,7 @@ pub(crate) struct Tables {
     /// `submit_plan` and `submit_reflection`.
     pub(crate) submissions: ToolSet,
     offers: Offers,
-    /// The offers at the maximum depth, where no agent may delegate.
+    /// The tools offered to agents at the maximum depth, where no agent may delegate.
     offers_at_max_depth: Offers,
 }
 
@@ -253,7 +253,8 @@ impl Offers {
     }
 }
 
-/// The `delegate` tool generated for a sub-agent; `None` if it may not delegate (PAOR-5), or if the run has a tool of its own with this name.
+/// The `delegate` tool generated for a sub-agent; `None` if the agent may not delegate (PAOR-5), or if the setup already has a tool with
+/// this name.
 fn delegate_of(agent: &AgentSpec, setup: &RunSetup, depth: DelegationDepth) -> Option<ToolSpec> {
     let may_delegate = match depth {
         DelegationDepth::BelowMax => agent.may_delegate(),

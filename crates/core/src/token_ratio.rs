@@ -14,8 +14,8 @@ pub fn estimated_tokens(text: &str) -> u64 {
 /// The number of tokens that a provider counts per estimated token, between 0.5 and 4.
 ///
 /// The ratio of a byte-level tokenizer cannot exceed 4: an estimated token stands for four ASCII characters or one other character, which
-/// are at most four bytes, and each counted token has at least one byte. A ratio below 0.5 means that the server counts something other
-/// than tokens.
+/// are at most four bytes, and each counted token has at least one byte. A ratio below 0.5 means that the server's counts are not token
+/// counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TokenRatio {
     per_thousand: u64,

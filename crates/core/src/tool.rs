@@ -84,7 +84,7 @@ impl Repeat {
     }
 }
 
-/// An agent's access to the workspace. Each level includes the previous ones.
+/// An agent's access to the workspace. Each level includes all lower levels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
@@ -138,7 +138,7 @@ pub struct ToolResult {
     pub metadata: Map<String, Value>,
 }
 
-/// A file as a tool call read or left it. An agent cannot change a file that differs from what the agent last saw (PAOR-5).
+/// The state in which a tool call found or left a file. An agent cannot change a file that differs from what the agent last saw (PAOR-5).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SeenFile {
     /// Path relative to the workspace, with `/` as separator.

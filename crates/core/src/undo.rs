@@ -1,7 +1,7 @@
-//! Computes how to undo a run: inverts the changes of all calls that finished after a given journal entry.
+//! Computes how to undo a run: inverts the changes of all calls that finished after a certain journal entry.
 //!
 //! The computation is pure: it uses only journal entries. The caller compares the plan with the workspace and calls [`UndoPlan::without`]
-//! to drop the steps whose paths have changed since.
+//! to drop the steps for paths that are no longer in the state in which the run left them.
 //!
 //! A path that changed several times is restored once. Moved folders, and moved files of unknown content, are moved back together with
 //! everything below them, the last move first. A moved file of known content becomes two steps: its old path is restored and its new path
@@ -80,7 +80,7 @@ pub struct UndoPlan {
     /// Calls that may have made unreported changes: calls without a journaled end, and calls that panicked, were cancelled or timed out and
     /// reported no changes.
     pub unfinished: BTreeSet<EffectId>,
-    /// All calls that started or ended after the given journal entry.
+    /// All calls that started or ended in the undone part of the journal.
     calls: BTreeSet<EffectId>,
     /// The file versions that occur in the changes of these calls, each with its path.
     reported: BTreeSet<(String, FileVersion)>,

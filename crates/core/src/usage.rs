@@ -1,7 +1,7 @@
 //! The usage of a run: tokens, cost, calls and time, for the run, each agent and each model (HOST-10).
 //!
-//! A [`RunView`](crate::view::RunView) computes the usage from journal entries, so the result is the same during the run and later, and
-//! available for interrupted runs as well. This module enforces no limits: see [`crate::budget`].
+//! A [`RunView`](crate::view::RunView) computes the usage from journal entries, so the result does not depend on when it is computed, and
+//! is available for interrupted runs, too. This module enforces no limits: see [`crate::budget`].
 
 use serde::Serialize;
 

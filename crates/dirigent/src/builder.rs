@@ -334,12 +334,12 @@ impl Dirigent {
     }
 
     /// Resumes a run at the end of its journal (HOST-2). Its agents ask the models that it was started with, by their references in the
-    /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model could be
-    /// reached, plans again with the given limits (PAOR-1).
+    /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model could
+    /// be reached, plans again with the limits in `resume` (PAOR-1).
     ///
     /// # Errors
-    /// The run has ended, another process owns it, an answer is given but it asked no question, it would reach a limit at once, or one of
-    /// its models is no longer configured. In these cases, the run is unchanged.
+    /// The run has ended, another process owns it, `resume` has an answer but the run asked no question, the run would reach a limit at once,
+    /// or one of its models is no longer configured. In these cases, the run is unchanged.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
         self.prepare_run_models(run).await?;
         Ok(self.orchestrator.resume(run, resume).await?)
@@ -351,7 +351,7 @@ impl Dirigent {
         self.run_spec_factory.list_agents(workspace)
     }
 
-    /// Sets up the models that a run was started with. Other errors of the run are ignored here, because resuming the run reports them.
+    /// Sets up the models that a run was started with. Ignores other errors of the run, because resuming the run reports them.
     async fn prepare_run_models(&self, run: RunId) -> Result<(), DirigentError> {
         let Some(configured) = self.configured.clone() else {
             return Ok(());
@@ -375,8 +375,8 @@ impl Dirigent {
     /// (HOST-9). Without `at`, it shares all entries before the run's end. If the run ended because an agent failed, it shares the entries before
     /// that failure, so after an outage the fork asks the model again. The original run is unchanged.
     ///
-    /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to calls of
-    /// the fork that wait or have not ended: they need approval again (APPROVE-3).
+    /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to
+    /// the fork: a call that waits or has not ended needs approval again in the fork (APPROVE-3).
     ///
     /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder.
     ///

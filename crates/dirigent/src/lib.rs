@@ -73,7 +73,7 @@ pub use render::Detail;
 
 pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 
-/// The domain types and the state machines, for programs that read journals or drive the machines themselves.
+/// The domain types and the state machines, for programs that read journals or drive the state machines themselves.
 pub use dirigent_core as core;
 /// Chat models.
 pub use dirigent_model as model;

@@ -239,7 +239,7 @@ fn retry_after(headers: &HeaderMap, now: Timestamp) -> Option<Millis> {
 
 /// Converts a retry delay in seconds; `None` if it is negative or not a number.
 pub(crate) fn retry_after_seconds(seconds: f64) -> Option<Millis> {
-    // `clamp` keeps NaN, which is then rejected; `min` would replace it with the maximum.
+    // `clamp` returns NaN for NaN, which the conversion rejects; `min` would replace NaN with the maximum.
     let seconds = seconds.clamp(f64::NEG_INFINITY, MAX_RETRY_AFTER.as_secs_f64());
     Duration::try_from_secs_f64(seconds).ok().map(Millis::from)
 }

@@ -1,9 +1,9 @@
 //! Chat models: clients of model servers, and wrappers around them. This crate is independent of runs and agents.
 //!
-//! [`OpenAiModel`] is a client for any server with OpenAI's chat completions API, [`HostedModel`] for Anthropic's and Gemini's own
-//! APIs. The other models wrap a model: [`Limited`] enforces rate limits, [`Retrying`] retries requests,
-//! [`Fallback`] tries further models, and [`Priced`] adds the cost of replies. Nest them as `Fallback` of `Retrying` of `Limited` of
-//! `OpenAiModel`: then a request that waits for its next attempt occupies no slot of the rate limiter.
+//! [`OpenAiModel`] is a client for any server with OpenAI's chat completions API, [`HostedModel`] for Anthropic's and Gemini's own APIs.
+//! The other models wrap a model: [`Limited`] enforces rate limits, [`Retrying`] retries requests, [`Fallback`] tries further models, and
+//! [`Priced`] adds the cost of replies. Nest them as `Fallback` of `Retrying` of `Limited` of `OpenAiModel`: in this order, a request that
+//! waits for its next attempt occupies no slot of the rate limiter.
 #![warn(missing_docs)]
 
 mod chat_model;

@@ -158,7 +158,7 @@ enum Admission {
 struct Permit {
     limiter: Arc<Limiter>,
     expected: RequestTokens,
-    /// Tokens to settle on drop: the expected ones, until the actual ones are known.
+    /// Tokens to settle on drop: the expected tokens until the request ends, then the actual tokens.
     actual: RequestTokens,
     probe: Option<u64>,
     _slot: Option<OwnedSemaphorePermit>,

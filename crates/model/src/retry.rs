@@ -104,7 +104,7 @@ async fn ask<M: ChatModel>(
     let mut attempts_made: u32 = 0;
     loop {
         let failure = match model.chat(request.clone()).await {
-            // An interrupted reply is not retried here: it is charged, and the agent asks the model to send it again.
+            // An interrupted reply is returned, not retried: it is charged, and the agent asks the model to send the reply again.
             Ok(reply) => return Ok(reply),
             Err(failure) => failure,
         };

@@ -22,7 +22,7 @@ pub(crate) struct RequestTokens {
     pub(crate) output: u64,
 }
 
-/// The window has no room for a request. Retry when a request in flight ends, or at the instant given here, when the oldest tokens
+/// The window has no room for a request. Retry when a request in flight ends, or at the instant in this value, when the oldest tokens
 /// expire; `None` if no tokens will expire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WindowFull(pub(crate) Option<Instant>);

@@ -75,7 +75,7 @@ impl<'a> Sections<'a> {
         self.json_lines(tags::ITERATIONS)
     }
 
-    /// Returns the observations: those of the last iteration for a planner, those of this iteration for a reflector.
+    /// Returns the observations: in a planner's request, of the last iteration; in a reflector's request, of this iteration.
     pub fn observations(&self) -> Vec<ObservationLine> {
         self.json_lines(tags::OBSERVATIONS)
     }

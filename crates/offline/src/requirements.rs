@@ -1,4 +1,4 @@
-//! The user's current requirements: the goal, changed by guidance and answers (PAOR-8, PAOR-9).
+//! The user's requirements: the goal with all guidance and answers so far applied to it (PAOR-8, PAOR-9).
 
 use dirigent_core::tags;
 
@@ -6,14 +6,14 @@ use super::goal::{self, Goal, guidance_scope, is_identifier, strip_keep_clause};
 use super::prompt_sections::Sections;
 use super::words::{Word, words};
 
-/// The user's current requirements.
+/// The user's requirements: the goal, and decisions about it, with all guidance and answers so far applied.
 pub(crate) struct Requirements {
     /// The goal, changed by guidance and answers.
     pub goal: Goal,
     pub clash: ClashPolicy,
     pub decision: UserDecision,
     pub on_failure: OnFailure,
-    /// Numbers of the guidance that is followed.
+    /// Numbers of the guidance that the offline model follows.
     pub followed_guidance: Vec<u32>,
     /// Numbers of the guidance that the offline model does not understand.
     pub unsupported_guidance: Vec<u32>,

@@ -22,7 +22,7 @@ pub(crate) const NO_CHECKS: &str =
 pub(crate) const UNDO_SUMMARY: &str = "Undo the changes: ";
 
 /// The beginning of a reflection after which the next iteration undoes the change. The reason follows.
-pub(crate) const GIVEN_UP: &str = "Given up; the changes are undone next: ";
+pub(crate) const GIVEN_UP: &str = "Given up, so the next iteration undoes the changes. Reason: ";
 
 /// The beginning of a reflection on an iteration in which a call was interrupted.
 pub(crate) const INTERRUPTED: &str = "Interrupted: ";

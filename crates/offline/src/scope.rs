@@ -48,7 +48,8 @@ impl Scope {
         self.only.iter().flat_map(of_place).collect()
     }
 
-    /// Restricts the scope by guidance. The guidance's places and file endings replace those of the goal; its exceptions are added.
+    /// Restricts the scope by guidance. The guidance's places and file endings replace the goal's places and file endings; the guidance's
+    /// exceptions are added to the goal's exceptions.
     pub fn narrow(&mut self, guidance: Scope) {
         if !guidance.only.is_empty() {
             self.only = guidance.only;

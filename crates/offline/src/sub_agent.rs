@@ -226,7 +226,7 @@ fn verify_replaced(conversation: &Conversation<'_>, old: &str, new: &str, scope:
         } else if new.contains(old) {
             format!("a search finds \"{old}\" only as part of \"{new}\"{scope}")
         } else {
-            format!("a search finds \"{old}\" nowhere any more{scope}")
+            format!("a search no longer finds \"{old}\"{scope}")
         };
         return Ok(format!("{CONFIRMED}{confirmed}. {MATCHED_ANYWHERE}"));
     }

@@ -269,7 +269,7 @@ pub(crate) struct SearchOutput {
 }
 
 impl SearchOutput {
-    /// Removes the matches outside the scope. If it removes any, the totals then count only the remaining listed matches.
+    /// Removes the matches outside the scope. If it removes any matches, the totals count only the remaining listed matches afterwards.
     pub fn within(mut self, scope: &Scope) -> SearchOutput {
         let before = self.matches.len();
         self.matches.retain(|line| scope.contains(&line.path));

@@ -18,6 +18,7 @@ use dirigent_tools::ToolContext;
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
+use tracing::Span;
 
 use crate::agent_message::AgentMessage;
 use crate::deltas::Delta;
@@ -25,6 +26,7 @@ use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
 use crate::run_resources::RunResources;
+use crate::spans;
 
 pub(crate) struct AgentActor;
 
@@ -36,6 +38,7 @@ pub(crate) struct AgentArguments {
     pub(crate) brief: Arc<AgentBrief>,
     /// The agent's machine, rebuilt from the journal, and the input that resumes it; `None` for a new agent.
     pub(crate) resumed: Option<(Agent, AgentInput)>,
+    pub(crate) span: Span,
 }
 
 /// An agent's message to its run.
@@ -63,6 +66,7 @@ pub(crate) struct AgentState {
     supervisor: DerivedActorRef<AgentEvent>,
     effect: EffectId,
     brief: Arc<AgentBrief>,
+    span: Span,
     cancel: CancellationToken,
     timers: BTreeMap<AgentTimer, AbortHandle>,
     _stop_tasks: DropGuard,
@@ -84,6 +88,7 @@ impl Actor for AgentActor {
             effect,
             brief,
             resumed,
+            span,
         } = arguments;
         let now = resources.services.clock.now();
         let (machine, first, commands) = match resumed {
@@ -113,6 +118,7 @@ impl Actor for AgentActor {
             supervisor,
             effect,
             brief,
+            span,
             _stop_tasks: cancel.clone().drop_guard(),
             cancel,
             timers: BTreeMap::new(),
@@ -213,6 +219,7 @@ impl AgentState {
         let (request, expected) = self.request();
         let (myself, cancel, budget) = (myself.clone(), self.cancel.clone(), self.resources.budget.clone());
         let model = self.resources.services.model.clone();
+        let span = spans::chat(&self.span, effect, self.driver.machine.spec().model.as_deref());
         self.resources.tasks.spawn(async move {
             let ask = async {
                 let permit = match budget.reserve(&expected).await {
@@ -227,7 +234,7 @@ impl AgentState {
                 let request = permit.limit_request(request);
                 // The request shares the conversation with the machine. It is dropped before the machine handles the reply, so the machine
                 // can append without a copy.
-                match permit.track(effects::ask_model(model, request)).await {
+                match permit.track(effects::ask_model(model, request, span)).await {
                     Ok(reply) => AgentInput::ModelReplied { effect, reply },
                     Err(failure) => AgentInput::ModelFailed { effect, failure },
                 }
@@ -289,8 +296,9 @@ impl AgentState {
                 .tool_context(effect, access, self.cancel.child_token())
         };
         let (myself, tools) = (myself.clone(), self.resources.services.tools.clone());
+        let span = spans::tool(&self.span, effect, &call.tool);
         self.resources.tasks.spawn(async move {
-            let result = effects::run_tool(tools, context, call).await;
+            let result = effects::run_tool(tools, context, call, span).await;
             let _ = myself.send_message(AgentMsg::Input(AgentInput::ToolFinished { effect, result }));
         });
     }
@@ -298,6 +306,7 @@ impl AgentState {
     /// Stops all running work of an agent that has ended. The supervisor stops this actor once it has the report.
     fn finish(&self, report: &AgentReport) {
         self.cancel.cancel();
+        spans::record_report(&self.span, report);
         if let Err(failure @ (AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. })) =
             &report.result
         {

@@ -13,6 +13,9 @@ use dirigent_tools::{ToolContext, ToolRegistry};
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
+use tracing::{Instrument as _, Span};
+
+use crate::spans;
 
 /// The time that a cancelled call has to end by itself before its future is dropped. Less than a second, because a cancelled run must end
 /// within a second (HOST-8).
@@ -22,8 +25,19 @@ const GRACE: Duration = Duration::from_millis(800);
 /// request.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
-/// Runs a tool call.
-pub(crate) async fn run_tool(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
+/// Runs a tool call in its span.
+pub(crate) async fn run_tool(
+    tools: ToolRegistry,
+    context: ToolContext,
+    call: ToolCall,
+    span: Span,
+) -> ToolResult {
+    let result = run(tools, context, call).instrument(span.clone()).await;
+    spans::record_result(&span, &result);
+    result
+}
+
+async fn run(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
     let started = Instant::now();
     let cancel = context.cancel.clone();
     let name = call.tool.clone();
@@ -98,20 +112,24 @@ fn truncated(outcome: ToolOutcome) -> ToolOutcome {
     }
 }
 
-/// Sends a request to a model. Dropping the future cancels the request.
+/// Sends a request to a model, in its span. Dropping the future cancels the request.
 pub(crate) async fn ask_model(
     model: std::sync::Arc<dyn ChatModel>,
     request: ChatRequest,
+    span: Span,
 ) -> Result<ModelReply, ModelFailure> {
-    AssertUnwindSafe(async move { model.chat(request).await })
+    let reply = AssertUnwindSafe(async move { model.chat(request).await })
         .catch_unwind()
+        .instrument(span.clone())
         .await
         .unwrap_or_else(|panic| {
             Err(ModelFailure {
                 kind: ModelFailureKind::Panicked,
                 message: format!("the model client panicked: {}", panic_message(panic.as_ref())),
             })
-        })
+        });
+    spans::record_reply(&span, &reply);
+    reply
 }
 
 fn panic_message(panic: &(dyn std::any::Any + Send)) -> String {

@@ -44,6 +44,7 @@ mod run_mailbox;
 mod run_resources;
 mod services;
 mod shared_budget;
+mod spans;
 mod steering;
 #[cfg(test)]
 mod supervision_tests;

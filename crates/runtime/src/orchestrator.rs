@@ -23,6 +23,7 @@ use crate::outcome::Outcome;
 use crate::replayed_run::ReplayedRun;
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::Services;
+use crate::spans;
 use crate::supervisor::{
     Recovery, ResumedRun, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
 };
@@ -128,6 +129,7 @@ impl Orchestrator {
             cancel: CancellationToken::new(),
             tasks: TaskTracker::new(),
             listeners: Listeners::default(),
+            span: spans::run(run),
         };
         let handle = RunHandle {
             run,

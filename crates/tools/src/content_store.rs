@@ -11,7 +11,7 @@ pub trait ContentStore: fmt::Debug + Send + Sync + 'static {
     /// on disk when the method returns.
     ///
     /// # Errors
-    /// A message that says why the content could not be recorded. The caller must then not change the file.
+    /// A message that says why the content could not be recorded. After this error, the caller must not change the file.
     fn record(&self, path: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String>;
 
     /// Returns the content with this digest, or `None` if it was never recorded.

@@ -117,7 +117,7 @@ impl Excerpt {
 struct ExcerptLines<'a> {
     content: &'a str,
     last: usize,
-    /// The first line after the excerpt that another call can read.
+    /// The line at which another call can continue reading.
     next: usize,
     note: Option<String>,
 }

@@ -159,8 +159,8 @@ fn absent(name: &str) -> SeenFile {
     }
 }
 
-/// Returns the agent's read state after a file or folder has moved: the files that it saw are absent at the old paths and known at the new
-/// ones.
+/// Returns the agent's read state after a file or folder has moved: the files that it saw count as absent at the old paths and as seen at
+/// the new paths.
 pub(crate) fn moved(context: &ToolContext, from: &str, to: &str) -> Vec<SeenFile> {
     let move_all = |seen: &SeenFiles| -> Vec<SeenFile> {
         seen.iter()

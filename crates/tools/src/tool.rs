@@ -16,9 +16,9 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns the tool's spec, which models and the core's state machines use.
     fn spec(&self) -> ToolSpec;
 
-    /// Executes one call. `parameters` are already valid against the schema in [`Tool::spec`]. The runtime cancels a call
-    /// through the context's token, then by dropping the future: neither may leave a process, a thread or a half-written
-    /// file behind.
+    /// Executes one call. `parameters` are already valid against the schema in [`Tool::spec`]. The runtime cancels a call through the
+    /// context's token, and later by dropping the future. A cancelled call must not leave a process, a thread or a half-written file
+    /// behind.
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
 }
 
@@ -33,8 +33,9 @@ pub struct ToolContext {
     pub run: RunId,
     /// The call's id in the journal.
     pub effect: EffectId,
-    /// The versions of files that the calling agent has seen. A tool does not change a file that differs from the version seen, and returns
-    /// its current content instead (PAOR-5). `None` for the calls of a plan, because no agent has read files for them.
+    /// The versions of files that the calling agent has seen. If a file differs from the version that the agent has seen, a tool does not
+    /// change the file, and returns the file's current content instead (PAOR-5). `None` for the calls of a plan, because no agent has read
+    /// files for them.
     pub seen: Option<Arc<SeenFiles>>,
     /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
     pub content_store: Option<Arc<dyn ContentStore>>,

@@ -26,7 +26,7 @@ use crate::tool::{Tool, ToolContext};
 /// The first sentence of the description must stand alone; see [`ToolSpec::description`].
 ///
 /// The defaults are the safest ones: the tool needs [`Access::ReadWrite`], so read-only agents cannot call it, and it is not safe to
-/// repeat. [`TypedTool::access`] and [`TypedTool::repeat`] change that.
+/// repeat. [`TypedTool::access`] and [`TypedTool::repeat`] change these defaults.
 ///
 /// ```
 /// use dirigent_core::tool::{Access, Repeat};

@@ -21,12 +21,12 @@ struct AgentLimit {
 }
 
 impl RunLimitOptions {
-    /// Returns true if any limit is given.
+    /// Returns true if the command line sets any limit.
     pub(crate) fn any_set(&self) -> bool {
         self.0 != RunLimitSettings::default()
     }
 
-    /// Returns the given limits. Limits that are not given come from `configured`.
+    /// Returns the limits from the command line. Limits that the command line does not set come from `configured`.
     pub(crate) fn with_defaults(&self, configured: RunLimits) -> RunLimits {
         self.0.clone().unwrap_or(configured)
     }

@@ -364,7 +364,7 @@ impl ActiveDialog {
         }
     }
 
-    /// Returns the decision that a command makes or, as the error, the lines to show if it makes none.
+    /// Returns the decision that a command makes or, as the error, the lines to show if the command decides nothing.
     fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
         match command {
             DialogCommand::Approve if !self.hidden_lines.is_empty() => Err(vec![
@@ -401,7 +401,7 @@ impl ActiveDialog {
                 };
                 if shown == Some(&parameters) {
                     return Err(vec![
-                        "  nothing was changed, and nothing was decided: enter a to approve".to_owned(),
+                        "  nothing was changed, and nothing was decided: type `a` to approve it".to_owned(),
                     ]);
                 }
                 Ok(ApprovalAnswer::Edit { parameters })

@@ -71,7 +71,7 @@ fn keys(text: &str) -> Vec<Key> {
         .collect()
 }
 
-/// Types text while everything is visible.
+/// Presses the keys of a text after all output has become visible.
 fn types(controller: &mut PromptController, text: &str) -> Vec<Action> {
     keys(text)
         .into_iter()

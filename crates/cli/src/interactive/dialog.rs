@@ -36,7 +36,7 @@ impl DialogCommand {
                 DialogCommand::Invalid("nothing was decided: only r and g can be followed by text")
             }
             ("", _) => DialogCommand::Invalid("nothing was decided: Enter alone approves nothing"),
-            (_, _) => DialogCommand::Invalid("nothing was decided: begin with a, e, r, g or l"),
+            (_, _) => DialogCommand::Invalid("nothing was decided: not a command; use a, e, r, g TEXT or l"),
         }
     }
 }

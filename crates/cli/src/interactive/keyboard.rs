@@ -79,8 +79,8 @@ impl Keyboard {
             let closed = {
                 let mut ready = self.input.readable().await.ok()?;
                 let closed = ready.ready().is_read_closed();
-                // New bytes set the readiness again. The bytes that are already there are read below, or belong to another process in the
-                // foreground.
+                // Clear the readiness before reading: bytes that arrive later set it again. The bytes received so far are either read by
+                // `pending` or belong to another process in the foreground.
                 ready.clear_ready();
                 closed
             };

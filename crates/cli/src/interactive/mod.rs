@@ -59,7 +59,7 @@ impl InteractiveSession {
         })
     }
 
-    /// Returns true if a dialog shows the event, so that the event needs no line of its own.
+    /// Returns true if a dialog shows the event, so that the event is not printed as a line as well.
     pub(crate) fn shows_as_dialog(&self, event: &Event) -> bool {
         let asks = matches!(
             event.kind,
@@ -120,7 +120,7 @@ impl InteractiveSession {
                 while let Some(key) = keys.pop_front() {
                     let actions = self.controller.press(key, terminal_size());
                     if self.perform(actions, run, screen).await {
-                        // The keys that arrived together with this one were typed before the new dialog was shown.
+                        // The remaining keys of this input were typed before the new dialog was shown.
                         self.controller.buffer_keys(std::mem::take(&mut keys).into());
                     }
                 }

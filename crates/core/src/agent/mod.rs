@@ -28,7 +28,7 @@ use crate::time::Timestamp;
 use crate::tool::ToolResult;
 pub use machine::Agent;
 
-/// An input of [`Agent`]. Journaled, so variants are added, never changed.
+/// An input of [`Agent`]. Inputs are journaled, so variants may be added, but existing variants must not change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentInput {
@@ -55,7 +55,7 @@ pub enum AgentInput {
     OverBudget {
         /// The request's id.
         effect: EffectId,
-        /// The budget that is used up.
+        /// The limit that the request would exceed.
         budget_exceeded: BudgetExceeded,
     },
     /// A tool call is about to run; journaled before it runs (HOST-2).
@@ -137,7 +137,7 @@ pub enum AgentCommand {
         effect: EffectId,
     },
     /// Delegate a task to another agent, whose findings become the call's result. This agent's time limit is paused meanwhile, because the
-    /// other agent has its own (LOOP-5).
+    /// other agent has a separate time limit (LOOP-5).
     Delegate {
         /// The id that the result must carry.
         effect: EffectId,

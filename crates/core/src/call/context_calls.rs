@@ -22,7 +22,7 @@ use super::submission::Submission;
 use crate::message::ToolCall;
 use crate::tool::ToolSpec;
 
-/// Maximum number of passes over a text, over all levels of escapes and all attempts.
+/// Maximum number of passes over a text, in total for all levels of escapes and all attempts.
 const MAX_PASSES: usize = 64;
 /// Maximum number of stored digests.
 const MAX_CALLS: usize = 1 << 16;

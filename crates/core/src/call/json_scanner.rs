@@ -1,8 +1,8 @@
 //! Scans one JSON value. Determines where and how it ends, and the properties that [`super::scan`] needs. Not recursive; reads each byte
 //! once. [`super::json`] parses strings and numbers.
 //!
-//! Small models write Python or JavaScript literals instead of JSON. [`Dialect::Lenient`] accepts these unambiguous ones, and records the
-//! repairs that turn them into JSON:
+//! Small models write Python or JavaScript literals instead of JSON. [`Dialect::Lenient`] accepts the following unambiguous deviations from
+//! JSON, and records the repairs that turn them into JSON:
 //!
 //! - strings in single quotes, and `\'` in them;
 //! - `True`, `False` and `None`;
@@ -23,7 +23,7 @@ use super::keys::CallKeys;
 pub(super) enum Dialect {
     /// JSON.
     Strict,
-    /// JSON, and the deviations listed above, which are repaired.
+    /// JSON with the deviations that the module documentation lists, which are repaired.
     Lenient,
 }
 

@@ -1,8 +1,9 @@
 //! Recognises text that is clearly meant as a call but cannot be parsed (LOOP-3): calls with typographic quotes, without a brace or with a
 //! missing beginning, and a tool's name with arguments in another notation.
 //!
-//! A reply that consists of such a call is not a final answer. Prose about calls, code and other JSON are text. Therefore each rule requires
-//! that the text ends with what looks like a call, and that it names one of the agent's tools or uses keys that occur in calls only.
+//! A reply that consists of such a call is not a final answer. Prose about calls is text, and so are code and JSON of other kinds.
+//! Therefore each rule requires that the text ends with what looks like a call, and that it names one of the agent's tools or uses keys
+//! that occur in calls only.
 
 use serde_json::Value;
 

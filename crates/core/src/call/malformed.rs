@@ -65,7 +65,7 @@ pub enum MalformedReply {
         calls: Vec<MalformedCall>,
     },
     /// The reply has several different calls, but the form allows one (CALL-5).
-    #[error("your reply has {} different tool calls (of {}), and none was executed: make one call, wait for its result, then make the next", tools.len(), quoted_list(tools.iter().map(String::as_str)))]
+    #[error("your reply has {} different tool calls (to {}), and none was executed: make one call, wait for its result, then make the next", tools.len(), quoted_list(tools.iter().map(String::as_str)))]
     Ambiguous {
         /// The tools of the different calls in order; at most 32.
         tools: Vec<String>,

@@ -12,7 +12,7 @@ pub(super) struct Tag<'t> {
     name: &'t str,
     attributes: &'t str,
     closing: bool,
-    /// Whether bars enclose the name, as in special tokens of chat templates.
+    /// Whether vertical bars (`|`) enclose the name, as in special tokens of chat templates.
     barred: bool,
     pub(super) end: usize,
 }

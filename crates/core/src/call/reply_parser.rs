@@ -1,5 +1,5 @@
 //! Parses a reply into text or calls. [`super::scan`] finds JSON in the reply, [`super::shape`] decides which JSON is a call in which form,
-//! and [`super::context_calls`] knows the calls in the model's context. This module classifies the reply as a whole.
+//! and [`super::context_calls`] stores the calls in the model's context. This module classifies the reply as a whole.
 
 use std::ops::Range;
 
@@ -43,13 +43,13 @@ pub enum ReplyContent {
 /// Calls by form:
 ///
 /// - [`CallForm::Json`]: an object `{"tool": string, "parameters": object, "terminate": boolean}`, all three required (CALL-1).
-/// - [`CallForm::JsonSchema`]: the same object. A reply that consists of `{"answer": string}` is that text, because a server that enforces a
-///   schema allows no other final answer.
+/// - [`CallForm::JsonSchema`]: the same object. A reply that consists of `{"answer": string}` counts as that text, because a server that
+///   enforces a schema allows no other final answer.
 /// - [`CallForm::Native`]: none; text contains no calls.
 /// - [`CallForm::ToolCall`]: an object `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). Such a call never terminates.
-/// - [`CallForm::Auto`]: the objects of `Json`, with an optional `terminate` that defaults to false, and of `ToolCall`; an object with `name`,
-///   `tool_name` or `function` and its `arguments` or `parameters`; `{"tool_calls": […]}`, `{"function_call": {…}}`; and the JSON, or name
-///   with arguments, that call markup of a known model family announces.
+/// - [`CallForm::Auto`]: the objects of `Json`, with an optional `terminate` that defaults to false, and of `ToolCall`; an object with
+///   `name`, `tool_name` or `function`, and with `arguments` or `parameters`; `{"tool_calls": […]}`, `{"function_call": {…}}`; and the
+///   JSON, or name with arguments, that call markup of a known model family announces.
 ///
 /// A JSON array of calls is several calls in order, of which only the last may terminate.
 ///
@@ -57,18 +57,19 @@ pub enum ReplyContent {
 ///
 /// - A call that does not occur in the context counts after prose. If words follow it, the reply is [`ReplyContent::CallInProse`].
 /// - A call that occurs in the context counts only as the whole reply, apart from thinking and one code fence or call markup. Among words,
-///   the reply is [`ReplyContent::CallInProse`], unless it ends with a new call; then the quoted call is ignored.
+///   the reply is [`ReplyContent::CallInProse`], unless it ends with a call that does not occur in the context; then the quoted call is
+///   ignored.
 /// - Repetitions of the same call count once. Different calls are [`MalformedReply::Ambiguous`].
 /// - The call form with a placeholder for the tool's name, as shown to models, is not a call.
 ///
-/// These replies are never an answer (LOOP-3), but malformed:
+/// These replies are malformed and never count as an answer (LOOP-3):
 ///
 /// - an object in the configured form that is invalid JSON, is not closed, or has a missing field or a field of the wrong type; but an
 ///   object whose `tool` is not a string is text;
 /// - a reply that consists of a call in a form other than the configured one, or ends with the call markup of another model family;
 /// - a reply that consists of a tool's name with arguments in any notation, of a part of a call, or of the parameters of the agent's
 ///   terminating tool;
-/// - unclosed thinking only, or no call although the finish reason announces one.
+/// - a reply that consists of unclosed thinking, or that has no call although the finish reason announces one.
 ///
 /// [`CallForm::Auto`] repairs unambiguous deviations from JSON that small models write: strings in single quotes, `True`, `False`, `None`,
 /// a comma before a closing bracket or brace, a full-width colon or comma, and a line break or tab in a string. Nothing else is repaired,
@@ -195,9 +196,9 @@ impl ReplyParser<'_> {
 
     /// Classifies calls in a form other than the configured one.
     ///
-    /// A reply is a call if it consists of such a call, or ends with a call that is new and names one of the model's tools, or ends with
-    /// call markup. Many objects have a name, so an object without other evidence is a call only if it is the whole reply and names one of
-    /// the model's tools.
+    /// A reply is a call if it consists of such a call, or ends with a call that does not occur in the context and names one of the model's
+    /// tools, or ends with call markup. Many objects have a name, so an object without other evidence is a call only if it is the whole
+    /// reply and names one of the model's tools.
     fn in_other_form(
         &self,
         content: &str,
@@ -291,7 +292,7 @@ struct Calls {
     spans: Vec<Range<usize>>,
     /// Different calls that do not occur in the context.
     new: Vec<Vec<ToolCall>>,
-    /// Index in `spans` of the last new call.
+    /// Index in `spans` of the last call that does not occur in the model's context; 0 if there is none.
     last_new: usize,
     /// Different calls that occur in the context.
     quoted: Vec<Vec<ToolCall>>,

@@ -8,8 +8,8 @@ use crate::tool::ToolSpec;
 
 /// The JSON Schema of a reply in [`super::CallForm::JsonSchema`].
 ///
-/// Alternatives are one object per tool, `{"tool", "parameters", "terminate"}` with the tool's name and the schema of its parameters, and
-/// `{"answer": string}` if the agent may end with text or has no tools. Several alternatives are combined by `anyOf`.
+/// The schema's alternatives are one object per tool, `{"tool", "parameters", "terminate"}` with the tool's name and the schema of its
+/// parameters, and `{"answer": string}` if the agent may end with text or has no tools. Several alternatives are combined by `anyOf`.
 ///
 /// Servers turn a schema into a grammar, support different keywords, and may reject unknown ones. Therefore a tool's schema is reduced to
 /// the common keywords: `type`, `properties`, `required`, `additionalProperties`, `items`, `enum`, `const`, `anyOf` (also for `oneOf`) and

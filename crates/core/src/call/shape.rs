@@ -203,7 +203,7 @@ fn call_by_name(object: Map<String, Value>) -> Result<ToolCall, MalformedReply> 
     fields.call(tool, arguments, terminate)
 }
 
-/// Returns true if an unannounced object is a call: it has a name and arguments, and no other keys. A name alone is too common.
+/// Returns true if an object without call markup is a call: it has a name and arguments, and no other keys. A name alone is too common.
 fn is_call_by_name(object: &Map<String, Value>) -> bool {
     let is_function = match object.get("type") {
         None => true,

@@ -376,7 +376,7 @@ fn describe(error_kind: &ValidationErrorKind, error: &ValidationError<'_>) -> St
         ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),
         ValidationErrorKind::Required { property } => format!("lacks the field {property}"),
-        // Rarer keywords: the validator's own message.
+        // For rarer keywords, use the validator's own message.
         _ => format!("is wrong: {}", error.masked_with("the value")),
     }
 }

@@ -54,7 +54,7 @@ pub(super) fn build_structure(plan: &Plan) -> PlanStructure {
     PlanStructure { graph, errors }
 }
 
-/// Maps ids to indices; a duplicate id maps to its first index.
+/// Maps ids to indices. A duplicate id maps to the first sub-task with this id.
 fn indices_by_id<'a>(plan: &'a Plan, errors: &mut Vec<PlanError>) -> BTreeMap<&'a SubTaskId, usize> {
     let mut indices = BTreeMap::new();
     let mut extra: BTreeMap<usize, usize> = BTreeMap::new();

@@ -79,7 +79,7 @@ impl Interpretation {
             }
             text.push_str(&spelled(word));
             let option = word.starts_with('-');
-            // The word after an option may be the option's value, so the word after that may be the program.
+            // The first word after an option may be the option's value, so the second word may be the program.
             leads = is_command_flag(word)
                 || leads && (option || COMMAND_PREFIXES.contains(&&**word) || is_assignment(word))
                 || after_option && !option;
@@ -110,7 +110,7 @@ fn interpretations(value: &Value, workspace: &str) -> Vec<Interpretation> {
                 workspace,
                 &mut interpretations,
             );
-            // Any word after `-c` may be the command line, depending on the other options, so all of them are read.
+            // Any word after `-c` may be the command line, depending on the other options, so all words after `-c` are read.
             let after_flag = words.iter().skip_while(|word| !is_command_flag(word)).skip(1);
             for line in after_flag.filter(|word| !word.starts_with('-')) {
                 read_shell(line, workspace, &mut interpretations);

@@ -14,8 +14,8 @@ pub(super) fn is_pattern(pattern: &str) -> bool {
 }
 
 /// Returns true if the URL pattern of an `allow` rule matches the text. A `*` in the host does not match across the end of the host, and a
-/// `*` directly after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. URLs with a user
-/// name or password match nothing, nor do URLs that different programs may interpret differently.
+/// `*` directly after the host matches only the path: `https://docs.rs*` does not match `https://docs.rs.example.com/`. A URL matches
+/// nothing if it contains a user name or password, or if programs may interpret it in different ways.
 pub(super) fn allow_rule_matches(pattern: &str, text: &str) -> bool {
     let is_ambiguous = |c: char| c == '\\' || c.is_whitespace() || c.is_control();
     let Some(url) = parse_http_url(text).filter(|_| !text.contains(is_ambiguous)) else {

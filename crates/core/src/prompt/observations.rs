@@ -38,8 +38,8 @@ pub(super) fn observation_lines<'a>(
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// Formats the observations of earlier iterations briefly, as one list per iteration in the given order. If not all of them fit, later
-/// iterations take precedence.
+/// Formats the observations of earlier iterations briefly, as one list per iteration, in the order of `iterations`. If not all of them fit,
+/// later iterations take precedence.
 pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<Vec<Value>> {
     let mut room = MAX_EARLIER;
     let mut lines: Vec<Vec<Value>> = iterations
@@ -54,8 +54,8 @@ pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<
     lines
 }
 
-/// Formats each observation in the first of the forms that fits the remaining room, failures first. The last line counts the omitted
-/// observations and contains the handle for reading them.
+/// Formats each observation with the first function in `forms` whose result fits the remaining room, failures first. The last line counts
+/// the omitted observations and contains the handle for reading them.
 fn lines_within(
     observed: &[&Observation],
     forms: &[fn(&Observation) -> Value],

@@ -201,7 +201,7 @@ fn one_of(
     presence: Presence,
     depth: usize,
 ) -> Option<TypeDescription> {
-    // Other keywords apply to all alternatives, and the list cannot express that.
+    // The list cannot express keywords that apply to all alternatives.
     if !schema.keys().all(|key| BESIDE_FORMS.contains(&key.as_str())) {
         return None;
     }
@@ -278,7 +278,7 @@ fn bounds(schema: &Map<String, Value>) -> Vec<String> {
     .collect()
 }
 
-/// Returns true if the list can express the schema, apart from nested schemas.
+/// Returns true if the list of parameters can express the schema. Does not check the schemas nested in it.
 fn is_known(schema: &Map<String, Value>) -> bool {
     // The list cannot express a schema for arbitrary property names.
     let others = schema.get("additionalProperties");

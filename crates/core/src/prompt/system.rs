@@ -12,7 +12,7 @@ use crate::text::one_line;
 use crate::tool::ToolSpec;
 
 /// Renders an agent's system prompt (PROMPT-2): role, tools, call form, when to finish (LOOP-9), limits (LOOP-2), and diagrams. `tools` are
-/// the agent's own tools; its terminating tool is added.
+/// the agent's tools without its terminating tool, which this function adds.
 ///
 /// With native tools, the provider sends the tools' descriptions, so the prompt contains only names and examples. The prompt of an agent
 /// without tools does not mention calls.

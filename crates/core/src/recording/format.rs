@@ -157,7 +157,7 @@ fn end(line: usize, bytes: &[u8]) -> Result<End, FormatError> {
 
 fn read<'a, T: Deserialize<'a>>(line: usize, bytes: &'a [u8]) -> Result<T, FormatError> {
     serde_json::from_slice(bytes).map_err(|error| {
-        // serde_json counts lines from the beginning of this line, so only the column is useful.
+        // serde_json receives only one line of the file, so its line number is meaningless, but its column is right.
         let text = error.to_string();
         let message = text
             .rsplit_once(" at line ")

@@ -49,7 +49,7 @@ impl DeliveryKey {
         }
     }
 
-    /// Returns the key of an input that only agents cause; `None` for any other input.
+    /// Returns the delivery key of a run input that only agents cause; `None` for any other input.
     pub(super) fn from_run_input(input: &RunInput) -> Option<Self> {
         match input {
             RunInput::AgentFinished { effect, .. } => Some(DeliveryKey::Report(effect.scope, effect.step)),

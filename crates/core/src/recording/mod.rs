@@ -1,8 +1,9 @@
 //! Recordings: runs as files that can be replayed without models and tools (HOST-9).
 //!
 //! A [`Recording`] is created from a run's journal. It contains every input in order, with the request (to the model, a tool or the user)
-//! that the input answers. [`replay`] feeds the recorded external inputs to machines that use the current code and a given [`RunSpec`],
-//! derives all other inputs, and reports the first difference. Neither recording nor replay calls a model, runs a tool or reads a clock.
+//! that the input answers. [`replay`] feeds the recorded external inputs to machines that run the present code with the caller's
+//! [`RunSpec`], derives all other inputs, and reports the first difference. Neither recording nor replay calls a model, runs a tool or
+//! reads a clock.
 
 mod difference;
 mod format;
@@ -64,7 +65,7 @@ pub struct RecordedEntry {
     pub answers: Option<RecordedRequest>,
 }
 
-/// A request of a machine that an input answers.
+/// A request that a machine made and that an input answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecordedRequest {
@@ -172,7 +173,7 @@ impl Recorder {
     pub fn finish(self) -> Option<Recording> {
         let (machines, first) = (self.machines?, self.lines.first()?);
         Some(Recording {
-            // Not the machines' spec, because resuming the run may have changed its limits.
+            // Use the first entry's spec, not the machines' spec: resuming the run may have changed its limits.
             spec: start_spec(first.scope, &first.input)?.clone(),
             end: machines.run().end().cloned(),
             lines: self.lines,

@@ -1,4 +1,4 @@
-//! Replays recordings: feeds recorded external inputs to the current machines.
+//! Replays recordings: feeds recorded external inputs to machines that run the present code.
 
 use std::sync::Arc;
 
@@ -76,7 +76,7 @@ impl Replay {
         Ok(entry)
     }
 
-    /// Returns the input to apply: the derived input if one of the current machines causes it, otherwise the recorded input. An input with
+    /// Returns the input to apply: the derived input if one of the replay's machines causes it, otherwise the recorded input. An input with
     /// the wrong scope is returned unchanged, and the machines refuse it.
     fn present_input(&self, line: &RecordedEntry) -> Result<Input, Box<Difference>> {
         let recorded = &line.input;
@@ -105,7 +105,7 @@ impl Replay {
     fn delivery_key(&self, line: &RecordedEntry) -> Option<DeliveryKey> {
         match (&line.input, line.scope) {
             (Input::Run(RunInput::AgentFinished { effect, report }), _) => {
-                // The machine cannot derive a panic.
+                // A panic cannot be derived, so the recorded report is used.
                 let panicked = matches!(report.result, Err(AgentFailure::Panicked { .. }));
                 let is_awaited = self.machines.run().agent_of(*effect).is_some();
                 (is_awaited && !panicked).then_some(DeliveryKey::Report(effect.scope, effect.step))

@@ -23,9 +23,9 @@ pub struct ChangedFile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FileChangeKind {
-    /// The file did not exist before.
+    /// The file did not exist before the run.
     Created,
-    /// The file existed before, with different content.
+    /// The file existed before the run, with different content.
     Edited,
     /// The file no longer exists.
     Deleted,

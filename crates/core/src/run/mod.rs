@@ -39,7 +39,7 @@ use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 
-/// An input of [`Run`]. Journaled, so variants are added, never changed.
+/// An input of [`Run`]. Inputs are journaled, so variants may be added, but existing variants must not change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RunInput {

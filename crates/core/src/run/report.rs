@@ -46,7 +46,7 @@ pub struct Report {
     /// The rejected calls that ended a sub-task, each with its sub-task and the user's reason (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
-    /// The calls that the user answered with guidance instead, each with its sub-task and the guidance (APPROVE-2).
+    /// The calls that the user did not approve but answered with guidance, each with its sub-task and the guidance (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
     /// The user's guidance entries, each with the iteration whose planner received it (PAOR-8).
@@ -198,7 +198,8 @@ impl Run {
         }
     }
 
-    /// All changes of the run as unified diffs, in the order in which they were made.
+    /// The run's changes as unified diffs, in the order in which they were made. Omits files whose final content equals their original
+    /// content.
     pub fn diff(&self) -> String {
         self.diff_with(&[])
     }

@@ -44,7 +44,7 @@ pub const NOT_EMPTY: &str = "not_empty";
 pub const TOO_BIG: &str = "too_big";
 /// The file is not text.
 pub const BINARY: &str = "binary";
-/// The file's encoding lacks a character of the new text.
+/// The file's encoding cannot represent a character of the text to write.
 pub const NOT_ENCODABLE: &str = "not_encodable";
 /// The file belongs to Git, or configures Dirigent or its agents.
 pub const PROTECTED: &str = "protected";

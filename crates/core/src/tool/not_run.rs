@@ -75,7 +75,7 @@ impl ToolResult {
         }
     }
 
-    /// Creates the result of a call that the user answered with guidance instead of a decision (APPROVE-2).
+    /// Creates the result of a call that the user did not approve but answered with guidance (APPROVE-2).
     pub(crate) fn guided(guidance: &str) -> Self {
         ToolResult::failure(format!("{GUIDED}{guidance}")).with_code(code::NOT_APPROVED)
     }

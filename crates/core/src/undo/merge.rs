@@ -90,8 +90,8 @@ impl ChangeMerger {
             let restorations = stage.paths.into_iter().filter_map(net_restoration);
             let (removed, made): (Vec<RestorePath>, Vec<RestorePath>) =
                 restorations.partition(|restoration| restoration.original == PathState::Nothing);
-            // Restore the old path of a moved file before removing its new path. Only a path that blocks a restored path is removed first,
-            // such as the content of a folder that is replaced by a file.
+            // Restore the old path of a moved file before removing its new path. Exception: a path that blocks a restored path is removed
+            // first, such as the content of a folder that is replaced by a file.
             let paths = made.iter().map(|restoration| restoration.path.clone()).collect();
             let (first, last): (Vec<_>, Vec<_>) = removed
                 .into_iter()
@@ -185,7 +185,7 @@ fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<Restore
 }
 
 /// Returns the first and the last state if the changes can be ordered into a chain in which each change begins with the state in which the
-/// previous one ended; `None` otherwise. In a chain, every state except these two begins as many changes as it ends.
+/// previous one ended; `None` otherwise. In a chain, every state except the first and the last begins as many changes as it ends.
 fn first_and_last(changes: &[Change]) -> Option<(&PathState, &PathState)> {
     let mut balance: BTreeMap<&PathState, i64> = BTreeMap::new();
     for change in changes {

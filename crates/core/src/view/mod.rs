@@ -45,7 +45,7 @@ impl RunView {
     /// Starts a view with the first journal entry of a run, and returns the entry's events.
     ///
     /// # Errors
-    /// [`Refusal`] if the entry is not a run's first.
+    /// [`Refusal`] if the entry is not the first entry of a run.
     pub fn start(entry: Entry) -> Result<(Self, Vec<Event>), Refusal> {
         let (Scope::Run, Input::Run(RunInput::Started { spec })) = (entry.scope, &entry.input) else {
             return Err(Refusal::InvalidState {
@@ -193,7 +193,7 @@ impl RunView {
     /// Applies the next journal entry and returns its events.
     ///
     /// # Errors
-    /// [`Refusal`] if the current machines refuse the entry.
+    /// [`Refusal`] if the machines refuse the entry.
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
         let events = EntryEvents::new(&entry);
         let at = entry.at;
@@ -271,7 +271,7 @@ impl RunView {
         )
     }
 
-    /// Returns the events that follow from an input regardless of its commands.
+    /// Returns the events of the input itself. [`Self::events_of_run_commands`] returns the events of the commands that it causes.
     fn events_of_run_input(&self, input: &RunInput) -> Vec<EventKind> {
         match input {
             RunInput::ToolStarted { effect } => self
@@ -329,8 +329,8 @@ impl RunView {
         self.run().running_call(effect).cloned()
     }
 
-    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits requests for approvals
-    /// with a digest in `known`, because they were requested before.
+    /// Returns the events of commands. `last_step` is the step of the run's last effect before these commands. Omits approval requests
+    /// whose digest is in `known`, because they have already caused an event.
     fn events_of_run_commands(
         &self,
         commands: Vec<RunCommand>,
@@ -419,7 +419,7 @@ impl RunView {
                 usage: report.work.usage,
                 duration: report.duration,
             }),
-            // The approval is requested again after a restart.
+            // After a restart, the same approval is requested again, which causes no further event.
             AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
             AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             AgentCommand::AskModel { .. }

@@ -14,7 +14,7 @@ use crate::usage::{AgentUsage, ModelUsage, UNKNOWN_MODEL, UsageReport, UsageTota
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct UsageLedger {
     agents: BTreeMap<AgentId, AgentTotals>,
-    /// Total time of the plan's own tool calls.
+    /// Total time of the tool calls in plans, without the tool calls of agents.
     tool_time: Millis,
     /// Outstanding effects, by scope and step. Their times are measured with [`UsageLedger::clock`].
     waits: BTreeMap<(Scope, u32), PendingWait>,

@@ -147,7 +147,7 @@ fn call_5_different_calls_are_ambiguous_and_equal_ones_count_once() {
         said(&format!("{LIST}{other}{LIST}")),
         Err(MalformedReply::Ambiguous { tools })
     );
-    insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (of `list_files` and `execute_sql`), and none was executed: make one call, wait for its result, then make the next");
+    insta::assert_snapshot!(fault(&format!("{LIST}{other}")), @"your reply has 2 different tool calls (to `list_files` and `execute_sql`), and none was executed: make one call, wait for its result, then make the next");
 }
 
 #[test]

@@ -33,7 +33,7 @@ pub(super) fn tools_within_access<'a>(
 }
 
 impl ProjectAgentBounds {
-    /// Derives the bounds from `others`, the agents that the project does not define. The access is at most `most`.
+    /// Derives the bounds from `others`, the agents that the project does not define. `most` is an upper bound for the access.
     pub(super) fn new<'a>(
         others: impl Iterator<Item = &'a AgentDefinition> + Clone,
         most: Access,

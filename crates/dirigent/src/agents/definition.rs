@@ -67,7 +67,7 @@ impl AgentDefinition {
 
     /// Sets all limits ([`AgentLimits`]) or some of them ([`AgentLimitSettings`]). The other limits come from `[limits.agents]` of the
     /// configuration or, if it does not set them, from the defaults. [`Goal::agent_limits`](crate::Goal::agent_limits) and `[limits.NAME]`
-    /// take precedence over the limits set here.
+    /// take precedence over the limits of this definition.
     pub fn limits(self, limits: impl Into<AgentLimitSettings>) -> Self {
         AgentDefinition {
             limits: limits.into(),
@@ -154,7 +154,8 @@ impl AgentDefinition {
         profile: ModelProfile,
         limits: AgentLimits,
     ) -> Result<AgentSpec, DirigentError> {
-        // Only sub-agents may delegate. For the planner and the reflector, a tool named `delegate` is one of the program's tools.
+        // Only sub-agents may delegate. If the planner or the reflector lists a tool named `delegate`, the tool is one that the program has
+        // added.
         let delegate = match self.answer {
             AnswerForm::Text => delegate_tool(self.access, agents),
             AnswerForm::Plan | AnswerForm::Reflection => None,

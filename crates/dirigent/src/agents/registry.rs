@@ -132,7 +132,7 @@ pub(crate) struct RegisteredAgent {
 pub(crate) struct AgentRegistry {
     pub(crate) entries: Vec<Arc<RegisteredAgent>>,
     pub(crate) refused: Vec<RefusedAgent>,
-    /// Names that no agent may use: names of shipped agents that refused files of the user would have replaced.
+    /// Names of shipped agents that the user meant to replace with a file that was refused. No agent may use these names.
     reserved_names: BTreeSet<String>,
 }
 
@@ -170,7 +170,7 @@ impl AgentRegistry {
         }
     }
 
-    /// Returns the names of all agents, and the names reserved for refused files of the user.
+    /// Returns the names of all agents, and the reserved names.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         let entries = self.entries.iter().map(|entry| entry.definition.name());
         entries.chain(self.reserved_names.iter().map(String::as_str))
@@ -322,7 +322,7 @@ impl AgentRegistry {
                             .entries
                             .iter()
                             .find(|entry| entry.definition.name() == parsed.name);
-                        let of = of.map_or("a refused file of yours".to_owned(), |entry| {
+                        let of = of.map_or("your agent file, which was refused".to_owned(), |entry| {
                             entry.source.to_string()
                         });
                         let reason = format!(

@@ -106,10 +106,10 @@ impl ModelResolver {
     }
 }
 
-/// Maximum number of setups that are kept for further runs.
+/// Maximum number of setups in the cache.
 const MAX_CACHED_SETUPS: usize = 16;
 
-/// Builds the specs of runs. Runs with the same agents and limits of agents share one setup, so that its prompts are rendered once.
+/// Builds the specs of runs. Runs whose agents and agent limits are the same share one setup, so that its prompts are rendered only once.
 pub(crate) struct RunSpecFactory {
     models: ModelResolver,
     /// The sub-agents of every run, without a project's agents.
@@ -117,11 +117,11 @@ pub(crate) struct RunSpecFactory {
     tools: Vec<ToolSpec>,
     limits: RunLimits,
     policy: Policy,
-    /// The setups used most recently, the latest last.
+    /// Cache of the most recently used setups, the latest last.
     setups: Mutex<Vec<(SetupKey, SharedSetup)>>,
 }
 
-/// What distinguishes the setups of one factory.
+/// Key of a setup in the cache.
 #[derive(PartialEq)]
 struct SetupKey {
     agents: Vec<Arc<RegisteredAgent>>,

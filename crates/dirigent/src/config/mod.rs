@@ -193,7 +193,8 @@ impl Config {
     }
 
     /// Returns the model that `[roles]` sets for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`) or one
-    /// sub-agent. `None` if it sets none, or if the default model was chosen outside of files: see [`Config::roles`].
+    /// sub-agent. `None` if `[roles]` sets no model for `name`, or does not apply because `--model` or `DIRIGENT_MODEL` chose the model: see
+    /// [`Config::roles`].
     pub fn role(&self, name: &str) -> Option<&str> {
         self.roles()
             .find_map(|(role, model, _)| (role == name).then_some(model))
@@ -223,7 +224,7 @@ impl Config {
     }
 
     /// Returns the entries of `[roles]`, each with its model and its origin. Empty if the model was chosen by `--model` or
-    /// `DIRIGENT_MODEL`: then all agents ask that model, so choosing `offline` guarantees that nothing is sent to a server.
+    /// `DIRIGENT_MODEL`: in this case, all agents ask this model, so choosing `offline` guarantees that nothing is sent to a server.
     pub fn roles(&self) -> impl Iterator<Item = (&str, &str, Origin)> {
         let count = if self.uses_file_models() { usize::MAX } else { 0 };
         self.configured_roles().take(count)
@@ -265,7 +266,7 @@ impl Config {
     /// Returns the settings of a model.
     ///
     /// # Errors
-    /// [`ConfigError::UnknownModel`], or an error in its settings. A missing API key is not an error here.
+    /// [`ConfigError::UnknownModel`], or an error in its settings. A missing API key is not an error of this function.
     pub fn model(&self, reference: &str) -> Result<ModelSettings, ConfigError> {
         self.find(reference, &self.shared.default_model.1)
     }
@@ -334,8 +335,8 @@ impl Config {
         mode.map_or(ProjectAgents::ReadOnly, |mode| mode.0)
     }
 
-    /// Returns true if the models that configuration files and agent files choose apply. If the default model was chosen outside of files,
-    /// all agents ask that model instead.
+    /// Returns true if agents use the models that configuration files and agent files choose for them. If `--model` or `DIRIGENT_MODEL`
+    /// chose the default model, all agents use the default model instead.
     pub(crate) fn uses_file_models(&self) -> bool {
         match self.default_model_origin() {
             Origin::BuiltIn | Origin::File { .. } => true,

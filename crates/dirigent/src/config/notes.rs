@@ -83,7 +83,7 @@ impl Config {
         ))
     }
 
-    /// Returns a note if `[roles]` does not apply because the default model was chosen outside of files.
+    /// Returns a note if `[roles]` does not apply because `--model` or `DIRIGENT_MODEL` chose the model for all agents.
     fn unused_roles(&self) -> Option<String> {
         let (_, _, said) = self.configured_roles().next()?;
         if self.roles().next().is_some() {

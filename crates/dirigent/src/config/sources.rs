@@ -78,7 +78,7 @@ impl Sources {
             .or_else(|| from_variable().map(|(path, origin)| (path.into(), origin)))
     }
 
-    /// Returns the default model if it is chosen outside of files, with the origin of the choice.
+    /// Returns the default model if `--model` or `DIRIGENT_MODEL` chooses it, with the origin of the choice.
     pub(super) fn named_model(&self) -> Option<(String, Origin)> {
         let from_option = |model: &String| (model.trim().to_owned(), Origin::Flag("--model"));
         self.model

@@ -30,7 +30,7 @@ pub struct ConnectionSettings {
     pub access: Access,
     /// The path of an SQLite file, or the origin of a server's address; the address itself is never shown.
     pub address: String,
-    /// The connection, or an error with the variable to set.
+    /// The connection, or an error that names the variable to set.
     pub connection: Result<Connection, ConfigError>,
     /// The connection without its address, for describing the tools.
     placeholder: Connection,

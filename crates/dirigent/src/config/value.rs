@@ -1,4 +1,4 @@
-//! Types of the values in configuration files. An error describes the valid values and never repeats the given value, which may be a
+//! Types of the values in configuration files. An error describes the valid values and never repeats the invalid value, which may be a
 //! secret.
 
 use std::path::{Component, Path, PathBuf};
@@ -223,7 +223,7 @@ pub(super) fn without_query(text: &str) -> &str {
     }
 }
 
-/// Parses the name of a variable. The error does not repeat the text, which may be a key that was set here by mistake.
+/// Parses the name of a variable. The error does not repeat the text, which may be a key that the user wrote in place of the name.
 fn parse_secret_variable(name: &str) -> Result<String, String> {
     if is_variable(name) && !name.contains(|c: char| c.is_ascii_lowercase()) {
         Ok(name.to_owned())

@@ -193,7 +193,7 @@ fn table(text: &mut String, names: &[&str], columns: &[&Column], rows: &[Row]) {
     }
 }
 
-/// Formats the total time of `calls` calls; empty without calls and time. A call that has not ended has a time but is not counted.
+/// Formats the total time of `calls` calls; empty if both arguments are zero. A call that has not ended has a time but is not counted.
 fn time(calls: u32, span: Millis) -> String {
     if calls == 0 && span == Millis(0) {
         String::new()

@@ -326,7 +326,7 @@ impl Undo {
             if !needed.contains(digest) || self.journal.has_content(digest)? {
                 continue;
             }
-            // The content of a symbolic link is its target. The digest check below rejects any other content.
+            // The content of a symbolic link is its target. Content with another digest is not recorded.
             let bytes = match std::fs::read_link(self.workspace.join(path)) {
                 Ok(target) => Some(target.into_os_string().into_encoded_bytes()),
                 Err(_) => workspace.read(path).ok(),

@@ -61,8 +61,8 @@ impl Collector {
         self.content.push_str(clean);
     }
 
-    /// Adds a call, or replaces the last call if this is its new state. Gemini sends each call once; for Anthropic, `genai` repeats a call
-    /// with all arguments received so far.
+    /// Adds a call, or replaces the last call if `call` is a later state of the last call. Gemini sends each call once; for Anthropic,
+    /// `genai` repeats a call with all arguments received so far.
     pub(super) fn add_call(&mut self, call: genai::chat::ToolCall) {
         let arguments = match (self.api, call.fn_arguments) {
             (_, Value::Null) => String::new(),
@@ -198,7 +198,7 @@ fn counts(counted: &genai::chat::Usage) -> TokenCounts {
         output: tokens(counted.completion_tokens)
             // Gemini may report only thinking tokens.
             .or_else(|| tokens(received?.reasoning_tokens))
-            // The count of an empty reply may be missing.
+            // If only the prompt's count is present, the reply is empty.
             .or(counted.prompt_tokens.map(|_| 0)),
     }
 }

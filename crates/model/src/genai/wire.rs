@@ -79,7 +79,8 @@ pub(super) fn chat_options(
         (HostedApi::Anthropic | HostedApi::Gemini, ReplyFormat::JsonSchema { .. } | ReplyFormat::Text) => {}
     }
     match options.api {
-        // Thinking is turned off: Anthropic requires it back with the results of the calls, and messages have no field for it.
+        // Thinking is turned off: Anthropic requires that thinking is sent back with the results of calls, but messages have no field for
+        // it.
         HostedApi::Anthropic if native => chat.with_reasoning_effort(ReasoningEffort::Zero),
         HostedApi::Anthropic | HostedApi::Gemini => chat,
     }

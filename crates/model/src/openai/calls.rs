@@ -85,7 +85,7 @@ impl CallAssembler {
             (call.id.len() + call.name.len() + call.arguments.len()).saturating_sub(before);
     }
 
-    /// Returns the position of the call that a piece belongs to, after adding a new call if there is none yet.
+    /// Returns the position of the call that a piece belongs to. Adds a new call if the piece belongs to none of the calls so far.
     fn position_of(&mut self, piece: &CallPiece) -> usize {
         let earlier = match piece.index {
             Some(index) => self.calls.iter().rposition(|call| call.index == index),

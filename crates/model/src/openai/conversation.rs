@@ -10,7 +10,7 @@
 //! | a call's result | `tool` with the call's id | `user`: `Result of NAME:`, then the result's JSON on the next line | `tool` with the tool's name |
 //!
 //! In the text forms, an assistant's text is sent unchanged. A call that is missing from the text, because it was made natively, is
-//! appended in the current form.
+//! appended in this conversation's text form.
 //!
 //! Consecutive user messages are joined with an empty line between: the chat templates of many open models refuse a conversation
 //! whose roles don't alternate.

@@ -158,7 +158,7 @@ impl Client {
                 since = Instant::now();
                 until = total.min(deadline_after(self.event_timeout(&collector)));
             }
-            // A server that keeps sending comments never lets the wait above time out.
+            // Waiting for a chunk never times out if the server keeps sending comments, so the deadline is checked here, too.
             if Instant::now() >= until {
                 break StreamOutcome::Interrupted(timeout_message(since, until));
             }

@@ -156,7 +156,7 @@ fn finish_reason(word: &str, no_calls: bool) -> FinishReason {
     }
 }
 
-/// Returns the reason why the reply ended early; `None` if the word does not mean an early end.
+/// Returns the reason why the reply ended early; `None` if the finish reason `word` does not mean an early end.
 fn early_finish(word: &str) -> Option<FinishReason> {
     match word.to_ascii_lowercase().as_str() {
         "length"
@@ -182,7 +182,7 @@ fn early_finish(word: &str) -> Option<FinishReason> {
     }
 }
 
-/// Returns true if the word means that the model wants to call tools.
+/// Returns true if the finish reason `word` means that the model wants to call tools.
 fn announces_calls(word: &str) -> bool {
     let words = [
         "tool_calls",

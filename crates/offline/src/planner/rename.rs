@@ -108,8 +108,8 @@ fn is_ambiguous(found: &RenameOutput) -> bool {
     found.usages().filter(|(_, usage)| usage.definition).count() > 1 || !found.members.is_empty()
 }
 
-/// Returns the reason for asking the user, if the name is used as a property, keyword or key in a language without a compiler: the usage may
-/// belong to another symbol, and nothing would detect a wrong rename.
+/// Returns the reason for asking the user, if the name is used as a property, a keyword argument or an object key in a language without a
+/// compiler: the usage may belong to another symbol, and nothing would detect a wrong rename.
 fn untested_member(found: &RenameOutput, from: &str) -> Option<String> {
     let is_compiled = |path: &str| FileKind::from_path(path).is_some_and(FileKind::is_compiled);
     let member = found.members.iter().find(|member| !is_compiled(&member.path))?;
@@ -129,7 +129,8 @@ fn groups(found: &RenameOutput, paths: &[String], scope: &Scope) -> Vec<Vec<Stri
     split_evenly(paths, GROUPS)
 }
 
-/// Returns true if the new name may already be in use, because the user allows it or because an earlier iteration introduced it.
+/// Returns true if the plan may rename although the new name is already in use: the user allows it, or an earlier iteration may have
+/// introduced the new name.
 fn may_clash(context: &PlanningContext<'_>) -> bool {
     match context.requirements.clash {
         ClashPolicy::Allow => true,

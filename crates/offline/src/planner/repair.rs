@@ -200,7 +200,7 @@ fn edits(path: &str, text: &str, targets: &Targets, goal: &Rename) -> Vec<Call> 
     edits
 }
 
-/// Returns a line with the new name at these columns; `None` if the old name is not there.
+/// Returns a line with the new name at these columns; `None` if the old name is not at one of them.
 fn renamed(line: &str, columns: &[usize], goal: &Rename) -> Option<String> {
     let mut renamed = line.to_owned();
     let mut columns = columns.to_vec();

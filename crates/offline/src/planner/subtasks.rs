@@ -52,7 +52,7 @@ impl PlanningContext<'_> {
         Ok(checks)
     }
 
-    /// Returns true if an earlier iteration has worked on the goal. Files may then have changed, even if no change is recorded.
+    /// Returns true if an earlier iteration has worked on the goal. In this case, files may have changed even if no change is recorded.
     pub fn has_begun(&self) -> bool {
         since_last_undo(&self.sections.iterations())
             .iter()
@@ -72,8 +72,8 @@ impl PlanningContext<'_> {
         checks_subtask("baseline", title, Vec::new(), checks).filter(|_| is_due)
     }
 
-    /// Returns a plan that confirms a change that earlier iterations have completed. It has checks if the last iteration had some, or if
-    /// its observations are missing.
+    /// Returns a plan that confirms a change that earlier iterations have completed. The plan includes the checks if the last iteration ran
+    /// checks, or if the last iteration's observations are missing.
     pub fn confirmation_plan(&self, done: &str, covered: &[String], verify: SubTask) -> DraftOrCall {
         let observations = self.sections.observations();
         let had_checks = observations.is_empty()

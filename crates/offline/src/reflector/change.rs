@@ -16,7 +16,7 @@ use crate::scope::Scope;
 use crate::text::{capitalized, counted, enumerated};
 use crate::tools::{RenameOutput, read_output};
 
-/// Maximum number of iterations for a change. If the change is then still not confirmed, it has failed.
+/// Maximum number of iterations for a change. A change that these iterations do not confirm has failed.
 const MAX_CHANGE_ITERATIONS: usize = 3;
 /// Maximum number of files that a summary names.
 const FILES: usize = 8;
@@ -204,7 +204,7 @@ fn checks_passed(context: &ReflectionContext) -> String {
     }
 }
 
-/// Names the changed files outside the scope: they were changed before guidance restricted it.
+/// Names the changed files outside the scope: they were changed before guidance restricted the scope.
 fn outside(context: &ReflectionContext, scope: &Scope) -> String {
     let outside: Vec<String> = context
         .changed

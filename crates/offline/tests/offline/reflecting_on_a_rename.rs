@@ -163,8 +163,8 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     assert_eq!(verdict, "continue");
     assert!(
         summary.starts_with(
-            "Given up; the changes are undone next: Renamed `parse` to `read`, changing src/a.rs and src/b.rs, but now \
-             `cargo test` fails (exit code 101):"
+            "Given up, so the next iteration undoes the changes. Reason: Renamed `parse` to `read`, changing src/a.rs and \
+             src/b.rs, but now `cargo test` fails (exit code 101):"
         ),
         "{summary}"
     );
@@ -254,7 +254,7 @@ fn files_that_could_not_be_put_back_are_named() {
 
 #[test]
 fn putting_back_is_tried_once() {
-    let iterations = "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"Given up; the changes are undone next: why\",\"verdict\":\"continue\"}\n</ITERATIONS>\n";
+    let iterations = "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"Given up, so the next iteration undoes the changes. Reason: why\",\"verdict\":\"continue\"}\n</ITERATIONS>\n";
     let plan = json!({"summary": "Not possible: the plan was not accepted: no such tool", "subtasks": []});
     let request = reflect_request(GOAL, iterations, &plan, &[], CHANGED);
 

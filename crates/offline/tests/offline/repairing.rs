@@ -274,7 +274,7 @@ fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
     Dialogue::planner(&plan_request(GOAL, &sections))
 }
 
-const GIVEN_UP: &str = "Given up; the changes are undone next: It is not verified.";
+const GIVEN_UP: &str = "Given up, so the next iteration undoes the changes. Reason: It is not verified.";
 
 #[test]
 fn a_change_that_a_reflection_gave_up_is_put_back() {

@@ -118,7 +118,7 @@ fn a_confirmed_replacement_is_achieved() {
         found(
             "verify",
             "verify",
-            "Confirmed: a search finds \"old text\" nowhere any more in `docs`.",
+            "Confirmed: a search no longer finds \"old text\" in `docs`.",
         ),
     ];
     let request = reflect_request(GOAL, "", &plan(), &observations, &["docs/a.md"]);
@@ -127,7 +127,7 @@ fn a_confirmed_replacement_is_achieved() {
         Dialogue::reflector(&request).judgement(),
         (
             "achieved".to_owned(),
-            "Replaced \"old text\" with \"new text\" in `docs`, changing docs/a.md. A search finds \"old text\" nowhere any more in `docs`."
+            "Replaced \"old text\" with \"new text\" in `docs`, changing docs/a.md. A search no longer finds \"old text\" in `docs`."
                 .to_owned()
         )
     );
@@ -148,7 +148,7 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
     // Failed, but the files are put back first.
     assert_eq!(verdict, "continue");
     assert!(
-        summary.starts_with("Given up; the changes are undone next: Replaced "),
+        summary.starts_with("Given up, so the next iteration undoes the changes. Reason: Replaced "),
         "{summary}"
     );
     assert!(

@@ -11,6 +11,7 @@ use crate::blocking::blocking;
 use crate::error::RuntimeError;
 use crate::journal_reader::read_view;
 use crate::run_ending::{end_status, run_ending};
+use crate::spans;
 
 /// The maximum number of times to check whether a run's work has ended. All checks together take less than the second that HOST-8 allows.
 const SHUTDOWN_CHECKS: u32 = 9;
@@ -57,6 +58,7 @@ impl SupervisorState {
         let Some(reason) = self.driver.machine.end() else {
             return;
         };
+        spans::record_end(&self.arguments.span, reason, &self.driver.machine.report().usage);
         let (status, ending) = (end_status(reason), run_ending(reason));
         let (actor, run) = (myself.clone(), self.arguments.run);
         let closed = move |ended: Result<(), StoreError>| {
@@ -86,6 +88,7 @@ impl SupervisorState {
         self.arguments.cancel.cancel();
         self.agents_stopped |= !self.agents.is_empty();
         self.agent_ids.clear();
+        self.agent_spans.clear();
         for actor in std::mem::take(&mut self.agents).into_values() {
             actor.stop(None);
         }

@@ -18,6 +18,7 @@ use ractor::{ActorId, ActorRef};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
+use tracing::Span;
 
 use crate::ack::Ack;
 use crate::agent_actor::{AgentEvent, AgentMsg};
@@ -45,6 +46,8 @@ pub(crate) struct SupervisorArguments {
     /// All of the run's agents and tasks.
     pub(crate) tasks: TaskTracker,
     pub(crate) listeners: Listeners,
+    /// The span of the run.
+    pub(crate) span: Span,
 }
 
 /// How a supervisor starts.
@@ -152,6 +155,10 @@ pub(crate) struct SupervisorState {
     pub(super) resources: Option<RunResources>,
     pub(super) agents: BTreeMap<AgentId, ActorRef<AgentMsg>>,
     pub(super) agent_ids: HashMap<ActorId, AgentId>,
+    /// The spans of the active agents.
+    pub(super) agent_spans: HashMap<AgentId, Span>,
+    /// The span of the iteration with this number.
+    pub(super) iteration_span: (u32, Span),
     /// The agents of a resumed run that have not been restarted yet.
     pub(super) replayed: BTreeMap<AgentId, Agent>,
     pub(super) resumption: Resumption,
@@ -178,6 +185,8 @@ impl SupervisorState {
             resources: None,
             agents: BTreeMap::new(),
             agent_ids: HashMap::new(),
+            agent_spans: HashMap::new(),
+            iteration_span: (0, Span::none()),
             replayed: BTreeMap::new(),
             resumption: Resumption::default(),
             spent: Usage::default(),

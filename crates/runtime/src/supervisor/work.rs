@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use dirigent_core::brief::AgentBrief;
 use dirigent_core::budget::Budget;
-use dirigent_core::id::{AgentId, EffectId};
+use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::route::{Delivery, start_agent};
 use dirigent_core::run::{RunInput, RunTimer};
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::Access;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
+use tracing::Span;
 
 use super::state::{SupervisorMsg, SupervisorState};
 use crate::agent_actor::{AgentActor, AgentArguments, AgentEvent, AgentMsg};
@@ -17,6 +18,7 @@ use crate::crashed_agent;
 use crate::effects;
 use crate::run_resources::RunResources;
 use crate::shared_budget::SharedBudget;
+use crate::spans;
 
 impl SupervisorState {
     pub(super) async fn start_agent(
@@ -35,12 +37,14 @@ impl SupervisorState {
             }
             Delivery::Agent(_, input) => machine.map(|machine| (machine, input)),
         };
+        let span = self.agent_span(&brief);
         let arguments = AgentArguments {
             resources: self.resources(),
             supervisor: myself.get_derived(),
             effect,
             brief,
             resumed,
+            span: span.clone(),
         };
         let (actor, ended) = Actor::spawn_linked(None, AgentActor, arguments, myself.get_cell()).await?;
         self.arguments.tasks.spawn(async move {
@@ -48,8 +52,28 @@ impl SupervisorState {
         });
         self.agent_ids.insert(actor.get_id(), agent);
         self.agents.insert(agent, actor);
+        self.agent_spans.insert(agent, span);
         self.send_undelivered();
         Ok(())
+    }
+
+    /// The span of a new agent, within that of the agent that delegated to it, or of the iteration.
+    fn agent_span(&mut self, brief: &AgentBrief) -> Span {
+        let caller = brief.caller.and_then(|effect| match effect.scope {
+            Scope::Agent(agent) => self.agent_spans.get(&agent).cloned(),
+            Scope::Run => None,
+        });
+        let parent = caller.unwrap_or_else(|| self.iteration_span().clone());
+        spans::agent(&parent, self.arguments.run, brief)
+    }
+
+    fn iteration_span(&mut self) -> &Span {
+        let number = self.driver.machine.iteration();
+        let (current, span) = &mut self.iteration_span;
+        if *current != number {
+            (*current, *span) = (number, spans::iteration(&self.arguments.span, number));
+        }
+        span
     }
 
     /// Sends an agent an input that was caused by a command of the run's machine. Does nothing if the agent has ended.
@@ -63,6 +87,7 @@ impl SupervisorState {
 
     /// Stops the actor of an agent that has reported, once it has handled the messages in its queue.
     pub(super) fn dismiss_agent(&mut self, agent: AgentId) {
+        self.agent_spans.remove(&agent);
         if let Some(actor) = self.agents.remove(&agent) {
             self.agent_ids.remove(&actor.get_id());
             if actor.drain().is_err() {
@@ -83,6 +108,7 @@ impl SupervisorState {
             return;
         };
         self.agents.remove(&agent);
+        self.agent_spans.remove(&agent);
         let run = self.arguments.run;
         tracing::warn!(%run, %agent, message, "an agent crashed");
         let Some(effect) = self.driver.machine.effect_of(agent) else {
@@ -116,8 +142,9 @@ impl SupervisorState {
         self.calls.insert(effect, cancel.clone());
         let context = resources.tool_context(effect, Access::ReadWrite, cancel);
         let (myself, tools) = (myself.clone(), resources.services.tools.clone());
+        let span = spans::tool(self.iteration_span(), effect, &call.tool);
         self.arguments.tasks.spawn(async move {
-            let result = effects::run_tool(tools, context, call).await;
+            let result = effects::run_tool(tools, context, call, span).await;
             let _ = myself.send_message(SupervisorMsg::ToolEnded { effect, result });
         });
     }

@@ -16,5 +16,6 @@ mod redirecting;
 mod resuming;
 mod script;
 mod several;
+mod spans;
 mod whole_run;
 mod world;

@@ -18,7 +18,8 @@ const MAX_SHOWN_LINES: usize = 60;
 const MAX_SHOWN_CHARS: usize = 300;
 /// Maximum number of matching places that an error lists.
 const MAX_CANDIDATES: usize = 10;
-/// Maximum product of the number of lines in the text and in the hunk. If it is exceeded, the most similar place is not looked for.
+/// Maximum product of the number of lines in the text and in the hunk. If the product is larger, the search for the most similar place is
+/// skipped.
 const MAX_COMPARED: usize = 20_000_000;
 
 /// Maximum number of line comparisons for all hunks of a patch. A comparison of long lines counts several times.
@@ -89,7 +90,7 @@ pub(super) enum HunkNotFound {
     NoMatch {
         hunk: usize,
         nearest: Option<Nearest>,
-        /// The first line where the text already contains the hunk's new lines.
+        /// The first line where the text already contains the hunk's new lines; `None` if it does not contain them.
         applied: Option<usize>,
     },
     /// The text contains the old lines several times, and none of these places is at the stated line number.
@@ -357,8 +358,8 @@ fn write_hunk(lines: &Lines<'_>, range: Range<usize>, hunk: &Hunk, ending: LineE
     }
 }
 
-/// Ends the text with a line break, if it has none, so that another line can be appended. Does nothing if the hunk, which begins at offset
-/// `begin`, has no lines yet.
+/// Appends a line break to the text, unless it ends with one, so that another line can be appended. Does nothing if the text ends at offset
+/// `begin`, where the hunk begins.
 fn end_line(new: &mut String, begin: usize, line_break: &str) {
     if new.len() > begin && !new.ends_with('\n') {
         new.push_str(line_break);

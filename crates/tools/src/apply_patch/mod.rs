@@ -47,8 +47,8 @@ struct Parameters {
 /// {"files": [{"path": "src/b.rs", "change": "moved", "from": "src/a.rs", "lines": [12], "added": 3, "removed": 1}]}
 /// ```
 ///
-/// `change` is `edited`, `created`, `deleted` or `moved`. A failed call changes nothing; if an error prevents reverting a change, the result
-/// reports that change. Besides the codes of [`FileError::code`](crate::workspace::FileError::code), failures have these codes:
+/// `change` is `edited`, `created`, `deleted` or `moved`. A failed call reverts its changes; its result reports each change that could not
+/// be reverted. Besides the codes of [`FileError::code`](crate::workspace::FileError::code), failures have these codes:
 ///
 /// | code | meaning |
 /// | --- | --- |

@@ -35,7 +35,7 @@ pub fn git_diff(path: &str, before: Option<(&[u8], u32)>, after: Option<(&[u8], 
         return head.into_bytes();
     }
     let name = |side: &str, name: &str, mode: Option<&str>| match mode {
-        // Like git: the tab marks the end of a name with spaces.
+        // As in git's output, a tab marks the end of a name that contains spaces.
         Some(_) if name.contains(' ') => format!("{side} {name}\t\n"),
         Some(_) => format!("{side} {name}\n"),
         None => format!("{side} {NULL}\n"),

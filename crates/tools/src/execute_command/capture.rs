@@ -6,8 +6,8 @@ use std::collections::VecDeque;
 
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Maximum number of bytes stored of the output's beginning, and again of its end. A model is shown far less at once, and can read the rest
-/// with `read_output`.
+/// Maximum number of bytes stored of the output's beginning, and separately of its end. A model receives only a small part of them, and can
+/// read the rest with `read_output`.
 const MAX_HALF_BYTES: usize = 128 * 1024;
 const CHUNK: usize = 16 * 1024;
 

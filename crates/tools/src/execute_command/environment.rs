@@ -73,7 +73,7 @@ pub(super) fn sanitized(
     match sandbox.confinement {
         Confinement::Off => {}
         Confinement::Required => {
-            // Go fails if it cannot write to `GOCACHE`; without the variable it uses `XDG_CACHE_HOME`, set below.
+            // Go fails if it cannot write to `GOCACHE`; if `GOCACHE` is not set, Go uses `XDG_CACHE_HOME`.
             let is_dropped = |name: &OsStr, value: &OsStr| {
                 name == "XDG_RUNTIME_DIR" || name == "GOCACHE" && !rules.allows_write(Path::new(value))
             };

@@ -29,7 +29,8 @@ const REAP: Duration = Duration::from_millis(100);
 /// A program and its processes. On drop, the remaining processes are killed before their temporary files are removed.
 pub(super) struct ProcessTree {
     child: Box<dyn ChildWrapper>,
-    /// Set once no process is left to kill. Dropping must not kill then, because the process id may belong to an unrelated process.
+    /// Set once no process is left to kill. Once it is set, dropping must not kill, because the process id may belong to an unrelated
+    /// process.
     finished: bool,
     supervisor: SandboxSupervisor,
     /// Number of processes that could not be killed in time.
@@ -115,7 +116,7 @@ impl ProcessTree {
     /// has not exited or the output is open. Returns the program's exit status, if known.
     async fn end<F: Future>(&mut self, mut reading: Pin<&mut MaybeDone<F>>) -> Option<ExitStatus> {
         if !self.supervisor.signal(Signal::TERM) {
-            // If no process is left to signal, the wait below returns at once.
+            // An error means that no process is left to signal; waiting for the program then returns at once.
             let _ = self.child.signal(Signal::TERM.as_raw());
         }
         let all_finished = join(self.child.wait(), reading.as_mut());

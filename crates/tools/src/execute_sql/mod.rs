@@ -79,7 +79,7 @@ struct Parameters {
 /// | `no_sandbox`, `denied` | SQLite's thread could not be confined or started |
 /// | `database` | an error of the database |
 /// | `too_big` | a single row is too large to show, or SQLite exceeded its limits: 1 MiB for a value, 512 MiB of memory in all |
-/// | `timed_out` | the statement took longer than the connection's timeout, or never ran because it waited too long for others |
+/// | `timed_out` | the statement took longer than the connection's timeout, or never ran because it waited too long for other statements |
 /// | `broke_down` | the tool failed internally |
 /// | `cancelled` | the call was cancelled |
 /// | `unreachable` | the server cannot be reached, or rejects Dirigent's login |

@@ -237,7 +237,8 @@ impl Session {
                         set_columns(rows, row.columns());
                     }
                     let full = rows.push(|cells| encode_row(cells, &row))?.is_break();
-                    // The result of a statement that may write is read to its end, because its changes can be committed only then.
+                    // If the statement may write, the result is read to its end, because only then can the statement's changes be
+                    // committed.
                     if full && read_only {
                         return Ok(None);
                     }

@@ -10,7 +10,7 @@ use dirigent_core::tool::code;
 
 use crate::text::LineEnding;
 
-/// Maximum number of occurrences that an error lists. The search stops after one more.
+/// Maximum number of occurrences that an error lists. The search stops after one more occurrence.
 const MAX_OCCURRENCES: usize = 10;
 
 /// Maximum number of lines that are compared with `old` if `old` is not in the file, to find similar lines for the error message.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 
 use super::request::{Command, GitRequest};
 
-/// Settings that override the repository's own: settings from the environment take precedence over files.
+/// Settings that override the repository's settings. Git reads them from environment variables, which take precedence over files.
 const SETTINGS: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
     ("core.hooksPath", "/dev/null"),
@@ -38,7 +38,8 @@ const SETTINGS: &[(&str, &str)] = &[
     ("color.ui", "false"),
 ];
 
-/// Git's environment besides `PATH`: only the settings of the repository, no prompts, no other repositories.
+/// Git's environment variables besides `PATH`. They make git ignore the system's and the user's settings, never prompt, and never contact
+/// other repositories.
 pub(super) const ENVIRONMENT: &[(&str, &str)] = &[
     ("GIT_CONFIG_NOSYSTEM", "1"),
     ("GIT_CONFIG_SYSTEM", "/dev/null"),

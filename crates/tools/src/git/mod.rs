@@ -34,8 +34,8 @@ const DESCRIPTION: &str = "Shows the state and history of the workspace's git re
 /// | `show` | `{"commit", "author", "email", "date", "message", "diff"}`, or `{"text"}` for a file, a folder or a tag |
 /// | `blame` | `{"path", "lines": [{"line", "commit", "author", "date", "text"}]}`, at most 500 lines |
 ///
-/// A gap in a text states how many characters are omitted; `left_out` counts the omitted rows of a list. Output past 4 MiB is not read: a
-/// text then ends with a note, and `left_out` is a string such as `"at least 12"`.
+/// A gap in a text states how many characters are omitted; `left_out` counts the omitted rows of a list. Git's output past 4 MiB is not
+/// read: in this case, a text ends with a note, and `left_out` is a string such as `"at least 12"`.
 ///
 /// The workspace must be the root of its repository, because git would show files outside the workspace if the repository's root were above
 /// it. Submodules are ignored.

@@ -32,7 +32,7 @@ const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
 ];
 
 /// IPv6 networks that are not public, each with the reason. Addresses outside [`GLOBAL_V6`] are not public either. An address that embeds
-/// an IPv4 address is not looked up here: its IPv4 address is checked instead.
+/// an IPv4 address is not looked up in this table: its IPv4 address is checked instead.
 const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     (v6([0, 0, 0, 0, 0, 0, 0, 0], 128), "this machine"),
     (v6([0, 0, 0, 0, 0, 0, 0, 1], 128), "this machine"),

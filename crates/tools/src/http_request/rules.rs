@@ -10,9 +10,9 @@ pub struct HttpRules {
     /// Hosts of the user's own machine and network that may be reached in addition to the public network: `localhost:8080`, `10.0.0.5`,
     /// `[::1]:8080`, `wiki.internal`.
     ///
-    /// An entry with a port allows this port only; an entry without one allows every port. It is compared with the host as written in
-    /// the URL, not with the resolved address: `localhost` does not allow `127.0.0.1`. An entry that is not [a host](HttpRules::is_host)
-    /// allows nothing.
+    /// An entry with a port allows this port only; an entry without a port allows every port. The entry is compared with the host as
+    /// written in the URL, not with the resolved address: `localhost` does not allow `127.0.0.1`. An entry that is not
+    /// [a host](HttpRules::is_host) allows nothing.
     pub allow: Vec<String>,
     /// Timeout of a call, including redirects and the body.
     pub timeout: Duration,

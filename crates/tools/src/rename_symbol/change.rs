@@ -1,4 +1,4 @@
-//! Computing and checking the renamed content of each file. Nothing is written here.
+//! Computing and checking the renamed content of each file. This module writes nothing.
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, code};

@@ -3,7 +3,7 @@
 use tree_sitter::Node;
 
 const EXPORTS: &str = "__all__";
-/// Functions that convert one collection to another. The name may appear in their arguments.
+/// Functions that convert one collection to another. The strings in their arguments also count as entries of `__all__`.
 const COLLECTIONS: &[&str] = &["frozenset", "list", "set", "sorted", "tuple"];
 
 /// Returns true if the content of a string is an entry of a module's `__all__`. `ancestors` are its enclosing nodes, the outermost first.

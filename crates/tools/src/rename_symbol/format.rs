@@ -68,7 +68,7 @@ fn is_in_attribute(tokens: Node<'_>, text: &str) -> bool {
 #[derive(Default)]
 struct Argument {
     tokens: usize,
-    /// The id of the argument's only token, if that is a literal.
+    /// The id of the argument's token, if its only token is a literal.
     literal: Option<usize>,
     /// The number of `<` minus the number of `>`.
     open: isize,

@@ -29,12 +29,12 @@ pub(super) enum Part {
     Prose(Prose),
 }
 
-/// Whether a Python import makes the module's name usable in the code below it.
+/// Whether a Python import binds the module's name in the importing file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Binding {
-    /// The code below can use the name: `import old`.
+    /// The import binds the name, so that the file's code can use it: `import old`.
     Bound,
-    /// The code below cannot use the name: `from old import x`.
+    /// The import does not bind the name: `from old import x`.
     Unbound,
 }
 
@@ -222,7 +222,7 @@ fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
     };
     Some(match (inner.kind(), outer.last().map(|outer| outer.kind())) {
         ("import_statement", _) => Part::Module(Binding::Bound),
-        // `import a.old as b` does not make `old` usable.
+        // `import a.old as b` does not bind `old`.
         ("aliased_import", Some("import_statement")) | ("relative_import", _) => {
             Part::Module(Binding::Unbound)
         }

@@ -122,7 +122,7 @@ impl AccessRules {
         // Excludes folders that contain the whole home folder, even if the search path or a variable names them.
         let is_narrow =
             |path: &PathBuf| path.is_absolute() && !home.as_ref().is_some_and(|home| home.starts_with(path));
-        // Programs in a `shims` folder start programs in folders next to it.
+        // Programs in a `shims` folder start programs in its sibling folders.
         let shims = search.iter().filter(|folder| folder.ends_with("shims"));
         let shim_parents = shims.filter_map(|folder| folder.parent().map(Path::to_owned));
         read.extend(

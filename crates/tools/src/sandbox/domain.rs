@@ -31,8 +31,8 @@ pub(super) struct Domain {
 }
 
 impl Domain {
-    /// Confines the calling thread and all processes that it starts from now on. Without rules, file access is not limited: the domain
-    /// then only serves to find its processes.
+    /// Confines the calling thread and all processes that it starts from now on. Without rules, file access is not limited: in this case,
+    /// the domain only serves to find the processes.
     pub(super) fn enter(rules: Option<&AccessRules>) -> Result<Self, String> {
         match ruleset(rules, true) {
             Ok(ruleset) => Domain::from_ruleset(ruleset, true),

@@ -17,8 +17,8 @@
 //! | kernel | files | signals to other processes | end of the processes |
 //! | --- | --- | --- | --- |
 //! | Linux 6.12 and newer (Landlock ABI 6) | confined | refused | all at once |
-//! | Linux 5.13 and newer | confined | as for the user | the process group at once, then each process found in the domain |
-//! | others, only with [`Confinement::Off`] | – | as for the user | the process group, without processes that left it |
+//! | Linux 5.13 and newer | confined | allowed as for the user | the process group at once, then each process found in the domain |
+//! | others, only with [`Confinement::Off`] | – | allowed as for the user | the process group, without processes that left it |
 //!
 //! Before Linux 6.12 a command can therefore signal, and kill, Dirigent itself, other commands, and other programs of the user.
 //!

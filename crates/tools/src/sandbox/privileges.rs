@@ -3,10 +3,12 @@
 use rustix::io::Result;
 use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, set_capabilities};
 
-/// Drops all privileges of the calling thread and of the processes that it starts, except those for accessible files and low ports.
+/// Drops all capabilities of the calling thread and of the processes that it starts, except the capabilities to access and change any file
+/// and to listen on ports below 1024.
 ///
-/// This is necessary because `CAP_PERFMON` can read the environment of every process, with Dirigent's secrets in it, despite Landlock.
-/// The privileges cannot be regained, even by root's programs, because no program gains privileges in a domain.
+/// This is necessary because, despite Landlock, a process with `CAP_PERFMON` can read the environment of every process, including
+/// Dirigent's secrets. Dropped capabilities cannot be regained, not even by running a program as root, because no program gains privileges
+/// in a domain.
 pub(super) fn drop_privileges() -> Result<()> {
     let kept = CapabilitySet::CHOWN
         | CapabilitySet::DAC_OVERRIDE

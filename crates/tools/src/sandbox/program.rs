@@ -77,7 +77,7 @@ impl Program {
         if rustix::fs::access(&self.file, Access::READ_OK).is_err() {
             return Ok(());
         }
-        // A readable file that the domain does not let this thread open cannot be run either.
+        // If the file's permissions allow reading but opening it fails, the domain denies access, and the program could not be run either.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = rustix::fs::open(&self.file, flags, Mode::empty())?;
         let Some(path) = interpreter(file.into())? else {

@@ -38,7 +38,8 @@ pub(super) fn apply(network: bool) -> Result<(), String> {
     }
     // io_uring performs operations that no filter sees. With `ENOSYS`, programs assume an older kernel and fall back to other calls.
     let unavailable: Rules = unconditional(libc::SYS_io_uring_setup).collect();
-    // This call does nothing: a process that makes itself unreadable in /proc would not be found when the domain's processes are listed.
+    // The filter ignores `PR_SET_DUMPABLE`: a process that makes itself unreadable in /proc would not be found when the domain's processes
+    // are listed.
     let dumpable = argument(0, libc::PR_SET_DUMPABLE as u64).map_err(|error| error.to_string())?;
     let ignored = Rules::from([(libc::SYS_prctl, vec![dumpable])]);
     for (rules, errno) in [(denied, libc::EACCES), (unavailable, libc::ENOSYS), (ignored, 0)] {

@@ -79,7 +79,8 @@ impl SandboxSupervisor {
         Ok((supervisor, child))
     }
 
-    /// Sends a signal to all processes of the command. Returns false if there is no domain, because its processes cannot be found then.
+    /// Sends a signal to all processes of the command. Returns false if there is no domain, because the command's processes cannot be found
+    /// without one.
     pub(crate) fn signal(&self, signal: Signal) -> bool {
         let sent = self
             .signals

@@ -26,7 +26,7 @@ const MAX_SYMBOLS: usize = 300;
 const MAX_SKIPPED: usize = 50;
 /// The largest file to parse, in bytes; larger ones are usually generated.
 const MAX_FILE_BYTES: usize = 2 * 1024 * 1024;
-/// The time limit of a call. Files that were not read by then are left out.
+/// The time limit of a call. Files that were not read within the limit are left out.
 const TIME_LIMIT: Duration = Duration::from_secs(20);
 /// Maximum number of similar names to suggest for a name that was not found.
 const MAX_SIMILAR: usize = 5;
@@ -134,7 +134,7 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sym
     let name = parameters.name.trim().trim_end_matches("()");
     let qualified = name.rsplit_once("::").or_else(|| name.rsplit_once('.'));
     let (container, name) = qualified.map_or((None, name), |(container, name)| (Some(container), name));
-    // Of a container path such as `a::b`, only the last part is known to appear in the file itself.
+    // Of a container path such as `a::b`, only the last part must appear in the file itself.
     let container = container.map(|path| path.rsplit([':', '.']).next().unwrap_or(path));
     if name.is_empty() {
         return Err(SymbolError::NoName);

@@ -130,7 +130,7 @@ const PYTHON: &[&str] = &[
     "lambda", "nonlocal", "not", "or", "pass", "raise", "return", "try", "while", "with", "yield",
 ];
 
-/// The keywords in modules, which always use strict mode. TypeScript reserves no further words for the names of values.
+/// The keywords in modules, which always use strict mode. TypeScript forbids no additional words as names of values.
 const JAVASCRIPT: &[&str] = &[
     "arguments",
     "await",

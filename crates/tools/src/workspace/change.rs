@@ -1,16 +1,16 @@
-//! Changing files atomically, and only if the current state is the expected one.
+//! Changing files atomically, and only if a file is in the state that the caller expects.
 //!
 //! New content is written to a temporary file in the same folder, which then takes the file's name. A crash, a full disk or a signal therefore
 //! leaves either the old file or the new one. On file systems with `O_TMPFILE` (ext4, XFS, Btrfs, tmpfs), the temporary file has no name until
 //! it is complete and on the disk, and disappears with its process; a process killed between naming and renaming leaves a complete copy with
 //! a random name or `.dirigent-…`. On other file systems, it has a random name from the start, and a killed process leaves it behind.
 //!
-//! The folder is opened from the root on without following links, and all operations use the opened folder. Replacing the folder by a link
-//! meanwhile therefore has no effect.
+//! The folder is opened from the root on without following links, and all operations use the opened folder. Therefore, if the folder is
+//! replaced by a link during an operation, the link has no effect.
 //!
-//! If a file has several names (hard links), only the given name gets the new content; the other names keep the old one, inside or outside
-//! the workspace. A file with several names can be read like any other: the system does not tell where its other names are, and package
-//! managers hard-link whole trees.
+//! If a file has several names (hard links), only the changed path gets the new content; the other names keep the old content, whether they
+//! are inside or outside the workspace. A file with several names can be read like any other: the system does not tell where its other
+//! names are, and package managers hard-link whole trees.
 
 use std::ffi::{OsStr, OsString};
 use std::hash::{BuildHasher, RandomState};
@@ -258,7 +258,7 @@ impl Workspace {
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {
                         match opened.create_dir(name) {
                             Ok(()) => created.push(ancestor.clone()),
-                            // Somebody else created it meanwhile.
+                            // Another process has created the folder in the meantime.
                             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
                             Err(error) => return Err(error.into()),
                         }
@@ -297,9 +297,9 @@ fn check_writable(folder: &Dir, name: &OsStr) -> io::Result<()> {
     }
 }
 
-/// Gives the temporary file its final name. Fails if the name has been taken meanwhile, even by another process.
+/// Gives the temporary file its final name. Fails if another file has taken the name in the meantime.
 fn persist_noclobber(temporary: TempFile<'_>, folder: &Dir, name: &OsStr) -> io::Result<()> {
-    // A random name, because another process may be doing the same in this folder.
+    // A random name, because another process may be creating a file in this folder at the same time.
     let interim = OsString::from(format!(".dirigent-{:016x}", RandomState::new().hash_one(name)));
     temporary.replace(&interim)?;
     let named = rename_without_replacing(folder, &interim, folder, name);

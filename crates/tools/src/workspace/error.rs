@@ -24,13 +24,13 @@ pub enum FileError {
     /// The path leads out of the workspace: absolute, by `..` or by a link.
     #[error("`{path}` leads out of the workspace: give a path below its root, such as `src/main.rs`")]
     Outside {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// The path is invalid for the system.
     #[error("`{path}` is not a valid path: {why}")]
     BadPath {
-        /// The path as it was given, truncated and without control characters.
+        /// The path that the caller passed, truncated and without control characters.
         path: String,
         /// The reason, as it is shown in the message.
         why: &'static str,
@@ -38,7 +38,7 @@ pub enum FileError {
     /// The file does not exist.
     #[error("`{path}` does not exist{}", did_you_mean(.nearest))]
     NotFound {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// Similar paths that exist.
         nearest: Vec<String>,
@@ -46,19 +46,19 @@ pub enum FileError {
     /// A folder where a file is needed.
     #[error("`{path}` is a folder: name a file in it")]
     IsFolder {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// A file where a folder is needed.
     #[error("`{path}` is not a folder, or a part of the path is not a folder: give the path of a folder")]
     NotAFolder {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// A pipe, a device, a socket or a link to nothing.
     #[error("`{path}` is {kind}, not a regular file: it can be neither read nor written")]
     NotAFile {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// The kind of file, with its article: `a socket`.
         kind: &'static str,
@@ -66,7 +66,7 @@ pub enum FileError {
     /// The file is larger than a tool may hold in memory.
     #[error("`{path}` has more than {limit} bytes: use `search`, or a command that reads a part of it")]
     TooBig {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// The largest allowed size, in bytes.
         limit: u64,
@@ -74,13 +74,13 @@ pub enum FileError {
     /// The content is not text.
     #[error("`{path}` is binary: it can be moved or deleted, but not read or edited as text")]
     Binary {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// The file's single-byte encoding has no byte for a character.
     #[error("the encoding of `{path}` has no byte for {character:?}: leave that character out")]
     NotEncodable {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// The first character that has no byte.
         character: char,
@@ -91,13 +91,13 @@ pub enum FileError {
          and report what should be changed"
     )]
     Protected {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// The system denies access: permissions, a read-only file system, or a full disk.
     #[error("`{path}` cannot be used: {why}; it is unchanged")]
     Denied {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// The reason, as it is shown in the message.
         why: String,
@@ -105,31 +105,31 @@ pub enum FileError {
     /// The path is already taken.
     #[error("`{path}` exists already: choose another name, or delete it first")]
     Exists {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// A folder that is not empty cannot be deleted.
     #[error("the folder `{path}` is not empty: delete or move its files first")]
     NotEmpty {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// A folder cannot be moved into itself.
     #[error("`{path}` cannot be moved into itself")]
     IntoItself {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// The file was changed between reading and writing.
     #[error("`{path}` was changed by somebody else meanwhile, so this call did not change it: read it again")]
     Changed {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
     },
     /// The content before the change could not be recorded, so the change could not have been undone.
     #[error("`{path}` was not changed, because its content could not be recorded for `undo`: {why}")]
     NotKept {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// The reason, as it is shown in the message.
         why: String,
@@ -137,7 +137,7 @@ pub enum FileError {
     /// Any other system error.
     #[error("`{path}`: {source}; it is unchanged")]
     Io {
-        /// The path as it was given.
+        /// The path that the caller passed.
         path: String,
         /// The system's error.
         source: io::Error,
@@ -162,7 +162,7 @@ impl FileError {
     /// | `protected` | a file of git, or a configuration of Dirigent and its agents |
     /// | `denied` | permissions, a full or a read-only disk, or a limit of the system |
     /// | `exists` | the path is already taken |
-    /// | `changed` | the file was changed meanwhile |
+    /// | `changed` | the file was changed between reading and writing |
     /// | `not_kept` | the file's content could not be recorded for `undo`, so the file was not changed |
     /// | `io` | any other system error |
     pub fn code(&self) -> &'static str {

@@ -19,8 +19,8 @@ const MAX_LINES: usize = 2000;
 /// The ignore files of a folder, in descending precedence.
 const FILES: [&str; 3] = [".ignore", ".gitignore", ".git/info/exclude"];
 
-/// Index of the first of git's own ignore files in [`FILES`]. Unlike the rules of `.ignore`, their rules do not apply inside nested
-/// repositories.
+/// Index in [`FILES`] of the first ignore file that belongs to git. Unlike the rules of `.ignore`, the rules of git's ignore files do not
+/// apply inside nested repositories.
 const FIRST_OF_GIT: usize = 1;
 
 /// The rules in the ignore files of one folder.

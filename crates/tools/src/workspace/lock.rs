@@ -7,6 +7,6 @@ static REPLACING: Mutex<()> = Mutex::new(());
 
 /// Takes the lock; it is released when the guard is dropped.
 pub(super) fn lock_replacing() -> MutexGuard<'static, ()> {
-    // The lock guards no data, so a panic cannot have left any inconsistent.
+    // The lock guards no data, so a panic cannot leave inconsistent data behind.
     REPLACING.lock().unwrap_or_else(PoisonError::into_inner)
 }

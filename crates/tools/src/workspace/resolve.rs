@@ -1,7 +1,7 @@
 //! Path resolution: the operating system resolves paths beneath the root, link by link.
 //!
-//! On Linux, cap-std uses `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`. On other systems, and on kernels without it, it opens
-//! one folder after the other. Nothing here compares strings to decide whether a path is inside the workspace.
+//! On Linux, cap-std uses `openat2` with `RESOLVE_BENEATH` and `RESOLVE_NO_MAGICLINKS`. On other systems, and on kernels without `openat2`,
+//! cap-std opens one folder after the other. This module never compares strings to decide whether a path is inside the workspace.
 
 use std::ffi::{OsStr, OsString};
 use std::io;
@@ -12,7 +12,7 @@ use super::{FileError, Workspace};
 /// Maximum length of a path, in bytes: the limit of Linux.
 const MAX_PATH_BYTES: usize = 4096;
 
-/// Maximum number of lookups of one path. A lookup is repeated if its target is replaced meanwhile.
+/// Maximum number of lookups of one path. A lookup is repeated if its target is replaced during the lookup.
 const MAX_LOOKUPS: usize = 100;
 
 /// File names that tools never change, at any depth: git's own files, and the configuration of Dirigent and its agents, including agents
@@ -84,7 +84,7 @@ impl Workspace {
         }
     }
 
-    /// Resolves a path. The last components need not exist, but must not contain `..` in this case.
+    /// Resolves a path. Components at the end of the path need not exist, but `..` must not follow a missing component.
     pub(super) fn resolve(&self, path: &str, link: FinalLink) -> Result<ResolvedPath, FileError> {
         let relative = self.relative(path)?;
         if link == FinalLink::Follow {

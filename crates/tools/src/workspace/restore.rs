@@ -15,7 +15,7 @@ use super::{FileError, Workspace};
 /// The state to which a path is restored.
 #[derive(Clone, Copy, Debug)]
 pub enum PreviousState<'a> {
-    /// No file.
+    /// Neither a file nor a folder.
     Nothing,
     /// A folder.
     Folder,
@@ -183,7 +183,7 @@ impl Workspace {
         Ok(())
     }
 
-    /// Removes a tree of empty folders, one folder at a time, so that a file created meanwhile is not lost.
+    /// Removes a tree of empty folders, one folder at a time, so that a file created during the removal is not lost.
     fn remove_empty_tree(&self, folder: &Path) -> io::Result<()> {
         for entry in self.dir.read_dir(folder)? {
             self.remove_empty_tree(&folder.join(entry?.file_name()))?;

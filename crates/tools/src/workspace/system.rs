@@ -141,7 +141,8 @@ pub(super) fn copy_owner_and_mode(file: &File, like: &Metadata) -> io::Result<()
     use rustix::fs::{Gid, Uid};
     let ours = file.metadata()?;
     if (ours.uid(), ours.gid()) != (like.uid(), like.gid()) {
-        // Only the superuser may do this. For other users, the new file belongs to them, as with any editor that writes atomically.
+        // Only the superuser may change a file's owner. For other users, this call fails and they own the new file, as with any editor that
+        // writes atomically.
         let _ = rustix::fs::fchown(
             file,
             Some(Uid::from_raw(like.uid())),

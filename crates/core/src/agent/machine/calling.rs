@@ -218,7 +218,7 @@ impl Agent {
         self.conversation.push_result(call, None, result, note);
     }
 
-    /// Counts how many times a call had the same result (LOOP-10). Returns a note for the model if it repeats the call. Beyond
+    /// Counts how many times a call had the same result (LOOP-10). Returns a note for the model if the call is a repetition. Beyond
     /// `max_repeats`, marks the agent as stuck, so that it ends before the next call or request.
     fn record_repetition(&mut self, call: &ToolCall, result: &ToolResult) -> Option<String> {
         let max_repeats = self.spec().limits.max_repeats;

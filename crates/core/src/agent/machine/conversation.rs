@@ -248,7 +248,7 @@ impl Conversation {
         self.size().tokens(self.counted.ratio)
     }
 
-    /// Changes messages; `change` returns the estimated tokens that it saved.
+    /// Applies `change` to the messages. `change` returns the estimated number of tokens that it saved.
     fn change(&mut self, change: impl FnOnce(&mut [Message], &BTreeMap<String, Option<EffectId>>) -> u64) {
         let messages: &mut Vec<Message> = Arc::make_mut(&mut self.messages);
         let saved = change(messages, &self.calls);

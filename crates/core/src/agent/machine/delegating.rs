@@ -1,5 +1,5 @@
-//! Calls that delegate to another agent (PAOR-5). The agent waits for them as for any other call. They are always safe to repeat, because
-//! the run knows which agent it has started for which call.
+//! Calls that delegate to another agent (PAOR-5). The agent waits for such a call as for any other call. A delegating call is always safe
+//! to repeat, because the run knows which agent it has started for which call.
 
 use super::{Agent, Commands};
 use crate::agent::{AgentCommand, AgentTimer};
@@ -22,7 +22,8 @@ impl Agent {
         }
     }
 
-    /// Ends a delegation. Its time does not count towards the agent's time limit, because the delegate has its own.
+    /// Ends a delegation. The time of the delegation does not count towards the agent's time limit, because the delegate has a separate
+    /// time limit.
     pub(super) fn end_delegation(&mut self, now: Timestamp, commands: &mut Commands) {
         if let Some(since) = self.delegating_since.take() {
             self.deadline = self.deadline + (now - since);
@@ -33,7 +34,7 @@ impl Agent {
         }
     }
 
-    /// The tool set of a call: the agent's own `delegate` tool, or the tools of the run.
+    /// The tool set that validates a call: the agent's `delegate` tool for a delegation, otherwise the tools of the run.
     pub(super) fn tools_for(&self, call: &ToolCall) -> &ToolSet {
         self.delegate_tool(call).unwrap_or(self.run_spec.tool_set())
     }
@@ -44,7 +45,7 @@ impl Agent {
         delegation(call)
     }
 
-    /// The tool set with the agent's own `delegate` tool; `None` if the call is for another tool.
+    /// The tool set that contains only the agent's `delegate` tool; `None` if the call is for another tool, or the agent may not delegate.
     fn delegate_tool(&self, call: &ToolCall) -> Option<&ToolSet> {
         if call.tool != DELEGATE {
             return None;

@@ -380,7 +380,7 @@ impl Agent {
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
-            // Waiting time does not count anyway, so only the expiry of an approval moves.
+            // The time limit is paused during a wait, so only an approval's expiry is extended.
             Some(_) => self.extend_expiry(away),
             None => self.deadline = self.deadline + away,
         }
@@ -403,7 +403,7 @@ impl Agent {
             });
         match interrupted {
             Some((effect, call, edited)) => {
-                // Cannot fail: the effect was found among the outstanding effects above.
+                // Cannot fail, because `outstanding` contains the effect.
                 let _ = self.outstanding.finish(effect);
                 commands.push(AgentCommand::SetTimer {
                     timer: AgentTimer::Deadline,

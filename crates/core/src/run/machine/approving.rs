@@ -1,5 +1,5 @@
-//! Approvals of a plan's own calls and of agents' calls (APPROVE-1 to APPROVE-3, HOST-11). While all outstanding work waits for the user,
-//! the run's clock is paused. If no user is available, the run pauses.
+//! Approvals of the calls in a plan and of the calls of agents (APPROVE-1 to APPROVE-3, HOST-11). While all outstanding work waits for the
+//! user, the run's clock is paused. If no user is available, the run pauses.
 
 use std::sync::Arc;
 

@@ -1,8 +1,8 @@
 //! Agents that delegate to other agents (PAOR-5).
 //!
 //! A delegate is an agent that another agent, its caller, started. It shares its caller's slot and is stopped together with its caller. Its
-//! usage is counted once, from its own report. Its changes are reported to the caller in the result of the `delegate` call. If the caller
-//! ends before it receives that result, this module adds the changes to the caller's report.
+//! usage is counted once, from its report. Its changes are reported to the caller in the result of the `delegate` call. If the caller ends
+//! before it receives that result, this module adds the changes to the caller's report.
 
 use serde_json::{Value, json};
 
@@ -49,7 +49,7 @@ impl Run {
             return self.return_findings(effect, call, refused, commands);
         }
         let depth = caller.brief.depth + 1;
-        // A new delegation implies that the agent has received the previous result.
+        // A new delegation implies that the agent has received the result of its previous delegation.
         self.work
             .update_agent(effect, |caller| caller.last_delegation = None)?;
         let task = prompt::task_request(&task, self.iteration, &[]);
@@ -63,7 +63,8 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the effect id of the delegate that this call started, and the effect id of the call with its last known attempt.
+    /// Returns the effect id of the delegate that this call started, and the effect id of the call with the attempt that the run handled
+    /// last.
     fn delegate_of(&self, caller: &RunningAgent, call: EffectId) -> Option<(EffectId, EffectId)> {
         let mut delegates = self.work.delegates(caller.brief.agent);
         delegates.find_map(|(delegate, running)| {

@@ -131,7 +131,7 @@ impl Run {
             budget, used, limit, ..
         }) = self.budget_exceeded
         {
-            // Other agents may have used more of the budget since then.
+            // Other agents may have used more of the budget since the request was refused.
             let used = used.max(budget.used(&self.usage));
             return Some(EndReason::BudgetExhausted { budget, used, limit });
         }

@@ -340,7 +340,7 @@ impl Run {
                 None => Err(self.invalid_state(&RunInput::TimerFired { timer })),
             },
             RunTimer::Deadline => {
-                // Time spent waiting for the user does not count.
+                // Time spent waiting for the user does not count towards the time limit.
                 if self.deadline().is_none_or(|deadline| now < deadline) || self.is_awaiting_user() {
                     return Err(self.invalid_state(&RunInput::TimerFired { timer }));
                 }

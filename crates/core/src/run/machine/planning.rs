@@ -1,4 +1,4 @@
-//! Planning: the planner's brief, and what its answer leads to.
+//! Planning: the planner's brief, and the handling of its answer.
 
 use std::sync::Arc;
 
@@ -60,7 +60,7 @@ impl Run {
                 self.enter(Phase::Acting, commands)?;
                 self.advance(now, commands)
             }
-            // The planner's own machine refuses such plans.
+            // Not expected, because the planner's own machine already refuses invalid plans.
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 self.finish(EndReason::failed(errors.join("; ")), commands)
@@ -68,7 +68,7 @@ impl Run {
         }
     }
 
-    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6), unless the user has given guidance since
+    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6), unless the user has since given guidance
     /// that the planner cannot have taken into account (PAOR-8).
     pub(super) fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
         for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {

@@ -46,7 +46,7 @@ impl Run {
         }
     }
 
-    /// Stops the planner or reflector. Its later report counts only for its usage.
+    /// Stops the planner or reflector. Only the usage in its later report counts.
     fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         let active = self.work.agents().find(|(_, agent)| match agent.purpose {
             Purpose::Plan | Purpose::Reflection => true,

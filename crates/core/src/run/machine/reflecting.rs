@@ -92,7 +92,7 @@ impl Run {
         self.plan(commands)
     }
 
-    /// Ends the wait for an answer, if the run waits for one. Its time does not count.
+    /// Ends the wait for an answer, if the run waits for one. The time of the wait does not count towards the time limit.
     pub(super) fn end_question(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
         if let Some((effect, asked)) = self.work.question() {
             let waited = now - asked.asked_at;

@@ -1,5 +1,4 @@
-//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexes make a scan of all work for each input
-//! unnecessary.
+//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexes avoid a scan of all work for each input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -28,7 +27,7 @@ pub(super) enum Pending {
 pub(super) struct RunningAgent {
     pub(super) brief: Arc<AgentBrief>,
     pub(super) purpose: Purpose,
-    /// Set once the agent was told to stop.
+    /// Set once the run has asked the agent to stop.
     pub(super) stopping: bool,
     /// The agent's report, deferred until its delegates have ended.
     pub(super) report: Option<AgentReport>,
@@ -87,7 +86,7 @@ pub(super) enum CallState {
     Running {
         /// Set once the start of the call is journaled.
         started: bool,
-        /// Set once the call was told to stop.
+        /// Set once the run has requested that the call stop.
         stopping: bool,
         deadline: Timestamp,
         /// The approval that was granted, if one was needed.
@@ -147,7 +146,7 @@ impl PlannedCall {
 }
 
 impl PlannedCall {
-    /// Records that a running call was told to stop.
+    /// Records that the run has requested that a running call stop.
     pub(super) fn stop(&mut self) {
         if let CallState::Running { stopping, .. } = &mut self.state {
             *stopping = true;
@@ -219,7 +218,7 @@ impl OutstandingWork {
         self.effects.next_effect()
     }
 
-    /// Skips the next effect id, which no effect will use, and returns it.
+    /// Reserves the next effect id without starting an effect, and returns it.
     pub(super) fn skip_effect(&mut self) -> EffectId {
         self.effects.skip()
     }
@@ -288,7 +287,7 @@ impl OutstandingWork {
         }
     }
 
-    /// Changes an agent.
+    /// Applies a change to an outstanding agent.
     ///
     /// # Errors
     /// [`Refusal::Stale`] if the run waits for no agent under this effect id.
@@ -307,7 +306,7 @@ impl OutstandingWork {
         Ok(changed)
     }
 
-    /// Changes a planned call.
+    /// Applies a change to an outstanding planned call.
     ///
     /// # Errors
     /// [`Refusal::Stale`] if the run waits for no planned call under this effect id.

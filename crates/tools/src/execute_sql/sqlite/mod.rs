@@ -320,7 +320,7 @@ fn encode_cell(cells: &mut CellEncoder, value: ValueRef<'_>) -> Value {
     }
 }
 
-/// Lists the tables. Empty if the statement does not write, because then nothing changes.
+/// Lists the tables. Empty for a statement that does not write, because it changes no table.
 fn tables(database: &Connection, writes: bool) -> SqliteResult<Tables> {
     if !writes {
         return Ok(Tables::new());
