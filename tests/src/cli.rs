@@ -19,6 +19,14 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
+/// What renames the function of the shop.
+pub const RENAME: [&str; 4] = [
+    "run",
+    "rename the function parsePrice to readPrice",
+    "--workspace",
+    "work",
+];
+
 /// A home, a project, a journal and a folder for temporary files that nobody else has.
 pub struct Place {
     folder: TempDir,
@@ -47,6 +55,24 @@ impl Place {
     pub fn with_sample() -> Self {
         let place = Place::new();
         copy(&sample(), &place.work());
+        place
+    }
+
+    /// One whose project has two files, so that its rename goes step by step in one order.
+    pub fn with_shop() -> Self {
+        let place = Place::new();
+        place.write(
+            "price.js",
+            "export function parsePrice(text) { return Number(text); }\n",
+        );
+        place.write("notes.txt", "parsePrice reads prices.\n");
+        place
+    }
+
+    /// The same, where the new name of [`RENAME`] is in use.
+    pub fn with_clash() -> Self {
+        let place = Place::with_shop();
+        place.write("read.js", "export function readPrice(file) { return file; }\n");
         place
     }
 

@@ -33,8 +33,6 @@ pub enum Asker {
 pub enum Reply {
     /// This text, finished.
     Says(String),
-    /// This text, ended for that reason.
-    Ends(FinishReason, String),
     /// Calls that the provider delivers apart from the text.
     Native(Vec<ToolCall>),
     /// Nothing, for ever.
@@ -289,7 +287,6 @@ async fn answer(mut reply: Reply) -> Result<ModelReply, ModelFailure> {
     }
     let (finish, content, calls) = match reply {
         Reply::Says(text) => (FinishReason::Stop, text, Vec::new()),
-        Reply::Ends(finish, text) => (finish, text, Vec::new()),
         Reply::Native(calls) => (FinishReason::ToolCalls, String::new(), calls),
         Reply::Never => std::future::pending().await,
         Reply::Fails(message) => {

@@ -6,13 +6,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent::core::journal::Entry;
-use dirigent::core::observation::{ObservedCall, SubTaskResult};
-use dirigent::core::tool::ToolOutcome;
+use dirigent::core::observation::SubTaskResult;
 use dirigent::model::ChatModel;
 use dirigent::store::Journal;
 use dirigent::{
     AgentDefinition, Approval, ApprovalAnswer, Builder, Decision, Dirigent, EndReason, Event, EventKind,
-    Events, Goal, Millis, Report, RunHandle, RuntimeError,
+    Events, Goal, Report, RunHandle, RuntimeError,
 };
 use serde_json::Value;
 
@@ -229,49 +228,10 @@ pub fn finding<'a>(report: &'a Report, iteration: usize, subtask: &str) -> &'a S
         .finding
 }
 
-/// The calls of a sub-task that was a sequence of them.
-pub fn observed_calls<'a>(report: &'a Report, iteration: usize, subtask: &str) -> &'a [ObservedCall] {
-    match finding(report, iteration, subtask) {
-        SubTaskResult::Calls { calls } => calls,
-        other => panic!("{subtask} was no sequence of calls: {other:?}"),
-    }
-}
-
-/// The error of a call that failed.
-pub fn error_of(call: &ObservedCall) -> &str {
-    match &call.result.outcome {
-        ToolOutcome::Failure { error, .. } => error,
-        ToolOutcome::Success { output } => panic!("the call succeeded: {output}"),
-    }
-}
-
 /// What a sub-agent found, or the text of why it has no findings.
 pub fn findings(report: &Report, iteration: usize, subtask: &str) -> Result<String, String> {
     match finding(report, iteration, subtask) {
         SubTaskResult::Agent { result, .. } => result.clone().map_err(|failure| failure.to_string()),
         other => panic!("{subtask} was for no agent: {other:?}"),
     }
-}
-
-/// The report as if nothing had taken any time.
-pub fn timeless(report: &Report) -> Report {
-    let mut report = report.clone();
-    report.duration = Millis(0);
-    for observation in report
-        .iterations
-        .iter_mut()
-        .flat_map(|iteration| &mut iteration.observations)
-    {
-        observation.duration = Millis(0);
-        match &mut observation.finding {
-            SubTaskResult::Calls { calls } => {
-                calls.iter_mut().for_each(|call| call.result.duration = Millis(0))
-            }
-            SubTaskResult::Agent { work, .. } => {
-                work.calls.iter_mut().for_each(|call| call.duration = Millis(0))
-            }
-            SubTaskResult::Skipped { .. } => {}
-        }
-    }
-    report
 }

@@ -1,13 +1,11 @@
-//! LOOP-2, LOOP-5 and LOOP-10: the limits of each agent, wherever they are set, and what is left of an agent that reached one.
+//! LOOP-2 and LOOP-5: the limits of each agent, wherever they are set.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent::config::Sources;
-use dirigent::core::message::Message;
-use dirigent::{AgentLimitSettings, AgentLimits, Config, Dirigent, DirigentError, EndReason, Millis};
+use dirigent::{AgentLimitSettings, AgentLimits, Config, Dirigent, DirigentError, Millis};
 use dirigent_model_server::{Gate, Request, Script, Turn};
 use dirigent_tests::cli::root;
-use dirigent_tests::probes::{Notes, note};
-use dirigent_tests::scripted::{Scripted, achieved, call, delegate, go_on, native, plan, says};
+use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan};
 use dirigent_tests::served::{self, Served, is_planner, is_reflector, mentions};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
 use serde_json::json;
@@ -251,151 +249,5 @@ async fn loop_2_a_goal_sets_limits_of_one_agent_and_of_all() {
     assert_eq!(
         refused.to_string(),
         "agent `scut`: its limits are set, but there is no such agent; did you mean `scout`?"
-    );
-}
-
-#[tokio::test]
-async fn loop_2_a_planner_of_one_turn_is_told_at_once_and_one_that_uses_it_up_ends_the_run() {
-    let stage = Stage::new();
-    let model = Scripted::new()
-        .planner([says("Forty-two."), call("search", json!({"pattern": "x"}))])
-        .reflector([achieved("Answered.")]);
-    let dirigent = stage.builder(model.clone()).build().await.unwrap();
-    let goal = || stage.goal("What is it?").agent_limits("planner", turns_of(1));
-
-    achieved_report(&dirigent.start(goal()).await.unwrap()).await;
-    let asked = &model.planner_asked()[0];
-    assert_eq!(asked.roles(), ["system", "user", "user"]);
-    assert!(asked.last().starts_with(LAST_TURN), "{}", asked.last());
-
-    let report = dirigent.start(goal()).await.unwrap().outcome().await.unwrap();
-    let Some(EndReason::Failed { error, .. }) = &report.end else {
-        panic!("{:?}", report.end);
-    };
-    assert_eq!(
-        error,
-        "the planner ended without a plan: the agent reached its limit of 1 model turns before it finished; allow more with `max_turns`"
-    );
-}
-
-#[tokio::test]
-async fn loop_2_what_an_agent_found_until_its_limit_reaches_the_reflector_and_the_next_plan() {
-    // given an agent that talks as it goes, and uses up its turns
-    let stage = Stage::new().file("a.rs", "fn load() {}\n");
-    let talks = |text: &str, pattern: &str| {
-        let call = json!({"tool": "search", "parameters": {"pattern": pattern}, "terminate": false});
-        says(format!("{text}\n{call}"))
-    };
-    let model = Scripted::new()
-        .planner([
-            plan("Ask.", [delegate("ask", "scout", "Find `load`.")]),
-            plan("Nothing more.", []),
-        ])
-        .agent(
-            "scout",
-            [
-                talks("I look for `load`.", "load"),
-                talks("`load` is defined in a.rs:1.", "load\\("),
-                talks("No caller so far.", "load"),
-            ],
-        )
-        .reflector([go_on("Not all is known."), achieved("Known.")]);
-    let dirigent = stage
-        .builder(model.clone())
-        .agent(agent("scout", &["search"]).limits(turns_of(3)))
-        .build()
-        .await
-        .unwrap();
-
-    let run = dirigent.start(stage.goal("Find it")).await.unwrap();
-    achieved_report(&run).await;
-
-    // then each request began with the one before it, and the last one had the notice
-    let asked = model.agent_asked("scout");
-    for (before, after) in asked.iter().zip(&asked[1..]) {
-        assert_eq!(after.messages[..before.messages.len()], before.messages[..]);
-    }
-    let notices = |messages: &[Message]| {
-        messages
-            .iter()
-            .filter(|it| it.content().starts_with(LAST_TURN))
-            .count()
-    };
-    assert_eq!(
-        asked
-            .iter()
-            .map(|asked| notices(&asked.messages))
-            .collect::<Vec<_>>(),
-        [0, 0, 1]
-    );
-    assert!(asked[2].last().starts_with(LAST_TURN));
-    // and what it said and called is in front of those who go on
-    for seen in [&model.reflector_asked()[0], &model.planner_asked()[1]] {
-        let observed = &seen.json_lines("OBSERVATIONS")[0];
-        assert_eq!(observed["status"], "failed");
-        let findings = observed["findings_so_far"].as_str().unwrap();
-        for said in [
-            "I look for `load`.",
-            "`load` is defined in a.rs:1.",
-            "No caller so far.",
-        ] {
-            assert!(findings.contains(said), "{findings}");
-        }
-        assert_eq!(observed["calls"].as_array().unwrap().len(), 3);
-    }
-}
-
-#[tokio::test]
-async fn loop_10_one_reply_runs_sixty_four_calls_and_answers_the_others() {
-    // given a reply with seventy calls
-    let (stage, notes) = (Stage::new(), Notes::default());
-    let mut number = 0;
-    let calls = [(); 70].map(|()| {
-        number += 1;
-        ("note", json!({"text": number.to_string()}))
-    });
-    let model = Scripted::new()
-        .planner([plan("Ask.", [delegate("ask", "scout", "Do it.")])])
-        .agent("scout", [native(calls), says("Done.")])
-        .reflector([achieved("Judged.")]);
-    let builder = stage
-        .builder(model.clone())
-        .agent(agent("scout", &["note"]))
-        .tool(note(&notes));
-    let dirigent = builder.build().await.unwrap();
-
-    achieved_report(&dirigent.start(stage.goal("Do it")).await.unwrap()).await;
-
-    assert_eq!(notes.all().len(), 64);
-    let asked = &model.agent_asked("scout")[1];
-    let results: Vec<&str> = asked.messages[3..].iter().map(Message::content).collect();
-    assert_eq!(results.len(), 70);
-    let refused = results
-        .iter()
-        .filter(|result| result.contains("only the first 64 calls of a reply are executed"));
-    assert_eq!(refused.count(), 6);
-}
-
-#[tokio::test]
-async fn loop_10_a_reply_that_repeats_one_call_ends_as_stuck_and_runs_no_more_of_it() {
-    let (stage, notes) = (Stage::new(), Notes::default());
-    let again = || ("note", json!({"text": "again"}));
-    let model = Scripted::new()
-        .planner([plan("Ask.", [delegate("ask", "scout", "Do it.")])])
-        .agent("scout", [native([(); 20].map(|()| again())), says("never asked")])
-        .reflector([achieved("Judged.")]);
-    let builder = stage
-        .builder(model.clone())
-        .agent(agent("scout", &["note"]))
-        .tool(note(&notes));
-    let dirigent = builder.build().await.unwrap();
-
-    let report = achieved_report(&dirigent.start(stage.goal("Do it")).await.unwrap()).await;
-
-    assert_eq!(notes.all().len(), 6);
-    assert_eq!(model.agent_asked("scout").len(), 1);
-    assert_eq!(
-        findings(&report, 0, "ask").unwrap_err(),
-        "the agent is stuck: it called `note` 6 times with the same parameters and got the same result"
     );
 }

@@ -155,16 +155,6 @@ fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
 }
 
 #[test]
-fn paor_9_a_question_without_choices_takes_a_number_as_it_is() {
-    let served = stopped(&[], &open());
-    let _ = served
-        .place
-        .dirigent(["resume", "last", "--answer", "7"])
-        .with_code(0);
-    assert_eq!(answers(&served.place), ["7"]);
-}
-
-#[test]
 fn paor_9_the_terminal_and_other_processes_refuse_a_number_of_no_choice_alike() {
     let served = Served::new("", asking(&CHOICES, &open()));
     let place = &served.place;

@@ -3,7 +3,7 @@
 
 use std::process::{Command, Stdio};
 
-use dirigent_tests::cli::{Ended, Place, ended};
+use dirigent_tests::cli::{Ended, Place, RENAME, ended};
 use dirigent_tests::pty::{Dimensions, Terminal};
 use rusqlite::Connection;
 use rustix::process::{Pid, Signal, kill_process};
@@ -11,25 +11,8 @@ use serde_json::Value;
 
 const GOAL: &str = "Find all usages of function parse_amount and rename it to parse_money";
 
-/// A project of two files, whose rename goes step by step in one order.
-fn shop() -> Place {
-    let place = Place::new();
-    place.write(
-        "price.js",
-        "export function parsePrice(text) { return Number(text); }\n",
-    );
-    place.write("notes.txt", "parsePrice reads prices.\n");
-    place
-}
-
 fn rename_in_shop(place: &Place, more: &[&str]) -> Ended {
-    let goal = [
-        "run",
-        "rename the function parsePrice to readPrice",
-        "--workspace",
-        "work",
-    ];
-    place.dirigent(goal.iter().chain(more)).with_code(0)
+    place.dirigent(RENAME.iter().chain(more)).with_code(0)
 }
 
 /// Compares what is printed with the snapshot, but for what differs from run to run.
@@ -84,7 +67,7 @@ fn host_3_a_run_is_told_in_lines_and_a_summary() {
 
 #[test]
 fn paor_10_and_11_a_run_is_shown_concisely_and_with_every_step() {
-    let place = shop();
+    let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     let shown = place.dirigent(["show", "last"]).with_code(0).stdout;
     let steps = place.dirigent(["show", "last", "--verbose"]).with_code(0).stdout;
@@ -96,7 +79,7 @@ fn paor_10_and_11_a_run_is_shown_concisely_and_with_every_step() {
 
 #[test]
 fn host_10_what_each_model_and_agent_has_used_is_shown_and_nothing_is_said_of_money_without_a_price() {
-    let place = shop();
+    let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     let report = &place
         .dirigent(["show", "last", "--json"])
@@ -132,27 +115,17 @@ fn host_10_what_each_model_and_agent_has_used_is_shown_and_nothing_is_said_of_mo
 }
 
 #[test]
-fn host_6_a_run_ends_at_its_limit_of_model_calls_and_says_which_flag_allows_more() {
-    let place = shop();
-    let goal = CLASH[1];
-    let run = ["run", goal, "--workspace", "work", "--max-model-calls", "2"];
-    let ended = place.dirigent(run).with_code(3);
+fn host_6_paor_1_paor_3_a_run_at_a_limit_says_which_flag_allows_more_and_is_resumed_with_it() {
+    let place = Place::with_shop();
+    let run = ["run", RENAME[1], "--workspace", "work", "--max-model-calls", "2"];
+    let limited = place.dirigent(run).with_code(3);
     for told in [
         "Stopped at a limit (budget: 2 of 2 model calls used) after 1 iteration",
         "To continue, resume the run with more model calls allowed.\n  dirigent resume ",
         " --max-model-calls N\n",
     ] {
-        assert!(ended.stdout.contains(told), "{ended}");
+        assert!(limited.stdout.contains(told), "{limited}");
     }
-}
-
-#[test]
-fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
-    let place = shop();
-    let goal = "rename the function parsePrice to readPrice";
-    let run = ["run", goal, "--workspace", "work", "--max-model-calls", "2"];
-    let limited = place.dirigent(run).with_code(3);
-    assert!(limited.stdout.contains("Stopped at a limit"), "{limited}");
 
     let refused = place.dirigent(["resume", "last"]).with_code(2);
     assert!(
@@ -181,7 +154,7 @@ fn paor_1_paor_3_a_run_at_a_limit_is_resumed_with_a_higher_one() {
 
 #[test]
 fn host_6_a_limit_that_is_no_amount_is_refused() {
-    let place = shop();
+    let place = Place::with_shop();
     let no_amount = "must be an amount of US dollars above 0, such as 0.50";
     for amount in [
         "0",
@@ -195,13 +168,13 @@ fn host_6_a_limit_that_is_no_amount_is_refused() {
         "",
     ] {
         let ended = place
-            .dirigent(["run", CLASH[1], "--workspace", "work", "--max-cost", amount])
+            .dirigent(["run", RENAME[1], "--workspace", "work", "--max-cost", amount])
             .with_code(2);
         assert!(ended.stderr.contains(no_amount), "{amount:?}: {ended}");
     }
     for flag in ["--max-tokens", "--max-model-calls", "--max-agents"] {
         let ended = place
-            .dirigent(["run", CLASH[1], "--workspace", "work", flag, "0"])
+            .dirigent(["run", RENAME[1], "--workspace", "work", flag, "0"])
             .with_code(2);
         assert!(
             ended.stderr.contains("must be a whole number of at least 1"),
@@ -226,7 +199,7 @@ fn host_3_the_plan_is_shown_as_a_graph_in_three_forms() {
 
 #[test]
 fn host_3_the_changes_are_shown_as_a_diff() {
-    let place = shop();
+    let place = Place::with_shop();
     let run = rename_in_shop(&place, &["--diff"]);
     let diff = "--- a/price.js\n+++ b/price.js\n@@ -1 +1 @@\n-export function parsePrice(text) { return Number(text); }\n\
                 +export function readPrice(text) { return Number(text); }\n";
@@ -239,7 +212,7 @@ fn host_3_the_changes_are_shown_as_a_diff() {
 
 #[test]
 fn host_3_runs_are_listed_newest_first() {
-    let place = shop();
+    let place = Place::with_shop();
     // The user's own journal, which nothing has made yet.
     let mut command = Command::new(place.command(["runs"]).get_program());
     place.settle(&mut command);
@@ -273,7 +246,7 @@ fn names(object: &Value) -> Vec<&str> {
 
 #[test]
 fn host_3_json_of_a_run_is_one_event_a_line_in_order() {
-    let place = shop();
+    let place = Place::with_shop();
     let run = rename_in_shop(&place, &["--json"]);
     assert_eq!(run.stderr, "");
     let events = run.json_lines();
@@ -299,7 +272,7 @@ fn host_3_json_of_a_run_is_one_event_a_line_in_order() {
 
 #[test]
 fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
-    let place = shop();
+    let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
     assert_eq!(runs.len(), 1);
@@ -474,14 +447,8 @@ fn host_3_no_color_is_respected_in_a_terminal() {
 
 #[test]
 fn host_3_a_dumb_terminal_gets_lines() {
-    let place = shop();
-    let run = [
-        "run",
-        "rename the function parsePrice to readPrice",
-        "--workspace",
-        "work",
-    ];
-    let ended = in_terminal(&place, &[("TERM", "dumb"), ("NO_COLOR", "1")], &run).with_code(0);
+    let place = Place::with_shop();
+    let ended = in_terminal(&place, &[("TERM", "dumb"), ("NO_COLOR", "1")], &RENAME).with_code(0);
     assert!(!ended.stdout.contains('\u{1b}'), "{ended}");
     assert!(
         ended
@@ -493,7 +460,7 @@ fn host_3_a_dumb_terminal_gets_lines() {
 
 #[test]
 fn host_3_a_reader_that_has_gone_is_no_error() {
-    let place = shop();
+    let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     for arguments in [
         &["runs"][..],
@@ -562,31 +529,17 @@ fn catches_interrupts(process: Pid) -> Option<bool> {
     caught.then_some(true)
 }
 
-/// A project in which the new name of [`CLASH`] is in use.
-fn clash() -> Place {
-    let place = shop();
-    place.write("read.js", "export function readPrice(file) { return file; }\n");
-    place
-}
-
-const CLASH: [&str; 4] = [
-    "run",
-    "rename the function parsePrice to readPrice",
-    "--workspace",
-    "work",
-];
-
 #[test]
 fn host_3_a_terminal_obeys_no_colour_of_a_goal_or_an_answer() {
     // Blinking is nothing that the command itself asks for.
     const BLINK: &str = "\u{1b}[5m";
-    let place = clash();
-    let goal = format!("{} {BLINK}", CLASH[1]);
+    let place = Place::with_clash();
+    let goal = format!("{} {BLINK}", RENAME[1]);
     for term in ["xterm-256color", "dumb"] {
         // It is no goal that the offline model understands to its last word.
         let run = ["run", &goal, "--workspace", "work", "--non-interactive"];
         let run = in_terminal(&place, &[("TERM", term)], &run).with_code(1);
-        let asking = ["run", CLASH[1], "--workspace", "work", "--non-interactive"];
+        let asking = ["run", RENAME[1], "--workspace", "work", "--non-interactive"];
         let _ = in_terminal(&place, &[("TERM", term)], &asking).with_code(4);
         let answer = format!("stop {BLINK}");
         let resume = ["resume", "last", "--answer", &answer, "--verbose"];

@@ -196,17 +196,6 @@ fn approve_3_what_is_approved_while_no_process_is_there_is_taken_once_by_the_nex
 }
 
 #[test]
-fn approve_1_a_run_that_stopped_for_its_user_goes_on_with_the_decision() {
-    let served = Served::new(ASK, one_agent());
-    let place = &served.place;
-    let _ = place.dirigent(RUN).with_code(4);
-    assert_eq!(state(place), "user_required");
-    assert_eq!(approve(place, "a2.2", 0)["state"], "pending");
-    let _ = place.dirigent(["resume", "last"]).with_code(0);
-    assert!(has(place, "first.txt"));
-}
-
-#[test]
 fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
     let gate = Gate::new();
     let served = Served::new("", guided(&gate));
@@ -408,6 +397,7 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
     let served = Served::new(ASK, one_agent());
     let place = &served.place;
     let _ = place.dirigent(RUN).with_code(4);
+    assert_eq!(state(place), "user_required");
     assert_eq!(approve(place, "a2.2", 0)["state"], "pending");
     let guided = place.dirigent(["guide", "last", "Be quick."]).with_code(0);
     assert!(guided.stdout.starts_with("Pending: "), "{guided}");

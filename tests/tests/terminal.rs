@@ -3,32 +3,13 @@
 
 use dirigent_model_server::{Gate, Script, Turn};
 use dirigent_tests::approving::{ASK, RUN, one_agent_behind, touches, two_agents};
-use dirigent_tests::cli::{Place, binary};
+use dirigent_tests::cli::{Place, RENAME, binary};
 use dirigent_tests::pty::{CTRL_C, CTRL_D, CTRL_U, Terminal, last_line};
 use dirigent_tests::scripted::{after, calls, delegate};
 use dirigent_tests::served::{
     Served, achieved, ask_user, call, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
 };
 use serde_json::json;
-
-/// A project in which the new name of [`CLASH`] is in use.
-fn clash() -> Place {
-    let place = Place::new();
-    place.write(
-        "price.js",
-        "export function parsePrice(text) { return Number(text); }\n",
-    );
-    place.write("notes.txt", "parsePrice reads prices.\n");
-    place.write("read.js", "export function readPrice(file) { return file; }\n");
-    place
-}
-
-const CLASH: [&str; 4] = [
-    "run",
-    "rename the function parsePrice to readPrice",
-    "--workspace",
-    "work",
-];
 
 /// With `getPrice` as the answer the run reaches its goal.
 #[track_caller]
@@ -38,8 +19,8 @@ fn is_renamed(place: &Place) {
 
 #[test]
 fn paor_9_a_person_is_asked_at_the_terminal_and_an_empty_line_is_no_answer() {
-    let place = clash();
-    let terminal = Terminal::start(place.command(CLASH));
+    let place = Place::with_clash();
+    let terminal = Terminal::start(place.command(RENAME));
     terminal.wait_for_prompt("your answer: ");
     terminal.enters("");
     terminal.types("getP");
@@ -52,8 +33,8 @@ fn paor_9_a_person_is_asked_at_the_terminal_and_an_empty_line_is_no_answer() {
 
 #[test]
 fn paor_9_the_end_of_the_input_leaves_the_question_for_resume() {
-    let place = clash();
-    let terminal = Terminal::start(place.command(CLASH));
+    let place = Place::with_clash();
+    let terminal = Terminal::start(place.command(RENAME));
     terminal.wait_for_prompt("your answer: ");
     terminal.types(CTRL_D);
     let contents = terminal.end_with(4);
@@ -69,8 +50,8 @@ fn paor_9_the_end_of_the_input_leaves_the_question_for_resume() {
 
 #[test]
 fn paor_9_a_resumed_run_asks_only_what_is_still_open() {
-    let place = clash();
-    let terminal = Terminal::start(place.command(CLASH));
+    let place = Place::with_clash();
+    let terminal = Terminal::start(place.command(RENAME));
     terminal.wait_for_prompt("your answer: ");
     terminal.enters("use another name");
     terminal.wait_until("a second question", |all| {
@@ -90,8 +71,8 @@ fn paor_9_a_resumed_run_asks_only_what_is_still_open() {
 
 #[test]
 fn paor_9_a_run_that_is_resumed_with_its_answer_asks_nothing() {
-    let place = clash();
-    let _ = place.dirigent(CLASH).with_code(4);
+    let place = Place::with_clash();
+    let _ = place.dirigent(RENAME).with_code(4);
     let resume = ["resume", "last", "--answer", "getPrice"];
     let resumed = Terminal::start(place.command(resume));
     let written = ended_bytes(resumed);
@@ -109,8 +90,8 @@ fn ended_bytes(terminal: Terminal) -> String {
 
 #[test]
 fn paor_9_a_person_is_asked_at_a_dumb_terminal_too() {
-    let place = clash();
-    let mut command = place.command(CLASH);
+    let place = Place::with_clash();
+    let mut command = place.command(RENAME);
     command.env("TERM", "dumb").env("NO_COLOR", "1");
     let terminal = Terminal::start(command);
     terminal.wait_for_prompt("your answer:");
@@ -128,7 +109,7 @@ fn paor_9_a_person_is_asked_at_a_dumb_terminal_too() {
 
 #[test]
 fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
-    let place = clash();
+    let place = Place::with_clash();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);
     command
@@ -136,7 +117,7 @@ fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
         .arg(binary())
         .arg("--db")
         .arg(place.db())
-        .args(CLASH);
+        .args(RENAME);
     let contents = Terminal::start(command).end_with(4);
     assert!(
         contents.contains("Waiting for you after 1 iteration"),
@@ -518,7 +499,7 @@ fn host_3_the_terminal_is_left_as_it_was() {
 
 #[test]
 fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_user() {
-    let place = clash();
+    let place = Place::with_clash();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);
     command
@@ -526,7 +507,7 @@ fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_us
         .arg(binary())
         .arg("--db")
         .arg(place.db())
-        .args(CLASH);
+        .args(RENAME);
     let terminal = Terminal::start(command);
     terminal.wait_for_prompt("your answer: ");
     let status = terminal.hang_up();
@@ -537,8 +518,8 @@ fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_us
 
 #[test]
 fn host_3_a_run_whose_terminal_is_closed_is_cancelled_and_its_process_ends() {
-    let place = clash();
-    let terminal = Terminal::start(place.command_with_hang_up(CLASH));
+    let place = Place::with_clash();
+    let terminal = Terminal::start(place.command_with_hang_up(RENAME));
     terminal.wait_for_prompt("your answer: ");
     let status = terminal.hang_up();
     assert_eq!(status.code(), Some(130), "{status}");

@@ -51,6 +51,10 @@ mod supervision_tests;
 mod supervisor;
 mod user_presence;
 
+// The tests of supervision share modules with those in `tests`, which name the crate.
+#[cfg(test)]
+extern crate self as dirigent_runtime;
+
 pub use deltas::Delta;
 pub use error::RuntimeError;
 pub use events::Events;

@@ -21,47 +21,8 @@ fn look() -> Value {
     calls("look", [("search", json!({"pattern": "x"}))])
 }
 
-/// The section of that name in a request.
-fn section(request: &Request, name: &str) -> String {
-    let found = request.messages().iter().find_map(|message| {
-        let (_, after) = message["content"].as_str()?.split_once(&format!("<{name}>"))?;
-        Some(after.split_once(&format!("</{name}>"))?.0.to_owned())
-    });
-    found.unwrap_or_default()
-}
-
 #[test]
-fn paor_6_reflection_sees_the_refused_calls_of_an_agent() {
-    let script = Script::from_fn(|request| match () {
-        () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
-        () => match request.turn {
-            1 => call("search", &json!({"patern": "x"})),
-            2 => call("execute_command", &json!({"command": ["ls"]})),
-            _ => Turn::text("I could not."),
-        },
-    });
-    let served = Served::new("", script);
-    let _ = served.place.dirigent(RUN).with_code(0);
-    let requests = served.requests();
-    let reflector = requests.iter().find(|request| is_reflector(request)).unwrap();
-    let seen: Value = serde_json::from_str(section(reflector, "OBSERVATIONS").trim()).unwrap();
-    let calls = seen["calls"].as_array().unwrap();
-    assert_eq!(calls.len(), 2, "{seen}");
-    for (call, reason) in calls.iter().zip(["patern", "execute_command"]) {
-        assert_eq!(call["success"], false, "{call}");
-        assert!(call["error"].as_str().unwrap().contains(reason), "{call}");
-    }
-    // The agent itself was told how many of its calls came to nothing.
-    let agent = requests
-        .iter()
-        .filter(|request| mentions(request, "I could not") || request.turn == 3);
-    let told = agent.into_iter().find(|request| !is_planner(request)).unwrap();
-    assert_eq!(result(told)["so_far"], json!({"calls": 2, "failed": 2}));
-}
-
-#[test]
-fn paor_6_findings_of_two_iterations_ago_are_known_and_whole_by_their_handle() {
+fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
     let found = format!(
         "Found it in the first iteration. {}THE END OF IT",
         "And more.\n".repeat(200)
@@ -90,27 +51,6 @@ fn paor_6_findings_of_two_iterations_ago_are_known_and_whole_by_their_handle() {
     let served = Served::new("", script);
     let _ = served.place.dirigent(RUN).with_code(0);
     let requests = served.requests();
-    let third = |request: &Request| mentions(request, "<ITERATION>3 of");
-    for (who, is_it) in [
-        ("planner", is_planner as fn(&Request) -> bool),
-        ("reflector", is_reflector),
-    ] {
-        let asked = requests
-            .iter()
-            .find(|request| is_it(request) && third(request))
-            .unwrap();
-        let iterations = section(asked, "ITERATIONS");
-        let first: Value = serde_json::from_str(iterations.trim().lines().next().unwrap()).unwrap();
-        let seen = first["observations"][0]["findings"].as_str().unwrap();
-        assert!(
-            seen.starts_with("Found it in the first iteration."),
-            "{who}: {seen}"
-        );
-        assert!(
-            seen.contains("read them with read_output, handle a2]"),
-            "{who}: {seen}"
-        );
-    }
     let reader: Vec<_> = requests
         .iter()
         .filter(|request| mentions(request, "Read a2.") && request.turn > 1)

@@ -2,13 +2,7 @@
 //! says what the test wrote down.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod alternative;
 mod approving;
-mod bug_fix;
-mod correction;
-mod crowd;
 mod misbehaving;
 mod one_file;
-mod rejection;
 mod renaming;
-mod restart;

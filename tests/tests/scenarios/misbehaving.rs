@@ -96,7 +96,7 @@ fn within(timeout: Millis) -> AgentLimits {
 }
 
 #[tokio::test]
-async fn paor_7_a_subagent_that_repeats_itself_is_an_observation() {
+async fn paor_7_loop_10_a_subagent_that_repeats_itself_is_an_observation() {
     let seen = beside(AgentLimits::default(), |_| call("note", json!({"text": "again"}))).await;
 
     let error =

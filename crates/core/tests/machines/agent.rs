@@ -489,6 +489,16 @@ fn call_6_what_cannot_run_goes_back_without_running() {
             "access_denied",
             "the tool `change` exists, but you may not call it: your tools are `look`",
         ),
+        (
+            "implement",
+            says_call(
+                "submit_plan",
+                json!({"summary": "Others do it.", "subtasks": []}),
+                true,
+            ),
+            "unknown_tool",
+            "there is no tool `submit_plan`: the tools are `look` and `change`",
+        ),
     ] {
         let mut agent = started(spec(), AgentRole::Sub(role.to_owned()));
         check(&mut agent, vec![replied("a7.1", reply)], &["ask a7.2"]);

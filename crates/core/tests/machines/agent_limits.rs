@@ -14,6 +14,11 @@ use serde_json::json;
 
 use crate::fixture::{agent_outline, at, call, effect, replied, says_call, spec, started, text, tool_ended};
 
+#[test]
+fn loop_5_five_minutes_are_the_default() {
+    assert_eq!(AgentLimits::default().timeout, Millis::from_secs(300));
+}
+
 const IMPLEMENT: fn() -> AgentRole = || AgentRole::Sub("implement".to_owned());
 
 fn limited(role: AgentRole, max_turns: u32) -> Agent {

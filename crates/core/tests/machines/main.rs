@@ -20,6 +20,7 @@ mod prompts;
 mod questions;
 mod redirecting;
 mod refused_calls;
+mod renamed;
 mod reports;
 mod run;
 mod run_ends;

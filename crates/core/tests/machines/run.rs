@@ -452,12 +452,21 @@ fn paor_8_guidance_given_at_any_moment_is_in_the_next_plans_request() {
         "{task}"
     );
     give(&mut run, 0, guide("and mind the tests"));
-    give(&mut run, 0, planned("run.4", &one_look()));
+    give(&mut run, 0, planned("run.4", &diamond()));
+    assert_eq!(run.phase(), Phase::Acting);
+    give(&mut run, 0, guide("not the docs"));
     give(&mut run, 0, ended("run.5", done()));
-    give(&mut run, 0, reflected("run.6", "continue", "Still stuck."));
-    let task = brief_of(&run, "run.7").task.clone();
+    assert_eq!(run.phase(), Phase::Observing);
+    give(&mut run, 0, guide("and be brief"));
+    for effect in ["run.6", "run.7", "run.8"] {
+        give(&mut run, 0, ended(effect, done()));
+    }
+    give(&mut run, 0, reflected("run.9", "continue", "Still stuck."));
+    let task = brief_of(&run, "run.10").task.clone();
     assert!(
-        task.contains("<GUIDANCE>\n1. search only in src/utils\n2. and mind the tests\n</GUIDANCE>"),
+        task.contains(
+            "<GUIDANCE>\n1. search only in src/utils\n2. and mind the tests\n3. not the docs\n4. and be brief\n</GUIDANCE>"
+        ),
         "{task}"
     );
 }

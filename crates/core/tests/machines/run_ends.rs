@@ -3,6 +3,7 @@
 use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use dirigent_core::budget::BudgetKind;
 use dirigent_core::end_reason::EndReason;
+use dirigent_core::limits::RunLimits;
 use dirigent_core::run::{Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
@@ -97,6 +98,18 @@ fn paor_3_paor_12_iteration_limit() {
         ]
     );
     check_ended(&mut run, EndReason::IterationLimit { max_iterations: 1 });
+}
+
+#[test]
+fn paor_3_the_last_iteration_allowed_may_still_reach_the_goal() {
+    let mut run = reflecting(limited(|spec| spec.limits.max_iterations = 1));
+    give(&mut run, 0, reflected("run.3", "achieved", "Done."));
+    check_ended(&mut run, EndReason::GoalAchieved);
+}
+
+#[test]
+fn paor_3_fifteen_iterations_are_the_default() {
+    assert_eq!(RunLimits::default().max_iterations, 15);
 }
 
 #[test]

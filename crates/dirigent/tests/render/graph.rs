@@ -2,47 +2,11 @@
 
 use std::sync::Arc;
 
-use dirigent::core::plan::{Plan, PlanGraph, SubTask, SubTaskOutcome, Work};
+use dirigent::core::plan::{PlanGraph, SubTask, SubTaskOutcome};
 use dirigent::render;
 use proptest::prelude::*;
 
-fn subtask(id: &str, depends_on: &[&str]) -> SubTask {
-    SubTask {
-        id: id.into(),
-        title: format!("Do {id}"),
-        depends_on: depends_on.iter().map(|id| (*id).into()).collect(),
-        work: Work::Agent {
-            agent: "explore".to_owned(),
-            task: "Look.".to_owned(),
-        },
-    }
-}
-
-fn plan(subtasks: Vec<SubTask>) -> Plan {
-    Plan {
-        summary: "A plan.".to_owned(),
-        answers_guidance: Vec::new(),
-        subtasks,
-    }
-}
-
-fn graph(subtasks: &[(&str, &[&str])]) -> PlanGraph {
-    let subtasks = subtasks
-        .iter()
-        .map(|(id, depends_on)| subtask(id, depends_on))
-        .collect();
-    PlanGraph::new(Arc::new(plan(subtasks))).unwrap()
-}
-
-/// Sub-tasks by number, with their dependencies.
-fn numbered(dependencies: &[Vec<usize>]) -> Arc<Plan> {
-    let subtasks = dependencies.iter().enumerate().map(|(index, depends_on)| {
-        let depends_on: Vec<String> = depends_on.iter().map(|index| format!("t{index}")).collect();
-        let depends_on: Vec<&str> = depends_on.iter().map(String::as_str).collect();
-        subtask(&format!("t{index}"), &depends_on)
-    });
-    Arc::new(plan(subtasks.collect()))
-}
+use crate::plans::{graph, numbered, plan, subtask};
 
 /// A plan half carried out: `a` succeeded, `b` failed, `c` runs.
 fn half_done() -> PlanGraph {

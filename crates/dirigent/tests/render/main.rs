@@ -8,5 +8,10 @@ mod driver;
 #[allow(dead_code)]
 mod fixture;
 mod graph;
+#[path = "../../../core/tests/machines/plans.rs"]
+#[allow(dead_code)]
+mod plans;
+#[path = "../../../core/tests/machines/renamed.rs"]
+mod renamed;
 mod report;
 mod usage;

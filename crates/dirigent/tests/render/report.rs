@@ -1,11 +1,11 @@
 //! Reports: concise and verbose (PAOR-10, PAOR-11), at the end of a run and before it (PAOR-3).
 
-use dirigent::core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork, CallSummary};
+use dirigent::core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use dirigent::core::budget::{BudgetExceeded, BudgetKind};
 use dirigent::core::price::Cost;
-use dirigent::core::run::{Run, RunInput};
+use dirigent::core::run::RunInput;
 use dirigent::core::time::Millis;
-use dirigent::core::tool::{StateChange, ToolOutcome, ToolResult};
+use dirigent::core::tool::{ToolOutcome, ToolResult};
 use dirigent::render::{self, Detail};
 use dirigent_core::approval::Approval;
 use dirigent_core::end_reason::EndReason;
@@ -17,69 +17,7 @@ use std::sync::Arc;
 
 use crate::driver::{acting, agent_ended, ended, give, planned, reflected, reflecting};
 use crate::fixture::{at, effect, ended_with, spec};
-
-fn edited(path: &str) -> StateChange {
-    StateChange::FileEdited {
-        after: None,
-        before: None,
-        path: path.to_owned(),
-        diff: Some(format!("--- {path}\n+++ {path}\n@@ -1 +1 @@\n-a\n+b\n")),
-    }
-}
-
-fn exited(command: &str, code: i32) -> StateChange {
-    StateChange::ProcessExited {
-        command: command.to_owned(),
-        code: Some(code),
-    }
-}
-
-fn rename() -> Value {
-    let change = json!({"tool": "change", "parameters": {"path": "src/main.rs"}});
-    let look = json!({"tool": "look", "parameters": {"path": "src"}});
-    json!({"summary": "Rename, then test.", "subtasks": [
-        {"id": "lib", "title": "Rename in the library", "agent": "implement", "task": "t"},
-        {"id": "main", "title": "Rename in the program", "calls": [change]},
-        {"id": "test", "title": "Run the tests", "depends_on": ["lib", "main"], "calls": [look]}
-    ]})
-}
-
-/// The library and the program are renamed; the tests are `run.4`.
-fn renamed() -> Run {
-    let (mut run, _) = acting(spec(), &rename());
-    let mut report = ended_with(AgentAnswer::Text("Renamed `a` in src/lib.rs.".to_owned()));
-    report.work.calls.push(CallSummary {
-        effect: Some(effect("a2.2")),
-        tool: "change".to_owned(),
-        parameters: json!({"path": "src/lib.rs"}),
-        success: true,
-        duration: Millis(12),
-        error: None,
-        agent: None,
-    });
-    report.work.changes.push(edited("src/lib.rs"));
-    give(&mut run, 1_000, agent_ended("run.2", report));
-    let mut changed = ToolResult::success(json!("1 line")).with_changes(vec![edited("src/main.rs")]);
-    changed.duration = Millis(8);
-    give(&mut run, 2_000, ended("run.3", changed));
-    run
-}
-
-fn achieved() -> Run {
-    let mut run = renamed();
-    let tested = ToolResult::success(json!("12 passed")).with_changes(vec![exited("cargo test", 0)]);
-    give(&mut run, 63_500, ended("run.4", tested));
-    give(
-        &mut run,
-        65_000,
-        reflected(
-            "run.5",
-            "achieved",
-            "Renamed `a` to `b` in two files; the tests pass.",
-        ),
-    );
-    run
-}
+use crate::renamed::{achieved, rename, renamed};
 
 #[test]
 fn paor_10_the_result_says_what_changed_and_how_it_was_confirmed() {

@@ -6,10 +6,12 @@
 #[path = "../../tests/runs/script.rs"]
 mod script;
 mod steering;
+#[allow(dead_code)]
+#[path = "../../tests/runs/world.rs"]
+mod world;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::agent_report::AgentFailure;
@@ -17,73 +19,34 @@ use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::AgentId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
-use dirigent_core::run::{Report, RunInput};
-use dirigent_core::spec::RunSpec;
+use dirigent_core::run::RunInput;
 use dirigent_core::tool::{Repeat, StateChange, ToolResult};
-use dirigent_store::Journal;
+use dirigent_core::view::EventKind;
 use serde_json::json;
 
-use crate::journal_reader::read_entries;
 use crate::run_mailbox::RunMessageBody;
-use crate::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};
+use crate::{Resume, RunHandle, RuntimeError, UserPresence};
 use script::{
-    Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say, spec,
+    Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say,
     tools, work,
 };
+use world::{World, ended, event, within};
 
 /// The planner is always agent 1; here the worker is agent 2 and the reflector agent 3.
 const PLANNER: AgentId = AgentId(1);
 const WORKER: AgentId = AgentId(2);
 const REFLECTOR: AgentId = AgentId(3);
 
-struct World {
-    journal: Journal,
-    orchestrator: Orchestrator,
-    spec: RunSpec,
-    model: Arc<Scripted>,
-    _folder: tempfile::TempDir,
+fn inputs(world: &World, handle: &RunHandle) -> Vec<Input> {
+    let entries = world.entries(handle.id()).into_iter();
+    entries.map(|entry| entry.input).collect()
 }
 
-impl World {
-    async fn new(model: Arc<Scripted>, tools: dirigent_tools::ToolRegistry) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let journal = Journal::open(&folder.path().join("journal.db")).unwrap();
-        let spec = spec(folder.path(), &tools);
-        let services = Services::new(journal.clone(), model.clone(), tools);
-        World {
-            journal,
-            orchestrator: Orchestrator::start_up(services).await.unwrap(),
-            spec,
-            model,
-            _folder: folder,
-        }
-    }
-
-    async fn start(&self) -> RunHandle {
-        let start = self.orchestrator.start(self.spec.clone(), UserPresence::Absent);
-        start.await.unwrap()
-    }
-
-    fn inputs(&self, handle: &RunHandle) -> Vec<Input> {
-        let entries = read_entries(&self.journal, handle.id()).unwrap();
-        entries.into_iter().map(|entry| entry.input).collect()
-    }
-
-    fn resumptions(&self, handle: &RunHandle) -> usize {
-        let inputs = self.inputs(handle).into_iter();
-        inputs
-            .filter(|input| matches!(input, Input::Run(RunInput::Resumed { .. })))
-            .count()
-    }
-}
-
-async fn within<T>(work: impl Future<Output = T>) -> T {
-    let far_away = Duration::from_secs(120);
-    tokio::time::timeout(far_away, work).await.expect("timed out")
-}
-
-async fn ended(handle: &RunHandle) -> Result<Arc<Report>, RuntimeError> {
-    within(handle.outcome()).await
+fn resumptions(world: &World, handle: &RunHandle) -> usize {
+    let inputs = inputs(world, handle).into_iter();
+    inputs
+        .filter(|input| matches!(input, Input::Run(RunInput::Resumed { .. })))
+        .count()
 }
 
 async fn usual(asked: Asked) -> Reply {
@@ -96,15 +59,11 @@ async fn usual(asked: Asked) -> Reply {
 
 /// A model with the usual replies, except that the replies to the agent `who` wait at the gate.
 fn blocked(who: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
-    let gate = gate.clone();
-    Scripted::new(move |asked| {
-        let gate = gate.clone();
-        async move {
-            if asked.who() == who {
-                gate.pass().await;
-            }
-            usual(asked).await
+    Scripted::gated(gate, move |asked, gate| async move {
+        if asked.who() == who {
+            gate.pass().await;
         }
+        usual(asked).await
     })
 }
 
@@ -119,7 +78,7 @@ async fn paor_7_a_crashed_sub_agent_is_an_observation_and_its_request_ends() {
     let gate = Gate::shut();
     let world = World::new(blocked("worker", &gate), tools([])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();
@@ -132,39 +91,29 @@ async fn paor_7_a_crashed_sub_agent_is_an_observation_and_its_request_ends() {
         other => panic!("{other:?}"),
     }
     assert_eq!(gate.inside(), 0);
-    assert_eq!(world.resumptions(&handle), 0);
+    assert_eq!(resumptions(&world, &handle), 0);
 }
 
 #[tokio::test]
 async fn paor_7_a_crashed_sub_agent_does_not_affect_its_sibling() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
-                "worker" => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
+            "worker" => {
+                gate.pass().await;
+                say("worked")
             }
+            _ => achieved(),
         }
     });
     let world = World::new(model, tools([])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     within(gate.entered()).await;
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
-    let mut events = handle.events();
-    while !within(events.next()).await.is_some_and(|event| {
-        matches!(
-            event.unwrap().kind,
-            dirigent_core::view::EventKind::SubTaskFinished { .. }
-        )
-    }) {}
+    event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
     gate.open();
     let report = ended(&handle).await.unwrap();
 
@@ -193,7 +142,7 @@ async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
         let gate = Gate::shut();
         let world = World::new(blocked(who, &gate), tools([])).await;
 
-        let handle = world.start().await;
+        let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::BreakAgent(agent));
         let report = ended(&handle).await.unwrap();
@@ -212,7 +161,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
         let gate = Gate::shut();
         let world = World::new(blocked(who, &gate), tools([])).await;
 
-        let handle = world.start().await;
+        let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::Break);
         // The new supervisor repeats the request after the first request was dropped.
@@ -225,7 +174,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
         assert_eq!(report.usage.model_calls, 3);
         // Three requests with a reply, and the dropped one.
         assert_eq!(world.model.asked(), 4, "while the {who} was asked");
-        assert_eq!(world.resumptions(&handle), 1);
+        assert_eq!(resumptions(&world, &handle), 1);
         assert!(world.orchestrator.run(handle.id()).is_none());
     }
 }
@@ -264,7 +213,7 @@ async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_saf
         let (tool, called) = waiting_tool(Repeat::Safe, &gate);
         let world = World::new(calling(by), tools([tool])).await;
 
-        let handle = world.start().await;
+        let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::Break);
         within(gate.entered()).await;
@@ -286,7 +235,7 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
         let (tool, called) = waiting_tool(Repeat::Unsafe, &gate);
         let world = World::new(calling(by), tools([tool])).await;
 
-        let handle = world.start().await;
+        let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::Break);
         let report = ended(&handle).await.unwrap();
@@ -300,66 +249,49 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
 }
 
 #[tokio::test]
-async fn host_8_a_cancel_behind_a_breakdown_is_not_lost() {
-    let gate = Gate::shut();
-    let world = World::new(blocked("worker", &gate), tools([])).await;
+async fn host_8_a_cancel_counts_once_whether_a_breakdown_comes_before_or_behind_it() {
+    for breaks_first in [true, false] {
+        let gate = Gate::shut();
+        let world = World::new(blocked("worker", &gate), tools([])).await;
 
-    let handle = world.start().await;
-    within(gate.entered()).await;
-    handle.mailbox.inject_crash(RunMessageBody::Break);
-    handle.cancel().unwrap();
-    let report = ended(&handle).await.unwrap();
+        let handle = world.start(UserPresence::Absent).await;
+        within(gate.entered()).await;
+        let breakdown = || handle.mailbox.inject_crash(RunMessageBody::Break);
+        if breaks_first {
+            breakdown();
+            handle.cancel().unwrap();
+        } else {
+            handle.cancel().unwrap();
+            breakdown();
+        }
 
-    assert_eq!(report.end, Some(EndReason::Cancelled));
-    assert_eq!(gate.inside(), 0);
-    let status = world.journal.run(handle.id()).unwrap().status;
-    assert_eq!(status.as_deref(), Some(r#"{"reason":"cancelled"}"#));
-}
-
-#[tokio::test]
-async fn host_8_a_breakdown_behind_a_cancel_does_not_undo_it() {
-    let gate = Gate::shut();
-    let world = World::new(blocked("worker", &gate), tools([])).await;
-
-    let handle = world.start().await;
-    within(gate.entered()).await;
-    handle.cancel().unwrap();
-    handle.mailbox.inject_crash(RunMessageBody::Break);
-    let report = ended(&handle).await.unwrap();
-
-    assert_eq!(report.end, Some(EndReason::Cancelled));
-    assert_eq!(gate.inside(), 0);
-    let inputs = world.inputs(&handle).into_iter();
-    let cancels = inputs.filter(|input| *input == Input::Run(RunInput::Cancelled));
-    assert_eq!(cancels.count(), 1);
+        world.cancelled(&handle).await;
+        assert_eq!(gate.inside(), 0);
+    }
 }
 
 #[tokio::test]
 async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" if asked.task().contains("first") && asked.task().contains("second") => {
-                    say("Both were heard.")
-                }
-                "planner" => plan_work(),
-                "worker" => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                _ => call(
-                    "submit_reflection",
-                    json!({"verdict": "continue", "summary": "Not yet."}),
-                ),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("first") && asked.task().contains("second") => {
+                say("Both were heard.")
             }
+            "planner" => plan_work(),
+            "worker" => {
+                gate.pass().await;
+                say("worked")
+            }
+            _ => call(
+                "submit_reflection",
+                json!({"verdict": "continue", "summary": "Not yet."}),
+            ),
         }
     });
     let world = World::new(model, tools([])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     handle.guide("first").unwrap();
     handle.mailbox.inject_crash(RunMessageBody::Break);
@@ -374,22 +306,18 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
 #[tokio::test]
 async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" if asked.task().contains("the blue one") => {
-                    gate.pass().await;
-                    say("The blue one it is.")
-                }
-                "reflector" => ask_user(),
-                _ => usual(asked).await,
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("the blue one") => {
+                gate.pass().await;
+                say("The blue one it is.")
             }
+            "reflector" => ask_user(),
+            _ => usual(asked).await,
         }
     });
     let world = World::new(model, tools([])).await;
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
 
     let answer = Some("the blue one".to_owned());
@@ -404,7 +332,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
     let report = ended(&resumed).await.unwrap();
 
     assert_eq!(report.summary, "The blue one it is.");
-    let inputs = world.inputs(&resumed).into_iter();
+    let inputs = inputs(&world, &resumed).into_iter();
     let answers = inputs.filter(|input| matches!(input, Input::Run(RunInput::UserAnswered { .. })));
     assert_eq!(answers.count(), 1);
 }
@@ -414,7 +342,7 @@ async fn a_run_whose_supervisor_crashes_too_often_stops_and_can_be_resumed() {
     let gate = Gate::shut();
     let world = World::new(blocked("worker", &gate), tools([])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     for _ in 0..4 {
         within(gate.entered()).await;
         handle.mailbox.inject_crash(RunMessageBody::Break);
@@ -438,7 +366,7 @@ async fn a_run_whose_supervisor_crashes_too_often_stops_and_can_be_resumed() {
     let resume = world.orchestrator.resume(handle.id(), Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
-    let plans = world.inputs(&handle).into_iter().filter(
+    let plans = inputs(&world, &handle).into_iter().filter(
         |input| matches!(input, Input::Agent(AgentInput::Started { brief }) if brief.agent == PLANNER),
     );
     assert_eq!(plans.count(), 1);
@@ -449,7 +377,7 @@ async fn crashes_before_the_first_input_count_too() {
     let gate = Gate::shut();
     let world = World::new(blocked("planner", &gate), tools([])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     for _ in 0..4 {
         handle.mailbox.inject_crash(RunMessageBody::Break);
     }
@@ -466,8 +394,8 @@ async fn crashes_before_the_first_input_count_too() {
 async fn a_crash_of_one_run_does_not_affect_another() {
     let gate = Gate::shut();
     let world = World::new(blocked("worker", &gate), tools([])).await;
-    let broken = world.start().await;
-    let other = world.start().await;
+    let broken = world.start(UserPresence::Absent).await;
+    let other = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     within(gate.entered()).await;
 
@@ -479,28 +407,27 @@ async fn a_crash_of_one_run_does_not_affect_another() {
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
     }
 
-    assert_eq!((world.resumptions(&broken), world.resumptions(&other)), (1, 0));
+    assert_eq!(
+        (resumptions(&world, &broken), resumptions(&world, &other)),
+        (1, 0)
+    );
 }
 
 #[tokio::test]
 async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match (asked.who(), asked.turn()) {
-                ("worker", 0) => call("make", json!({})),
-                ("worker", _) => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                ("reflector", _) => call(
-                    "submit_reflection",
-                    json!({"verdict": "achieved", "summary": "It is done.", "changed_files": ["a", "b"]}),
-                ),
-                _ => usual(asked).await,
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match (asked.who(), asked.turn()) {
+            ("worker", 0) => call("make", json!({})),
+            ("worker", _) => {
+                gate.pass().await;
+                say("worked")
             }
+            ("reflector", _) => call(
+                "submit_reflection",
+                json!({"verdict": "achieved", "summary": "It is done.", "changed_files": ["a", "b"]}),
+            ),
+            _ => usual(asked).await,
         }
     });
     let made = StateChange::FileMoved {
@@ -514,7 +441,7 @@ async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
     });
     let world = World::new(model, tools([make])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
     let report = ended(&handle).await.unwrap();

@@ -21,7 +21,8 @@ use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::script::{self, Asked, Gate, Reply, Scripted, call, plan, say, tools, work};
-use super::{REFLECTOR, WORKER, World, ended, usual, within};
+use super::world::{World, ended, within};
+use super::{REFLECTOR, WORKER, inputs, resumptions, usual};
 use crate::deltas::Listeners;
 use crate::inbox_forwarder::InboxForwarder;
 use crate::run_mailbox::{MailboxState, RunMailbox, RunMessage, RunMessageBody};
@@ -66,10 +67,7 @@ fn approve(approval: &Approval) -> Decision {
 async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
     let (registry, called) = risky();
     let world = World::new(Scripted::new(take_a_risk), registry).await;
-    let start = world
-        .orchestrator
-        .start(world.spec.clone(), UserPresence::Present);
-    let handle = start.await.unwrap();
+    let handle = world.start(UserPresence::Present).await;
     let asked = approval(&handle).await;
 
     // The decision waits in the mailbox until the supervisor is rebuilt, and then until the call's agent is restarted.
@@ -88,17 +86,14 @@ async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
     );
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(called.load(Ordering::SeqCst), 1);
-    assert_eq!(world.resumptions(&handle), 1);
+    assert_eq!(resumptions(&world, &handle), 1);
 }
 
 #[tokio::test]
 async fn paor_7_an_agent_that_crashes_while_its_call_waits_is_an_observation() {
     let (registry, called) = risky();
     let world = World::new(Scripted::new(take_a_risk), registry).await;
-    let start = world
-        .orchestrator
-        .start(world.spec.clone(), UserPresence::Present);
-    let handle = start.await.unwrap();
+    let handle = world.start(UserPresence::Present).await;
     let asked = approval(&handle).await;
 
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
@@ -115,25 +110,21 @@ async fn paor_7_an_agent_that_crashes_while_its_call_waits_is_an_observation() {
 #[tokio::test]
 async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match (asked.who(), asked.turn()) {
-                ("worker", 0) if asked.task().contains("break") => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                ("worker", 0) => call("delegate", json!({"agent": "worker", "task": "break"})),
-                ("worker", _) => say(asked.last()),
-                _ => usual(asked).await,
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match (asked.who(), asked.turn()) {
+            ("worker", 0) if asked.task().contains("break") => {
+                gate.pass().await;
+                say("worked")
             }
+            ("worker", 0) => call("delegate", json!({"agent": "worker", "task": "break"})),
+            ("worker", _) => say(asked.last()),
+            _ => usual(asked).await,
         }
     });
     let mut world = World::new(model, tools([])).await;
     world.spec.setup.agents[0].tools.push("delegate".to_owned());
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     // Agent 3 is the reflector in other tests. Here it is the agent to which the worker delegates.
     handle.mailbox.inject_crash(RunMessageBody::BreakAgent(REFLECTOR));
@@ -157,9 +148,9 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
 async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() {
     // The gates keep the run from ending before the last message is delivered.
     let (gate, end) = (Gate::shut(), Gate::shut());
-    let (at_gate, at_end) = (gate.clone(), end.clone());
-    let model = Scripted::new(move |asked| {
-        let (gate, end) = (at_gate.clone(), at_end.clone());
+    let at_end = end.clone();
+    let model = Scripted::gated(&gate, move |asked, gate| {
+        let end = at_end.clone();
         async move {
             match asked.who() {
                 "worker" => gate.pass().await,
@@ -170,7 +161,7 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
         }
     });
     let world = World::new(model, tools([])).await;
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     let post = |steering: &Steering| {
         let body = serde_json::to_string(steering).unwrap();
@@ -201,7 +192,7 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
     end.open();
     ended(&handle).await.unwrap();
 
-    let inputs = world.inputs(&handle);
+    let inputs = inputs(&world, &handle);
     let by_run: Vec<&str> = inputs
         .iter()
         .filter_map(|input| match input {
@@ -370,7 +361,7 @@ async fn a_message_to_an_ending_agent_is_accepted_or_rejected() {
     });
     let world = World::new(model, tools([])).await;
 
-    let handle = world.start().await;
+    let handle = world.start(UserPresence::Absent).await;
     let mut senders = tokio::task::JoinSet::new();
     for agent in 2..=21 {
         let handle = handle.clone();

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::agent_report::AgentFailure;
-use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError, Digest};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
@@ -27,10 +27,10 @@ use crate::world::{World, ended, event, start_up, within};
 /// A timeout for calls that never end; nothing else depends on it.
 const SOON: Millis = Millis(50);
 
-type Calls = Arc<Mutex<Vec<Value>>>;
+pub type Calls = Arc<Mutex<Vec<Value>>>;
 
 /// The tool `risk`, which needs an approval, and the parameters of its calls.
-fn risky() -> (ToolRegistry, Calls) {
+pub fn risky() -> (ToolRegistry, Calls) {
     let calls = Calls::default();
     let noted = calls.clone();
     let tool = Scriptool::new("risk", Repeat::Unsafe, move |_, parameters| {
@@ -65,15 +65,21 @@ async fn one_risk(asked: Asked) -> Reply {
     }
 }
 
-fn answer(approval: &Approval, answer: ApprovalAnswer) -> Decision {
-    Decision {
-        digest: approval.digest.clone(),
-        answer,
-    }
+/// A model whose plan or worker takes a risk.
+pub fn risk_of(by: &'static str) -> Arc<Scripted> {
+    Scripted::new(move |asked| async move {
+        match asked.who() {
+            "planner" if by == "plan" => plan_call("risk"),
+            _ => one_risk(asked).await,
+        }
+    })
 }
 
-fn approve(approval: &Approval) -> Decision {
-    answer(approval, ApprovalAnswer::Approve)
+pub fn approve(approval: &Approval) -> Decision {
+    Decision {
+        digest: approval.digest.clone(),
+        answer: ApprovalAnswer::Approve,
+    }
 }
 
 fn decide(approval: &Approval) -> Steering {
@@ -133,13 +139,7 @@ fn decisions(world: &World, run: RunId) -> usize {
 async fn approve_1_nothing_runs_until_the_call_is_approved() {
     for by in ["worker", "plan"] {
         let (registry, calls) = risky();
-        let model = Scripted::new(move |asked| async move {
-            match asked.who() {
-                "planner" if by == "plan" => plan_call("risk"),
-                _ => one_risk(asked).await,
-            }
-        });
-        let world = World::new(model, registry).await;
+        let world = World::new(risk_of(by), registry).await;
 
         let handle = world.start(UserPresence::Present).await;
         let asked = approvals(&handle, 1).await;
@@ -153,125 +153,6 @@ async fn approve_1_nothing_runs_until_the_call_is_approved() {
         assert_eq!(asked[0].tool, "risk");
         assert_eq!(asked[0].agent.as_deref(), (by == "worker").then_some("worker"));
     }
-}
-
-#[tokio::test]
-async fn approve_2_a_call_runs_with_the_parameters_that_the_user_wants() {
-    let (registry, calls) = risky();
-    let world = World::new(Scripted::new(one_risk), registry).await;
-
-    let handle = world.start(UserPresence::Present).await;
-    let asked = approvals(&handle, 1).await;
-    let parameters = json!({"side": "the safe one"});
-    let edited = answer(
-        &asked[0],
-        ApprovalAnswer::Edit {
-            parameters: parameters.clone(),
-        },
-    );
-    handle.decide(asked[0].effect, edited).await.unwrap();
-    ended(&handle).await.unwrap();
-
-    assert_eq!(*calls.lock().unwrap(), [parameters]);
-}
-
-#[tokio::test]
-async fn approve_2_a_rejection_ends_the_loop_and_guidance_does_not() {
-    let reason = Some("too dangerous".to_owned());
-    let guidance = "take the stairs".to_owned();
-    for (decided, expected) in [
-        (
-            ApprovalAnswer::Reject { reason },
-            "the user rejected a call of `risk`: too dangerous",
-        ),
-        (ApprovalAnswer::Guide { guidance }, "take the stairs"),
-    ] {
-        let (registry, calls) = risky();
-        let world = World::new(Scripted::new(one_risk), registry).await;
-
-        let handle = world.start(UserPresence::Present).await;
-        let asked = approvals(&handle, 1).await;
-        handle
-            .decide(asked[0].effect, answer(&asked[0], decided))
-            .await
-            .unwrap();
-        let report = ended(&handle).await.unwrap();
-
-        let told = match finding(&report) {
-            Ok(text) => text.clone(),
-            Err(failure) => failure.to_string(),
-        };
-        assert!(told.contains(expected), "{told}");
-        assert_eq!(calls.lock().unwrap().len(), 0);
-    }
-}
-
-#[tokio::test]
-async fn approve_3_a_decision_counts_once_and_only_for_the_call_that_was_shown() {
-    let (registry, calls) = risky();
-    let world = World::new(Scripted::new(two_risks), registry).await;
-
-    let handle = world.start(UserPresence::Present).await;
-    let (left, right) = left_and_right(approvals(&handle, 2).await);
-    let altered = Decision {
-        digest: Digest("0".repeat(64)),
-        answer: ApprovalAnswer::Approve,
-    };
-    let effect = left.effect;
-    assert_eq!(
-        fault(handle.decide(effect, altered).await),
-        DecisionError::DigestMismatch { effect }
-    );
-    assert_eq!(
-        fault(handle.decide(effect, approve(&right)).await),
-        DecisionError::DigestMismatch { effect },
-        "the other call's"
-    );
-    assert_eq!(calls.lock().unwrap().len(), 0);
-    handle.decide(effect, approve(&left)).await.unwrap();
-    assert_eq!(
-        fault(handle.decide(effect, approve(&left)).await),
-        DecisionError::NotPending { effect },
-        "repeated"
-    );
-    handle.decide(right.effect, approve(&right)).await.unwrap();
-    ended(&handle).await.unwrap();
-
-    assert_eq!(calls.lock().unwrap().len(), 2);
-    assert_eq!(decisions(&world, handle.id()), 2);
-    let late = handle.decide(effect, approve(&left)).await.unwrap_err();
-    assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
-}
-
-#[tokio::test]
-async fn approve_3_a_decision_of_another_run_does_not_count() {
-    let (registry, calls) = risky();
-    let world = World::new(Scripted::new(one_risk), registry).await;
-
-    let one = world.start(UserPresence::Present).await;
-    let foreign = approvals(&one, 1).await.remove(0);
-    // Makes the runs differ in time, which they measure in milliseconds.
-    let asked = tokio::time::Instant::now();
-    within(async {
-        while asked.elapsed() < std::time::Duration::from_millis(1) {
-            tokio::task::yield_now().await;
-        }
-    })
-    .await;
-    let other = world.start(UserPresence::Present).await;
-    let own = approvals(&other, 1).await.remove(0);
-    assert_eq!(own.effect, foreign.effect);
-    assert_ne!(own.digest, foreign.digest);
-    let effect = own.effect;
-    assert_eq!(
-        fault(other.decide(effect, approve(&foreign)).await),
-        DecisionError::DigestMismatch { effect }
-    );
-    assert_eq!(calls.lock().unwrap().len(), 0);
-    other.cancel().unwrap();
-    one.cancel().unwrap();
-    ended(&other).await.unwrap();
-    ended(&one).await.unwrap();
 }
 
 #[tokio::test]
@@ -298,30 +179,6 @@ async fn approve_3_an_approval_that_has_expired_is_a_failed_call() {
     assert_eq!(calls.lock().unwrap().len(), 0);
     assert!(shown.is_some());
     event(&handle, |kind| matches!(kind, EventKind::ApprovalExpired { .. })).await;
-}
-
-#[tokio::test]
-async fn host_11_two_approvals_are_pending_and_answered_apart() {
-    let (registry, calls) = risky();
-    let world = World::new(Scripted::new(two_risks), registry).await;
-
-    let handle = world.start(UserPresence::Present).await;
-    let (left, right) = left_and_right(approvals(&handle, 2).await);
-    handle.decide(right.effect, approve(&right)).await.unwrap();
-    event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
-
-    assert_eq!(*calls.lock().unwrap(), [json!({"side": "right"})]);
-    assert_eq!(handle.approvals().await.unwrap(), std::slice::from_ref(&left));
-    handle.decide(left.effect, approve(&left)).await.unwrap();
-    let report = ended(&handle).await.unwrap();
-
-    let titles: Vec<_> = report.iterations[0]
-        .observations
-        .iter()
-        .map(|seen| seen.title.as_str())
-        .collect();
-    assert_eq!(titles, ["right", "left"]);
-    assert_eq!(calls.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
@@ -375,13 +232,7 @@ async fn host_11_a_pending_approval_survives_the_process_and_works_once() {
 async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
     for by in ["worker", "plan"] {
         let (registry, calls) = risky();
-        let model = Scripted::new(move |asked| async move {
-            match asked.who() {
-                "planner" if by == "plan" => plan_call("risk"),
-                _ => one_risk(asked).await,
-            }
-        });
-        let world = World::new(model, registry).await;
+        let world = World::new(risk_of(by), registry).await;
 
         let handle = world.start(UserPresence::Absent).await;
         let stopped = ended(&handle).await.unwrap();
@@ -411,14 +262,10 @@ async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
 async fn paor_9_the_run_does_not_wait_for_a_user_who_leaves() {
     for leaves in ["before the call waits", "while it waits"] {
         let gate = Gate::shut();
-        let at_gate = gate.clone();
         let (registry, calls) = risky();
-        let model = Scripted::new(move |asked| {
-            let gate = at_gate.clone();
-            async move {
-                gate.pass().await;
-                one_risk(asked).await
-            }
+        let model = Scripted::gated(&gate, |asked, gate| async move {
+            gate.pass().await;
+            one_risk(asked).await
         });
         let world = World::new(model, registry).await;
 
@@ -442,17 +289,13 @@ async fn paor_9_the_run_does_not_wait_for_a_user_who_leaves() {
 #[tokio::test]
 async fn host_11_other_branches_continue_while_the_user_is_absent() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
     let (registry, calls) = risky();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            if asked.who() == "worker" && asked.task().contains("right") {
-                gate.pass().await;
-                return say("worked");
-            }
-            two_risks(asked).await
+    let model = Scripted::gated(&gate, |asked, gate| async move {
+        if asked.who() == "worker" && asked.task().contains("right") {
+            gate.pass().await;
+            return say("worked");
         }
+        two_risks(asked).await
     });
     let world = World::new(model, registry).await;
 
@@ -511,64 +354,4 @@ async fn paor_9_decisions_that_waited_count_before_the_run_misses_its_user() {
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         assert_eq!(calls.lock().unwrap().len(), 2);
     }
-}
-
-#[tokio::test]
-async fn approve_3_approvals_hold_in_agents_that_agents_start() {
-    let (registry, calls) = risky();
-    let model = Scripted::new(|asked| async move {
-        match (asked.who(), asked.turn()) {
-            ("planner", _) => plan_work(),
-            ("worker", 0) if !asked.task().contains("risk it") => {
-                call("delegate", json!({"agent": "worker", "task": "risk it"}))
-            }
-            ("worker", 0) => call("risk", json!({})),
-            ("worker", _) => say(asked.last()),
-            _ => achieved(),
-        }
-    });
-    let mut world = World::new(model, registry).await;
-    world.spec.setup.agents[0].tools.push("delegate".to_owned());
-
-    let handle = world.start(UserPresence::Absent).await;
-    let report = ended(&handle).await.unwrap();
-    assert_eq!(report.end, Some(EndReason::UserRequired));
-    assert_eq!(calls.lock().unwrap().len(), 0);
-    let pending = handle.approvals().await.unwrap();
-    let run = handle.id();
-    world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
-    let resume = world.orchestrator.resume(run, Resume::new());
-    let report = ended(&resume.await.unwrap()).await.unwrap();
-
-    assert_eq!(report.end, Some(EndReason::GoalAchieved));
-    assert_eq!(calls.lock().unwrap().len(), 1);
-}
-
-#[tokio::test]
-async fn paor_8_redirecting_withdraws_calls_that_wait_for_approval() {
-    let (registry, calls) = risky();
-    let model = Scripted::new(|asked| async move {
-        match asked.who() {
-            "planner" if asked.task().contains("only in src") => say("As you said."),
-            "planner" => plan(
-                "both ways",
-                json!([
-                    work("left", &[]),
-                    {"id": "plan", "title": "plan", "calls": [{"tool": "risk", "parameters": {}}]},
-                ]),
-            ),
-            _ => two_risks(asked).await,
-        }
-    });
-    let world = World::new(model, registry).await;
-
-    let handle = world.start(UserPresence::Present).await;
-    let asked = approvals(&handle, 2).await;
-    handle.guide_now("only in src").unwrap();
-    let report = ended(&handle).await.unwrap();
-
-    assert_eq!(report.summary, "As you said.");
-    assert_eq!(calls.lock().unwrap().len(), 0);
-    assert_eq!(asked.len(), 2);
-    assert!(handle.approvals().await.unwrap().is_empty());
 }

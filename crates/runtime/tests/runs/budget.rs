@@ -120,18 +120,14 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
 #[tokio::test]
 async fn host_6_siblings_wait_for_the_reservations_of_others() {
     let gate = Gate::shut();
-    let waits = gate.clone();
-    let model = Scripted::new(move |asked: Asked| {
-        let gate = waits.clone();
-        async move {
-            match asked.who() {
-                "planner" => plan("both", json!([work("left", &[]), work("right", &[])])),
-                "worker" => {
-                    gate.pass().await;
-                    using(100, say("worked"))
-                }
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
+        match asked.who() {
+            "planner" => plan("both", json!([work("left", &[]), work("right", &[])])),
+            "worker" => {
+                gate.pass().await;
+                using(100, say("worked"))
             }
+            _ => achieved(),
         }
     });
     let mut world = World::new(model, ToolRegistry::new()).await;
@@ -166,16 +162,12 @@ async fn host_6_a_worker_that_was_refused_is_an_observation_and_the_run_ends() {
 #[tokio::test]
 async fn host_6_usage_before_a_restart_counts() {
     let gate = Gate::shut();
-    let waits = gate.clone();
-    let model = Scripted::new(move |asked: Asked| {
-        let gate = waits.clone();
-        async move {
-            match asked.who() {
-                "planner" => using(700, plan_work()),
-                _ => {
-                    gate.pass().await;
-                    say("never")
-                }
+    let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
+        match asked.who() {
+            "planner" => using(700, plan_work()),
+            _ => {
+                gate.pass().await;
+                say("never")
             }
         }
     });

@@ -17,18 +17,14 @@ use crate::world::{World, event, within};
 
 /// A model whose reply to this agent with this task waits at the gate. An empty task matches any.
 fn blocked(who: &'static str, task: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
-    let gate = gate.clone();
-    Scripted::new(move |asked| {
-        let gate = gate.clone();
-        async move {
-            if asked.who() == who && asked.task().contains(task) {
-                gate.pass().await;
-            }
-            match asked.who() {
-                "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
-                "worker" => say("worked"),
-                _ => achieved(),
-            }
+    Scripted::gated(gate, move |asked, gate| async move {
+        if asked.who() == who && asked.task().contains(task) {
+            gate.pass().await;
+        }
+        match asked.who() {
+            "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
+            "worker" => say("worked"),
+            _ => achieved(),
         }
     })
 }
@@ -132,14 +128,7 @@ fn caller(by: &'static str, parameters: Value) -> Arc<Scripted> {
 async fn host_8_cancel_while_a_tool_runs() {
     for by in ["plan", "worker"] {
         let gate = Gate::shut();
-        let at_gate = gate.clone();
-        let tool = Scriptool::new("it", Repeat::Unsafe, move |_, _| {
-            let gate = at_gate.clone();
-            async move {
-                gate.pass().await;
-                ToolResult::success(Value::Null)
-            }
-        });
+        let tool = Scriptool::waiting("it", Repeat::Unsafe, &gate);
         let world = World::new(caller(by, json!({})), tools([tool])).await;
 
         let handle = world.start(UserPresence::Present).await;
@@ -244,16 +233,12 @@ async fn host_8_a_tool_that_blocks_its_thread_does_not_keep_the_run() {
 #[tokio::test]
 async fn dropping_the_orchestrator_stops_its_runs_where_they_are() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" => plan_call("none"),
-                _ => {
-                    gate.pass().await;
-                    achieved()
-                }
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" => plan_call("none"),
+            _ => {
+                gate.pass().await;
+                achieved()
             }
         }
     });

@@ -14,7 +14,7 @@ use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::resuming::cut_off;
 use crate::script::{
@@ -150,26 +150,22 @@ async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
         (Fault::Loops, "reached its limit of 3 model turns"),
     ] {
         let gate = Gate::shut();
-        let at_gate = gate.clone();
-        let model = Scripted::new(move |asked| {
-            let gate = at_gate.clone();
-            async move {
-                match (asked.who(), asked.turn()) {
-                    ("planner", _) => plan_work(),
-                    ("worker", 0) => delegate("other", "try it"),
-                    ("worker", _) if asked.last().contains(told) => say("told"),
-                    ("worker", _) => say(asked.last()),
-                    ("other", _) => match fault {
-                        Fault::Panics => panic!("broken on purpose"),
-                        Fault::Hangs => {
-                            gate.pass().await;
-                            say("too late")
-                        }
-                        Fault::Floods => say(&"flood ".repeat(200_000)),
-                        Fault::Loops => call("none", json!({})),
-                    },
-                    _ => achieved(),
-                }
+        let model = Scripted::gated(&gate, move |asked, gate| async move {
+            match (asked.who(), asked.turn()) {
+                ("planner", _) => plan_work(),
+                ("worker", 0) => delegate("other", "try it"),
+                ("worker", _) if asked.last().contains(told) => say("told"),
+                ("worker", _) => say(asked.last()),
+                ("other", _) => match fault {
+                    Fault::Panics => panic!("broken on purpose"),
+                    Fault::Hangs => {
+                        gate.pass().await;
+                        say("too late")
+                    }
+                    Fault::Floods => say(&"flood ".repeat(200_000)),
+                    Fault::Loops => call("none", json!({})),
+                },
+                _ => achieved(),
             }
         });
         let (none, _) = crate::script::counting("none", Repeat::Safe);
@@ -190,14 +186,7 @@ async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
 #[tokio::test]
 async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_it_is_left() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
-        let gate = at_gate.clone();
-        async move {
-            gate.pass().await;
-            ToolResult::success(Value::Null)
-        }
-    });
+    let tool = Scriptool::waiting("it", Repeat::Safe, &gate);
     let model = Scripted::new(|asked| async move {
         match asked.who() {
             "planner" if asked.task().contains("leave it") => say("As you said."),

@@ -10,22 +10,18 @@ use crate::world::{World, ended, within};
 #[tokio::test]
 async fn call_2_the_reply_is_streamed_and_only_the_whole_reply_is_journaled() {
     let gate = Gate::shut();
-    let waits = gate.clone();
-    let model = Scripted::new(move |asked: Asked| {
-        let gate = waits.clone();
-        async move {
-            match asked.who() {
-                "planner" => {
-                    gate.pass().await;
-                    plan_work()
-                }
-                "worker" => {
-                    asked.send("wor");
-                    asked.send("ked");
-                    say("worked")
-                }
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
+        match asked.who() {
+            "planner" => {
+                gate.pass().await;
+                plan_work()
             }
+            "worker" => {
+                asked.send("wor");
+                asked.send("ked");
+                say("worked")
+            }
+            _ => achieved(),
         }
     });
     let world = World::new(model, ToolRegistry::new()).await;

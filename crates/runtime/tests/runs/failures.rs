@@ -99,14 +99,7 @@ async fn paor_7_an_agent_reads_that_its_tool_panicked_and_goes_on() {
 #[tokio::test]
 async fn paor_7_a_planned_call_that_hangs_is_stopped_and_observed() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
-        let gate = at_gate.clone();
-        async move {
-            gate.pass().await;
-            ToolResult::success(Value::Null)
-        }
-    });
+    let tool = Scriptool::waiting("it", Repeat::Safe, &gate);
     let mut world = World::new(Scripted::new(call_it), tools([tool])).await;
     world.spec.limits.call_timeout = SOON;
 
@@ -122,14 +115,7 @@ async fn paor_7_a_planned_call_that_hangs_is_stopped_and_observed() {
 #[tokio::test]
 async fn loop_5_an_agent_whose_tool_hangs_ends_at_its_deadline() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
-        let gate = at_gate.clone();
-        async move {
-            gate.pass().await;
-            ToolResult::success(Value::Null)
-        }
-    });
+    let tool = Scriptool::waiting("it", Repeat::Safe, &gate);
     let mut world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
     world.spec.setup.agents[0].limits.timeout = SOON;
 

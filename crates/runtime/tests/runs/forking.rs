@@ -1,22 +1,22 @@
 //! HOST-9: from any point of a run a new one can be forked, with other guidance.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dirigent_core::agent::AgentInput;
-use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
+use dirigent_core::approval::{Approval, DecisionError};
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input, InputRef};
 use dirigent_core::message::{ModelFailure, ModelFailureKind};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::Repeat;
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Durability, ForkPoint, NewEntry};
 
-use crate::script::{Gate, Scripted, achieved, ask_user, call, counting, plan_work, say, tools};
+use crate::approvals::{self, Calls, approve, risk_of};
+use crate::script::{Gate, Scripted, achieved, ask_user, plan_work, say, tools};
 use crate::world::{World, ended, within};
 
 /// Works on its goal, and reports any guidance.
@@ -116,19 +116,15 @@ async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends
 #[tokio::test]
 async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" if asked.task().contains("only in src") => say("As you said."),
-                "planner" => plan_work(),
-                "worker" => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("only in src") => say("As you said."),
+            "planner" => plan_work(),
+            "worker" => {
+                gate.pass().await;
+                say("worked")
             }
+            _ => achieved(),
         }
     });
     let world = World::new(model, tools([])).await;
@@ -148,18 +144,10 @@ async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
     assert_eq!(ended(&handle).await.unwrap().summary, "It is done.");
 }
 
-/// A world in which the worker calls `risk`, which needs an approval, and the number of its calls.
-async fn risky() -> (World, Arc<AtomicUsize>) {
-    let model = Scripted::new(|asked| async move {
-        match (asked.who(), asked.turn()) {
-            ("planner", _) => plan_work(),
-            ("worker", 0) => call("risk", serde_json::json!({})),
-            ("worker", _) => say("worked"),
-            _ => achieved(),
-        }
-    });
-    let (tool, count) = counting("risk", Repeat::Unsafe);
-    (World::new(model, tools([tool.needing_approval()])).await, count)
+/// A world in which the worker calls `risk`, which needs an approval.
+async fn risky() -> (World, Calls) {
+    let (registry, calls) = approvals::risky();
+    (World::new(risk_of("worker"), registry).await, calls)
 }
 
 /// The last call that needed an approval since this entry.
@@ -179,16 +167,9 @@ async fn asked_since(handle: &RunHandle, seq: u64) -> Arc<Approval> {
     .await
 }
 
-fn approve(approval: &Approval) -> Decision {
-    Decision {
-        digest: approval.digest.clone(),
-        answer: ApprovalAnswer::Approve,
-    }
-}
-
 #[tokio::test]
 async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork() {
-    let (world, count) = risky().await;
+    let (world, calls) = risky().await;
     let handle = world.start(UserPresence::Present).await;
     let asked = asked_since(&handle, 0).await;
     let fork = world
@@ -211,10 +192,10 @@ async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork()
     );
     handle.decide(asked.effect, approve(&asked)).await.unwrap();
     ended(&handle).await.unwrap();
-    assert_eq!(count.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.lock().unwrap().len(), 1);
     forked.decide(anew.effect, approve(&anew)).await.unwrap();
     assert_eq!(ended(&forked).await.unwrap().end, Some(EndReason::GoalAchieved));
-    assert_eq!(count.load(Ordering::SeqCst), 2);
+    assert_eq!(calls.lock().unwrap().len(), 2);
 }
 
 /// The number of the entry behind the decision in a run that has called `risk`.
@@ -231,7 +212,7 @@ async fn decided(world: &World) -> (RunId, u64) {
 
 #[tokio::test]
 async fn approve_3_a_call_that_was_approved_is_asked_about_anew_in_a_fork() {
-    let (world, count) = risky().await;
+    let (world, calls) = risky().await;
     let (run, at) = decided(&world).await;
 
     let fork = world
@@ -239,17 +220,17 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_in_a_fork() {
         .fork(run, Some(at), None, UserPresence::Present);
     let forked = fork.await.unwrap();
     let anew = asked_since(&forked, at).await;
-    assert_eq!(count.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.lock().unwrap().len(), 1);
     forked.decide(anew.effect, approve(&anew)).await.unwrap();
     ended(&forked).await.unwrap();
 
-    assert_eq!(count.load(Ordering::SeqCst), 2);
+    assert_eq!(calls.lock().unwrap().len(), 2);
 }
 
 #[tokio::test]
 async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_first_resumption_was_cut_off()
 {
-    let (world, count) = risky().await;
+    let (world, calls) = risky().await;
     let (run, at) = decided(&world).await;
     // The run goes on in the fork, and its process ends before the agent does.
     let new = RunId(uuid::Uuid::now_v7());
@@ -280,11 +261,11 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
         .resume(new, Resume::new().user(UserPresence::Present));
     let forked = resume.await.unwrap();
     let anew = asked_since(&forked, at).await;
-    assert_eq!(count.load(Ordering::SeqCst), 1);
+    assert_eq!(calls.lock().unwrap().len(), 1);
     forked.decide(anew.effect, approve(&anew)).await.unwrap();
     ended(&forked).await.unwrap();
 
-    assert_eq!(count.load(Ordering::SeqCst), 2);
+    assert_eq!(calls.lock().unwrap().len(), 2);
     let said: Vec<bool> = world
         .entries(new)
         .iter()

@@ -1,6 +1,5 @@
 //! Messages of other processes to a run (here, of other handles of its journal). Each is accepted exactly once, in order.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use dirigent_core::end_reason::EndReason;
@@ -13,7 +12,8 @@ use dirigent_core::view::EventKind;
 use dirigent_runtime::{Orchestrator, Resume, RuntimeError, SteerOutcome, UserPresence};
 use dirigent_store::{Journal, MessageState};
 
-use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
+use crate::questions::{asking, gated};
+use crate::script::{Gate, tools};
 use crate::world::{World, ended, event, resumed, start_up, within};
 
 /// Stands for another process: it shares only the journal's file.
@@ -26,30 +26,6 @@ async fn another(world: &World) -> (Journal, Orchestrator) {
 fn guide(guidance: &str) -> Steering {
     let guidance = guidance.to_owned();
     Steering::Guide { guidance }
-}
-
-/// The planner waits at the gate, and repeats its task when it is let through.
-fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
-    let gate = gate.clone();
-    Scripted::new(move |_| {
-        let gate = gate.clone();
-        async move {
-            gate.pass().await;
-            say("Done.")
-        }
-    })
-}
-
-/// Asks the user after its first iteration, and answers the goal once it has the answer.
-fn asking() -> Arc<Scripted> {
-    Scripted::new(|asked| async move {
-        match asked.who() {
-            "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
-            "planner" => plan_work(),
-            "worker" => say("worked"),
-            _ => ask_user(),
-        }
-    })
 }
 
 fn guidance(entries: &[Entry]) -> Vec<&str> {

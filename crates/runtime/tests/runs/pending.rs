@@ -1,38 +1,23 @@
 //! Messages to an unowned run: they wait until it is resumed, or are rejected at once if they would be rejected then.
 
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError, Digest};
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::steering::Steering;
-use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_runtime::{Resume, RuntimeError, SteerOutcome, UserPresence, pending_messages};
 use serde_json::{Value, json};
 
-use crate::script::{Scripted, Scriptool, achieved, ask_user, call, plan_call, plan_work, say, tools};
+use crate::approvals::{Calls, risk_of, risky};
+use crate::questions::asking;
+use crate::script::tools;
 use crate::world::{World, ended};
 
-type Calls = Arc<Mutex<Vec<Value>>>;
-
 /// A run that is paused as a call of the tool `risk`, of a worker or of the plan, waits for approval.
-async fn risking(by_plan: bool) -> (World, RunId, Arc<Approval>, Calls) {
-    let calls = Calls::default();
-    let noted = calls.clone();
-    let tool = Scriptool::new("risk", Repeat::Unsafe, move |_, parameters| {
-        noted.lock().unwrap().push(parameters);
-        std::future::ready(ToolResult::success(json!("risked")))
-    });
-    let model = Scripted::new(move |asked| async move {
-        match (asked.who(), asked.turn()) {
-            ("planner", _) if by_plan => plan_call("risk"),
-            ("planner", _) => plan_work(),
-            ("worker", 0) => call("risk", json!({})),
-            ("worker", _) => say(asked.last()),
-            _ => achieved(),
-        }
-    });
-    let world = World::new(model, tools([tool.needing_approval()])).await;
+async fn risking(by: &'static str) -> (World, RunId, Arc<Approval>, Calls) {
+    let (registry, calls) = risky();
+    let world = World::new(risk_of(by), registry).await;
     let handle = world.start(UserPresence::Absent).await;
     assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
     let approval = handle.approvals().await.unwrap().remove(0);
@@ -56,8 +41,8 @@ async fn fault(world: &World, run: RunId, steering: Steering) -> DecisionError {
 
 #[tokio::test]
 async fn approve_3_a_second_decision_is_rejected_while_the_first_is_pending() {
-    for by_plan in [false, true] {
-        let (world, run, approval, calls) = risking(by_plan).await;
+    for by in ["worker", "plan"] {
+        let (world, run, approval, calls) = risking(by).await;
         let approve = decide(&approval, ApprovalAnswer::Approve);
         let reject = decide(&approval, ApprovalAnswer::Reject { reason: None });
 
@@ -85,8 +70,8 @@ async fn approve_3_a_second_decision_is_rejected_while_the_first_is_pending() {
 
 #[tokio::test]
 async fn approve_3_an_invalid_decision_is_rejected_rather_than_posted() {
-    for by_plan in [false, true] {
-        let (world, run, approval, _) = risking(by_plan).await;
+    for by in ["worker", "plan"] {
+        let (world, run, approval, _) = risking(by).await;
         let parameters = json!([]);
         let misfit = fault(
             &world,
@@ -109,7 +94,7 @@ async fn approve_3_an_invalid_decision_is_rejected_rather_than_posted() {
 
 #[tokio::test]
 async fn guidance_for_an_agent_that_a_pending_rejection_ends_is_rejected() {
-    let (world, run, approval, _) = risking(false).await;
+    let (world, run, approval, _) = risking("worker").await;
     let reject = decide(&approval, ApprovalAnswer::Reject { reason: None });
     let Scope::Agent(agent) = approval.effect.scope else {
         panic!("{approval:?}");
@@ -132,15 +117,7 @@ async fn guidance_for_an_agent_that_a_pending_rejection_ends_is_rejected() {
 
 #[tokio::test]
 async fn paor_9_a_second_answer_is_rejected_while_the_first_is_pending() {
-    let model = Scripted::new(|asked| async move {
-        match asked.who() {
-            "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
-            "planner" => plan_work(),
-            "worker" => say("worked"),
-            _ => ask_user(),
-        }
-    });
-    let world = World::new(model, tools([])).await;
+    let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;
     ended(&handle).await.unwrap();
     let run = handle.id();
@@ -171,8 +148,8 @@ async fn paor_9_a_second_answer_is_rejected_while_the_first_is_pending() {
 
 #[tokio::test]
 async fn host_8_an_unowned_run_is_cancelled_at_once() {
-    for by_plan in [false, true] {
-        let (world, run, approval, calls) = risking(by_plan).await;
+    for by in ["worker", "plan"] {
+        let (world, run, approval, calls) = risking(by).await;
         let asked = world.model.asked();
         let approve = decide(&approval, ApprovalAnswer::Approve);
         world.orchestrator.steer(run, approve).await.unwrap();

@@ -15,7 +15,7 @@ use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
 use crate::world::{World, ended, event, start_up, within};
 
 /// Asks the user after its first iteration, and answers the goal once it has the answer.
-fn asking() -> Arc<Scripted> {
+pub fn asking() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
             "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
@@ -23,6 +23,14 @@ fn asking() -> Arc<Scripted> {
             "worker" => say("worked"),
             _ => ask_user(),
         }
+    })
+}
+
+/// The planner waits at the gate, and answers the goal once it is let through.
+pub fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
+    Scripted::gated(gate, |_, gate| async move {
+        gate.pass().await;
+        say("Done.")
     })
 }
 
@@ -144,15 +152,7 @@ async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() 
 #[tokio::test]
 async fn paor_9_an_answer_to_nothing_is_refused() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |_| {
-        let gate = at_gate.clone();
-        async move {
-            gate.pass().await;
-            say("Done.")
-        }
-    });
-    let world = World::new(model, tools([])).await;
+    let world = World::new(gated(&gate), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
 
@@ -313,15 +313,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
 #[tokio::test]
 async fn host_2_an_active_run_cannot_be_resumed() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |_| {
-        let gate = at_gate.clone();
-        async move {
-            gate.pass().await;
-            say("Done.")
-        }
-    });
-    let world = World::new(model, tools([])).await;
+    let world = World::new(gated(&gate), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
 

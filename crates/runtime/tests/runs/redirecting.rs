@@ -1,60 +1,42 @@
 //! PAOR-8: urgent guidance stops the current work, and the next plan is made at once.
 
-use std::sync::Arc;
-
 use dirigent_core::end_reason::EndReason;
-use dirigent_core::tool::{Repeat, ToolResult};
+use dirigent_core::tool::Repeat;
 use dirigent_runtime::UserPresence;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use crate::script::{Gate, Scripted, Scriptool, achieved, call, plan, say, tools, work};
 use crate::world::{World, ended, within};
 
 const GUIDANCE: &str = "Search only in /src/utils.";
 
-/// A tool that never ends by itself.
-fn hanging(gate: &Arc<Gate>) -> Scriptool {
-    let gate = gate.clone();
-    Scriptool::new("hang", Repeat::Safe, move |_, _| {
-        let gate = gate.clone();
-        async move {
-            gate.pass().await;
-            ToolResult::success(Value::Null)
-        }
-    })
-}
-
 #[tokio::test]
 async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" if asked.task().contains(GUIDANCE) => say("As you said."),
-                "planner" => plan(
-                    "all sorts",
-                    json!([
-                        work("thinks", &[]),
-                        work("calls", &[]),
-                        {"id": "hangs", "title": "hangs", "calls": [
-                            {"tool": "hang", "parameters": {}},
-                            {"tool": "hang", "parameters": {}}
-                        ]},
-                        work("later", &["thinks"]),
-                    ]),
-                ),
-                "worker" if asked.task().contains("thinks") => {
-                    gate.pass().await;
-                    say("thought")
-                }
-                "worker" => call("hang", json!({})),
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" if asked.task().contains(GUIDANCE) => say("As you said."),
+            "planner" => plan(
+                "all sorts",
+                json!([
+                    work("thinks", &[]),
+                    work("calls", &[]),
+                    {"id": "hangs", "title": "hangs", "calls": [
+                        {"tool": "hang", "parameters": {}},
+                        {"tool": "hang", "parameters": {}}
+                    ]},
+                    work("later", &["thinks"]),
+                ]),
+            ),
+            "worker" if asked.task().contains("thinks") => {
+                gate.pass().await;
+                say("thought")
             }
+            "worker" => call("hang", json!({})),
+            _ => achieved(),
         }
     });
-    let world = World::new(model, tools([hanging(&gate)])).await;
+    let world = World::new(model, tools([Scriptool::waiting("hang", Repeat::Safe, &gate)])).await;
 
     let handle = world.start(UserPresence::Present).await;
     for _ in 0..3 {
@@ -89,16 +71,12 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
 #[tokio::test]
 async fn paor_8_redirecting_while_planning_makes_the_plan_anew() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            if asked.task().contains(GUIDANCE) {
-                return say("As you said.");
-            }
-            gate.pass().await;
-            say("Something else.")
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        if asked.task().contains(GUIDANCE) {
+            return say("As you said.");
         }
+        gate.pass().await;
+        say("Something else.")
     });
     let world = World::new(model, tools([])).await;
 

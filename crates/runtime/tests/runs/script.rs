@@ -94,6 +94,15 @@ impl Scripted {
         })
     }
 
+    /// A model whose replies may wait at the gate.
+    pub fn gated<F: Future<Output = Reply> + Send + 'static>(
+        gate: &Arc<Gate>,
+        answer: impl Fn(Asked, Arc<Gate>) -> F + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let gate = gate.clone();
+        Self::new(move |asked| answer(asked, gate.clone()))
+    }
+
     /// The number of requests.
     pub fn asked(&self) -> usize {
         self.asked.load(Ordering::SeqCst)
@@ -206,6 +215,14 @@ impl Scriptool {
 }
 
 impl Scriptool {
+    /// A tool whose calls wait at the gate.
+    pub fn waiting(name: &str, repeat: Repeat, gate: &Arc<Gate>) -> Self {
+        let gate = gate.clone();
+        Self::new(name, repeat, move |_, _| {
+            gate.clone().pass().map(|()| ToolResult::success(Value::Null))
+        })
+    }
+
     /// Makes each call need an approval.
     pub fn needing_approval(mut self) -> Self {
         self.spec.requires_approval = true;

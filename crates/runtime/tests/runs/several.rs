@@ -13,19 +13,15 @@ const RUNS: usize = 1_000;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn host_11_a_thousand_runs_at_once_all_end_and_leave_nothing() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match (asked.who(), asked.turn()) {
-                ("planner", _) => plan_work(),
-                ("worker", 0) => {
-                    gate.pass().await;
-                    call("note", json!({}))
-                }
-                ("worker", _) => say("worked"),
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) => plan_work(),
+            ("worker", 0) => {
+                gate.pass().await;
+                call("note", json!({}))
             }
+            ("worker", _) => say("worked"),
+            _ => achieved(),
         }
     });
     let (note, noted) = counting("note", Repeat::Safe);
@@ -58,19 +54,15 @@ async fn host_11_a_thousand_runs_at_once_all_end_and_leave_nothing() {
 #[tokio::test]
 async fn host_11_runs_do_not_affect_each_other() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" if asked.task().contains("break") => panic!("broken"),
-                "planner" => plan_work(),
-                "worker" => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("break") => panic!("broken"),
+            "planner" => plan_work(),
+            "worker" => {
+                gate.pass().await;
+                say("worked")
             }
+            _ => achieved(),
         }
     });
     let mut world = World::new(model, tools([])).await;

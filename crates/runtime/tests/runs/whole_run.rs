@@ -132,22 +132,18 @@ async fn a_watcher_that_does_not_read_delays_nobody_and_misses_nothing() {
 #[tokio::test]
 async fn paor_8_guidance_is_in_the_next_plan_request() {
     let gate = crate::script::Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match asked.who() {
-                "planner" if asked.task().contains("only in src") => say("As you said."),
-                "planner" => crate::script::plan_work(),
-                "worker" => {
-                    gate.pass().await;
-                    say("worked")
-                }
-                _ => call(
-                    "submit_reflection",
-                    json!({"verdict": "continue", "summary": "Not yet."}),
-                ),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match asked.who() {
+            "planner" if asked.task().contains("only in src") => say("As you said."),
+            "planner" => crate::script::plan_work(),
+            "worker" => {
+                gate.pass().await;
+                say("worked")
             }
+            _ => call(
+                "submit_reflection",
+                json!({"verdict": "continue", "summary": "Not yet."}),
+            ),
         }
     });
     let world = World::new(model, tools([])).await;
@@ -166,19 +162,15 @@ async fn paor_8_guidance_is_in_the_next_plan_request() {
 #[tokio::test]
 async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_agents() {
     let gate = Gate::shut();
-    let at_gate = gate.clone();
-    let model = Scripted::new(move |asked| {
-        let gate = at_gate.clone();
-        async move {
-            match (asked.who(), asked.turn()) {
-                ("planner", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
-                ("worker", 0) => {
-                    gate.pass().await;
-                    call("note", json!({}))
-                }
-                ("worker", _) => say(asked.last()),
-                _ => achieved(),
+    let model = Scripted::gated(&gate, move |asked, gate| async move {
+        match (asked.who(), asked.turn()) {
+            ("planner", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
+            ("worker", 0) => {
+                gate.pass().await;
+                call("note", json!({}))
             }
+            ("worker", _) => say(asked.last()),
+            _ => achieved(),
         }
     });
     let (note, _) = counting("note", Repeat::Safe);

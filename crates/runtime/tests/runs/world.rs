@@ -14,7 +14,7 @@ use dirigent_runtime::{Orchestrator, Resume, RunHandle, RuntimeError, Services, 
 use dirigent_store::{Journal, JournalOptions, StoreError};
 use dirigent_tools::ToolRegistry;
 
-use crate::script::{Scripted, spec};
+use super::script::{Scripted, spec};
 
 pub struct World {
     pub journal: Journal,

@@ -1,0 +1,141 @@
+//! PAOR-4 to PAOR-6: sub-tasks in parallel, sub-agents of their own kind, and what is told of a call to operators alone.
+
+use dirigent::{AgentLimits, Detail, EventKind, RunLimits, render};
+use dirigent_tests::probes::{Crowd, meet, read_meter};
+use dirigent_tests::scripted::{Scripted, achieved, call, calls, delegate, plan, says};
+use dirigent_tests::stage::{Stage, achieved_report, agent, all_events, findings};
+use serde_json::json;
+
+#[tokio::test]
+async fn paor_4_independent_subtasks_run_at_the_same_time_up_to_max_parallel() {
+    // given six sub-tasks, each of which ends only beside another one
+    let (stage, crowd) = (Stage::new(), Crowd::default());
+    let meeting = |id: &str| calls(id, [("meet", json!({}))]);
+    let model = Scripted::new()
+        .planner([plan("Meet.", ["a", "b", "c", "d", "e", "f"].map(meeting))])
+        .reflector([achieved("Met.")]);
+    let dirigent = stage.builder(model).tool(meet(2, &crowd)).build().await.unwrap();
+
+    // when two may run at once
+    let limits = RunLimits {
+        max_parallel: 2,
+        ..RunLimits::default()
+    };
+    let run = dirigent.start(stage.goal("Meet").limits(limits)).await.unwrap();
+    let report = achieved_report(&run).await;
+
+    // then all met, and never were there more
+    assert_eq!(report.iterations[0].observations.len(), 6);
+    assert_eq!(crowd.most(), 2);
+}
+
+#[tokio::test]
+async fn paor_5_a_subagent_has_its_own_context_tools_model_and_limits() {
+    // given two sub-agents, one of them with a small model and two turns
+    let stage = Stage::new().file("a.txt", "a\n");
+    let look = || call("search", json!({"pattern": "a"}));
+    let model = Scripted::new()
+        .planner([plan(
+            "Both look.",
+            [
+                delegate("brief", "hasty", "Look twice."),
+                delegate("long", "patient", "Look three times."),
+            ],
+        )])
+        .agent("hasty", [look(), look(), says("never said")])
+        .agent(
+            "patient",
+            [
+                look(),
+                look(),
+                call("file_operations", json!({"operation": "list"})),
+                says("I looked."),
+            ],
+        )
+        .reflector([achieved("Looked.")]);
+    let hasty = agent("hasty", &["search"]).model("small").limits(AgentLimits {
+        max_turns: 2,
+        ..AgentLimits::default()
+    });
+    let dirigent = stage
+        .builder(model.clone())
+        .agent(hasty)
+        .agent(agent("patient", &["search"]))
+        .build()
+        .await
+        .unwrap();
+
+    let run = dirigent.start(stage.goal("The secret goal")).await.unwrap();
+    let report = achieved_report(&run).await;
+
+    // then each has its own context
+    let (hasty, patient) = (model.agent_asked("hasty"), model.agent_asked("patient"));
+    assert_eq!(hasty[0].roles(), ["system", "user"]);
+    insta::assert_snapshot!(hasty[0].task(), @r#"
+    <TASK>
+    Look twice.
+    </TASK>
+    "#);
+    assert!(!patient[0].task().contains("Look twice."));
+    // its own model
+    assert_eq!(hasty[0].model.as_deref(), Some("small"));
+    assert_eq!(patient[0].model, None);
+    // its own limits
+    assert_eq!(
+        findings(&report, 0, "brief").unwrap_err(),
+        "the agent reached its limit of 2 model turns before it finished; allow more with `max_turns`"
+    );
+    assert_eq!(findings(&report, 0, "long").unwrap(), "I looked.");
+    // and its own tools
+    assert!(patient[0].system().contains("## search"));
+    assert!(!patient[0].system().contains("## file_operations"));
+    assert_eq!(
+        patient[3].result(),
+        json!({
+            "success": false,
+            "code": "access_denied",
+            "error": "the tool `file_operations` exists, but you may not call it: your tools are `search`",
+            "so_far": {"calls": 3, "failed": 1}
+        })
+    );
+}
+
+#[tokio::test]
+async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
+    let stage = Stage::new();
+    let model = Scripted::new()
+        .planner([plan(
+            "Read twice.",
+            [
+                calls("plain", [("read_meter", json!({}))]),
+                delegate("asked", "reader", "Read the meter."),
+            ],
+        )])
+        .agent("reader", [call("read_meter", json!({})), says("It says 42.")])
+        .reflector([achieved("Read.")]);
+    let dirigent = stage
+        .builder(model.clone())
+        .tool(read_meter())
+        .agent(agent("reader", &["read_meter"]))
+        .build()
+        .await
+        .unwrap();
+
+    let run = dirigent.start(stage.goal("Read the meter")).await.unwrap();
+    let report = achieved_report(&run).await;
+
+    let events = all_events(&run).await.into_iter();
+    let told = events.filter_map(|event| match event.kind {
+        EventKind::ToolFinished { metadata, .. } => Some(json!(metadata)),
+        _ => None,
+    });
+    let north = json!({"station": "north"});
+    assert_eq!(told.collect::<Vec<_>>(), [north.clone(), north]);
+    let verbose = render::report(&report, Detail::Verbose);
+    assert!(verbose.contains("metadata {\"station\":\"north\"}"), "{verbose}");
+    for asked in model.asked() {
+        let request = json!(asked.messages).to_string();
+        assert!(!request.contains("north"), "{request}");
+    }
+    assert_eq!(model.asked().len(), 4);
+}
