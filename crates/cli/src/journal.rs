@@ -5,6 +5,7 @@ use std::fs::File;
 use std::path::PathBuf;
 
 use dirigent::{Dirigent, JournalCheck, JournalSpace, PausedRuns, Pruned, PrunedRun};
+use anyhow::Context as _;
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
@@ -106,6 +107,8 @@ async fn export(db: Option<PathBuf>, command: ExportCommand, output: &Output) ->
 }
 
 async fn import(db: Option<PathBuf>, command: ImportCommand, output: &Output) -> anyhow::Result<Exit> {
+    // A missing file must not create the journal.
+    File::open(&command.file).with_context(|| format!("cannot read {}", command.file.display()))?;
     let dirigent = open(db).await?;
     let run = dirigent.import_run(&command.file).await?;
     let record = tokio::task::block_in_place(|| dirigent.record(run))?;

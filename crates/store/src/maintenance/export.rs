@@ -1,7 +1,7 @@
 //! Exports a run to a file.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, Write as _};
+use std::io::{BufWriter, Write as _};
 use std::path::Path;
 
 use dirigent_core::digest::sha256_hex;
@@ -12,7 +12,7 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::export_format::{
-    Attachment, EntryLine, ExportedForkPoint, ExportedRecord, FORMAT, Header, LineCounts, VERSION,
+    Attachment, EndLine, EntryLine, ExportedForkPoint, ExportedRecord, FORMAT, Header, LinesDigest, VERSION,
 };
 use super::new_file::NewFile;
 use crate::chained_entries::{Head, walk};
@@ -35,6 +35,7 @@ impl Journal {
         let new = NewFile::create(file)?;
         let mut lines = Lines {
             out: BufWriter::new(new.file()),
+            digest: LinesDigest::default(),
             file,
         };
         self.readers()
@@ -50,16 +51,20 @@ type Written = rusqlite::Result<Result<(), StoreError>>;
 /// Writes values as lines of JSON.
 struct Lines<'a> {
     out: BufWriter<&'a std::fs::File>,
+    digest: LinesDigest,
     /// The path for error messages.
     file: &'a Path,
 }
 
 impl Lines<'_> {
     fn write(&mut self, line: &impl Serialize) -> Result<(), StoreError> {
-        serde_json::to_writer(&mut self.out, line)
-            .map_err(io::Error::from)
-            .and_then(|()| self.out.write_all(b"\n"))
-            .map_err(|e| StoreError::io("write the file", self.file, e))
+        let write = || {
+            let line = serde_json::to_vec(line)?;
+            self.digest.add(&line);
+            self.out.write_all(&line)?;
+            self.out.write_all(b"\n")
+        };
+        write().map_err(|e| StoreError::io("write the file", self.file, e))
     }
 
     fn flush(&mut self) -> Result<(), StoreError> {
@@ -113,11 +118,7 @@ fn write_run(db: &Connection, run: RunId, lines: &mut Lines<'_>) -> Written {
     })?);
     let originals = contents::originals(db, run)?;
     digests.extend(originals.iter().map(|original| original.version.digest.clone()));
-    let mut counts = LineCounts {
-        entries: head.entries,
-        originals: originals.len() as u64,
-        contents: 0,
-    };
+    let mut contents_written = 0;
     for original in &originals {
         ok!(lines.write(&exported(original)));
     }
@@ -132,9 +133,15 @@ fn write_run(db: &Connection, run: RunId, lines: &mut Lines<'_>) -> Written {
             return Ok(Err(broken_content(run, digest, EntryProblem::Changed)));
         }
         ok!(lines.write(&Attachment::content(digest, bytes)));
-        counts.contents += 1;
+        contents_written += 1;
     }
-    Ok(lines.write(&Attachment::End(counts)))
+    let end = EndLine {
+        entries: head.entries,
+        originals: originals.len() as u64,
+        contents: contents_written,
+        sha256: lines.digest.hex(),
+    };
+    Ok(lines.write(&Attachment::End(end)))
 }
 
 fn record(db: &Connection, run: RunId, head: Head) -> rusqlite::Result<ExportedRecord> {

@@ -6,6 +6,7 @@ use dirigent_core::id::{RunId, Scope};
 use dirigent_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
 
 /// The name of the format, in the header.
 pub(super) const FORMAT: &str = "dirigent-run";
@@ -83,17 +84,33 @@ pub(super) enum Attachment {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         hex: Option<String>,
     },
-    /// The last line: the numbers of the other lines. A file without it was cut off.
-    End(LineCounts),
+    /// The last line. A file without it was cut off.
+    End(EndLine),
 }
 
-/// The numbers of lines by kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+/// The numbers of lines by kind, and the SHA-256 of all lines before the last, as hexadecimal digits.
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct LineCounts {
+pub(super) struct EndLine {
     pub(super) entries: u64,
     pub(super) originals: u64,
     pub(super) contents: u64,
+    pub(super) sha256: String,
+}
+
+/// The SHA-256 of the lines so far, each with its line break.
+#[derive(Clone, Default)]
+pub(super) struct LinesDigest(Sha256);
+
+impl LinesDigest {
+    pub(super) fn add(&mut self, line: &[u8]) {
+        self.0.update(line);
+        self.0.update(b"\n");
+    }
+
+    pub(super) fn hex(&self) -> String {
+        to_hex(&self.0.clone().finalize())
+    }
 }
 
 impl Attachment {

@@ -14,7 +14,7 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::export_format::{
-    Attachment, EntryLine, ExportedRecord, FORMAT, FormatVersion, Header, LineCounts, VERSION, from_hex,
+    Attachment, EndLine, EntryLine, ExportedRecord, FORMAT, FormatVersion, Header, LinesDigest, VERSION, from_hex,
 };
 use crate::chain::Chain;
 use crate::contents;
@@ -57,6 +57,7 @@ impl ImportedRun {
         let mut number = 0;
         let mut imported: Option<ImportedRun> = None;
         let mut ended = false;
+        let mut digest = LinesDigest::default();
         let refused = |line, problem| {
             Err(StoreError::NotAnExport {
                 path: path.to_owned(),
@@ -67,6 +68,8 @@ impl ImportedRun {
         for line in BufReader::new(File::open(path).map_err(fails)?).split(b'\n') {
             number += 1;
             let line = line.map_err(fails)?;
+            let before = digest.clone();
+            digest.add(&line);
             let added = match (String::from_utf8(line), &mut imported) {
                 (Err(_), _) => Err("is not UTF-8: name a file with an exported run".to_owned()),
                 (Ok(_), _) if ended => Err("comes after the end of the run: export the run again".to_owned()),
@@ -78,7 +81,7 @@ impl ImportedRun {
                         contents: HashMap::new(),
                     });
                 }),
-                (Ok(line), Some(imported)) => imported.add(&line).map(|added| ended = added == Added::End),
+                (Ok(line), Some(imported)) => imported.add(&line, &before).map(|added| ended = added == Added::End),
             };
             if let Err(problem) = added {
                 return refused(number, problem);
@@ -94,7 +97,7 @@ impl ImportedRun {
     }
 
     /// Adds a line after the header. The error completes the sentence "line 3 of FILE …".
-    fn add(&mut self, line: &str) -> Result<Added, String> {
+    fn add(&mut self, line: &str, before: &LinesDigest) -> Result<Added, String> {
         /// Tells entries from other lines.
         #[derive(Deserialize)]
         struct Kind {
@@ -132,8 +135,8 @@ impl ImportedRun {
                     bytes.ok_or("has a content that does not fit its digest: export the run again")?;
                 self.contents.insert(digest, bytes);
             }
-            Attachment::End(counts) => {
-                self.check_complete(counts)?;
+            Attachment::End(end) => {
+                self.check_complete(&end, before)?;
                 return Ok(Added::End);
             }
         }
@@ -170,22 +173,21 @@ impl ImportedRun {
         Ok(Added::Part)
     }
 
-    fn check_complete(&self, counts: LineCounts) -> Result<(), String> {
-        let found = LineCounts {
-            entries: self.entries.len() as u64,
-            originals: self.originals.len() as u64,
-            contents: self.contents.len() as u64,
-        };
-        if found != counts {
+    fn check_complete(&self, end: &EndLine, before: &LinesDigest) -> Result<(), String> {
+        let found = [
+            self.entries.len() as u64,
+            self.originals.len() as u64,
+            self.contents.len() as u64,
+        ];
+        if found != [end.entries, end.originals, end.contents] {
+            let [entries, originals, contents] = found;
             return Err(format!(
-                "expects {} entries, {} originals and {} contents, but the file has {}, {} and {}: export the run again",
-                counts.entries,
-                counts.originals,
-                counts.contents,
-                found.entries,
-                found.originals,
-                found.contents
+                "expects {} entries, {} originals and {} contents, but the file has {entries}, {originals} and {contents}: export the run again",
+                end.entries, end.originals, end.contents,
             ));
+        }
+        if before.hex() != end.sha256 {
+            return Err("has the checksum of other lines: the file was changed; export the run again".to_owned());
         }
         let missing = self
             .originals

@@ -352,12 +352,15 @@ mod moving {
 
         let (_, text) = exported(&f, 2);
 
+        let (lines, end) = text.split_at(text.trim_end().rfind('\n').unwrap() + 1);
+        let sha256 = sha256_hex(lines.as_bytes());
+        let expected_end = format!(r#"{{"end":{{"entries":2,"originals":0,"contents":0,"sha256":"{sha256}"}}}}"#);
+        assert_eq!(end.trim_end(), expected_end);
         assert_eq!(
-            text,
+            lines,
             r#"{"format":"dirigent-run","version":1,"run":{"id":"00000000-0000-0000-0000-000000000002","goal":"goal","workspace":"/work","created_at":1000,"ended_at":null,"status":null,"paused":false,"forked_from":null}}
 {"run":"00000000-0000-0000-0000-000000000002","seq":1,"at":2000,"scope":"run","input":{"run":{"guided":{"guidance":"x"}}}}
 {"run":"00000000-0000-0000-0000-000000000002","seq":2,"at":2000,"scope":"run","input":{"run":{"guided":{"guidance":"y"}}}}
-{"end":{"entries":2,"originals":0,"contents":0}}
 "#
         );
     }
@@ -540,6 +543,11 @@ mod moving {
                 format!("{text}{}", lines[1]),
                 12,
                 "comes after the end of the run",
+            ),
+            (
+                replaced(r#""workspace":"/work""#, r#""workspace":"/etc""#),
+                11,
+                "has the checksum of other lines",
             ),
             (
                 text.replacen("0001\",\"seq\":3", "0002\",\"seq\":3", 1),
