@@ -300,6 +300,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
     let world = World::new(model, tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     ended(&handle).await.unwrap();
+    let entries = world.entries(handle.id());
 
     let resume = world
         .orchestrator
@@ -308,6 +309,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
 
     assert!(matches!(refused, RuntimeError::Ended { run } if run == handle.id()));
     assert_eq!(world.model.asked(), 1);
+    assert_eq!(world.entries(handle.id()), entries);
 }
 
 #[tokio::test]
