@@ -317,6 +317,7 @@ fn approve_2_who_rejects_ends_the_agent_and_its_reason_is_told() {
         contents.contains("- look: Title of look (skipped: one did not succeed)"),
         "{contents}"
     );
+    assert!(contents.contains("Rejected by you:"), "{contents}");
     assert!(!served.place.work().join("first.txt").exists());
     // The agent is not asked again, the reflector learns of it.
     let requests = served.requests();

@@ -1,4 +1,4 @@
-//! PAOR-4 to PAOR-6: sub-tasks in parallel, sub-agents of their own kind, and what is told of a call to operators alone.
+//! PAOR-4 to PAOR-6: sub-tasks in parallel, sub-agents of their own kind, what is told of a call to operators alone, and long outputs.
 
 use dirigent::{AgentLimits, Detail, EventKind, RunLimits, render};
 use dirigent_tests::probes::{Crowd, meet, read_meter};
@@ -138,4 +138,28 @@ async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
         assert!(!request.contains("north"), "{request}");
     }
     assert_eq!(model.asked().len(), 4);
+}
+
+#[tokio::test]
+async fn paor_6_reflection_reads_the_rest_of_a_long_output_by_its_handle() {
+    // given a file with its secret in the middle of many lines
+    let filler = "all is quiet\n".repeat(1_000);
+    let stage = Stage::new().file("log.txt", &format!("{filler}the bell rang\n{filler}"));
+    let read = ("file_operations", json!({"operation": "read", "path": "log.txt"}));
+    let rest = json!({"handle": "run.2", "offset": 12_900, "length": 1_000});
+    let model = Scripted::new()
+        .planner([plan("Read it.", [calls("read", [read])])])
+        .reflector([call("read_output", rest), achieved("The bell rang.")]);
+    let dirigent = stage.builder(model.clone()).build().await.unwrap();
+
+    let run = dirigent.start(stage.goal("What happened?")).await.unwrap();
+    achieved_report(&run).await;
+
+    let asked = model.reflector_asked();
+    assert!(!asked[0].task().contains("the bell rang"));
+    let rest = asked[1].result();
+    assert!(
+        rest["output"]["text"].as_str().unwrap().contains("the bell rang"),
+        "{rest}"
+    );
 }

@@ -1,8 +1,10 @@
 //! One agent's loop, requirement by requirement: inputs in, the whole list of commands out.
 
+use std::sync::Arc;
+
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentWork, CallSummary};
-use dirigent_core::brief::AgentRole;
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, Usage};
 use dirigent_core::time::Millis;
@@ -466,6 +468,10 @@ fn call_1_a_terminating_call_that_fails_goes_back() {
         ],
         &["ask a7.3"],
     );
+    assert_eq!(
+        *last(&agent),
+        tool_message("call-1-1", "look", r#"{"success":false,"error":"no such file"}"#)
+    );
 }
 
 #[test]
@@ -584,18 +590,27 @@ fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
 
 #[test]
 fn paor_5_a_plan_with_more_agents_than_are_left_goes_back() {
-    let mut spec = spec();
-    spec.limits.max_agents = 1;
-    let mut agent = started(spec, AgentRole::Planner);
     let greedy = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
     ]});
-    check(
-        &mut agent,
-        vec![replied("a7.1", says_call("submit_plan", greedy, true))],
-        &["ask a7.2"],
-    );
+    // What a later planner's brief says is left counts.
+    for (max_agents, agents_left) in [(1, None), (3, Some(1))] {
+        let mut spec = spec();
+        spec.limits.max_agents = max_agents;
+        let brief = AgentBrief {
+            agents_left,
+            ..started(spec.clone(), AgentRole::Planner).brief().clone()
+        };
+        let (mut agent, _) = Agent::start(at(0), Arc::new(spec), brief).unwrap();
+        let reply = says_call("submit_plan", greedy.clone(), true);
+        check(&mut agent, vec![replied("a7.1", reply)], &["ask a7.2"]);
+        let told = last(&agent).content();
+        assert!(
+            told.contains("starts 2 sub-agents, but the run may start only 1 more"),
+            "{told}"
+        );
+    }
 }
 
 #[test]

@@ -1,8 +1,10 @@
 //! What becomes of replies that quote a call (CALL-7), of those that a provider withheld, and what goes back with a correction (LOOP-3).
 
+use std::sync::Arc;
+
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::AgentFailure;
-use dirigent_core::brief::AgentRole;
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, MalformedCall, Message, ModelReply};
 use dirigent_core::tool::ToolResult;
@@ -104,6 +106,23 @@ fn call_7_guidance_and_corrections_are_given_and_the_models_own_calls_are_not() 
         give(&mut agent, replied("a7.3", after_words("told.rs"))),
         ["ask a7.4"]
     );
+}
+
+#[test]
+fn call_7_the_system_prompt_and_the_task_are_given() {
+    let call = format!("Never: {CHANGE}");
+    for (prompt, task) in [(call.as_str(), "Do it."), ("You change files.", call.as_str())] {
+        let mut spec = spec();
+        spec.setup.agents[1].system_prompt = prompt.to_owned();
+        let brief = AgentBrief {
+            task: task.to_owned(),
+            ..implementer().brief().clone()
+        };
+        let (mut agent, _) = Agent::start(at(0), Arc::new(spec), brief).unwrap();
+        let quoting = text(&format!("I make it: {CHANGE}"));
+        assert_eq!(give(&mut agent, replied("a7.1", quoting)), ["ask a7.2"]);
+        assert_eq!(agent.malformed(), 0);
+    }
 }
 
 #[test]

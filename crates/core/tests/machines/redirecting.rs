@@ -270,6 +270,7 @@ fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
             "start run.3 a2 planner"
         ]
     );
+    assert_eq!(run.approvals().count(), 0);
     let task = &brief_of(&run, "run.3").task;
     assert!(task.contains("the call did not finish"), "{task}");
 }

@@ -347,17 +347,18 @@ fn paor_6_a_sequence_is_observed_with_every_call_in_it() {
 #[test]
 fn paor_6_a_long_output_is_shortened_visibly_with_its_handle() {
     let (mut run, _) = acting(spec(), &one_look());
-    give(
-        &mut run,
-        0,
-        ended("run.2", ToolResult::success(json!("z".repeat(5_000)))),
-    );
+    let whole = ToolResult::success(json!("z".repeat(5_000)));
+    give(&mut run, 0, ended("run.2", whole.clone()));
     let task = &brief_of(&run, "run.3").task;
     assert!(
         task.contains("zzz… [2000 characters left out: read them with read_output, handle run.2] …zzz"),
         "{task}"
     );
     assert!(!task.contains(&"z".repeat(2_001)));
+    let SubTaskResult::Calls { calls } = &run.iterations()[0].observations[0].finding else {
+        panic!("calls");
+    };
+    assert_eq!(calls[0].result, whole, "the record has all of it");
 }
 
 #[test]

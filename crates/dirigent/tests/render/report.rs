@@ -58,6 +58,22 @@ fn paor_11_the_verbose_result_shows_failures_and_skipped_steps() {
 }
 
 #[test]
+fn approve_2_the_result_says_which_calls_the_user_rejected_or_replaced() {
+    let report = Report {
+        rejected: vec!["change, for P: not that file".to_owned()],
+        guided: vec!["look, for Q: Look in src.".to_owned()],
+        ..achieved().report()
+    };
+    let text = render::report(&report, Detail::Concise);
+    assert!(
+        text.ends_with(
+            "\n\nRejected by you:\n  change, for P: not that file\n\nReplaced by your guidance:\n  look, for Q: Look in src.\n"
+        ),
+        "{text}"
+    );
+}
+
+#[test]
 fn paor_3_at_the_iteration_limit_the_report_says_what_is_done_what_is_left_and_how_to_go_on() {
     let mut spec = spec();
     spec.limits.max_iterations = 1;

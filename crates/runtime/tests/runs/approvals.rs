@@ -65,11 +65,14 @@ async fn one_risk(asked: Asked) -> Reply {
     }
 }
 
-/// A model whose plan or worker takes a risk.
+/// A model whose plan, worker or delegate of its worker takes a risk.
 pub fn risk_of(by: &'static str) -> Arc<Scripted> {
     Scripted::new(move |asked| async move {
         match asked.who() {
             "planner" if by == "plan" => plan_call("risk"),
+            "worker" if by == "delegate" && asked.turn() == 0 && !asked.task().contains("risk it") => {
+                call("delegate", json!({"agent": "worker", "task": "risk it"}))
+            }
             _ => one_risk(asked).await,
         }
     })
@@ -152,6 +155,11 @@ async fn approve_1_nothing_runs_until_the_call_is_approved() {
         assert_eq!(calls.lock().unwrap().len(), 1);
         assert_eq!(asked[0].tool, "risk");
         assert_eq!(asked[0].agent.as_deref(), (by == "worker").then_some("worker"));
+        let late = handle
+            .decide(asked[0].effect, approve(&asked[0]))
+            .await
+            .unwrap_err();
+        assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
     }
 }
 
@@ -230,9 +238,10 @@ async fn host_11_a_pending_approval_survives_the_process_and_works_once() {
 
 #[tokio::test]
 async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
-    for by in ["worker", "plan"] {
+    for by in ["worker", "plan", "delegate"] {
         let (registry, calls) = risky();
-        let world = World::new(risk_of(by), registry).await;
+        let mut world = World::new(risk_of(by), registry).await;
+        world.spec.setup.agents[0].tools.push("delegate".to_owned());
 
         let handle = world.start(UserPresence::Absent).await;
         let stopped = ended(&handle).await.unwrap();

@@ -102,6 +102,7 @@ async fn host_8_cancelling_twice_is_cancelling_once() {
     let again = handle.cancel();
     assert!(matches!(again, Ok(()) | Err(RuntimeError::Ended { .. })));
     world.cancelled(&handle).await;
+    assert!(matches!(handle.cancel(), Err(RuntimeError::Ended { .. })));
 }
 
 /// The tool `it`, called by the plan or by the worker.

@@ -12,7 +12,7 @@ use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Journal, StoreError};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
-use crate::world::{World, ended, event, start_up, within};
+use crate::world::{World, ended, event, resumed, start_up, within};
 
 /// Asks the user after its first iteration, and answers the goal once it has the answer.
 pub fn asking() -> Arc<Scripted> {
@@ -111,6 +111,30 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
     assert_eq!(stopped.end, Some(EndReason::UserRequired));
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
+}
+
+#[tokio::test]
+async fn paor_9_a_question_outlives_the_orchestrator_that_asked_it() {
+    let world = World::new(asking(), tools([])).await;
+    let handle = world.start(UserPresence::Present).await;
+    event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
+    let World {
+        journal,
+        orchestrator,
+        model,
+        folder: _folder,
+        ..
+    } = world;
+    drop(orchestrator);
+    ended(&handle).await.unwrap_err();
+
+    let asked = model.asked();
+    let orchestrator = start_up(&journal, &model, &tools([])).await;
+    let handle = resumed(&orchestrator, handle.id(), UserPresence::Present).await;
+    handle.answer("the blue one").await.unwrap();
+
+    assert_eq!(ended(&handle).await.unwrap().summary, "The blue one it is.");
+    assert_eq!(model.asked() - asked, 1);
 }
 
 #[tokio::test]
@@ -300,6 +324,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
     let world = World::new(model, tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     ended(&handle).await.unwrap();
+    let entries = world.entries(handle.id());
 
     let resume = world
         .orchestrator
@@ -308,6 +333,7 @@ async fn host_2_a_run_that_has_ended_is_not_resumed() {
 
     assert!(matches!(refused, RuntimeError::Ended { run } if run == handle.id()));
     assert_eq!(world.model.asked(), 1);
+    assert_eq!(world.entries(handle.id()), entries);
 }
 
 #[tokio::test]

@@ -1,15 +1,17 @@
 //! Of a plan's own, and what the run does while its agents' calls wait.
 
+use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
 use dirigent_core::approval::ApprovalAnswer;
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::phase::Phase;
 use dirigent_core::policy::Ruling;
 use dirigent_core::run::{RunInput, RunTimer};
+use dirigent_core::time::Millis;
 use dirigent_core::tool::ToolResult;
 use serde_json::json;
 
 use super::{absent, asked, asking, edit, guide, reject, rule, run_decided, run_waiting, settled};
-use crate::driver::{acting, answered, ended, give, refused};
+use crate::driver::{acting, agent_ended, answered, ended, give, refused};
 use crate::fixture::{at, effect, spec};
 
 #[test]
@@ -47,6 +49,26 @@ fn approve_2_a_rejected_call_of_a_plan_ends_its_sequence() {
     assert_eq!(observed[0]["finding"]["calls"].as_array().unwrap().len(), 1);
     assert_eq!(observed[1]["finding"], json!({"kind": "skipped", "because": "p"}));
     assert!(run.guidance().is_empty());
+}
+
+#[test]
+fn approve_2_rejected_calls_of_plans_and_agents_are_reported_with_their_reasons() {
+    let mut run = run_waiting();
+    let rejected = run_decided(&run, reject());
+    give(&mut run, 10, rejected);
+    let of_agent = AgentReport {
+        result: Err(AgentFailure::Rejected {
+            tool: "look".to_owned(),
+            reason: None,
+        }),
+        work: AgentWork::default(),
+        duration: Millis(1),
+    };
+    give(&mut run, 20, agent_ended("run.3", of_agent));
+    assert_eq!(
+        run.report().rejected,
+        ["change, for P: not that file", "look, for R"]
+    );
 }
 
 #[test]
