@@ -4,8 +4,8 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::path::PathBuf;
 
-use dirigent::{Dirigent, JournalCheck, JournalSpace, PausedRuns, Pruned, PrunedRun};
 use anyhow::Context as _;
+use dirigent::{Dirigent, JournalCheck, JournalSpace, PausedRuns, Pruned, PrunedRun};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 

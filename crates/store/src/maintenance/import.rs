@@ -14,7 +14,8 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 
 use super::export_format::{
-    Attachment, EndLine, EntryLine, ExportedRecord, FORMAT, FormatVersion, Header, LinesDigest, VERSION, from_hex,
+    Attachment, EndLine, EntryLine, ExportedRecord, FORMAT, FormatVersion, Header, LinesDigest, VERSION,
+    from_hex,
 };
 use crate::chain::Chain;
 use crate::contents;
@@ -81,7 +82,9 @@ impl ImportedRun {
                         contents: HashMap::new(),
                     });
                 }),
-                (Ok(line), Some(imported)) => imported.add(&line, &before).map(|added| ended = added == Added::End),
+                (Ok(line), Some(imported)) => imported
+                    .add(&line, &before)
+                    .map(|added| ended = added == Added::End),
             };
             if let Err(problem) = added {
                 return refused(number, problem);
@@ -187,7 +190,9 @@ impl ImportedRun {
             ));
         }
         if before.hex() != end.sha256 {
-            return Err("has the checksum of other lines: the file was changed; export the run again".to_owned());
+            return Err(
+                "has the checksum of other lines: the file was changed; export the run again".to_owned(),
+            );
         }
         let missing = self
             .originals

@@ -354,7 +354,8 @@ mod moving {
 
         let (lines, end) = text.split_at(text.trim_end().rfind('\n').unwrap() + 1);
         let sha256 = sha256_hex(lines.as_bytes());
-        let expected_end = format!(r#"{{"end":{{"entries":2,"originals":0,"contents":0,"sha256":"{sha256}"}}}}"#);
+        let expected_end =
+            format!(r#"{{"end":{{"entries":2,"originals":0,"contents":0,"sha256":"{sha256}"}}}}"#);
         assert_eq!(end.trim_end(), expected_end);
         assert_eq!(
             lines,
