@@ -17,6 +17,5 @@ mod redirecting;
 mod resuming;
 mod script;
 mod several;
-mod spans;
 mod whole_run;
 mod world;

@@ -58,7 +58,7 @@ struct Lines<'a> {
 
 impl Lines<'_> {
     fn write(&mut self, line: &impl Serialize) -> Result<(), StoreError> {
-        let write = || {
+        let mut write = || {
             let line = serde_json::to_vec(line)?;
             self.digest.add(&line);
             self.out.write_all(&line)?;

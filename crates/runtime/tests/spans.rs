@@ -1,4 +1,11 @@
-//! HOST-10: the spans of a run, as a subscriber sees them.
+//! HOST-10: the spans of a run, as a subscriber sees them. A process of its own: `tracing` caches for each span whether any subscriber wants
+//! it, and the other tests have none.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
+
+#[path = "runs/script.rs"]
+mod script;
+#[path = "runs/world.rs"]
+mod world;
 
 use std::fmt::{Debug, Write as _};
 use std::sync::{Arc, Mutex};
