@@ -1,5 +1,5 @@
-//! Finds where sources introduce a name, and where Python, JavaScript and TypeScript import it. A name that no source file introduces is
-//! taken to belong to a library. In Rust and Go, every identifier counts as introduced that is not clearly a use: a macro may define it.
+//! Finds where Python, JavaScript and TypeScript sources introduce or import a name. A name that no source file introduces is taken to
+//! belong to a library. Rust and Go are not analysed, because their compilers report such names.
 
 use std::ops::Range;
 
@@ -54,47 +54,9 @@ pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'
             (kind, Some(field)) if SCRIPT_FIELDS.contains(&(kind, field)) => true,
             (kind, _) => SCRIPT.contains(&kind),
         },
-        Language::Rust => !is_listed(RUST_USES, *parent, field),
-        Language::Go => !is_listed(GO_USES, *parent, field),
+        Language::Rust | Language::Go => true,
     }
 }
-
-/// Returns true if the list has the kind of the node with this field, or with any field (`""`).
-fn is_listed(list: &[(&str, &str)], node: Node<'_>, field: Option<&str>) -> bool {
-    list.iter()
-        .any(|(kind, name)| *kind == node.kind() && (name.is_empty() || field == Some(*name)))
-}
-
-/// Where an identifier of Rust is a use, by the kind of its parent and its field there.
-const RUST_USES: &[(&str, &str)] = &[
-    ("arguments", ""),
-    ("call_expression", "function"),
-    ("field_expression", ""),
-    ("generic_function", "function"),
-    ("generic_type", "type"),
-    ("impl_item", ""),
-    ("macro_invocation", "macro"),
-    ("reference_type", "type"),
-    ("scoped_identifier", ""),
-    ("scoped_type_identifier", ""),
-    ("scoped_use_list", ""),
-    ("struct_expression", "name"),
-    ("trait_bounds", ""),
-    ("type_arguments", ""),
-    ("use_declaration", ""),
-    ("use_list", ""),
-];
-
-/// Where an identifier of Go is a use.
-const GO_USES: &[(&str, &str)] = &[
-    ("argument_list", ""),
-    ("call_expression", "function"),
-    ("composite_literal", "type"),
-    ("pointer_type", ""),
-    ("qualified_type", ""),
-    ("selector_expression", ""),
-    ("type_arguments", ""),
-];
 
 /// Returns true if the node is the left side of an assignment.
 fn is_assignment_target(node: Node<'_>, around: &[Node<'_>], assignment: &str) -> bool {

@@ -92,7 +92,7 @@ fn yes() -> bool {
 /// - `modules` are Python imports that bind the name to a module, whose file is not renamed: `import old`, and `from a import old` if there
 ///   is a file or folder called `old`. The path of a module in an import is never changed.
 /// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, and all uses if
-///   no source file introduces the name.
+///   no source file introduces the name. Rust and Go are not checked, because their compilers report such names.
 /// - `members` are usages whose owner the syntax does not show: properties, fields and methods after a dot, Python's keyword arguments, and
 ///   the keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
 /// - `clashes` are identifiers with the new name anywhere in the workspace, also outside `paths`.
