@@ -36,9 +36,9 @@ impl TokenRatio {
     /// code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
-    /// Computes the ratio of a provider's count to the estimate for the same text.
+    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up.
     pub fn from_counts(counted: u64, estimated: u64) -> Self {
-        let per_thousand = counted.saturating_mul(1_000) / estimated.max(1);
+        let per_thousand = counted.saturating_mul(1_000).div_ceil(estimated.max(1));
         TokenRatio {
             per_thousand: per_thousand.clamp(500, Self::MAX.per_thousand),
         }

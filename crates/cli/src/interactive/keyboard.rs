@@ -67,8 +67,12 @@ impl Keyboard {
         self.saved_mode.is_some()
     }
 
-    /// Acquires the terminal anew after SIGCONT, as other processes may have changed its mode.
+    /// Acquires the terminal anew after SIGCONT, as other processes may have changed its mode. A closed terminal counts as acquired as before:
+    /// the system sends SIGCONT with the SIGHUP of a terminal that is closed.
     pub(crate) fn on_continue(&mut self) {
+        if self.is_closed() {
+            return;
+        }
         self.saved_mode = None;
         self.acquire();
     }
