@@ -7,8 +7,13 @@ use sha2::{Digest as _, Sha256};
 
 /// Returns the SHA-256 of the bytes as 64 lower-case hexadecimal digits.
 pub fn sha256_hex(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(64);
-    for byte in Sha256::digest(bytes) {
+    hex(&Sha256::digest(bytes))
+}
+
+/// Returns the bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    let mut digits = String::with_capacity(2 * bytes.len());
+    for byte in bytes {
         // Writing to a string cannot fail.
         let _ = write!(digits, "{byte:02x}");
     }

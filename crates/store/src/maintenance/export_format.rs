@@ -1,7 +1,6 @@
 //! The lines of an exported run: a header, the entries, the recorded file contents, and a line with their numbers.
 
-use std::fmt::Write as _;
-
+use dirigent_core::digest::hex;
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -109,7 +108,7 @@ impl LinesDigest {
     }
 
     pub(super) fn hex(&self) -> String {
-        to_hex(&self.0.clone().finalize())
+        hex(&self.0.clone().finalize())
     }
 }
 
@@ -117,19 +116,10 @@ impl Attachment {
     pub(super) fn content(digest: String, bytes: Vec<u8>) -> Self {
         let (text, hex) = match String::from_utf8(bytes) {
             Ok(text) => (Some(text), None),
-            Err(binary) => (None, Some(to_hex(binary.as_bytes()))),
+            Err(binary) => (None, Some(hex(binary.as_bytes()))),
         };
         Attachment::Content { digest, text, hex }
     }
-}
-
-fn to_hex(bytes: &[u8]) -> String {
-    let mut digits = String::with_capacity(2 * bytes.len());
-    for byte in bytes {
-        // Writing to a string cannot fail.
-        let _ = write!(digits, "{byte:02x}");
-    }
-    digits
 }
 
 /// Parses hexadecimal digits; `None` if the text has others.
