@@ -1,10 +1,11 @@
 //! Finds where Python, JavaScript and TypeScript sources introduce or import a name. A name that no source file introduces is taken to
-//! belong to a library. Rust and Go are not analysed, because their compilers report such names.
+//! belong to a library.
 
 use std::ops::Range;
 
 use tree_sitter::Node;
 
+use super::{go, rust};
 use crate::syntax::Language;
 
 /// Whether an identifier belongs to something other than its scope: to an object, a type, or a function's parameters.
@@ -12,6 +13,8 @@ use crate::syntax::Language;
 pub(super) enum Owner {
     /// No owner: the scope determines what the name refers to.
     Scope,
+    /// A module or a type: the name follows `::`, is selected from a package, or is that of a macro. No local variable can have it.
+    Item,
     /// The identifier is a property, a keyword argument or an object key, and the syntax does not show to which object, type or function it
     /// belongs.
     Unknown,
@@ -25,7 +28,7 @@ pub(super) struct Span {
 }
 
 impl Span {
-    fn from_node(node: Node<'_>) -> Self {
+    pub(super) fn from_node(node: Node<'_>) -> Self {
         let Range { start, end } = node.byte_range();
         Span { start, end }
     }
@@ -54,7 +57,7 @@ pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'
             (kind, Some(field)) if SCRIPT_FIELDS.contains(&(kind, field)) => true,
             (kind, _) => SCRIPT.contains(&kind),
         },
-        Language::Rust | Language::Go => true,
+        Language::Rust | Language::Go => false,
     }
 }
 
@@ -159,7 +162,7 @@ pub(super) fn owner(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Owner
         }
         "shorthand_property_identifier" => !is_exported(*parent, around, text),
         "property_identifier" => !is_export_of(*parent, text),
-        "field_identifier" | "shorthand_property_identifier_pattern" => true,
+        "shorthand_property_identifier_pattern" => true,
         _ => false,
     };
     match has_owner {
@@ -203,7 +206,8 @@ pub(super) fn python_import(statement: Node<'_>) -> Option<Span> {
     statement.child_by_field_name("module_name").map(Span::from_node)
 }
 
-/// Returns true if a module is in the workspace, judged by the paths of the source files.
+/// Returns true if a module is in the workspace, judged by the paths of the source files; in Rust and Go, if it does not belong to the
+/// language.
 pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) -> bool {
     let from = from.trim_matches(['"', '\'', '`']);
     let package = match language {
@@ -216,7 +220,8 @@ pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) ->
                 false => first.trim_matches(['.', '~', '#', '@']),
             }
         }
-        Language::Rust | Language::Go => "",
+        Language::Rust => return !rust::STANDARD_CRATES.contains(&from),
+        Language::Go => return !go::is_standard(from),
     };
     // `package` is empty for a path relative to the file or to the project.
     package.is_empty()

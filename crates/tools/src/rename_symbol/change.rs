@@ -4,7 +4,7 @@ use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, code};
 use tokio_util::sync::CancellationToken;
 
-use super::scan::{Affected, NameOccurrences, Source};
+use super::scan::{Affected, Found, NameOccurrences, Source};
 use super::syntax::{Part, State, Syntax};
 use crate::diff::unified_diff;
 use crate::syntax::{Language, ParseError};
@@ -65,7 +65,7 @@ pub(super) fn plan(
     })?;
     let (old, new) = count(source.language, &syntax, from, to);
     let breaks_syntax = (names.state, syntax.state()) == (State::Clean, State::Broken);
-    if old != 0 || new != names.ranges.len() + names.clashes || breaks_syntax {
+    if old != 0 || new != names.found.len() + names.clashes || breaks_syntax {
         let why = format!(
             "replacing `{from}` with `{to}` would change the meaning or break the syntax of `{}`: choose another name",
             source.path
@@ -88,10 +88,10 @@ fn replaced(source: &Source, names: &NameOccurrences, to: &str) -> String {
     let text = &source.file.text;
     let mut new = String::with_capacity(text.len());
     let mut done = 0;
-    for name in &names.ranges {
-        new.push_str(text.get(done..name.start).unwrap_or_default());
+    for Found { range, .. } in &names.found {
+        new.push_str(text.get(done..range.start).unwrap_or_default());
         new.push_str(to);
-        done = name.end;
+        done = range.end;
     }
     new.push_str(text.get(done..).unwrap_or_default());
     new

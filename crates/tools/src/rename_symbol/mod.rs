@@ -1,29 +1,32 @@
 //! The `rename_symbol` tool: renames every identifier with a given name in the source files of a workspace.
 //!
 //! It compares names without resolving what they refer to. It never changes strings and comments, and reports where they mention the name.
-//! Text in strings that the language interprets as code is renamed, too: interpolated expressions, the names in Rust's format strings, the
-//! entries of Python's `__all__`. No file is written until all of them have been read, changed in memory and parsed again.
+//! Text in strings that the language interprets as code is renamed, too: interpolated expressions, the names in Rust's and Python's format
+//! strings, the entries of Python's `__all__`. No file is written until all of them have been read, changed in memory and parsed again.
 
 mod binding;
 mod change;
 mod export;
 mod format;
+mod go;
 mod lines;
+mod python_format;
 mod report;
+mod rust;
 mod scan;
 mod similar;
 mod syntax;
 
 use std::collections::BTreeSet;
 
-use dirigent_core::tool::{Access, ToolResult, code};
+use dirigent_core::tool::{Access, Repeat, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use self::change::{PlannedEdit, RenameError};
 use self::report::Report;
-use self::scan::{Affected, Query, Scan, ScanAborted};
+use self::scan::{Affected, Candidates, Query, Scan, ScanAborted};
 use crate::blocking::{blocking, cancelled};
 use crate::syntax::{Language, is_name, plain};
 use crate::tool::ToolContext;
@@ -79,20 +82,25 @@ fn yes() -> bool {
 ///   "similar": [],
 ///   "syntax_errors": ["src/b.rs"],
 ///   "skipped": [{"path": "src/big.py", "reason": "…"}],
-///   "totals": {"files": 1, "definitions": 1, "mentions": 1, "clashes": 1, "modules": 1, "foreign": 1, "members": 1, "syntax_errors": 1, "skipped": 1}
+///   "totals": {"files": 1, "definitions": 1, "introductions": 1, "mentions": 1, "clashes": 1, "modules": 1, "foreign": 1, "members": 1, "syntax_errors": 1, "skipped": 1}
 /// }
 /// ```
 ///
 /// - Lines and columns count from 1, columns in characters. They refer to the files before the rename. `definition` is set if the
 ///   identifier is the name of a function, method, type, class, module, constant or macro at its definition.
-/// - If the name does not occur, the call succeeds with 0 `occurrences`, and `similar` has up to five names that do occur.
+/// - If the name does not occur, the call succeeds with 0 `occurrences`, and `similar` has up to five names that do occur. If it is
+///   `foreign`, they are names that a source file introduces.
 /// - `mentions` are whole words in comments and strings (templates, regular expressions and JSX text included). Code in strings counts as
-///   `occurrences`: interpolated expressions, the names in the format strings of Rust's well-known macros (`{old:?}`; `{{old}}` is text), and
-///   the entries of a Python module's `__all__`.
+///   `occurrences`: interpolated expressions, the names in the format strings of Rust's well-known macros (`{old:?}`; `{{old}}` is text),
+///   the names in Python's literals that are formatted with the variables or a keyword argument (`"{old}".format(**locals())`), and the
+///   entries of a Python module's `__all__`.
 /// - `modules` are Python imports that bind the name to a module, whose file is not renamed: `import old`, and `from a import old` if there
 ///   is a file or folder called `old`. The path of a module in an import is never changed.
-/// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, and all uses if
-///   no source file introduces the name. Rust and Go are not checked, because their compilers report such names.
+/// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, paths into the
+///   standard libraries of Rust and Go, and all uses if no searched file introduces the name by a definition, a variable, a parameter, a
+///   field or the like (`introductions`). An item in the `impl` of a trait does not introduce its name, because the trait does; a variable
+///   of Rust or Go introduces it for its own file, but not for `x.old`, `x::old` and `old!`. After a rename of a part of the files, the
+///   remaining uses look like those of a library.
 /// - `members` are usages whose owner the syntax does not show: properties, fields and methods after a dot, Python's keyword arguments, and
 ///   the keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
 /// - `clashes` are identifiers with the new name anywhere in the workspace, also outside `paths`.
@@ -123,6 +131,10 @@ pub fn rename_symbol() -> TypedTool {
         },
     )
     .access(Access::ReadOnly)
+    .repeat(Repeat::SafeWhere {
+        parameter: "preview".to_owned(),
+        values: vec!["true".to_owned()],
+    })
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
 }
 
@@ -151,7 +163,9 @@ fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, 
     };
     let affected = scan.run(&mut report)?;
     if affected.is_empty() {
-        report.similar = scan.similar()?;
+        report.similar = scan.similar(Candidates::All)?;
+    } else if !report.foreign.is_empty() {
+        report.similar = scan.similar(Candidates::Introduced)?;
     }
     if let Err((error, code)) = check_target(parameters, &affected, &report) {
         return Ok(failure(error, code, &report));

@@ -33,6 +33,7 @@ pub(super) struct Report {
 pub(super) struct Totals {
     pub(super) files: usize,
     pub(super) definitions: usize,
+    pub(super) introductions: usize,
     pub(super) mentions: usize,
     pub(super) clashes: usize,
     pub(super) modules: usize,
@@ -80,8 +81,8 @@ pub(super) struct Located {
 
 fn is_use(role: &Role) -> bool {
     match role {
-        Role::Definition => false,
-        Role::Imported(_) | Role::Bound | Role::Use => true,
+        Role::Definition | Role::Declared => false,
+        Role::Imported(_) | Role::Bound | Role::Local | Role::Use => true,
     }
 }
 
@@ -109,9 +110,10 @@ impl Report {
         self.occurrences += total;
         let mut occurrences = Vec::new();
         for (role, location) in found {
+            self.totals.introductions += usize::from(role.introduces());
             match role {
-                Role::Definition => self.totals.definitions += 1,
-                Role::Imported(_) | Role::Bound | Role::Use => {}
+                Role::Definition | Role::Declared => self.totals.definitions += 1,
+                Role::Imported(_) | Role::Bound | Role::Local | Role::Use => {}
             }
             if occurrences.len() < room {
                 occurrences.push(Occurrence {

@@ -45,24 +45,35 @@ pub(super) struct Affected {
 
 /// The occurrences of the old and the new name in a file.
 pub(super) struct NameOccurrences {
-    /// The byte ranges of the identifiers with the old name, in order.
-    pub(super) ranges: Vec<Range<usize>>,
-    pub(super) introduced: Introduced,
+    /// The identifiers with the old name, in order.
+    pub(super) found: Vec<Found>,
     /// The number of identifiers that already have the new name.
     pub(super) clashes: usize,
     pub(super) state: State,
 }
 
-/// Whether a file introduces the old name, by a definition, an assignment, a parameter or the like.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Introduced {
-    Here,
-    Elsewhere,
+/// An identifier with the old name.
+pub(super) struct Found {
+    pub(super) range: Range<usize>,
+    role: Role,
+    owner: Owner,
 }
 
 impl Affected {
+    /// Returns true if the file introduces the old name for all files.
     fn introduces(&self) -> bool {
-        self.names.introduced == Introduced::Here
+        self.names.found.iter().any(|found| match found.role {
+            Role::Definition | Role::Bound => true,
+            Role::Declared | Role::Imported(_) | Role::Local | Role::Use => false,
+        })
+    }
+
+    /// Returns the identifiers that no variable of the file can stand for.
+    fn without_variable(&self) -> impl Iterator<Item = &Found> {
+        let has_variable = self.names.found.iter().any(|found| found.role == Role::Local);
+        let found = self.names.found.iter();
+        found
+            .filter(move |found| !has_variable || found.owner != Owner::Scope || found.role == Role::Declared)
     }
 }
 
@@ -80,6 +91,14 @@ enum Purpose {
     Rename,
     /// To find only clashes with the new name, because the file is outside the requested paths.
     Clash,
+}
+
+/// The identifiers to suggest for a name.
+#[derive(Clone, Copy)]
+pub(super) enum Candidates {
+    All,
+    /// Those that a source file introduces.
+    Introduced,
 }
 
 /// Whether the workspace has a Python module with the old name.
@@ -125,24 +144,24 @@ impl Scan<'_> {
                 continue;
             }
             if let Some(names) = self.scan_file(&source, purpose, &around, report)?
-                && !names.ranges.is_empty()
+                && !names.found.is_empty()
             {
                 affected.push(Affected { source, names });
             }
         }
         if report.foreign.is_empty() && !affected.iter().any(Affected::introduces) {
-            for Affected { source, names } in &affected {
-                let lines = Lines::new(&source.file.text);
-                for name in &names.ranges {
-                    report.add_foreign(&source.path, || lines.location(name.start));
+            for file in &affected {
+                let lines = Lines::new(&file.source.file.text);
+                for name in file.without_variable() {
+                    report.add_foreign(&file.source.path, || lines.location(name.range.start));
                 }
             }
         }
         Ok(affected)
     }
 
-    /// Returns the identifiers most similar to a name that was not found, best first.
-    pub(super) fn similar(&self) -> Result<Vec<String>, ScanAborted> {
+    /// Returns the identifiers most similar to the old name, best first: all of them, or only those that the sources introduce.
+    pub(super) fn similar(&self, candidates: Candidates) -> Result<Vec<String>, ScanAborted> {
         let mut words = SimilarWords::new(self.query.from);
         // `run` has already reported the skipped files, so this report is discarded.
         let mut ignored = Report::default();
@@ -154,15 +173,21 @@ impl Scan<'_> {
         self.check_cancelled()?;
         let mut similar = Vec::new();
         for (word, paths) in words.best_first() {
-            if similar.len() < MAX_SIMILAR && self.is_identifier(&word, paths)? {
+            let is_other = word != self.query.from;
+            if is_other && similar.len() < MAX_SIMILAR && self.is_candidate(&word, paths, candidates)? {
                 similar.push(word);
             }
         }
         Ok(similar)
     }
 
-    /// Returns true if a word is an identifier in one of these files.
-    fn is_identifier(&self, word: &str, paths: Vec<String>) -> Result<bool, ScanAborted> {
+    /// Returns true if a word is such an identifier in one of these files.
+    fn is_candidate(
+        &self,
+        word: &str,
+        paths: Vec<String>,
+        candidates: Candidates,
+    ) -> Result<bool, ScanAborted> {
         let mut ignored = Report::default();
         for path in paths {
             let Some(source) = self.read(path, &mut ignored)? else {
@@ -171,7 +196,13 @@ impl Scan<'_> {
             let mut found = false;
             if let Some(syntax) = self.parse(&source, &mut ignored)? {
                 syntax.visit(|_, text, part| match part {
-                    Part::Identifier(..) => found |= source.language.name_of(text) == word,
+                    Part::Identifier(role, _) => {
+                        let is_one = match candidates {
+                            Candidates::All => true,
+                            Candidates::Introduced => role.introduces(),
+                        };
+                        found |= is_one && source.language.name_of(text) == word;
+                    }
                     Part::Module(_) | Part::Prose(_) => {}
                 });
             }
@@ -281,7 +312,7 @@ impl Scan<'_> {
         };
         let Source { path, language, .. } = source;
         let lines = Lines::new(&source.file.text);
-        let mut found: Vec<(Range<usize>, Role)> = Vec::new();
+        let mut found: Vec<Found> = Vec::new();
         let mut clashes = 0;
         syntax.visit(|range, text, part| match (part, purpose) {
             (Part::Identifier(role, owner), _) => {
@@ -300,9 +331,9 @@ impl Scan<'_> {
                     }
                     match owner {
                         Owner::Unknown => report.add_member(path, || lines.location(range.start)),
-                        Owner::Scope => {}
+                        Owner::Item | Owner::Scope => {}
                     }
-                    found.push((range, role));
+                    found.push(Found { range, role, owner });
                 }
             }
             (Part::Module(Binding::Bound), Purpose::Rename) if text == self.query.from => {
@@ -319,24 +350,15 @@ impl Scan<'_> {
         if !found.is_empty() {
             let locations = found
                 .iter()
-                .map(|(range, role)| (*role, || lines.location(range.start)));
+                .map(|found| (found.role, || lines.location(found.range.start)));
             report.add_file(path, locations);
         }
         match syntax.state() {
             State::Clean => {}
             State::Broken => report.add_syntax_error(path),
         }
-        let introduces = |(_, role): &(Range<usize>, Role)| match role {
-            Role::Definition | Role::Bound => true,
-            Role::Imported(_) | Role::Use => false,
-        };
-        let introduced = match found.iter().any(introduces) {
-            true => Introduced::Here,
-            false => Introduced::Elsewhere,
-        };
         Ok(Some(NameOccurrences {
-            introduced,
-            ranges: found.into_iter().map(|(range, _)| range).collect(),
+            found,
             clashes,
             state: syntax.state(),
         }))

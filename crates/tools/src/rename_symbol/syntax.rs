@@ -10,6 +10,8 @@ use tree_sitter::{Node, Tree};
 use super::binding::{Owner, Span, binds, owner, python_import, script_import};
 use super::export::is_export;
 use super::format::{captured, is_format_string};
+use super::python_format::formatted;
+use super::{go, rust};
 use crate::syntax::{Language, ParseError, is_definition, parse};
 
 /// The syntax tree of a source file, with the file's text.
@@ -51,12 +53,27 @@ pub(super) enum State {
 pub(super) enum Role {
     /// The name of a function, method, type, class, module, constant or macro at its definition.
     Definition,
-    /// A name imported by Python or JavaScript, with the byte range of the module path.
+    /// The name of an item at its definition, where something else determines the name: an item of a trait's `impl`.
+    Declared,
+    /// A name that belongs to a module, with the byte range of the module's path: imported by Python or JavaScript, part of a path in
+    /// Rust, or selected from a package in Go.
     Imported(Span),
-    /// The name of a parameter, a variable or the like where it is introduced.
+    /// The name of a variable, a field or the like where it is introduced.
     Bound,
+    /// The name of a variable or parameter of Rust or Go where it is introduced, if it can be used only in the same file, and only alone.
+    Local,
     /// Anything else.
     Use,
+}
+
+impl Role {
+    /// Returns true if the identifier introduces its name.
+    pub(super) fn introduces(self) -> bool {
+        match self {
+            Role::Definition | Role::Bound | Role::Local => true,
+            Role::Declared | Role::Imported(_) | Role::Use => false,
+        }
+    }
 }
 
 /// Text that is not code.
@@ -125,33 +142,43 @@ impl Syntax<'_> {
                 see(node.byte_range(), Part::Identifier(Role::Use, Owner::Scope));
                 return;
             }
+            Language::Python => {
+                let names = formatted(node, parents, self.text);
+                if !names.is_empty() {
+                    visit_template(node.byte_range(), names, see);
+                    return;
+                }
+            }
             Language::Rust => {
                 if let [.., around, literal] = parents
                     && is_format_string(*literal, *around, self.text)
                 {
-                    self.visit_format_string(node, see);
+                    let content = node.byte_range();
+                    let names = captured(self.text.get(content.clone()).unwrap_or_default());
+                    let names = names
+                        .into_iter()
+                        .map(|name| content.start + name.start..content.start + name.end);
+                    visit_template(content.clone(), names.collect(), see);
                     return;
                 }
             }
-            Language::Python | Language::JavaScript | Language::TypeScript | Language::Tsx | Language::Go => {
-            }
+            Language::JavaScript | Language::TypeScript | Language::Tsx | Language::Go => {}
         }
         for piece in pieces(node) {
             see(piece, Part::Prose(Prose::String));
         }
     }
+}
 
-    fn visit_format_string(&self, node: Node<'_>, see: &mut impl FnMut(Range<usize>, Part)) {
-        let content = node.byte_range();
-        let mut done = content.start;
-        for name in captured(self.text.get(content.clone()).unwrap_or_default()) {
-            let name = content.start + name.start..content.start + name.end;
-            see(done..name.start, Part::Prose(Prose::String));
-            done = name.end;
-            see(name, Part::Identifier(Role::Use, Owner::Scope));
-        }
-        see(done..content.end, Part::Prose(Prose::String));
+/// Calls `see` for the names in a string's content, and for the text between them.
+fn visit_template(content: Range<usize>, names: Vec<Range<usize>>, see: &mut impl FnMut(Range<usize>, Part)) {
+    let mut done = content.start;
+    for name in names {
+        see(done..name.start, Part::Prose(Prose::String));
+        done = name.end;
+        see(name, Part::Identifier(Role::Use, Owner::Scope));
     }
+    see(done..content.end, Part::Prose(Prose::String));
 }
 
 fn part(
@@ -195,10 +222,11 @@ fn identifier(
     text: &str,
 ) -> Part {
     let imported = match language {
+        Language::Rust => return rust::identifier(node, field, parents, text),
+        Language::Go => return go::identifier(node, field, parents, text),
         Language::Python => python_imported(parents),
         Language::JavaScript | Language::TypeScript | Language::Tsx => script_import(node, parents, text)
             .map(|from| Part::Identifier(Role::Imported(from), Owner::Scope)),
-        Language::Rust | Language::Go => None,
     };
     imported.unwrap_or_else(|| match parents.last() {
         Some(parent) if is_definition(*parent, field) => Part::Identifier(Role::Definition, Owner::Scope),
