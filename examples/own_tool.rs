@@ -19,7 +19,7 @@ struct Order {
     number: u32,
 }
 
-/// A scripted model. As the planner, it plans one sub-task for the clerk; as the clerk, it looks up the order; as the reflector, it judges
+/// A scripted model. As the lead, it plans one sub-task for the clerk; as the clerk, it looks up the order; as the reflector, it judges
 /// the goal by the clerk's answer.
 struct Desk;
 

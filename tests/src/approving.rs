@@ -3,7 +3,7 @@
 use dirigent_model_server::{Gate, Request, Script, Turn};
 
 use crate::scripted::delegate;
-use crate::served::{achieved, command, is_planner, is_reflector, mentions, plan};
+use crate::served::{achieved, command, is_lead, is_reflector, mentions, plan};
 
 /// Settings: every command must be approved.
 pub const ASK: &str = "[approvals]\nask = [\"execute_command\"]\n";
@@ -32,7 +32,7 @@ pub fn one_agent_behind(gate: &Gate) -> Script {
 
 fn one_agents_turn(request: &Request, held: impl FnOnce(Turn) -> Turn) -> Turn {
     match () {
-        () if is_planner(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
+        () if is_lead(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => held(touches(request, "first.txt")),
     }
@@ -42,7 +42,7 @@ fn one_agents_turn(request: &Request, held: impl FnOnce(Turn) -> Turn) -> Turn {
 pub fn two_agents(gate: &Gate) -> Script {
     let gate = gate.clone();
     Script::from_fn(move |request| match () {
-        () if is_planner(request) => plan(
+        () if is_lead(request) => plan(
             "Make two files.",
             [
                 delegate("one", "implement", "Make the first."),

@@ -443,14 +443,7 @@ fn build(profile: &Path) -> PathBuf {
         Some(name) => name,
     };
     let output = cargo()
-        .args([
-            "build",
-            "--package",
-            "dirigent-cli",
-            "--profile",
-            name,
-            "--target-dir",
-        ])
+        .args(["build", "--bin", "dirigent", "--profile", name, "--target-dir"])
         .arg(target)
         .arg("--message-format=json-render-diagnostics")
         .current_dir(root())

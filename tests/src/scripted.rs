@@ -21,8 +21,8 @@ use tokio::sync::Semaphore;
 /// Who asks the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asker {
-    /// The run's planner.
-    Planner,
+    /// The run's lead.
+    Lead,
     /// The run's reflector.
     Reflector,
     /// The sub-agent of that name: a built-in one, or one whose role is `You are NAME.`.
@@ -90,9 +90,18 @@ impl Asked {
         self.messages[0].content()
     }
 
-    /// The first user message: what the agent is to do.
-    pub fn task(&self) -> &str {
-        self.messages[1].content()
+    /// The first user message: what the agent is to do. For a lead, what it was told since as well.
+    pub fn task(&self) -> String {
+        let told = self.messages.iter().skip(2).filter(|message| match message {
+            Message::User { .. } => true,
+            Message::Tool { name, .. } => name == "submit_plan",
+            Message::System { .. } | Message::Assistant { .. } => false,
+        });
+        let told = told.map(Message::content);
+        std::iter::once(self.messages[1].content())
+            .chain(told)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
     /// The text of the last message.
@@ -121,10 +130,11 @@ impl Asked {
             .collect()
     }
 
-    /// The content of the section `<NAME>` of the task; none where it has none.
-    pub fn section(&self, name: &str) -> Option<&str> {
-        let (_, rest) = self.task().split_once(&format!("<{name}>"))?;
-        Some(rest.split_once(&format!("</{name}>"))?.0.trim())
+    /// The content of the last section `<NAME>` of the task; none where it has none.
+    pub fn section(&self, name: &str) -> Option<String> {
+        let task = self.task();
+        let (_, rest) = task.rsplit_once(&format!("<{name}>"))?;
+        Some(rest.split_once(&format!("</{name}>"))?.0.trim().to_owned())
     }
 
     /// The lines of such a section, each as JSON.
@@ -164,9 +174,9 @@ impl Scripted {
         Scripted::default()
     }
 
-    /// What it says to planners, request by request, over the whole run.
-    pub fn planner(self, replies: impl IntoIterator<Item = Reply>) -> Scripted {
-        self.asker(Asker::Planner, replies)
+    /// What it says to leads, request by request, over the whole run.
+    pub fn lead(self, replies: impl IntoIterator<Item = Reply>) -> Scripted {
+        self.asker(Asker::Lead, replies)
     }
 
     /// What it says to reflectors.
@@ -198,9 +208,9 @@ impl Scripted {
         self.inner.asked.lock().unwrap().clone()
     }
 
-    /// The planners' requests so far.
-    pub fn planner_asked(&self) -> Vec<Asked> {
-        self.asked_by(&Asker::Planner)
+    /// The leads' requests so far.
+    pub fn lead_asked(&self) -> Vec<Asked> {
+        self.asked_by(&Asker::Lead)
     }
 
     /// The reflectors' requests so far.
@@ -335,8 +345,8 @@ static SHIPPED: LazyLock<Vec<AgentDefinition>> = LazyLock::new(dirigent::shipped
 fn asker(messages: &[Message]) -> Asker {
     let system = messages[0].content();
     let is = |role: &str| system.starts_with(role.trim_end());
-    if is(roles::PLANNER) {
-        return Asker::Planner;
+    if is(roles::LEAD) {
+        return Asker::Lead;
     }
     if is(roles::REFLECTOR) {
         return Asker::Reflector;

@@ -1,4 +1,4 @@
-//! The real command with a scripted model server to ask: what its planner, its agents and its reflector say is written down by the test.
+//! The real command with a scripted model server to ask: what its lead, its agents and its reflector say is written down by the test.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -62,8 +62,8 @@ pub fn mentions(request: &Request, part: &str) -> bool {
     request.messages().iter().any(content)
 }
 
-/// Whether a planner asks.
-pub fn is_planner(request: &Request) -> bool {
+/// Whether a lead asks.
+pub fn is_lead(request: &Request) -> bool {
     request.system_prompt().contains("## submit_plan")
 }
 

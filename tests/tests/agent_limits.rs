@@ -6,13 +6,13 @@ use dirigent::{AgentLimitSettings, AgentLimits, Config, Dirigent, DirigentError,
 use dirigent_model_server::{Gate, Request, Script, Turn};
 use dirigent_tests::cli::root;
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan};
-use dirigent_tests::served::{self, Served, is_planner, is_reflector, mentions};
+use dirigent_tests::served::{self, Served, is_lead, is_reflector, mentions};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
 use serde_json::json;
 
 const LAST_TURN: &str = "This is your last turn: ";
 
-/// A planner and an `explore` that search until they are told that their last turn has come.
+/// A lead and an `explore` that search until they are told that their last turn has come.
 fn searching() -> Script {
     Script::from_fn(|request| {
         if is_reflector(request) {
@@ -22,7 +22,7 @@ fn searching() -> Script {
             let pattern = format!("turn {}", request.messages().len());
             return served::call("search", &json!({ "pattern": pattern }));
         }
-        match is_planner(request) {
+        match is_lead(request) {
             true => served::plan(
                 "Explore.",
                 [json!({"id": "look", "title": "Look", "agent": "explore", "task": "Look."})],
@@ -32,7 +32,7 @@ fn searching() -> Script {
     })
 }
 
-/// The turns that the planner and `explore` took.
+/// The turns that the lead and `explore` took.
 fn turns(settings: &str, file: &str, arguments: &[&str]) -> [usize; 2] {
     let served = Served::new(settings, searching());
     if !file.is_empty() {
@@ -47,33 +47,33 @@ fn turns(settings: &str, file: &str, arguments: &[&str]) -> [usize; 2] {
     let requests = served.requests();
     let count = |fits: &dyn Fn(&Request) -> bool| requests.iter().filter(|request| fits(request)).count();
     [
-        count(&is_planner),
-        count(&|request| !is_planner(request) && !is_reflector(request)),
+        count(&is_lead),
+        count(&|request| !is_lead(request) && !is_reflector(request)),
     ]
 }
 
 #[test]
-fn loop_2_the_planner_and_the_agents_that_ship_have_sixty_turns() {
+fn loop_2_the_lead_and_the_agents_that_ship_have_sixty_turns() {
     assert_eq!(turns("", "", &[]), [60, 60]);
 }
 
 #[test]
 fn loop_2_turns_are_set_in_the_configuration_for_each_agent_and_for_all_sub_agents() {
-    let planner = "[limits.planner]\nmax_turns = 3\n";
+    let lead = "[limits.lead]\nmax_turns = 3\n";
     assert_eq!(
-        turns(&format!("{planner}[limits.agents]\nmax_turns = 4\n"), "", &[]),
+        turns(&format!("{lead}[limits.agents]\nmax_turns = 4\n"), "", &[]),
         [3, 4]
     );
-    let explore = format!("{planner}[limits.agents]\nmax_turns = 4\n[limits.explore]\nmax_turns = 2\n");
+    let explore = format!("{lead}[limits.agents]\nmax_turns = 4\n[limits.explore]\nmax_turns = 2\n");
     assert_eq!(turns(&explore, "", &[]), [3, 2]);
 }
 
 #[test]
 fn loop_2_turns_are_set_on_the_command_line_for_all_agents_and_for_one() {
-    let configured = "[limits.planner]\nmax_turns = 9\n[limits.explore]\nmax_turns = 9\n";
+    let configured = "[limits.lead]\nmax_turns = 9\n[limits.explore]\nmax_turns = 9\n";
     assert_eq!(turns(configured, "", &["--max-turns", "5"]), [5, 5]);
     assert_eq!(
-        turns(configured, "", &["--max-turns", "planner=2", "--max-turns", "5"]),
+        turns(configured, "", &["--max-turns", "lead=2", "--max-turns", "5"]),
         [2, 5]
     );
     assert_eq!(turns(configured, "", &["--max-turns", "explore=3"]), [9, 3]);
@@ -81,20 +81,20 @@ fn loop_2_turns_are_set_on_the_command_line_for_all_agents_and_for_one() {
 
 #[test]
 fn loop_2_turns_are_set_in_an_agents_file_which_goes_before_what_all_sub_agents_have() {
-    let planner = "[limits.planner]\nmax_turns = 2\n";
-    let all = format!("{planner}[limits.agents]\nmax_turns = 4\n");
-    assert_eq!(turns(planner, "max_turns: 3", &[]), [2, 3]);
+    let lead = "[limits.lead]\nmax_turns = 2\n";
+    let all = format!("{lead}[limits.agents]\nmax_turns = 4\n");
+    assert_eq!(turns(lead, "max_turns: 3", &[]), [2, 3]);
     assert_eq!(turns(&all, "max_turns: 3", &[]), [2, 3]);
-    assert_eq!(turns(&all, "", &["--max-turns", "planner=1"]), [1, 4]);
+    assert_eq!(turns(&all, "", &["--max-turns", "lead=1"]), [1, 4]);
     // A file that says nothing has ten turns.
-    assert_eq!(turns(planner, "timeout: 10m", &[]), [2, 10]);
-    let own = format!("{planner}[limits.explore]\nmax_turns = 5\n");
+    assert_eq!(turns(lead, "timeout: 10m", &[]), [2, 10]);
+    let own = format!("{lead}[limits.explore]\nmax_turns = 5\n");
     assert_eq!(turns(&own, "max_turns: 3", &[]), [2, 5]);
 }
 
 #[test]
 fn loop_2_each_agent_is_told_its_limits() {
-    let settings = "[limits.planner]\nmax_turns = 2\ntimeout = \"90m\"\n[limits.reflector]\nmax_turns = 1\n";
+    let settings = "[limits.lead]\nmax_turns = 2\ntimeout = \"90m\"\n[limits.reflector]\nmax_turns = 1\n";
     let served = Served::new(settings, searching());
     let run = [
         "run",
@@ -132,15 +132,15 @@ fn loop_2_each_agent_is_told_its_limits() {
 }
 
 #[test]
-fn loop_5_a_planner_past_its_configured_time_ends_the_run() {
+fn loop_5_a_lead_past_its_configured_time_ends_the_run() {
     let gate = Gate::new();
     let script = Script::from_fn(move |_| Turn::text("never").wait_before_headers(&gate));
-    let served = Served::new("[limits.planner]\ntimeout = \"1s\"\n", script);
+    let served = Served::new("[limits.lead]\ntimeout = \"1s\"\n", script);
     let ended = served.place.run("Look").with_code(1);
     assert!(
         ended
             .stdout
-            .contains("the planner ended without a plan: the agent reached its time limit of 1.0 s"),
+            .contains("the lead ended without an answer: the agent reached its time limit of 1.0 s"),
         "{ended}"
     );
 }
@@ -148,7 +148,7 @@ fn loop_5_a_planner_past_its_configured_time_ends_the_run() {
 #[test]
 fn loop_2_config_check_and_agents_show_the_limits_of_each() {
     let served = Served::new(
-        "[limits.planner]\nmax_turns = 80\n[limits.agents]\ntimeout = \"1h\"\n",
+        "[limits.lead]\nmax_turns = 80\n[limits.agents]\ntimeout = \"1h\"\n",
         Script::turns([]),
     );
     let place = &served.place;
@@ -156,7 +156,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
         .dirigent(["config", "check", "--offline", "--json"])
         .with_code(0);
     let limits = check.json_lines()[0]["agent_limits"].clone();
-    assert_eq!(limits["planner"]["max_turns"], 80);
+    assert_eq!(limits["lead"]["max_turns"], 80);
     assert_eq!(
         limits["reflector"],
         json!(AgentLimits {
@@ -176,7 +176,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
     let check = place.dirigent(["config", "check", "--offline"]).with_code(0);
     for line in [
         "\nLimits of its agents\n",
-        "\n  planner     80 turns, 30 min\n",
+        "\n  lead        80 turns, 30 min\n",
         "\n  explore     60 turns, 1 h\n",
     ] {
         assert!(check.stdout.contains(line), "{check}");
@@ -186,7 +186,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
 #[test]
 fn loop_2_the_limits_that_the_shipped_configuration_shows_are_the_ones_that_hold() {
     let shipped = std::fs::read_to_string(root().join("config/dirigent.toml")).unwrap();
-    let (_, block) = shipped.split_once("\n# [limits.planner]\n").unwrap();
+    let (_, block) = shipped.split_once("\n# [limits.lead]\n").unwrap();
     let (block, _) = block.split_once("\n\n").unwrap();
     let is_setting = |line: &&str| line.contains(" = ");
     let settings: Vec<&str> = block
@@ -196,14 +196,11 @@ fn loop_2_the_limits_that_the_shipped_configuration_shows_are_the_ones_that_hold
         .collect();
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("dirigent.toml");
-    std::fs::write(&file, format!("[limits.planner]\n{}\n", settings.join("\n"))).unwrap();
+    std::fs::write(&file, format!("[limits.lead]\n{}\n", settings.join("\n"))).unwrap();
 
     let config = Config::load(&Sources::none().file(file)).unwrap();
     let agents = Dirigent::builder().agents(None).unwrap();
-    assert_eq!(
-        AgentLimitSettings::from(agents.planner),
-        config.agent_limits("planner")
-    );
+    assert_eq!(AgentLimitSettings::from(agents.lead), config.agent_limits("lead"));
 }
 
 fn turns_of(max_turns: u32) -> AgentLimitSettings {
@@ -218,7 +215,7 @@ async fn loop_2_a_goal_sets_limits_of_one_agent_and_of_all() {
     let stage = Stage::new();
     let search = |n: u32| call("search", json!({"pattern": n.to_string()}));
     let model = Scripted::new()
-        .planner(
+        .lead(
             (0..2)
                 .map(search)
                 .chain([plan("Ask.", [delegate("ask", "scout", "Do it.")])]),
@@ -229,13 +226,13 @@ async fn loop_2_a_goal_sets_limits_of_one_agent_and_of_all() {
     let dirigent = builder.agent(agent("scout", &["search"])).build().await.unwrap();
     let goal = stage
         .goal("Do it")
-        .agent_limits("planner", turns_of(3))
+        .agent_limits("lead", turns_of(3))
         .all_agent_limits(turns_of(2));
 
     let run = dirigent.start(goal).await.unwrap();
     let report = achieved_report(&run).await;
 
-    assert_eq!(model.planner_asked().len(), 3);
+    assert_eq!(model.lead_asked().len(), 3);
     assert_eq!(model.agent_asked("scout").len(), 2);
     assert!(
         findings(&report, 0, "ask")

@@ -182,7 +182,7 @@ fn paor_5_a_wrong_file_is_refused_with_its_line_and_the_others_are_there() {
         ("h-model.md", file("description: d\nmodel: gpt")),
         ("i-yaml.md", file("description: d: e")),
         ("j-none.md", "You are nobody.\n".to_owned()),
-        ("k-planner.md", file("name: planner\ndescription: d")),
+        ("k-lead.md", file("name: lead\ndescription: d")),
         ("l-name.md", file("name: Big Boss\ndescription: d")),
         ("m-description.md", file("name: quiet")),
         ("n-body.md", "---\ndescription: d\n---\n\n".to_owned()),
@@ -489,7 +489,7 @@ fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
         files = files.with(&format!("project/.claude/agents/{number:02}.md"), of(64 * 1024));
     }
     let too_long = "the text below its front matter is longer than 64 KiB: shorten it, or have the agent read the rest from a file";
-    let together = "a project's agent files can have at most 1024 KiB together";
+    let together = "a project's agent files can have at most 1024 KiB in total";
     assert_eq!(
         files.refused(),
         [
@@ -540,7 +540,7 @@ fn wanting_to_write() -> Scripted {
         json!({"operation": "write", "path": "made.txt", "content": "x"}),
     );
     Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Ask the expert.",
             [delegate("ask", "api-expert", "Change it.")],
         )])
@@ -565,11 +565,12 @@ async fn paor_5_a_projects_agent_gets_a_sub_task_and_can_only_look() {
     let run = dirigent.start(stage.goal("Change it.")).await.unwrap();
     let report = achieved_report(&run).await;
 
-    let planner = &model.planner_asked()[0];
-    let listed = planner.section("AGENTS").unwrap();
+    let lead = &model.lead_asked()[0];
     assert!(
-        listed.contains("- api-expert: As the project describes it: Knows the API."),
-        "{listed}"
+        lead.system()
+            .contains("- api-expert: As the project describes it: Knows the API."),
+        "{}",
+        lead.system()
     );
     assert_eq!(findings(&report, 0, "ask").unwrap(), "I could not.");
     let told = model.agent_asked("api-expert")[1].result();

@@ -10,7 +10,7 @@ use dirigent_tests::approving::RUN;
 use dirigent_tests::cli::{Ended, Place};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::calls;
-use dirigent_tests::served::{Served, achieved, ask_user, is_planner, mentions, plan};
+use dirigent_tests::served::{Served, achieved, ask_user, is_lead, mentions, plan};
 use serde_json::{Value, json};
 
 const CHOICES: [&str; 2] = ["the first file", "the second file"];
@@ -20,8 +20,8 @@ fn asking(choices: &'static [&'static str], gate: &Gate) -> Script {
     let gate = gate.clone();
     let look = || plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]);
     Script::from_fn(move |request| match is_answered(request) {
-        true if is_planner(request) => look().wait_before_headers(&gate),
-        false if is_planner(request) => look(),
+        true if is_lead(request) => look().wait_before_headers(&gate),
+        false if is_lead(request) => look(),
         true => achieved(request, "It is clear."),
         false => ask_user("Which one?", choices),
     })
@@ -189,13 +189,13 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
     // The one that goes on waits at the gate.
     let refused = ended.recv().unwrap().with_code(2);
     assert!(refused.stderr.contains("your answer was not used"), "{refused}");
-    let planner = served.wait_for_requests(before + 1)[before].clone();
+    let lead = served.wait_for_requests(before + 1)[before].clone();
     gate.open();
     let _ = ended.recv().unwrap().with_code(0);
 
     let taken = answers(place);
     assert_eq!(taken.len(), 1, "{taken:?}");
-    assert!(mentions(&planner, &format!(r#""answer":{}"#, taken[0])));
+    assert!(mentions(&lead, &format!(r#""answer":{}"#, taken[0])));
     let run = listed(place);
     assert_eq!(
         (&run["state"], &run["pending_messages"]),
@@ -272,13 +272,13 @@ fn paor_8_guidance_that_was_kept_is_part_of_the_plan_after_the_answer() {
     let _ = place
         .dirigent(["resume", "last", "--answer", "the left one"])
         .with_code(0);
-    let planner = &served.requests()[before];
-    assert!(mentions(planner, "<GUIDANCE>\n1. only in src\n</GUIDANCE>"));
-    assert!(mentions(planner, r#""answer":"the left one""#));
+    let lead = &served.requests()[before];
+    assert!(mentions(lead, "<GUIDANCE>\n1. only in src\n</GUIDANCE>"));
+    assert!(mentions(lead, r#""answer":"the left one""#));
 }
 
 #[test]
-fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_planner() {
+fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_lead() {
     let script = Script::from_fn(|request| match () {
         () if mentions(request, "but the user gave no guidance: omit `answers_guidance`") => {
             Turn::text("I was told.")

@@ -368,14 +368,14 @@ fn host_2_a_journal_in_an_impossible_place_is_refused() {
     );
     assert!(
         below_a_file.stderr.starts_with(
-            "error: cannot create the folder work/Cargo.toml: check that the path is correct and that you have write permission: "
+            "error: cannot create the folder work/Cargo.toml: check the path and its permissions: "
         ),
         "{below_a_file}"
     );
     let folder = refused(&place, &["run", "count the files", "--db", "work"], 5);
     assert_eq!(
         folder.stderr,
-        "error: cannot open the journal work: check that the path is correct and that you have write permission: it is not a \
+        "error: cannot open the journal work: check the path and its permissions: it is not a \
          regular file\n"
     );
 }
@@ -477,16 +477,16 @@ fn host_3_bad_arguments_are_named() {
         "error: invalid value '0s' for '--timeout <TIME>': must be a time, such as \"90s\", \"10m\" or \"2h\", and longer than zero"
     );
     assert_eq!(
-        said_of(&["run", "count the files", "--max-turns", "planner=0"]),
-        "error: invalid value 'planner=0' for '--max-turns <[AGENT=]N>': must be a whole number of at least 1"
+        said_of(&["run", "count the files", "--max-turns", "lead=0"]),
+        "error: invalid value 'lead=0' for '--max-turns <[AGENT=]N>': must be a whole number of at least 1"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--agent-timeout", "=10m"]),
         "error: invalid value '=10m' for '--agent-timeout <[AGENT=]TIME>': the name of the agent is missing before `=`"
     );
     assert_eq!(
-        said_of(&["run", "count the files", "--max-turns", "plannr=80"]),
-        "error: agent `plannr`: its limits are set, but there is no such agent; did you mean `planner`?"
+        said_of(&["run", "count the files", "--max-turns", "leed=80"]),
+        "error: agent `leed`: its limits are set, but there is no such agent; did you mean `lead`?"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--json", "--verbose"]),

@@ -5,9 +5,9 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
+use dirigent::core::agent_spec::ModelProfile;
 use dirigent::core::budget::BudgetKind;
 use dirigent::core::call::CallForm;
-use dirigent::core::spec::ModelProfile;
 use dirigent::core::tool::Access;
 use dirigent::model::{OpenAiModel, OpenAiOptions};
 use dirigent::{AgentLimits, EndReason, Millis, Report, RunLimits};
@@ -249,7 +249,7 @@ fn check_exhausted(report: &Report, tokens: u64) {
     }
 }
 
-/// The call that answers a request, and whether it is the last: the planner sends out sixteen agents, and each reads on and on.
+/// The call that answers a request, and whether it is the last: the lead sends out sixteen agents, and each reads on and on.
 fn next_call(request: &Request) -> (ToolCall, bool) {
     if request.system_prompt().starts_with("You are worker.") {
         let start = request.turn * 50;

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use dirigent::Report;
+use dirigent::core::agent_spec::ModelProfile;
 use dirigent::core::call::CallForm;
-use dirigent::core::spec::ModelProfile;
 use dirigent_tests::probes::{Notes, fail, note};
 use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, delegate, last_call, native, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
@@ -27,7 +27,7 @@ impl Scouted {
 async fn scouted(replies: impl IntoIterator<Item = Reply>) -> Scouted {
     let (stage, notes) = (Stage::new(), Notes::default());
     let model = Scripted::new()
-        .planner([plan("Ask the scout.", [delegate("ask", "scout", "Do it.")])])
+        .lead([plan("Ask the scout.", [delegate("ask", "scout", "Do it.")])])
         .agent("scout", replies)
         .reflector([achieved("Judged.")]);
     let dirigent = stage
@@ -128,7 +128,7 @@ async fn call_7_a_file_is_not_deleted_by_quoting_a_line() {
     ] {
         let stage = Stage::new().file("server.log", &log).file("keep.txt", "kept\n");
         let model = Scripted::new()
-            .planner([plan("Ask.", [delegate("ask", "scout", "What is in server.log?")])])
+            .lead([plan("Ask.", [delegate("ask", "scout", "What is in server.log?")])])
             .agent(
                 "scout",
                 [
@@ -178,7 +178,7 @@ async fn call_4_call_3_agents_are_prompted_and_understood_in_the_form_of_their_m
         ),
         (CallForm::ToolCall, tool_call, says(by_field), "42."),
     ] {
-        let (stage, model) = (Stage::new(), Scripted::new().planner([call, says(reply)]));
+        let (stage, model) = (Stage::new(), Scripted::new().lead([call, says(reply)]));
         let profile = ModelProfile {
             calls,
             ..ModelProfile::default()
@@ -192,7 +192,7 @@ async fn call_4_call_3_agents_are_prompted_and_understood_in_the_form_of_their_m
         let run = dirigent.start(stage.goal("What is it?")).await.unwrap();
         let report = achieved_report(&run).await;
         assert_eq!(report.summary, "42.", "{calls:?}");
-        let asked = model.planner_asked();
+        let asked = model.lead_asked();
         let system = asked[0].system();
         assert!(system.contains(taught), "{calls:?}: {system}");
         assert_eq!(

@@ -109,7 +109,7 @@ fn host_10_what_each_model_and_agent_has_used_is_shown_and_nothing_is_said_of_mo
         assert!(!shown.contains('$') && !shown.contains("cost"), "{shown}");
     }
     assert!(
-        verbose.contains("\n  a1 planner    offline  ") && !concise.contains("a1 planner"),
+        verbose.contains("\n  a1 lead       offline  ") && !concise.contains("a1 lead"),
         "{verbose}"
     );
 }
@@ -155,7 +155,7 @@ fn host_6_paor_1_paor_3_a_run_at_a_limit_says_which_flag_allows_more_and_is_resu
 #[test]
 fn host_6_a_limit_that_is_no_amount_is_refused() {
     let place = Place::with_shop();
-    let no_amount = "must be an amount of US dollars above 0, such as 0.50";
+    let no_amount = "must be an amount of US dollars above 0, such as 2.50";
     for amount in [
         "0",
         "-1",

@@ -18,7 +18,7 @@ fn call(tool: &str, parameters: Value) -> Turn {
     Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
 }
 
-/// A planner that sends a scout, a scout that answers, a reflector that is content.
+/// A lead that sends a scout, a scout that answers, a reflector that is content.
 fn script() -> Script {
     Script::rules(rules())
 }
@@ -170,7 +170,7 @@ async fn host_3_flag_wins_over_environment_over_named_file_over_own_file_over_de
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_planner_and_agents_ask_different_models_of_different_servers() {
+async fn host_3_lead_and_agents_ask_different_models_of_different_servers() {
     let (hosted, local) = (serve(script()).await, serve(script()).await);
     let place = place(&format!(
         "{}\n{}\n[roles]\nexplore = \"local\"\n",
@@ -357,7 +357,7 @@ async fn host_3_config_check_tells_what_to_do_where_a_model_does_not_answer() {
     )]))
     .await;
     let place = place(&format!(
-        "{}\n{}\n[roles]\nagents = \"gone\"\nplanner = \"anthropic/claude-sonnet-4-5\"\n",
+        "{}\n{}\n[roles]\nagents = \"gone\"\nlead = \"anthropic/claude-sonnet-4-5\"\n",
         model("model", &keyed, "small"),
         model("models.gone", &down, "smal"),
     ));
@@ -414,7 +414,7 @@ fn host_4_a_key_alone_never_switches_away_from_the_offline_model() {
     let _ = ended(run.env("OPENAI_API_KEY", CANARY)).with_code(0);
 
     // Who gets no further is told that another model could have been asked.
-    let told = "note: OPENAI_API_KEY is set, but no model is chosen, so the offline model is asked.";
+    let told = "note: OPENAI_API_KEY is set, but no model is chosen, so the offline model is used.";
     for (more, is_told) in [
         (&[][..], true),
         (&["--json"], false),
@@ -545,7 +545,7 @@ fn host_3_only_a_host_of_the_providers_own_gets_its_key() {
 async fn host_3_who_names_a_model_outside_of_files_has_all_agents_ask_it() {
     let (hosted, local) = (serve(script()).await, serve(script()).await);
     let place = place(&format!(
-        "{}\n{}\n[roles]\nplanner = \"hosted\"\nexplore = \"hosted\"\n",
+        "{}\n{}\n[roles]\nlead = \"hosted\"\nexplore = \"hosted\"\n",
         model("models.hosted", &hosted, "large"),
         model("models.local", &local, "small")
     ));
@@ -563,7 +563,7 @@ async fn host_3_who_names_a_model_outside_of_files_has_all_agents_ask_it() {
     let json: Value = serde_json::from_str(&checked.stdout).unwrap();
     assert_eq!(
         json["roles"],
-        json!({"planner": "offline", "reflector": "offline", "agents": "offline"})
+        json!({"lead": "offline", "reflector": "offline", "agents": "offline"})
     );
     let note = json["notes"][0].as_str().unwrap();
     assert!(
@@ -656,7 +656,7 @@ fn host_3_a_file_with_a_key_that_others_can_read_is_told_of() {
     let place = place(&format!(
         "[model]\nprovider = \"openai\"\nname = \"gpt-4.1-mini\"\napi_key = \"{CANARY}\"\n"
     ));
-    let note = "holds a key or a password, and others on this computer can read it: chmod 600";
+    let note = "holds a key or a password, and other users of this computer can read it: chmod 600";
     for (mode, is_told) in [(0o644, true), (0o600, false)] {
         std::fs::set_permissions(own_file(&place), std::fs::Permissions::from_mode(mode)).unwrap();
         let checked = check(&place, &["--offline"], &[]).with_code(0);
@@ -675,10 +675,10 @@ fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
         "[limits]\ntimeout = \"soon\"\n",
         "[limits]\nmax_turns = 80\n",
         "[limits]\nagent_timeout = \"1h\"\n",
-        "[limits.planner]\nmax_turns = 0\n",
-        "[limits.planner]\nmax_turn = 80\n",
+        "[limits.lead]\nmax_turns = 0\n",
+        "[limits.lead]\nmax_turn = 80\n",
         "[limits.agents]\ntimeout = \"5 parsecs\"\n",
-        "[limits.plannr]\nmax_turns = 80\n",
+        "[limits.reflecter]\nmax_turns = 80\n",
         "[limits]\nmax_cost = -1\n",
         "[limits]\nmax_cost = 0\n",
         "[model]\nprovider = \"openia\"\n",
@@ -688,7 +688,7 @@ fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
         "[model]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"locl\"]\n[models.local]\nprovider = \"offline\"\n",
         "[model]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"offline\"]\n",
         "[models.x]\nprovider = \"openai\"\nname = \"x\"\nfallback = [\"none\"]\n[models.none]\nprovider = \"offline\"\n",
-        "[roles]\nplanner = \"gpt-4\"\n",
+        "[roles]\nlead = \"gpt-4\"\n",
         "[roles]\nexplorer = \"offline\"\n",
         "[models.offline]\nprovider = \"openai\"\nname = \"x\"\n",
         "[prices.openai]\nx = { input = 1 }\n",

@@ -38,7 +38,7 @@ async fn check(database: Database, placeholder: &str, table: Option<&str>) {
     let stage = Stage::new();
     let select = format!("SELECT total FROM invoices WHERE id = {placeholder}");
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Book, then look.",
             [
                 delegate("book", "clerk", "Book an invoice."),

@@ -1,7 +1,7 @@
 //! Whole runs on a model server at which something goes wrong (HOST-7, LOOP-3, CALL-2, CALL-7, PAOR-12): every kind of fault, streamed
 //! and whole, over real HTTP, and what is to come of it. `crates/model/tests/openai` has every status.
 //!
-//! A run has four requests: the planner's, two of a writer that notes something down, the reflector's. The fault comes [`Once`], at the
+//! A run has four requests: the lead's, two of a writer that notes something down, the reflector's. The fault comes [`Once`], at the
 //! writer's first request, or at every request ([`Always`]), with a second model to ask and without. Whatever happens, nothing is noted
 //! twice or by halves, no request is out of order, none is one too many, and the journal tells the same as the run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use dirigent::core::agent_spec::ModelProfile;
 use dirigent::core::call::CallForm;
 use dirigent::core::message::{ModelFailure, ModelReply};
-use dirigent::core::spec::ModelProfile;
 use dirigent::model::{
     Alternative, ChatModel, ChatRequest, Fallback, Jitter, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
 };
@@ -170,7 +170,7 @@ enum Once {
 enum Always {
     /// Nothing.
     Unharmed,
-    /// The planner's model is asked that often, and the run fails with these words.
+    /// The lead's model is asked that often, and the run fails with these words.
     RunFails {
         asked: usize,
         says: &'static [&'static str],

@@ -16,7 +16,7 @@ use serde_json::json;
 async fn host_1_build_register_tools_and_agents_submit_watch_and_await() {
     let (stage, notes) = (Stage::new(), Notes::default());
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Let the clerk do it.",
             [delegate("file", "clerk", "Note the date.")],
         )])
@@ -244,13 +244,13 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
     // given two runs that ask, and one that does not
     let stage = Stage::new();
     let model = Scripted::new()
-        .planner([plan("First.", []), plan("Second.", []), plan("Third.", [])])
+        .lead([plan("First.", []), plan("Second.", []), plan("Third.", [])])
         .reflector([
             ask_user("Two.", "Which colour?"),
             ask_user("Two.", "Which shape?"),
             achieved("Rested."),
         ])
-        .planner([plan("Paint.", []), plan("Cut.", [])])
+        .lead([plan("Paint.", []), plan("Cut.", [])])
         .reflector([achieved("Cut."), achieved("Painted.")]);
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     let asks = |kind: &EventKind| matches!(kind, EventKind::QuestionAsked { .. });
@@ -274,7 +274,7 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
     assert_eq!(achieved_report(&cut).await.summary, "Cut.");
     paint.answer("red").await.unwrap();
     assert_eq!(achieved_report(&paint).await.summary, "Painted.");
-    let answers: Vec<_> = model.planner_asked()[3..]
+    let answers: Vec<_> = model.lead_asked()[3..]
         .iter()
         .map(|asked| {
             (

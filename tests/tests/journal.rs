@@ -135,6 +135,15 @@ fn host_2_an_imported_run_is_shown_and_undone() {
         &journal(&place, &["import", "run.jsonl"]),
     );
 
+    let missing = with_db(&place, "other.db", &["journal", "import", "missing.jsonl"]).with_code(2);
+    assert!(
+        missing
+            .stderr
+            .starts_with("error: cannot read missing.jsonl: check the path and its permissions: "),
+        "{missing}"
+    );
+    assert!(!place.folder().join("other.db").exists());
+
     fs::write(place.folder().join("cut.jsonl"), &file[..file.len() / 2]).unwrap();
     let cut = with_db(&place, "other.db", &["journal", "import", "cut.jsonl"]).with_code(2);
     assert!(cut.stderr.contains(" of cut.jsonl "), "{cut}");

@@ -43,9 +43,16 @@ fn replayed(journal: &str) -> String {
 fn run_command(command: &RunCommand) -> String {
     match command {
         RunCommand::Announce { transition } => format!("{} to {}", transition.from, transition.to),
-        RunCommand::StartAgent { effect, brief } => {
+        RunCommand::StartAgent {
+            effect,
+            brief,
+            continuation: None,
+        } => {
             format!("start {effect} {} {:?}", brief.agent, brief.role)
         }
+        RunCommand::StartAgent { effect, brief, .. } => format!("continue {effect} {}", brief.agent),
+        RunCommand::GuideLead { agent, number, .. } => format!("guide {agent} with {number}"),
+        RunCommand::RedirectLead { agent, number, .. } => format!("redirect {agent} with {number}"),
         RunCommand::RunTool {
             effect,
             subtask,
@@ -69,6 +76,8 @@ fn agent_command(command: &AgentCommand) -> String {
         AgentCommand::AskApproval { approval } => format!("ask to approve {}", approval.effect),
         AgentCommand::ApprovalSettled { effect } => format!("settled {effect}"),
         AgentCommand::Delegate { effect, agent, .. } => format!("delegate {effect} to {agent}"),
+        AgentCommand::BeginActing => "begin to act".to_owned(),
+        AgentCommand::Stop => "stop".to_owned(),
         AgentCommand::SetTimer { timer, .. } => format!("timer {timer:?}"),
         AgentCommand::Finish { report } => format!(
             "finish, {}",

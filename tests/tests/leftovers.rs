@@ -18,7 +18,7 @@ use dirigent::{Builder, EndReason, EventKind, Policy, Rule, Ruling};
 use dirigent_model_server::{ModelServer, Script};
 use dirigent_tests::cli::{Place, Watched};
 use dirigent_tests::scripted::{Scripted, achieved, call, calls, delegate, plan, says};
-use dirigent_tests::served::{self, Served, is_planner, is_reflector};
+use dirigent_tests::served::{self, Served, is_lead, is_reflector};
 use dirigent_tests::stage::{Stage, agent, until};
 use serde_json::{Value, json};
 
@@ -97,7 +97,7 @@ impl World {
         let count = tasks.len();
         let submitted = json!({"summary": "All kinds.", "subtasks": tasks});
         let model = Scripted::new()
-            .planner([dirigent_tests::scripted::last_call("submit_plan", submitted)])
+            .lead([dirigent_tests::scripted::last_call("submit_plan", submitted)])
             .reflector([achieved("Enough.")]);
         let dirigent = self.builder(stage, model.clone()).build().await.unwrap();
 
@@ -108,7 +108,7 @@ impl World {
         let report = run.outcome().await.unwrap();
 
         let asked: Vec<String> = model
-            .planner_asked()
+            .lead_asked()
             .iter()
             .map(|asked| asked.last().to_owned())
             .collect();
@@ -119,7 +119,7 @@ impl World {
     async fn stopped(&self, stage: &Stage, stop: Stop) {
         let line = "setsid sleep 1000 & trap '' TERM; mktemp; sleep 1000";
         let model = Scripted::new()
-            .planner([plan("Wait.", [delegate("wait", "waiter", "Wait.")])])
+            .lead([plan("Wait.", [delegate("wait", "waiter", "Wait.")])])
             .agent(
                 "waiter",
                 [
@@ -229,7 +229,7 @@ enum Stop {
 /// The command itself, interrupted while it runs another.
 fn interrupted_command_leaves_nothing() {
     let script = Script::from_fn(|request| match () {
-        () if is_planner(request) => served::plan("Wait.", [delegate("wait", "implement", "Wait.")]),
+        () if is_lead(request) => served::plan("Wait.", [delegate("wait", "implement", "Wait.")]),
         () if is_reflector(request) => served::go_on("More."),
         () => served::command(&[
             "sh",

@@ -39,7 +39,7 @@ async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logge
         .map(|turn| call("note", json!({"text": format!("again {turn}")})))
         .collect();
     let model = Scripted::new()
-        .planner([plan("Ask the scout.", [delegate("ask", "scout", "Do it.")])])
+        .lead([plan("Ask the scout.", [delegate("ask", "scout", "Do it.")])])
         .agent("scout", replies)
         .reflector([achieved("Judged.")]);
     let dirigent = stage

@@ -14,16 +14,16 @@ fn call(tool: &str, parameters: serde_json::Value, terminate: bool) -> Turn {
     Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": terminate}).to_string())
 }
 
-/// A planner that sends a scout, a scout that reads a file, a reflector that is content.
+/// A lead that sends a scout, a scout that reads a file, a reflector that is content.
 fn script(first: Vec<Turn>) -> Script {
     let plan = json!({
         "summary": "Look into the notes.",
         "subtasks": [{"id": "look", "title": "Read the notes", "agent": "explore", "task": "Read notes.txt."}]
     });
     let read = json!({"operation": "read", "path": "notes.txt"});
-    let planner = first.into_iter().chain([call("submit_plan", plan, true)]);
+    let lead = first.into_iter().chain([call("submit_plan", plan, true)]);
     Script::rules([
-        Rule::new(Matcher::system("## submit_plan"), planner.collect::<Vec<_>>()),
+        Rule::new(Matcher::system("## submit_plan"), lead.collect::<Vec<_>>()),
         Rule::new(
             Matcher::system("You explore a workspace"),
             [

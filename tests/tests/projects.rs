@@ -231,7 +231,7 @@ fn paor_2_a_go_project_is_renamed_where_go_is_not_installed_and_the_summary_says
     );
     assert!(
         run.stdout.contains(
-            "There is nothing here to build or test these files with, so only a search confirms it. (`go` is not installed.)"
+            "There is nothing here to build or test these files with, so only a search confirms the result. (`go` is not installed.)"
         ),
         "{run}"
     );
@@ -263,7 +263,7 @@ fn paor_2_a_javascript_project_without_tests_is_renamed_and_the_summary_says_so(
     assert_eq!(lines_with(&place, "parsePrice"), Vec::<String>::new());
     assert!(
         run.stdout
-            .contains("There is nothing here to build or test these files with, so only a search confirms it. No usage of"),
+            .contains("There is nothing here to build or test these files with, so only a search confirms the result. No usage of"),
         "{run}"
     );
 }

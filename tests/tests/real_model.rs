@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use dirigent::core::agent::{Agent, AgentInput};
 use dirigent::core::agent_report::AgentFailure;
+use dirigent::core::agent_spec::ModelProfile;
 use dirigent::core::call::CallForm;
 use dirigent::core::id::AgentId;
 use dirigent::core::journal::Entry;
@@ -17,7 +18,6 @@ use dirigent::core::prompt::roles;
 use dirigent::core::route::Delivery;
 use dirigent::core::run::RunInput;
 use dirigent::core::run_tree::RunTree;
-use dirigent::core::spec::ModelProfile;
 use dirigent::core::time::Timestamp;
 use dirigent::core::tool::{Access, StateChange, ToolResult};
 use dirigent::model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
@@ -76,7 +76,7 @@ async fn real_model_agents_work_side_by_side_within_their_limits_in_every_form()
             agent("writer", &["note"]).limits(limits()),
         ];
         let planned = Scripted::new()
-            .planner([plan("Read and note.", work)])
+            .lead([plan("Read and note.", work)])
             .reflector([achieved("Enough.")]);
         let report = pursued("Read and note.", form, Asked::ByAgents(planned), agents).await;
         assert_eq!(report.iterations[0].observations.len(), 2);
@@ -333,7 +333,7 @@ fn changed_paths(before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)]) -> B
 #[derive(Clone)]
 enum Asked {
     ByAll,
-    /// The sub-agents'; planners and reflectors are answered by the script.
+    /// The sub-agents'; leads and reflectors are answered by the script.
     ByAgents(Scripted),
 }
 
@@ -350,7 +350,7 @@ impl Witness {
         let url = std::env::var("DIRIGENT_REAL_MODEL_URL")
             .expect("tests/real-model/run sets DIRIGENT_REAL_MODEL_URL");
         let mut options = OpenAiOptions::new(url, "smollm2-135m");
-        // It reads a planner's prompt of thousands of tokens before it says anything, on whatever machine this is.
+        // It reads a lead's prompt of thousands of tokens before it says anything, on whatever machine this is.
         options.timeouts.first = Duration::from_secs(600);
         Witness {
             real: OpenAiModel::new(options).unwrap(),
@@ -369,7 +369,7 @@ impl Witness {
 impl ChatModel for Witness {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
         let system = request.messages[0].content();
-        let plans = [roles::PLANNER, roles::REFLECTOR]
+        let plans = [roles::LEAD, roles::REFLECTOR]
             .iter()
             .any(|role| system.starts_with(role.trim_end()));
         let answer = match &self.asked {

@@ -27,7 +27,7 @@ fn crew(builder: Builder, notes: &Notes) -> Builder {
 /// A run in which a scout notes something, recorded; nothing in it happens in parallel.
 async fn recorded(stage: &Stage) -> Recording {
     let model = Scripted::new()
-        .planner([plan("Note it.", [delegate("a", "scout", "Note the milk.")])])
+        .lead([plan("Note it.", [delegate("a", "scout", "Note the milk.")])])
         .agent(
             "scout",
             [call("note", json!({"text": "milk"})), says("It is noted.")],
@@ -219,7 +219,7 @@ async fn host_9_what_was_asked_stands_beside_each_answer_once() {
 async fn host_9_a_run_that_waits_for_its_user_replays_to_its_question() {
     let stage = Stage::new();
     let model = Scripted::new()
-        .planner([plan("Nothing to do.", [])])
+        .lead([plan("Nothing to do.", [])])
         .reflector([ask_user("Two are alike.", "Which one?")]);
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Rename it")).await.unwrap();
@@ -234,7 +234,7 @@ async fn host_9_a_run_that_waits_for_its_user_replays_to_its_question() {
 #[tokio::test]
 async fn host_9_a_cancelled_run_replays_to_its_cancellation() {
     let stage = Stage::new();
-    let model = Scripted::new().planner([Reply::Never]);
+    let model = Scripted::new().lead([Reply::Never]);
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Rename it")).await.unwrap();
     until(&mut run.events(), |kind| {

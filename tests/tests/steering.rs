@@ -8,7 +8,7 @@ use dirigent_tests::cli::{Ended, Place, Watched};
 use dirigent_tests::pty::{CTRL_C, Terminal, last_line};
 use dirigent_tests::scripted::{calls, delegate};
 use dirigent_tests::served::{
-    Served, achieved, ask_user, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
+    Served, achieved, ask_user, go_on, is_lead, is_reflector, mentions, plan, plan_for_guidance,
 };
 use serde_json::{Value, json};
 
@@ -20,10 +20,10 @@ fn look() -> Value {
 fn guided(gate: &Gate) -> Script {
     let gate = gate.clone();
     Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "only in src") => {
+        () if is_lead(request) && mentions(request, "only in src") => {
             plan_for_guidance("Search in src only.", [look()])
         }
-        () if is_planner(request) => plan("Search everywhere.", [look()]),
+        () if is_lead(request) => plan("Search everywhere.", [look()]),
         () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
         () => go_on("Not found.").wait_before_headers(&gate),
     })
@@ -221,10 +221,10 @@ fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
 fn paor_8_guidance_at_once_stops_what_is_under_way() {
     let never = Gate::new();
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "leave that") => {
+        () if is_lead(request) && mentions(request, "leave that") => {
             plan_for_guidance("Another way.", [look()])
         }
-        () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
+        () if is_lead(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => Turn::text("never").wait_before_headers(&never),
     });
@@ -243,7 +243,7 @@ fn paor_8_one_agent_can_be_told_something() {
     let gate = Gate::new();
     let held = gate.clone();
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
+        () if is_lead(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () if mentions(request, "mind the tests") => Turn::text("The tests are fine."),
         () => dirigent_tests::served::call("search", &json!({"pattern": "x"})).wait_before_headers(&held),
@@ -267,7 +267,7 @@ fn paor_8_one_agent_can_be_told_something() {
 #[test]
 fn paor_9_a_question_is_answered_from_another_terminal() {
     let script = Script::from_fn(|request| match () {
-        () if is_planner(request) => plan("Look.", [look()]),
+        () if is_lead(request) => plan("Look.", [look()]),
         () if mentions(request, "the second file") => achieved(request, "It is the second."),
         () => ask_user("Which one?", &["the first file", "the second file"]),
     });
@@ -336,10 +336,10 @@ fn host_9_a_run_is_forked_at_an_entry_with_other_guidance() {
     let gate = Gate::new();
     gate.open();
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "only in src") => {
+        () if is_lead(request) && mentions(request, "only in src") => {
             plan_for_guidance("Search in src only.", [look()])
         }
-        () if is_planner(request) => plan("Search everywhere.", [look()]),
+        () if is_lead(request) => plan("Search everywhere.", [look()]),
         () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
         () if mentions(request, "only in src") => go_on("Not there yet."),
         () => achieved(request, "Found everywhere."),
@@ -380,7 +380,7 @@ fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
     let served = Served::new(
         "",
         Script::from_fn(|request| match () {
-            () if is_planner(request) => plan("Look.", [look()]),
+            () if is_lead(request) => plan("Look.", [look()]),
             () => achieved(request, "Nothing\nis there."),
         }),
     );

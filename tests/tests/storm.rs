@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use dirigent::core::agent_spec::ModelProfile;
 use dirigent::core::budget::BudgetKind;
 use dirigent::core::observation::ObservationStatus;
-use dirigent::core::spec::ModelProfile;
 use dirigent::model::{
     ChatModel, Jitter, Limited, ModelLimits, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
 };
@@ -102,7 +102,7 @@ async fn host_7_a_storm_of_429_loses_no_agent_and_multiplies_no_request() {
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
         assert_eq!(succeeded(&report), AGENTS);
-        // The planner's, the reflector's, each agent's, and one more for each that was refused.
+        // The lead's, the reflector's, each agent's, and one more for each that was refused.
         assert_eq!(server.requests().len(), 2 + AGENTS + 40);
         assert_eq!(server.violations(), []);
         check_journal(&dirigent, &run, &report);
@@ -197,7 +197,7 @@ fn budget(tokens: u64) -> RunLimits {
     }
 }
 
-/// A server whose workers get what is said, while the planner sends a hundred of them and the reflector is content.
+/// A server whose workers get what is said, while the lead sends a hundred of them and the reflector is content.
 async fn serve(work: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> ModelServer {
     let script = Script::from_fn(move |request| {
         if is_worker(request) {
@@ -287,7 +287,7 @@ impl Served {
         Reply::text("Done.").with_usage(tokens(sent, length(most)))
     }
 
-    /// The run's tokens, the planner's reply included.
+    /// The run's tokens, the lead's reply included.
     fn tokens(&self) -> u64 {
         self.0.lock().unwrap().iter().sum::<u64>() + 100
     }
@@ -296,7 +296,7 @@ impl Served {
         self.0.lock().unwrap().iter().copied().max().unwrap_or(0)
     }
 
-    /// The run's requests, the planner's included.
+    /// The run's requests, the lead's included.
     fn requests(&self) -> usize {
         self.0.lock().unwrap().len() + 1
     }

@@ -7,7 +7,7 @@ use dirigent_tests::cli::{Place, RENAME, binary};
 use dirigent_tests::pty::{CTRL_C, CTRL_D, CTRL_U, Terminal, last_line};
 use dirigent_tests::scripted::{after, calls, delegate};
 use dirigent_tests::served::{
-    Served, achieved, ask_user, call, go_on, is_planner, is_reflector, mentions, plan, plan_for_guidance,
+    Served, achieved, ask_user, call, go_on, is_lead, is_reflector, mentions, plan, plan_for_guidance,
 };
 use serde_json::json;
 
@@ -131,7 +131,7 @@ fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
 /// A plan of one agent, which makes a file, and what becomes of it.
 fn one_file(file: &'static str) -> Script {
     Script::from_fn(move |request| match () {
-        () if is_planner(request) => plan(
+        () if is_lead(request) => plan(
             "Make one file.",
             [
                 delegate("one", "implement", "Make the first."),
@@ -234,7 +234,7 @@ fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing(
 fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
     let content: String = (1..=60).map(|line| format!("line {line}\n")).collect();
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) => plan("Write it.", [delegate("one", "implement", "Write it.")]),
+        () if is_lead(request) => plan("Write it.", [delegate("one", "implement", "Write it.")]),
         () if is_reflector(request) => call(
             "submit_reflection",
             &json!({"verdict": "achieved", "summary": "It is written.", "changed_files": ["long.txt"]}),
@@ -407,10 +407,10 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
     let held = gate.clone();
     let look = || calls("look", [("search", json!({"pattern": "x"}))]);
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "only in src") => {
+        () if is_lead(request) && mentions(request, "only in src") => {
             plan_for_guidance("Search in src only.", [look()])
         }
-        () if is_planner(request) => plan("Search everywhere.", [look()]),
+        () if is_lead(request) => plan("Search everywhere.", [look()]),
         () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
         () => go_on("Not found.").wait_before_headers(&held),
     });
@@ -429,11 +429,11 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
 fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
     let never = Gate::new();
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "leave that") => plan_for_guidance(
+        () if is_lead(request) && mentions(request, "leave that") => plan_for_guidance(
             "Another way.",
             [calls("look", [("search", json!({"pattern": "x"}))])],
         ),
-        () if is_planner(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
+        () if is_lead(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => Turn::text("never").wait_before_headers(&never),
     });
@@ -461,7 +461,7 @@ fn host_8_ctrl_c_in_a_dialog_cancels_the_run() {
 #[test]
 fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
     let script = Script::from_fn(|request| match () {
-        () if is_planner(request) => plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]),
+        () if is_lead(request) => plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]),
         () if mentions(request, "the second file") => achieved(request, "It is the second."),
         () => ask_user(
             "Which one?\nBoth would do.",

@@ -4,9 +4,7 @@
 use dirigent_model_server::{Request, Script, Turn};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{after, calls, delegate};
-use dirigent_tests::served::{
-    Served, achieved, call, command, go_on, is_planner, is_reflector, mentions, plan,
-};
+use dirigent_tests::served::{Served, achieved, call, command, go_on, is_lead, is_reflector, mentions, plan};
 use serde_json::json;
 
 const RUN: [&str; 4] = ["run", "Sums are wrong: mend them", "--workspace", "work"];
@@ -35,7 +33,7 @@ fn mender(request: &Request) -> Turn {
 #[test]
 fn paor_10_a_bug_fixed_in_five_steps_is_summarised() {
     let script = Script::from_fn(|request| match () {
-        () if is_planner(request) => plan(
+        () if is_lead(request) => plan(
             "Find the fault, show it, mend it, test it, look at it again.",
             [
                 delegate("explore", "explore", "Find where sums are made."),
@@ -97,10 +95,10 @@ fn paor_1_a_goal_whose_first_approach_fails_is_reached_by_another() {
         )
     };
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "There is no add.sh.") => {
+        () if is_lead(request) && mentions(request, "There is no add.sh.") => {
             plan("Look into sum.sh.", [look("sum.sh")])
         }
-        () if is_planner(request) => plan("Look into add.sh.", [look("add.sh")]),
+        () if is_lead(request) => plan("Look into add.sh.", [look("add.sh")]),
         () if mentions(request, "Look into sum.sh.") => achieved(request, "Sums are made in sum.sh."),
         () => go_on("There is no add.sh."),
     });

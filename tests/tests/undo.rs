@@ -202,7 +202,7 @@ fn what_a_diff_shows_is_the_same_before_and_after_the_undoing() {
 async fn all_kinds(stage: &Stage) -> (Dirigent, RunId) {
     let files = |operation: Value| ("file_operations", operation);
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "All kinds.",
             [
                 calls(
@@ -346,7 +346,7 @@ async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
 async fn doing<const N: usize>(stage: &Stage, operations: [Value; N]) -> (Dirigent, RunId) {
     let operations = operations.map(|operation| ("file_operations", operation));
     let model = Scripted::new()
-        .planner([plan("Files.", [calls("files", operations)])])
+        .lead([plan("Files.", [calls("files", operations)])])
         .reflector([achieved("Done.")]);
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("files")).await.unwrap();
@@ -437,7 +437,7 @@ async fn a_folder_that_is_gone_and_an_entry_that_is_not_there_are_named() {
 async fn a_run_that_is_carried_out_is_not_undone() {
     let stage = stage();
     let gate = dirigent_tests::scripted::Gate::shut();
-    let model = Scripted::new().planner([achieved("never").behind(&gate)]);
+    let model = Scripted::new().lead([achieved("never").behind(&gate)]);
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent
         .start(Goal::new("wait").workspace(stage.workspace()))

@@ -6,9 +6,7 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Sources};
-use dirigent::{
-    AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Price, Sandbox,
-};
+use dirigent::{AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Sandbox};
 use serde_json::{Value, json};
 
 use crate::args::CheckCommand;
@@ -173,7 +171,7 @@ impl CheckReport {
 
     /// Each role with its model.
     fn roles(&self) -> Vec<(&str, &str)> {
-        let mut roles: Vec<(&str, &str)> = ["planner", "reflector", "agents"]
+        let mut roles: Vec<(&str, &str)> = ["lead", "reflector", "agents"]
             .into_iter()
             .map(|role| {
                 (
@@ -190,10 +188,10 @@ impl CheckReport {
         roles
     }
 
-    /// The limits of the planner, the reflector and each sub-agent.
+    /// The limits of the lead, the reflector and each sub-agent.
     fn agent_limits(&self) -> impl Iterator<Item = (&str, &AgentLimits)> {
         let agents = &self.agents;
-        let own = [("planner", &agents.planner), ("reflector", &agents.reflector)];
+        let own = [("lead", &agents.lead), ("reflector", &agents.reflector)];
         let subs = agents
             .agents
             .iter()
@@ -387,7 +385,13 @@ impl CheckReport {
             ("context", tokens(model.context_window)),
             ("replies", tokens(model.max_output_tokens)),
             ("requests", self.request_limits(model)),
-            ("price", model.price.map_or_else(|| "unknown".to_owned(), price)),
+            (
+                "price",
+                model.price.map_or_else(
+                    || "unknown".to_owned(),
+                    |price| format!("{price}, per million tokens"),
+                ),
+            ),
         ];
         if !model.fallback.is_empty() {
             facts.push(("fallback", sanitize(&model.fallback.join(", "))));
@@ -448,13 +452,6 @@ fn title(model: &ModelSettings) -> String {
             sanitize(model.display_url())
         ),
     }
-}
-
-fn price(price: Price) -> String {
-    format!(
-        "{} in, {} cached, {} out, per million tokens",
-        price.input, price.cached_input, price.output
-    )
 }
 
 /// The source of an API key, without any part of the key.

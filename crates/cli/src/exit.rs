@@ -77,6 +77,7 @@ impl Exit {
                 | StoreError::AlreadyClaimed { .. }
                 | StoreError::RunExists { .. }
                 | StoreError::FileExists { .. }
+                | StoreError::UnreadableExport { .. }
                 | StoreError::NotAnExport { .. },
             ) => Exit::Usage,
             RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,

@@ -4,8 +4,9 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::path::PathBuf;
 
-use anyhow::Context as _;
-use dirigent::{Dirigent, JournalCheck, JournalSpace, PausedRuns, Pruned, PrunedRun};
+use dirigent::{
+    Dirigent, DirigentError, JournalCheck, JournalSpace, PausedRuns, Pruned, PrunedRun, StoreError,
+};
 use indicatif::HumanBytes;
 use serde_json::{Value, json};
 
@@ -108,7 +109,9 @@ async fn export(db: Option<PathBuf>, command: ExportCommand, output: &Output) ->
 
 async fn import(db: Option<PathBuf>, command: ImportCommand, output: &Output) -> anyhow::Result<Exit> {
     // A missing file must not create the journal.
-    File::open(&command.file).with_context(|| format!("cannot read {}", command.file.display()))?;
+    if let Err(error) = File::open(&command.file) {
+        return Err(DirigentError::from(StoreError::unreadable_export(&command.file, error)).into());
+    }
     let dirigent = open(db).await?;
     let run = dirigent.import_run(&command.file).await?;
     let record = tokio::task::block_in_place(|| dirigent.record(run))?;

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use console::style;
+use dirigent::core::brief::AgentRole;
 use dirigent::core::id::{AgentId, Scope, SubTaskId};
 use dirigent::core::observation::Observation;
 use dirigent::core::plan::{Plan, Work};
@@ -25,6 +26,8 @@ pub(crate) struct LiveTree {
     lines: MultiProgress,
     status: ProgressBar,
     phase: String,
+    /// The lead, whose own changes are printed, because it has no line of its own.
+    lead: Option<Scope>,
     subtasks: BTreeMap<SubTaskId, Line>,
     whole_plan: bool,
     /// The sub-task of each agent.
@@ -64,6 +67,7 @@ impl LiveTree {
             lines,
             status,
             phase: String::new(),
+            lead: None,
             subtasks: BTreeMap::new(),
             whole_plan: true,
             workers: BTreeMap::new(),
@@ -103,7 +107,17 @@ impl LiveTree {
                 let call = style(sanitize(&format!("{} {tool}", event.scope))).dim();
                 self.status.set_message(format!("{} {call}", self.phase));
             }
-            EventKind::AgentStarted { .. }
+            EventKind::ToolFinished { changes, .. }
+                if self.lead == Some(event.scope) && !changes.is_empty() =>
+            {
+                self.print_event(event);
+            }
+            EventKind::AgentStarted { role, .. } => {
+                if *role == AgentRole::Lead {
+                    self.lead = Some(event.scope);
+                }
+            }
+            EventKind::LeadContinued
             | EventKind::ModelReplied { .. }
             | EventKind::ToolFinished { success: true, .. }
             | EventKind::AgentFinished { failure: None, .. } => {}
@@ -143,6 +157,10 @@ impl LiveTree {
     fn update_previews(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
             (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.stop_preview(agent, *turn),
+            // The turns of a continued lead are counted anew.
+            (EventKind::LeadContinued, Scope::Agent(agent)) => {
+                self.replied.remove(&agent);
+            }
             // The model is asked again in the same turn.
             (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => self.remove_preview(agent, u32::MAX),
             (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.stop_preview(agent, u32::MAX),
@@ -168,6 +186,7 @@ impl LiveTree {
                 | EventKind::SubTaskStarted { agent: None, .. }
                 | EventKind::SubTaskFinished { .. }
                 | EventKind::AgentStarted { .. }
+                | EventKind::LeadContinued
                 | EventKind::ModelReplied { .. }
                 | EventKind::ModelFailed { .. }
                 | EventKind::ToolStarted { .. }
@@ -329,7 +348,7 @@ impl LiveTree {
 /// The depth of each sub-task: the length of the longest chain of its dependencies. Plans have no cycles.
 fn depths(plan: &Plan) -> BTreeMap<&SubTaskId, usize> {
     let mut depths: BTreeMap<&SubTaskId, usize> = BTreeMap::new();
-    // One pass per sub-task is enough for the longest possible chain. Usually the first pass finds all depths, because planners list
+    // One pass per sub-task is enough for the longest possible chain. Usually the first pass finds all depths, because leads list
     // sub-tasks in order.
     for _ in &plan.subtasks {
         let before = depths.clone();

@@ -108,6 +108,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             format!("  {} {} ended: {failure}", style("✗").red(), event.scope)
         }
         EventKind::AgentStarted { .. }
+        | EventKind::LeadContinued
         | EventKind::ModelReplied { .. }
         | EventKind::ToolStarted { .. }
         | EventKind::AgentFinished { failure: None, .. }

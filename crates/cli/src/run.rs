@@ -133,7 +133,7 @@ fn report_unused_answer(dirigent: &Dirigent, run: RunId, pid: u32, output: &Outp
             "your answer was not used: process {pid} resumed run {id} first"
         ));
         output.note(&format!(
-            "next: dirigent show {id}; if its question still waits: dirigent answer {id} \"…\""
+            "next: dirigent show {id}; if its question is still open: dirigent answer {id} \"…\""
         ));
     } else {
         output.error(&format!(

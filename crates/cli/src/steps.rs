@@ -88,6 +88,7 @@ fn describe(kind: &EventKind) -> String {
             format!("{} {}", observation.subtask, observation.status())
         }
         EventKind::AgentStarted { role, .. } => format!("{} starts", name(role)),
+        EventKind::LeadContinued => "lead goes on".to_owned(),
         EventKind::ModelReplied { turn, content, .. } => format!("reply {turn}: {content}"),
         EventKind::ModelFailed { error } => format!("no reply: {error}"),
         EventKind::ToolStarted { tool, parameters, .. } => format!("{tool} {parameters}"),
@@ -145,7 +146,7 @@ fn metadata_text(metadata: &Map<String, Value>) -> String {
 
 fn name(role: &AgentRole) -> &str {
     match role {
-        AgentRole::Planner => "planner",
+        AgentRole::Lead => "lead",
         AgentRole::Reflector => "reflector",
         AgentRole::Sub(name) => name,
     }

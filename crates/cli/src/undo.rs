@@ -189,7 +189,7 @@ impl UndoPreview<'_> {
 }
 
 fn unfinished_text(call: &UnfinishedCall) -> String {
-    format!("The changes of the call {call} are unknown, as it was interrupted.")
+    format!("The changes of the call {call} are unknown, because the call was interrupted.")
 }
 
 fn line(step: &UndoStep) -> String {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use criterion::{BatchSize, BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::limits::{AgentLimits, RunLimits};
@@ -17,7 +18,7 @@ use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
 use dirigent_core::policy::Policy;
 use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::setup::RunSetup;
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use serde_json::json;
@@ -49,7 +50,7 @@ fn spec() -> RunSpec {
             ..RunLimits::default()
         },
         setup: RunSetup {
-            planner: agent("planner", AnswerForm::Plan),
+            lead: agent("lead", AnswerForm::Plan),
             reflector: agent("reflector", AnswerForm::Reflection),
             agents: vec![agent("explore", AnswerForm::Text)],
             tools: vec![ToolSpec {
@@ -95,7 +96,7 @@ fn plan(count: usize) -> Plan {
     }
 }
 
-/// A run that waits for its planner, and what its planner will say.
+/// A run that waits for its lead, and what its lead will say.
 fn planning(plan: Plan) -> (Run, RunInput) {
     planning_with(spec(), plan)
 }
@@ -106,6 +107,7 @@ fn planning_with(spec: RunSpec, plan: Plan) -> (Run, RunInput) {
         result: Ok(AgentAnswer::Plan(plan)),
         work: AgentWork::default(),
         duration: Millis(1),
+        guidance: None,
     };
     let effect = EffectId {
         scope: Scope::Run,
@@ -228,7 +230,7 @@ fn parallel(criterion: &mut Criterion) {
     group.finish();
 }
 
-/// A run that waits for its planner, and a plan of independent sub-tasks of one agent each.
+/// A run that waits for its lead, and a plan of independent sub-tasks of one agent each.
 fn independent(count: usize, max_parallel: u32) -> (Run, RunInput) {
     let mut spec = spec();
     spec.limits = RunLimits {
@@ -258,13 +260,14 @@ fn independent(count: usize, max_parallel: u32) -> (Run, RunInput) {
 fn run_agents(run: &mut Run, planned: RunInput) {
     let mut open: VecDeque<RunCommand> = run.handle(NOW, planned).unwrap().into();
     while let Some(command) = open.pop_front() {
-        if let RunCommand::StartAgent { effect, brief } = command
+        if let RunCommand::StartAgent { effect, brief, .. } = command
             && matches!(brief.role, AgentRole::Sub(_))
         {
             let report = AgentReport {
                 result: Ok(AgentAnswer::Text("Seen.".to_owned())),
                 work: AgentWork::default(),
                 duration: Millis(1),
+                guidance: None,
             };
             open.extend(
                 run.handle(NOW, RunInput::AgentFinished { effect, report })

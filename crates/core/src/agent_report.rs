@@ -11,7 +11,7 @@ use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::StateChange;
 
-/// The result and the work of an agent that has ended.
+/// The result and the work of an agent that has ended. A lead reports once for each iteration, with its work since its previous report.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AgentReport {
     /// The agent's answer, or the reason why there is none.
@@ -19,8 +19,11 @@ pub struct AgentReport {
     pub result: Result<AgentAnswer, AgentFailure>,
     /// The calls, changes and usage of the agent.
     pub work: AgentWork,
-    /// Time from the agent's start to its end.
+    /// Time from the agent's start to its end; for a lead, from its last continuation, if any.
     pub duration: Millis,
+    /// For a lead, the number of the run's guidance entries that its last request contained (PAOR-8); `None` for other agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub guidance: Option<u32>,
 }
 
 /// The answer of an agent.

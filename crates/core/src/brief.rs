@@ -1,4 +1,4 @@
-//! The brief of an agent: its role and task.
+//! The brief of an agent: its role and task. The continuation of a lead: what it is told when the run needs it again.
 
 use serde::{Deserialize, Serialize};
 
@@ -13,13 +13,13 @@ pub struct AgentBrief {
     pub role: AgentRole,
     /// The task: the first user message of the conversation.
     pub task: String,
-    /// For a planner, the number of sub-agents that its plan may start; `None` for other agents.
+    /// For a lead, the number of sub-agents that its first plan may start; `None` for other agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agents_left: Option<u32>,
-    /// For a planner, the number of guidance entries in its task. A plan refers to them by number, counted from 1 (PAOR-8).
+    /// For a lead, the number of guidance entries in its task. A plan refers to them by number, counted from 1 (PAOR-8).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub guidance: Option<u32>,
-    /// Depth of delegation: 0 for planner and reflector, 1 for a sub-agent of the plan, and 1 more than its caller for a delegated agent.
+    /// Depth of delegation: 0 for lead and reflector, 1 for a sub-agent of the plan, and 1 more than its caller for a delegated agent.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub depth: u32,
     /// The `delegate` call that started the agent; `None` if the run started it.
@@ -28,6 +28,20 @@ pub struct AgentBrief {
     /// For a reflector, the paths of all files that the run has changed, which the reflection must list (PAOR-10); `None` if unknown.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changed: Option<Vec<String>>,
+}
+
+/// What the lead is told when the run needs it again: after a plan was carried out, after its answer was judged, or after the run was resumed
+/// (LEAD-1).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Continuation {
+    /// The number of the continuation, counted from 1.
+    pub number: u32,
+    /// The next message of the conversation: the result of the open `submit_plan` call, or a user message.
+    pub message: String,
+    /// The number of sub-agents that the next plan may start.
+    pub agents_left: u32,
+    /// The number of guidance entries given to the lead so far, including those of this message (PAOR-8).
+    pub guidance: u32,
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
@@ -39,8 +53,8 @@ fn is_zero(number: &u32) -> bool {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum AgentRole {
-    /// The planner, which makes the plan.
-    Planner,
+    /// The lead, the main agent of the run (LEAD-1).
+    Lead,
     /// The reflector, which evaluates an iteration.
     Reflector,
     /// A sub-agent with this name, which works on a sub-task or a delegated task.
@@ -48,10 +62,10 @@ pub enum AgentRole {
 }
 
 impl AgentRole {
-    /// The agent's name: `planner`, `reflector`, or the sub-agent's own name.
+    /// The agent's name: `lead`, `reflector`, or the sub-agent's own name.
     pub fn name(&self) -> &str {
         match self {
-            AgentRole::Planner => "planner",
+            AgentRole::Lead => "lead",
             AgentRole::Reflector => "reflector",
             AgentRole::Sub(name) => name,
         }

@@ -137,7 +137,7 @@ pub enum ReservationOutcome {
 pub struct RequestSize {
     /// The provider's token count for the prefix that this request shares with an earlier one.
     pub counted: u64,
-    /// [Estimated](crate::token_ratio::estimated_tokens) tokens of the rest, not scaled by the token ratio.
+    /// [Estimated](crate::token_ratio::estimated_tokens) tokens of the remaining part, not scaled by the token ratio.
     pub estimated: u64,
 }
 

@@ -8,9 +8,9 @@
 
 use serde_json::{Value, json};
 
+use crate::agent_spec::{AgentSpec, DELEGATE};
 use crate::id::AgentId;
 use crate::message::ToolCall;
-use crate::spec::{AgentSpec, DELEGATE};
 use crate::text::one_line;
 use crate::tool::{Access, Repeat, ToolResult, ToolSpec};
 

@@ -8,7 +8,7 @@ use crate::budget::BudgetKind;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 pub enum EndReason {
-    /// The reflector's verdict was that the goal is reached, or the planner answered the goal directly.
+    /// The reflector's verdict was that the goal is reached, or the lead answered the goal directly.
     #[error("goal achieved")]
     GoalAchieved,
     /// The run used up its planning iterations (PAOR-3).
@@ -82,7 +82,7 @@ pub enum FailureCause {
     Unrecoverable,
     /// No model could be reached, or its configuration is wrong.
     ModelUnavailable,
-    /// The planner or the reflector reached its limit of turns or time, or made no progress (LOOP-2, LOOP-5, LOOP-10).
+    /// The lead or the reflector reached its limit of turns or time, or made no progress (LOOP-2, LOOP-5, LOOP-10).
     AgentLimit,
 }
 

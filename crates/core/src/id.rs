@@ -34,7 +34,7 @@ impl FromStr for RunId {
     }
 }
 
-/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start; 1 is the first planner.
+/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start; 1 is the first lead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(pub u32);
@@ -45,7 +45,7 @@ impl fmt::Display for AgentId {
     }
 }
 
-/// The id of a sub-task within its plan, chosen by the planner, such as `edit-parser`.
+/// The id of a sub-task within its plan, chosen by the lead, such as `edit-parser`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct SubTaskId(pub String);

@@ -10,6 +10,7 @@
 
 pub mod agent;
 pub mod agent_report;
+pub mod agent_spec;
 pub mod approval;
 pub mod brief;
 pub mod budget;

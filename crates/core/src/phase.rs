@@ -11,7 +11,7 @@ pub enum Phase {
     /// The run has not received its first input.
     #[default]
     Idle,
-    /// The planner is making a plan.
+    /// The lead is making a plan.
     Planning,
     /// Sub-tasks are running; none of them has ended yet.
     Acting,

@@ -79,6 +79,18 @@ pub struct Price {
     pub output: Cost,
 }
 
+/// Formats the price for display: `$0.40 in, $0.10 cached, $1.60 out`.
+impl fmt::Display for Price {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Price {
+            input,
+            cached_input,
+            output,
+        } = self;
+        write!(f, "{input} in, {cached_input} cached, {output} out")
+    }
+}
+
 impl Price {
     /// Returns the cost of these token counts. `cached` is the number of `input` tokens that the provider read from its cache.
     pub fn cost(&self, input: u64, cached: u64, output: u64) -> Cost {

@@ -13,7 +13,7 @@ use crate::text::one_line;
 pub struct Reflection {
     /// The verdict, which decides how the run continues.
     pub verdict: ReflectionVerdict,
-    /// A summary of what was done, how it was verified and what remains. Shown to the user if the run ends, otherwise to the planner.
+    /// A summary of what was done, how it was verified and what remains. Shown to the user if the run ends, otherwise to the lead.
     pub summary: String,
     /// The question to the user, required for [`ReflectionVerdict::AskUser`].
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use crate::approval::DecisionError;
-use crate::brief::AgentBrief;
+use crate::brief::{AgentBrief, Continuation};
 use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId, Scope};
 use crate::journal::{Entry, Input};
@@ -50,7 +50,7 @@ impl TryFrom<Entry> for Delivery {
 #[derive(Clone, Debug, PartialEq)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "a route is matched at once and never stored"
+    reason = "a route is matched immediately and never stored"
 )]
 pub enum Route<E> {
     /// The command becomes an input of another machine.
@@ -70,6 +70,8 @@ pub enum RunEffect {
         effect: EffectId,
         /// The agent's role and task.
         brief: Arc<AgentBrief>,
+        /// For a lead that goes on, what it is told.
+        continuation: Option<Arc<Continuation>>,
     },
     /// Journal the start of the call that [`Run::running_call`] returns, then run it.
     RunTool {
@@ -113,6 +115,8 @@ pub enum AgentEffect {
         /// The call's id.
         effect: EffectId,
     },
+    /// Cancel the running request or call. Its completion is refused as stale.
+    Stop,
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
         /// The timer to set.
@@ -135,9 +139,28 @@ impl RunCommand {
                 // Only agents delegate.
                 Scope::Run => Route::Watchers,
             },
-            RunCommand::StartAgent { effect, brief } => {
-                Route::Effect(RunEffect::StartAgent { effect, brief })
-            }
+            RunCommand::StartAgent {
+                effect,
+                brief,
+                continuation,
+            } => Route::Effect(RunEffect::StartAgent {
+                effect,
+                brief,
+                continuation,
+            }),
+            RunCommand::GuideLead {
+                agent,
+                number,
+                guidance,
+            } => Route::Deliver(Delivery::Agent(agent, AgentInput::RunGuided { number, guidance })),
+            RunCommand::RedirectLead {
+                agent,
+                number,
+                guidance,
+            } => Route::Deliver(Delivery::Agent(
+                agent,
+                AgentInput::Redirected { number, guidance },
+            )),
             RunCommand::RunTool { effect, .. } => Route::Effect(RunEffect::RunTool { effect }),
             RunCommand::StopTool { effect } => Route::Effect(RunEffect::StopTool { effect }),
             RunCommand::AskUser { effect, .. } | RunCommand::AwaitUser { effect } => {
@@ -162,6 +185,8 @@ impl AgentCommand {
             AgentCommand::AskApproval { approval } => RunInput::ApprovalAsked {
                 effect: approval.effect,
             },
+            AgentCommand::Stop => return Route::Effect(AgentEffect::Stop),
+            AgentCommand::BeginActing => RunInput::ActingBegan { effect },
             AgentCommand::ApprovalSettled { effect } => RunInput::ApprovalSettled { effect },
             AgentCommand::Delegate { effect, agent, task } => RunInput::Delegated { effect, agent, task },
             AgentCommand::Finish { report } => RunInput::AgentFinished { effect, report },
@@ -180,14 +205,21 @@ pub struct Resumption {
 }
 
 /// Returns the input for [`RunEffect::StartAgent`]. `machine` is the agent's machine; `None` if the journal has no entries of the agent.
-/// The input starts or resumes the agent or, if the agent has already ended, delivers its report to the run again.
+/// The input starts, continues or resumes the agent or, if the agent has already ended, delivers its report to the run again.
 pub fn start_agent(
     machine: Option<&Agent>,
     effect: EffectId,
     brief: &AgentBrief,
+    continuation: Option<&Continuation>,
     resumption: &Resumption,
 ) -> Delivery {
     let agent = brief.agent;
+    if let (Some(machine), Some(continuation)) = (machine, continuation)
+        && machine.continuations() < continuation.number
+    {
+        let continuation = continuation.clone();
+        return Delivery::Agent(agent, AgentInput::Continued { continuation });
+    }
     match machine.map(Agent::report) {
         None => Delivery::Agent(agent, AgentInput::Started { brief: brief.clone() }),
         Some(None) => {
@@ -268,6 +300,9 @@ impl AgentInput {
             | AgentInput::ToolStarted { .. }
             | AgentInput::ToolFinished { .. }
             | AgentInput::Guided { .. }
+            | AgentInput::RunGuided { .. }
+            | AgentInput::Redirected { .. }
+            | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }
             | AgentInput::Cancelled => SteeringError::NoAgent { agent },

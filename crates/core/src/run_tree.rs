@@ -77,7 +77,12 @@ impl RunTree {
         input: AgentInput,
     ) -> Result<Vec<AgentCommand>, Refusal> {
         match (self.agents.get_mut(&id), input) {
-            (Some(agent), input) => agent.handle(now, input),
+            (Some(agent), input) => {
+                if let AgentInput::Continued { .. } = input {
+                    agent.set_run_spec(self.run.spec().clone());
+                }
+                agent.handle(now, input)
+            }
             (None, AgentInput::Started { brief }) if brief.agent == id => {
                 let (agent, commands) = Agent::start(now, self.run.spec().clone(), brief)?;
                 self.agents.insert(id, agent);
@@ -124,9 +129,14 @@ impl RunTree {
     /// Returns the destinations of these commands of the run's machine.
     pub fn route(&self, commands: Vec<RunCommand>, resumption: &Resumption) -> Vec<Route<TreeEffect>> {
         let route = |command: RunCommand| match command.route() {
-            Route::Effect(RunEffect::StartAgent { effect, brief }) => {
+            Route::Effect(RunEffect::StartAgent {
+                effect,
+                brief,
+                continuation,
+            }) => {
                 let machine = self.agents.get(&brief.agent);
-                Route::Deliver(start_agent(machine, effect, &brief, resumption))
+                let started = start_agent(machine, effect, &brief, continuation.as_deref(), resumption);
+                Route::Deliver(started)
             }
             Route::Effect(effect) => Route::Effect(TreeEffect::Run(effect)),
             Route::Deliver(delivery) => Route::Deliver(delivery),

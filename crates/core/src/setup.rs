@@ -7,12 +7,12 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
+use crate::agent_spec::{AgentSpec, AnswerForm, DELEGATE};
 use crate::brief::AgentRole;
 use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::delegation::delegate_tool;
 use crate::digest::sha256_hex;
 use crate::policy::Policy;
-use crate::spec::{AgentSpec, AnswerForm, DELEGATE};
 use crate::submission::submission_tool;
 use crate::token_ratio::estimated_tokens;
 use crate::tool::ToolSpec;
@@ -21,7 +21,7 @@ use crate::tool::ToolSpec;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct RunSetup {
     /// The agent that plans.
-    pub planner: AgentSpec,
+    pub lead: AgentSpec,
     /// The agent that reflects.
     pub reflector: AgentSpec,
     /// The sub-agents, which execute sub-tasks.
@@ -37,7 +37,7 @@ impl RunSetup {
     /// The index of the agent with this role; `None` if there is no such agent.
     pub(crate) fn agent_index(&self, role: &AgentRole) -> Option<AgentIndex> {
         match role {
-            AgentRole::Planner => Some(AgentIndex::Planner),
+            AgentRole::Lead => Some(AgentIndex::Lead),
             AgentRole::Reflector => Some(AgentIndex::Reflector),
             AgentRole::Sub(name) => {
                 let index = self.agents.iter().position(|agent| agent.name == *name)?;
@@ -49,7 +49,7 @@ impl RunSetup {
     /// The agent at an index of this setup.
     pub(crate) fn agent_at(&self, index: AgentIndex) -> &AgentSpec {
         match index {
-            AgentIndex::Planner => &self.planner,
+            AgentIndex::Lead => &self.lead,
             AgentIndex::Reflector => &self.reflector,
             AgentIndex::Sub(index) => &self.agents[index],
         }
@@ -65,16 +65,16 @@ impl RunSetup {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// The planner, the reflector and the sub-agents, in this order.
+    /// The lead, the reflector and the sub-agents, in this order.
     pub fn all_agents(&self) -> impl Iterator<Item = &AgentSpec> {
-        [&self.planner, &self.reflector].into_iter().chain(&self.agents)
+        [&self.lead, &self.reflector].into_iter().chain(&self.agents)
     }
 }
 
 /// The position of an agent's spec in its [`RunSetup`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AgentIndex {
-    Planner,
+    Lead,
     Reflector,
     Sub(usize),
 }
@@ -217,7 +217,7 @@ pub(crate) struct Tables {
 
 #[derive(Debug)]
 struct Offers {
-    planner: OfferedTools,
+    lead: OfferedTools,
     reflector: OfferedTools,
     agents: Vec<OfferedTools>,
 }
@@ -243,7 +243,7 @@ impl Tables {
             DelegationDepth::Max => &self.offers_at_max_depth,
         };
         match agent {
-            AgentIndex::Planner => &offers.planner,
+            AgentIndex::Lead => &offers.lead,
             AgentIndex::Reflector => &offers.reflector,
             AgentIndex::Sub(index) => &offers.agents[index],
         }
@@ -252,16 +252,16 @@ impl Tables {
 
 impl Offers {
     fn new(setup: &RunSetup, depth: DelegationDepth) -> Self {
-        let sub_agent = |agent| OfferedTools::new(agent, setup, delegate_of(agent, setup, depth));
+        let of = |agent| OfferedTools::new(agent, setup, delegate_of(agent, setup, depth));
         Offers {
-            planner: OfferedTools::new(&setup.planner, setup, None),
+            lead: of(&setup.lead),
             reflector: OfferedTools::new(&setup.reflector, setup, None),
-            agents: setup.agents.iter().map(sub_agent).collect(),
+            agents: setup.agents.iter().map(of).collect(),
         }
     }
 }
 
-/// The `delegate` tool generated for a sub-agent; `None` if the agent may not delegate (PAOR-5), or if the setup already has a tool with
+/// The `delegate` tool generated for an agent; `None` if the agent may not delegate (PAOR-5), or if the setup already has a tool with
 /// this name.
 fn delegate_of(agent: &AgentSpec, setup: &RunSetup, depth: DelegationDepth) -> Option<ToolSpec> {
     let may_delegate = match depth {

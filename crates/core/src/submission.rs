@@ -1,20 +1,20 @@
-//! The terminating tools `submit_plan` and `submit_reflection`, with which the planner and the reflector submit their answers.
+//! The tools `submit_plan` and `submit_reflection`, with which the lead submits a plan and the reflector its judgement.
 
 use serde_json::json;
 
+use crate::agent_spec::AnswerForm;
 use crate::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
 use crate::plan::plan_schema;
 use crate::reflection::reflection_schema;
-use crate::spec::AnswerForm;
 use crate::tool::{Access, Repeat, ToolSpec};
 
-/// Returns the terminating tool for this form of answer; `None` for text answers.
+/// Returns the submission tool for this form of answer; `None` for text answers.
 pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
     let (name, description, parameters, example) = match answer {
         AnswerForm::Text => return None,
         AnswerForm::Plan => (
             SUBMIT_PLAN,
-            "Submits the plan and ends your work.",
+            "Has a plan carried out. The result comes once all of it has ended: what was observed, and how it was judged. Call it alone.",
             plan_schema(),
             json!({
                 "summary": "Look for the callers, then change them and check.",

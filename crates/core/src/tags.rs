@@ -19,6 +19,10 @@ pub const GOAL: &str = "GOAL";
 pub const GUIDANCE: &str = "GUIDANCE";
 /// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line, as JSON.
 pub const OBSERVATIONS: &str = "OBSERVATIONS";
+/// The reason why the run ended before a plan was complete.
+pub const INTERRUPTED: &str = "INTERRUPTED";
+/// The reflector's judgement of the last iteration: `{"verdict", "summary"}`, in a message that continues the lead.
+pub const JUDGEMENT: &str = "JUDGEMENT";
 /// The plan of the iteration that is evaluated: a [`Plan`](crate::plan::Plan) as JSON.
 pub const PLAN: &str = "PLAN";
 /// The number of the iteration and the maximum number of iterations: `1 of 15`.
@@ -27,13 +31,13 @@ pub const ITERATION: &str = "ITERATION";
 pub const ITERATIONS: &str = "ITERATIONS";
 /// A model's summary of the older part of its conversation.
 pub const SUMMARY: &str = "SUMMARY";
-/// The task of a sub-agent, written by the planner or by a delegating agent.
+/// The task of a sub-agent, written by the lead or by a delegating agent.
 pub const TASK: &str = "TASK";
 /// The tools that the calls of a plan may use.
 pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
 
 /// All tags used in the templates.
-const TAGS: [&str; 14] = [
+const TAGS: [&str; 16] = [
     AGENTS,
     AGENT_FLOW,
     ANSWERS,
@@ -41,6 +45,8 @@ const TAGS: [&str; 14] = [
     FINDINGS,
     GOAL,
     GUIDANCE,
+    INTERRUPTED,
+    JUDGEMENT,
     OBSERVATIONS,
     PLAN,
     ITERATION,
@@ -92,6 +98,8 @@ mod tests {
     #[test]
     fn the_tags_are_those_of_the_templates() {
         let templates = [
+            include_str!("../../../config/prompts/continue_request.md"),
+            include_str!("../../../config/prompts/guidance.md"),
             include_str!("../../../config/prompts/iterations.md"),
             include_str!("../../../config/prompts/plan_request.md"),
             include_str!("../../../config/prompts/reflect_request.md"),

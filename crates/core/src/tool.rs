@@ -61,11 +61,11 @@ pub enum Repeat {
     /// The call must not be repeated, because it may have taken effect. The model receives an error which states that the call was
     /// interrupted.
     Unsafe,
-    /// The call is safe to repeat if a parameter has one of these values; otherwise it must not be repeated.
+    /// The call is safe to repeat if a parameter is given and has one of these values; otherwise it must not be repeated.
     SafeWhere {
         /// The parameter's name.
         parameter: String,
-        /// The values for which a call is safe to repeat.
+        /// The values for which a call is safe to repeat: strings, or `true` and `false`.
         values: Vec<String>,
     },
 }
@@ -77,8 +77,15 @@ impl Repeat {
             Repeat::Safe => true,
             Repeat::Unsafe => false,
             Repeat::SafeWhere { parameter, values } => {
-                let given = parameters.get(parameter).and_then(Value::as_str);
-                given.is_some_and(|given| values.iter().any(|value| value == given))
+                let given = match parameters.get(parameter) {
+                    Some(Value::String(given)) => given,
+                    Some(Value::Bool(true)) => "true",
+                    Some(Value::Bool(false)) => "false",
+                    Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
+                        return false;
+                    }
+                };
+                values.iter().any(|value| value == given)
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::time::Millis;
 pub const UNKNOWN_MODEL: &str = "unknown";
 
 /// The usage of a run so far. JSON: the fields of [`UsageTotals`], and
-/// `"active_time": …, "models": [{"model": "…", …}], "agents": [{"agent": 1, "name": "planner", …, "models": […]}]`.
+/// `"active_time": …, "models": [{"model": "…", …}], "agents": [{"agent": 1, "name": "lead", …, "models": […]}]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct UsageReport {
     /// The run's totals, including the tool calls of plans.
@@ -24,7 +24,7 @@ pub struct UsageReport {
     pub active_time: Millis,
     /// The usage of each model that replied, ordered by agent and then by the model's first reply.
     pub models: Vec<ModelUsage>,
-    /// The usage of each agent that started, including planners and reflectors, in the order of their ids.
+    /// The usage of each agent that started, including leads and reflectors, in the order of their ids.
     pub agents: Vec<AgentUsage>,
 }
 
@@ -33,7 +33,7 @@ pub struct UsageReport {
 pub struct AgentUsage {
     /// The agent's id.
     pub agent: AgentId,
-    /// The name: `planner`, `reflector`, or the name of a sub-agent.
+    /// The name: `lead`, `reflector`, or the name of a sub-agent.
     pub name: String,
     /// The agent's totals.
     #[serde(flatten)]

@@ -6,13 +6,13 @@ mod plans;
 
 use std::sync::Arc;
 
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::call::ToolSet;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::plan::{
     Plan, PlanError, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskOutcome,
     SubTaskState, Work, plan_schema,
 };
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};

@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dirigent_core::agent_spec::{AgentSpec, ModelProfile};
 use dirigent_core::id::RunId;
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
-use dirigent_core::spec::{AgentSpec, ModelProfile};
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::view::{Event, RunView};
@@ -211,7 +211,7 @@ impl Builder {
     fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
         let known = &known_tools(tools);
         for agent in &self.agents {
-            if ["planner", "reflector"].contains(&agent.name()) {
+            if ["lead", "reflector"].contains(&agent.name()) {
                 return Err(DirigentError::Agent {
                     name: agent.name().to_owned(),
                     reason: "this is the name of a built-in agent: give the sub-agent another name"

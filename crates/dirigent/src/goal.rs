@@ -59,21 +59,21 @@ impl Goal {
         self
     }
 
-    /// Sets limits of one agent in this run: of the planner (`planner`), the reflector (`reflector`) or a sub-agent, by its name. They take precedence
+    /// Sets limits of one agent in this run: of the lead (`lead`), the reflector (`reflector`) or a sub-agent, by its name. They take precedence
     /// over the agent's definition and the configuration; a limit that is `None` is not changed.
     ///
     /// ```
     /// use dirigent::{AgentLimitSettings, Goal};
     ///
     /// let more_turns = AgentLimitSettings { max_turns: Some(120), ..AgentLimitSettings::default() };
-    /// let goal = Goal::new("Find every caller of `load`").agent_limits("planner", more_turns);
+    /// let goal = Goal::new("Find every caller of `load`").agent_limits("lead", more_turns);
     /// ```
     pub fn agent_limits(mut self, agent: impl Into<String>, limits: impl Into<AgentLimitSettings>) -> Self {
         self.agent_limits.set(agent.into(), limits.into());
         self
     }
 
-    /// Sets limits of every agent in this run, including planner and reflector, unless [`Goal::agent_limits`] sets them for an agent.
+    /// Sets limits of every agent in this run, including lead and reflector, unless [`Goal::agent_limits`] sets them for an agent.
     pub fn all_agent_limits(mut self, limits: impl Into<AgentLimitSettings>) -> Self {
         self.agent_limits.set_all(limits.into());
         self

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::prompt::READ_OUTPUT;
-use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::{Access, ToolSpec};
 
 /// All tools that an agent may list, each with the access that it needs.

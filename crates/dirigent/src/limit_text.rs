@@ -45,7 +45,19 @@ pub fn parse_duration(text: &str) -> Result<Millis, String> {
 }
 
 fn parse_dollars(text: &str) -> Result<Cost, String> {
-    let cost = text.parse().ok().and_then(Cost::from_dollars);
-    cost.filter(|cost| !cost.is_zero())
-        .ok_or_else(|| "must be an amount of US dollars above 0, such as 0.50".to_owned())
+    text.parse()
+        .map_or_else(|_| Err(NOT_A_LIMIT), dollar_limit)
+        .map_err(str::to_owned)
+}
+
+const NOT_A_LIMIT: &str = "must be an amount of US dollars above 0, such as 2.50";
+
+/// Converts an amount of US dollars to a cost limit, which must not be zero.
+///
+/// # Errors
+/// A description of the valid amounts.
+pub(crate) fn dollar_limit(dollars: f64) -> Result<Cost, &'static str> {
+    Cost::from_dollars(dollars)
+        .filter(|cost| !cost.is_zero())
+        .ok_or(NOT_A_LIMIT)
 }

@@ -4,33 +4,12 @@
 //! their results here, by id; calls in the text in [`text_calls`].
 
 use std::collections::HashSet;
-use std::fmt;
 
 use serde_json::Value;
 
 use crate::message::is_system;
 use crate::text_calls;
-
-/// A rule of the API that a request breaks.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
-    /// Number of the request.
-    pub request: usize,
-    /// Path in the request's body, such as `messages[3].tool_call_id`; empty for the whole request.
-    pub path: String,
-    /// Description for people.
-    pub reason: String,
-}
-
-impl fmt::Display for Violation {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "request {}", self.request)?;
-        if !self.path.is_empty() {
-            write!(f, ", {}", self.path)?;
-        }
-        write!(f, ": {}", self.reason)
-    }
-}
+use crate::violation::Violation;
 
 /// Returns all violations of a request.
 pub(crate) fn check(number: usize, content_type: Option<&str>, body: &Value) -> Vec<Violation> {

@@ -25,7 +25,7 @@ pub enum Flaw {
     MissingDone,
     /// The second half is replaced by an error object, with status 200; a plain JSON reply is replaced as a whole.
     ErrorObject,
-    /// An event that is not JSON comes halfway, and the stream goes on; streaming only.
+    /// One event in the middle of the stream is not JSON; streaming only.
     GarbageEvent,
     /// Comments between the events; empty lines before plain JSON.
     KeepAliveComments,
@@ -55,7 +55,7 @@ pub enum Flaw {
     CallIndexMissing,
     /// A chunk without choices comes first; plain JSON has no choices.
     EmptyChoices,
-    /// `content` is null, in an extra chunk before the text; in plain JSON instead of the text.
+    /// Streamed replies have an extra chunk before the text, with a null `content`; plain JSON has a null `content` instead of the text.
     NullContent,
     /// No chunk has a finish reason; in plain JSON it is null.
     FinishReasonMissing,

@@ -15,10 +15,10 @@
 //!
 //! # tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(async {
 //! let server = ModelServer::start(Script::rules([
-//!     // The first attempt at every request of a planner fails.
-//!     Rule::always(Matcher::system("You are a planner").and_attempt(1), Fault::Status(500, "Try again.").into()),
+//!     // The first attempt at every request of a lead fails.
+//!     Rule::always(Matcher::system("You are a lead").and_attempt(1), Fault::Status(500, "Try again.").into()),
 //!     Rule::new(
-//!         Matcher::system("You are a planner"),
+//!         Matcher::system("You are a lead"),
 //!         [Turn::calls([ToolCall::new("submit_plan", &json!({ "tasks": [] }))])],
 //!     ),
 //!     Rule::always(Matcher::any(), Turn::text("Done.")),
@@ -59,8 +59,8 @@ mod request_log;
 mod script;
 mod server;
 mod text_calls;
+mod violation;
 
-pub use check::Violation;
 pub use fault::{Fault, RetryAfter};
 pub use flaw::Flaw;
 pub use gate::Gate;
@@ -69,3 +69,4 @@ pub use reply::{FinishReason, Reply, ToolCall, Usage};
 pub use request::Request;
 pub use script::{Matcher, Rule, Script, Turn};
 pub use server::ModelServer;
+pub use violation::Violation;

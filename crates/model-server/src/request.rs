@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use crate::check::Violation;
 use crate::http::HttpRequest;
 use crate::message::{is_system, messages, text_of};
+use crate::violation::Violation;
 
 /// A chat request that the server received.
 #[derive(Clone, Debug)]

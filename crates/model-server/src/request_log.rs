@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value;
 
-use crate::check::{Violation, check};
+use crate::check::check;
 use crate::fault::Fault;
 use crate::http::HttpRequest;
 use crate::message::messages;
 use crate::request::{Request, conversation_key};
 use crate::script::{Rule, Script, Turn, TurnFn, TurnSource};
+use crate::violation::Violation;
 
 /// Log of everything received so far.
 #[derive(Default)]

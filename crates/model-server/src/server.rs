@@ -6,12 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use crate::body;
-use crate::check::Violation;
 use crate::fault::error;
 use crate::http::{HttpAnswer, HttpRequest, HttpServer};
 use crate::request::Request;
 use crate::request_log::{Decision, RequestLog};
 use crate::script::{Outcome, Script, Turn};
+use crate::violation::Violation;
 
 /// A running server. Dropping it closes all connections.
 pub struct ModelServer {

@@ -6,8 +6,8 @@
 
 use serde_json::{Deserializer, Value};
 
-use crate::check::Violation;
 use crate::message::text_of;
+use crate::violation::Violation;
 
 /// Returns all violations of the order of roles (unless tools are offered) and of calls in the text and their results.
 pub(crate) fn check(request: usize, messages: &[Value], tools: &Value) -> Vec<Violation> {

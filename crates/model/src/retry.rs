@@ -22,14 +22,14 @@ pub struct RetryPolicy {
     /// Largest sum of all pauses; the last failure is final if another pause would exceed it. Time in the rate limiter's queue and
     /// time to wait for replies do not count.
     pub total: Duration,
-    /// Random lengthening of pauses.
+    /// How pauses are varied.
     pub jitter: Jitter,
 }
 
 /// Random lengthening of pauses, so that requests that failed together are not retried together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Jitter {
-    /// Pauses grow to at most twice their length.
+    /// Each pause is lengthened by a random time, up to its own length.
     Random,
     /// Pauses have their exact length.
     None,

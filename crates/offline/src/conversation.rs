@@ -1,5 +1,7 @@
 //! Parsing of a conversation: the agent's role, its request, and the results so far.
 //!
+//! A lead is continued in the same conversation: what it looked at before does not count any more, because files have changed since.
+//!
 //! The offline model is stateless: for each reply, it works through its task from the start. When it needs the result of a call, and the
 //! conversation does not contain the result yet, it replies with the call: see [`Conversation::result_of`].
 
@@ -11,6 +13,8 @@ use dirigent_core::message::Message;
 use dirigent_core::tool::{ModelToolResult, code};
 use serde::Deserialize;
 use serde_json::{Value, json};
+
+use crate::prompt_sections::{Later, Sections};
 
 /// A call in the JSON form (CALL-1).
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -55,7 +59,7 @@ pub(crate) fn was_interrupted(result: &ModelToolResult) -> bool {
 /// The agent's role in its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    Planner,
+    Lead,
     Reflector,
     SubAgent,
 }
@@ -63,8 +67,8 @@ pub(crate) enum Role {
 /// A parsed conversation.
 pub(crate) struct Conversation<'a> {
     pub role: Role,
-    /// The first user message.
-    pub request: &'a str,
+    /// The first user message and, for a lead, what it was told later.
+    pub sections: Sections<'a>,
     /// The reason why the agent's last submission was rejected; `None` if there is no rejection.
     pub rejection: Option<&'a str>,
     offered_tools: BTreeSet<&'a str>,
@@ -83,16 +87,26 @@ impl<'a> Conversation<'a> {
         });
         let offered_tools = offered_tools(system.unwrap_or_default());
         let role = if offered_tools.contains(SUBMIT_PLAN) {
-            Role::Planner
+            Role::Lead
         } else if offered_tools.contains(SUBMIT_REFLECTION) {
             Role::Reflector
         } else {
             Role::SubAgent
         };
-        let (results, rejection) = exchanges(messages);
+        let mut exchanges = Exchanges {
+            sections: Sections::new(request.unwrap_or_default()),
+            ..Exchanges::default()
+        };
+        messages.iter().for_each(|message| exchanges.add(message));
+        let Exchanges {
+            sections,
+            results,
+            rejection,
+            ..
+        } = exchanges;
         Conversation {
             role,
-            request: request.unwrap_or_default(),
+            sections,
             rejection,
             offered_tools,
             results,
@@ -139,43 +153,77 @@ fn offered_tools(system: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// Returns the calls with their results in order, and the message that rejected the last terminating call; `None` if it was not rejected.
-fn exchanges(messages: &[Message]) -> (Vec<(Call, ModelToolResult)>, Option<&str>) {
-    let mut results = Vec::new();
-    let mut pending: VecDeque<Call> = VecDeque::new();
-    let mut submitted = false;
-    let mut rejection = None;
-    for message in messages {
+/// What a conversation has after its request.
+#[derive(Default)]
+struct Exchanges<'a> {
+    sections: Sections<'a>,
+    /// The calls with their results, in order; for a lead, since its last continuation.
+    results: Vec<(Call, ModelToolResult)>,
+    /// The calls of the last reply without a result.
+    pending: VecDeque<Call>,
+    /// True if the last reply had a terminating call.
+    submitted: bool,
+    /// True once there is a reply: the request itself has the same sections as a continuation.
+    replied: bool,
+    /// The message that rejected the last terminating call.
+    rejection: Option<&'a str>,
+}
+
+impl<'a> Exchanges<'a> {
+    fn add(&mut self, message: &'a Message) {
         match message {
             Message::System { .. } => {}
             Message::Assistant { content, calls } => {
-                pending = calls
-                    .iter()
-                    .map(|call| Call {
-                        terminate: call.terminate,
-                        ..Call::new(&call.tool, call.parameters.clone())
-                    })
-                    .collect();
-                if pending.is_empty() {
-                    pending.extend(serde_json::from_str::<Call>(content).ok());
+                let calls = calls.iter().map(|call| Call {
+                    terminate: call.terminate,
+                    ..Call::new(&call.tool, call.parameters.clone())
+                });
+                self.pending = calls.collect();
+                if self.pending.is_empty() {
+                    self.pending.extend(serde_json::from_str::<Call>(content).ok());
                 }
-                submitted = pending.iter().any(|call| call.terminate);
+                self.replied = true;
+                self.submitted = self.pending.iter().any(|call| call.terminate);
+            }
+            Message::Tool { content, name, .. } if name == SUBMIT_PLAN && Later::is_continuation(content) => {
+                self.go_on(content);
             }
             Message::Tool { content, name, .. } => {
-                if submitted {
-                    rejection = Some(content.as_str());
+                if self.submitted {
+                    self.rejection = Some(content.as_str());
                 }
-                let at = pending.iter().position(|call| call.tool == *name).unwrap_or(0);
-                if let Some(call) = pending.remove(at) {
-                    results.push((call, serde_json::from_str(content).unwrap_or_default()));
+                let index = self.pending.iter().position(|call| call.tool == *name);
+                if let Some(call) = self.pending.remove(index.unwrap_or(0)) {
+                    self.results
+                        .push((call, serde_json::from_str(content).unwrap_or_default()));
                 }
             }
+            Message::User { content } if self.replied && Later::is_continuation(content) => {
+                self.go_on(content);
+            }
+            Message::User { content } if self.replied && Later::is_guidance(content) => {
+                self.sections.add(Later {
+                    text: content,
+                    plan: String::new(),
+                });
+            }
             Message::User { content } => {
-                if submitted {
-                    rejection = Some(content.as_str());
+                if self.submitted {
+                    self.rejection = Some(content.as_str());
                 }
             }
         }
     }
-    (results, rejection)
+
+    fn go_on(&mut self, text: &'a str) {
+        let plan = self.pending.iter().find(|call| call.tool == SUBMIT_PLAN);
+        let summary = plan.and_then(|plan| plan.parameters.get("summary")?.as_str());
+        let plan = summary.unwrap_or_default().to_owned();
+        *self = Exchanges {
+            sections: std::mem::take(&mut self.sections),
+            replied: true,
+            ..Exchanges::default()
+        };
+        self.sections.add(Later { text, plan });
+    }
 }

@@ -14,8 +14,8 @@
 //! | run a check | Make sure that the tests pass; run `cargo clippy` |
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
 //!
-//! As the planner, it inspects the workspace and submits a plan; as the reflector, it judges the observations; as a sub-agent, it
-//! executes a task that the offline planner wrote. Each role reads the [sections](dirigent_core::tags) of its request.
+//! As the lead, it inspects the workspace and submits a plan; as the reflector, it judges the observations; as a sub-agent, it
+//! executes a task that the offline lead wrote. Each role reads the [sections](dirigent_core::tags) of its request.
 #![warn(missing_docs)]
 
 mod capabilities;
@@ -25,8 +25,8 @@ mod conversation;
 mod empty_plan;
 mod file_kinds;
 mod goal;
+mod lead;
 mod location;
-mod planner;
 mod prompt_sections;
 mod reflector;
 mod report;
@@ -45,7 +45,6 @@ use dirigent_model::{ChatModel, ChatRequest};
 use futures::future::{BoxFuture, FutureExt, ready};
 
 use conversation::{Call, Conversation, Role};
-use prompt_sections::Sections;
 
 /// The offline model. It has no settings.
 #[derive(Clone, Copy, Debug, Default)]
@@ -86,12 +85,12 @@ fn reply(messages: &[Message]) -> ModelReply {
 /// Returns the agent's final text. `Err` is the next call to make.
 fn next(messages: &[Message]) -> Result<String, Call> {
     let conversation = Conversation::from_messages(messages);
-    let has_goal = Sections(conversation.request).text(tags::GOAL).is_some();
+    let has_goal = conversation.sections.text(tags::GOAL).is_some();
     match conversation.role {
-        Role::Planner if has_goal => Err(planner::next(&conversation)),
+        Role::Lead if has_goal => Err(lead::next(&conversation)),
         Role::Reflector if has_goal => Err(reflector::next(&conversation)),
         Role::SubAgent => sub_agent::next(&conversation),
-        Role::Planner | Role::Reflector => Ok(capabilities::introduction()),
+        Role::Lead | Role::Reflector => Ok(capabilities::introduction()),
     }
 }
 

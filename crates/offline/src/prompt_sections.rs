@@ -7,49 +7,122 @@ mod tests;
 
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::plan::Plan;
-use dirigent_core::prompt::{AnsweredQuestion, CallLine, ObservationLine, PastIteration};
+use dirigent_core::prompt::{AnsweredQuestion, CallLine, ObservationLine, PastIteration, PastReflection};
+use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::tags;
 use dirigent_core::tool::ModelToolResult;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
 use super::conversation::was_interrupted;
 use super::empty_plan::EmptyPlan;
 use super::role_texts::{INTERRUPTED, NOT_INSTALLED, UNDO_SUMMARY};
 
-/// The text of a request, with tagged sections.
-#[derive(Clone, Copy)]
-pub(crate) struct Sections<'a>(pub &'a str);
+/// An agent's request with tagged sections and, for a lead, what it was told later.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Sections<'a> {
+    request: &'a str,
+    later: Vec<Later<'a>>,
+}
+
+/// A message to a lead after its request: it continues the lead, or has new guidance.
+#[derive(Clone, Debug)]
+pub(crate) struct Later<'a> {
+    pub text: &'a str,
+    /// The summary of the plan to which the message is the result; empty if there is none.
+    pub plan: String,
+}
+
+impl Later<'_> {
+    /// Returns true if the text continues a lead.
+    pub fn is_continuation(text: &str) -> bool {
+        section(text, tags::ITERATION).is_some()
+    }
+
+    /// Returns true if the text is new guidance.
+    pub fn is_guidance(text: &str) -> bool {
+        text.starts_with(&format!("<{}>\n", tags::GUIDANCE))
+    }
+
+    /// The iteration that has ended before the message; `None` if none has.
+    fn ended(&self) -> Option<PastIteration<'static>> {
+        let observations: Vec<Value> = json_lines(self.text, tags::OBSERVATIONS).collect();
+        let judgement = section(self.text, tags::JUDGEMENT);
+        let interrupted = section(self.text, tags::INTERRUPTED);
+        if observations.is_empty() && judgement.is_none() && interrupted.is_none() {
+            return None;
+        }
+        let (number, _) = section(self.text, tags::ITERATION)?.split_once(' ')?;
+        let judgement: Option<Judgement> =
+            judgement.and_then(|judgement| serde_json::from_str(judgement).ok());
+        Some(PastIteration {
+            iteration: number.parse::<u32>().ok()?.checked_sub(1)?,
+            plan: self.plan.clone().into(),
+            reflection: judgement.map(|judgement| PastReflection {
+                verdict: judgement.verdict,
+                summary: judgement.summary.into(),
+            }),
+            interrupted: interrupted.map(|why| why.to_owned().into()),
+            observations,
+        })
+    }
+}
+
+#[derive(Deserialize)]
+struct Judgement {
+    verdict: ReflectionVerdict,
+    summary: String,
+}
+
+/// Returns the text between `<TAG>`, which must begin a line, and `</TAG>`; `None` without such a section.
+fn section<'a>(text: &'a str, tag: &str) -> Option<&'a str> {
+    let opening = format!("<{tag}>");
+    let start = text
+        .match_indices(&opening)
+        .map(|(at, _)| at)
+        .find(|&at| at == 0 || text[..at].ends_with('\n'))?;
+    let inside = &text[start + opening.len()..];
+    let end = inside
+        .find(&format!("\n</{tag}>"))
+        .or_else(|| inside.find(&format!("</{tag}>")))?;
+    Some(inside[..end].trim())
+}
+
+fn json_lines<T: DeserializeOwned>(text: &str, tag: &str) -> impl Iterator<Item = T> {
+    let lines = section(text, tag).unwrap_or_default().lines();
+    lines.filter_map(|line| serde_json::from_str(line).ok())
+}
 
 impl<'a> Sections<'a> {
-    /// Returns the text between `<TAG>`, which must begin a line, and `</TAG>`; `None` without such a section.
+    /// The sections of a request.
+    pub fn new(request: &'a str) -> Self {
+        Sections {
+            request,
+            later: Vec::new(),
+        }
+    }
+
+    /// Adds a later message.
+    pub fn add(&mut self, later: Later<'a>) {
+        self.later.push(later);
+    }
+
+    /// Returns the text of a section of the request; `None` without such a section.
     pub fn text(&self, tag: &str) -> Option<&'a str> {
-        let opening = format!("<{tag}>");
-        let start = self
-            .0
-            .match_indices(&opening)
-            .map(|(at, _)| at)
-            .find(|&at| at == 0 || self.0[..at].ends_with('\n'))?;
-        let inside = &self.0[start + opening.len()..];
-        let end = inside
-            .find(&format!("\n</{tag}>"))
-            .or_else(|| inside.find(&format!("</{tag}>")))?;
-        Some(inside[..end].trim())
+        section(self.request, tag)
     }
 
-    fn lines(&self, tag: &str) -> std::str::Lines<'a> {
-        self.text(tag).unwrap_or_default().lines()
-    }
-
-    fn json_lines<T: DeserializeOwned>(&self, tag: &str) -> Vec<T> {
-        self.lines(tag)
-            .filter_map(|line| serde_json::from_str(line).ok())
-            .collect()
+    /// The request and all later messages.
+    fn texts(&self) -> impl Iterator<Item = &'a str> {
+        std::iter::once(self.request).chain(self.later.iter().map(|later| later.text))
     }
 
     /// Returns the user's guidance: number and text of each piece.
     pub fn guidance(&self) -> Vec<(u32, String)> {
         let mut guidance: Vec<(u32, String)> = Vec::new();
-        for line in self.lines(tags::GUIDANCE) {
+        let sections = self.texts().filter_map(|text| section(text, tags::GUIDANCE));
+        for line in sections.flat_map(str::lines) {
             let numbered = line
                 .split_once(". ")
                 .and_then(|(number, text)| Some((number.parse().ok()?, text)));
@@ -67,17 +140,22 @@ impl<'a> Sections<'a> {
 
     /// Returns the run's questions with the user's answers, in order.
     pub fn answers(&self) -> Vec<AnsweredQuestion> {
-        self.json_lines(tags::ANSWERS)
+        self.texts()
+            .flat_map(|text| json_lines(text, tags::ANSWERS))
+            .collect()
     }
 
     /// Returns the iterations before this one.
     pub fn iterations(&self) -> Vec<PastIteration<'static>> {
-        self.json_lines(tags::ITERATIONS)
+        let later = self.later.iter().filter_map(Later::ended);
+        json_lines(self.request, tags::ITERATIONS).chain(later).collect()
     }
 
-    /// Returns the observations: in a planner's request, of the last iteration; in a reflector's request, of this iteration.
+    /// Returns the observations: for a lead, of the last iteration; for a reflector, of this iteration.
     pub fn observations(&self) -> Vec<ObservationLine> {
-        self.json_lines(tags::OBSERVATIONS)
+        let mut continuations = self.later.iter().rev().map(|later| later.text);
+        let last = continuations.find(|text| Later::is_continuation(text));
+        json_lines(last.unwrap_or(self.request), tags::OBSERVATIONS).collect()
     }
 
     /// Returns the plan of this iteration.
@@ -87,7 +165,9 @@ impl<'a> Sections<'a> {
 
     /// Returns the files that the run has changed.
     pub fn changed_files(&self) -> Vec<String> {
-        self.lines(tags::CHANGED_FILES)
+        self.text(tags::CHANGED_FILES)
+            .unwrap_or_default()
+            .lines()
             .filter_map(|line| line.strip_prefix("- "))
             .map(|path| path.trim().to_owned())
             .collect()

@@ -51,7 +51,7 @@ const ANOTHER: &[&str] = &["another", "other"];
 
 impl Requirements {
     /// Parses a request's goal, guidance and answers.
-    pub fn parse(sections: Sections<'_>) -> Requirements {
+    pub fn parse(sections: &Sections<'_>) -> Requirements {
         let (goal, on_failure) = parse_goal(&words(sections.text(tags::GOAL).unwrap_or_default()));
         let mut requirements = Requirements {
             goal,

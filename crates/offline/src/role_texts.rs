@@ -16,7 +16,7 @@ pub(crate) const BY_NAME: &str =
 
 /// The note, in a plan and in its reflection, that no check covers the change.
 pub(crate) const NO_CHECKS: &str =
-    "There is nothing here to build or test these files with, so only a search confirms it.";
+    "There is nothing here to build or test these files with, so only a search confirms the result.";
 
 /// The beginning of a plan that undoes a change. The reason follows.
 pub(crate) const UNDO_SUMMARY: &str = "Undo the changes: ";

@@ -1,4 +1,4 @@
-//! The sub-agent: executes a task that the offline planner wrote, and reports only what tool results show.
+//! The sub-agent: executes a task that the offline lead wrote, and reports only what tool results show.
 
 use dirigent_core::tags;
 
@@ -6,7 +6,6 @@ use super::capabilities::{capabilities, introduction};
 use super::conversation::{Call, Conversation};
 use super::goal::is_identifier;
 use super::location::SourceLocation;
-use super::prompt_sections::Sections;
 use super::role_texts::{CONFIRMED, MATCHED_ANYWHERE, NOT_CONFIRMED};
 use super::scope::Scope;
 use super::sub_agent_task::SubAgentTask;
@@ -18,7 +17,7 @@ type Step<T> = Result<T, Call>;
 
 /// Returns the sub-agent's answer. `Err` is a call to make first.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Step<String> {
-    let Some(task) = Sections(conversation.request).text(tags::TASK) else {
+    let Some(task) = conversation.sections.text(tags::TASK) else {
         return Ok(introduction());
     };
     match SubAgentTask::parse(task) {

@@ -1,4 +1,4 @@
-//! The tasks of sub-agents. The offline planner writes them as text for any model; the offline sub-agent parses the text.
+//! The tasks of sub-agents. The offline lead writes them as text for any model; the offline sub-agent parses the text.
 
 use std::fmt;
 
@@ -59,7 +59,7 @@ impl fmt::Display for SubAgentTask {
 }
 
 impl SubAgentTask {
-    /// Parses the first line of a task; `None` for a task that the offline planner did not write.
+    /// Parses the first line of a task; `None` for a task that the offline lead did not write.
     pub fn parse(task: &str) -> Option<SubAgentTask> {
         let sentence = task.lines().next().unwrap_or_default().trim();
         if let Some(rest) = sentence.strip_prefix("Replace every text ") {

@@ -142,18 +142,20 @@ pub(crate) struct RenameOutput {
     pub members: Vec<MatchedLine>,
     /// Lines where the new name is already in use.
     pub clashes: Vec<MatchedLine>,
-    /// Similar names, if the name has no usages.
+    /// Similar names, if the name has no usages or belongs to a library.
     pub similar: Vec<String>,
     /// Files with syntax errors, where usages may be missed.
     pub syntax_errors: Vec<String>,
     pub totals: Totals,
 }
 
-/// The lengths of a [`RenameOutput`]'s lists before truncation.
+/// The lengths of a [`RenameOutput`]'s lists before truncation, and further counts.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
     pub files: u64,
+    /// The places that introduce the name, by a definition, a variable or the like.
+    pub introductions: u64,
 }
 
 /// The usages in a file.
@@ -219,12 +221,13 @@ pub(crate) fn places(lines: &[MatchedLine]) -> impl Iterator<Item = (SourceLocat
 }
 
 impl RenameOutput {
-    /// Removes usages, mentions and members outside the scope.
+    /// Removes usages, mentions, members and places of a library's name outside the scope.
     pub fn within(mut self, scope: &Scope) -> RenameOutput {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));
         self.mentions.retain(|mention| scope.contains(&mention.line.path));
         self.members.retain(|member| scope.contains(&member.path));
+        self.foreign.retain(|foreign| scope.contains(&foreign.path));
         if self.files.len() != before {
             self.occurrences = self
                 .files

@@ -42,7 +42,7 @@ impl ChatModel for Instantly {
             panic!("no system prompt");
         };
         let reply = match content.as_str() {
-            "planner" => plan_work(),
+            "lead" => plan_work(),
             "worker" if request.messages.len() < BRIEFING + 2 * self.steps => call(
                 "note",
                 json!({"path": "src/main.rs", "text": "a short line of text"}),

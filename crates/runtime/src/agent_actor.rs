@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentFailure, AgentReport};
-use dirigent_core::brief::AgentBrief;
+use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::budget::ExpectedUsage;
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, Scope};
@@ -36,7 +36,7 @@ pub(crate) struct AgentArguments {
     /// The run's effect that this agent's report completes.
     pub(crate) effect: EffectId,
     pub(crate) brief: Arc<AgentBrief>,
-    /// The agent's machine, rebuilt from the journal, and the input that resumes it; `None` for a new agent.
+    /// The agent's machine, and the input that resumes or continues it; `None` for a new agent.
     pub(crate) resumed: Option<(Agent, AgentInput)>,
     pub(crate) span: Span,
 }
@@ -46,6 +46,8 @@ pub(crate) struct AgentArguments {
 pub(crate) enum AgentEvent {
     /// An input for the run's machine, caused by a command of the agent's machine.
     Deliver(RunInput),
+    /// The lead has reported. It may be continued with its machine.
+    LeadEnded(Box<Agent>),
     JournalFailed(StoreError),
 }
 
@@ -66,7 +68,10 @@ pub(crate) struct AgentState {
     effect: EffectId,
     brief: Arc<AgentBrief>,
     span: Span,
+    /// Stops everything that the agent started.
     cancel: CancellationToken,
+    /// Stops the running request or call. A child of `cancel`.
+    work: CancellationToken,
     timers: BTreeMap<AgentTimer, AbortHandle>,
     _stop_tasks: DropGuard,
 }
@@ -91,7 +96,12 @@ impl Actor for AgentActor {
         } = arguments;
         let now = resources.services.clock.now();
         let (machine, first, commands) = match resumed {
-            Some((machine, input)) => (machine, input, None),
+            Some((mut machine, input)) => {
+                if let AgentInput::Continued { .. } = input {
+                    machine.set_run_spec(resources.spec.clone());
+                }
+                (machine, input, None)
+            }
             None => {
                 let brief = AgentBrief::clone(&brief);
                 let (machine, commands) = Agent::start(now, resources.spec.clone(), brief.clone())?;
@@ -118,6 +128,7 @@ impl Actor for AgentActor {
             effect,
             brief,
             span,
+            work: cancel.child_token(),
             _stop_tasks: cancel.clone().drop_guard(),
             cancel,
             timers: BTreeMap::new(),
@@ -181,10 +192,18 @@ impl AgentState {
             Route::Effect(AgentEffect::AskModel { effect }) => self.ask_model(myself, effect),
             // The driver has queued the start of the call. The call runs once its start is stored.
             Route::Effect(AgentEffect::RunTool { .. }) => {}
+            Route::Effect(AgentEffect::Stop) => {
+                self.work.cancel();
+                self.work = self.cancel.child_token();
+            }
             Route::Effect(AgentEffect::SetTimer { timer, at }) => self.set_timer(myself, timer, at),
             Route::Deliver(Delivery::Run(input)) => {
                 if let RunInput::AgentFinished { report, .. } = &input {
                     self.finish(report);
+                    if self.brief.role == AgentRole::Lead {
+                        let machine = Box::new(self.driver.machine.clone());
+                        self.send_to_run(AgentEvent::LeadEnded(machine));
+                    }
                 }
                 self.send_to_run(AgentEvent::Deliver(input));
             }
@@ -216,7 +235,7 @@ impl AgentState {
 
     fn ask_model(&self, myself: &ActorRef<AgentMsg>, effect: EffectId) {
         let (request, expected) = self.request();
-        let (myself, cancel, budget) = (myself.clone(), self.cancel.clone(), self.resources.budget.clone());
+        let (myself, cancel, budget) = (myself.clone(), self.work.clone(), self.resources.budget.clone());
         let model = self.resources.services.model.clone();
         let span = spans::chat(&self.span, effect, self.driver.machine.spec().model.as_deref());
         self.resources.tasks.spawn(async move {
@@ -292,7 +311,7 @@ impl AgentState {
             seen: Some(self.driver.machine.seen().clone()),
             ..self
                 .resources
-                .tool_context(effect, access, self.cancel.child_token())
+                .tool_context(effect, access, self.work.child_token())
         };
         let (myself, tools) = (myself.clone(), self.resources.services.tools.clone());
         let span = spans::tool(&self.span, effect, &call.tool);

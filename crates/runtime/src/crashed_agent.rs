@@ -34,6 +34,7 @@ pub(crate) async fn report(
             result: Err(failure),
             work: AgentWork::default(),
             duration: Millis(0),
+            guidance: None,
         })
 }
 

@@ -3,7 +3,7 @@
 //! ```text
 //! Orchestrator                 finds, starts and resumes runs
 //! └── RunSupervisor …          one per run, owns the Run machine
-//!     └── AgentActor …         one per planner, reflector and sub-agent, owns its Agent machine
+//!     └── AgentActor …         one per lead, reflector and sub-agent, owns its Agent machine
 //! ```
 //!
 //! Messages to a run wait in its mailbox. Messages from other processes first go to the run's inbox in the journal. The run's supervisor

@@ -40,7 +40,7 @@ const DESCRIPTION: &str = "Reads the full text of an output that was shortened o
     `run.7`), an agent's findings (`a3`) or all observations of an iteration (`iteration.2`), from any agent and iteration. Returns the lines \
     from `start_line` to `end_line`; with `pattern`, the matching lines with their numbers; otherwise `length` characters from `offset`. Lines \
     are counted in the text itself, such as a command's stdout or a file's content. If the result has several texts, they are concatenated: \
-    `texts` has the first line of each, and `rest` has the result's other values. If there is more, `next_line` or `next_offset` says where to \
+    `texts` has the line at which each begins, and `rest` has the result's other values. If there is more, `next_line` or `next_offset` says where to \
     continue. `cut` means that a line was cut because it is too long; read the rest of it with `offset`.";
 
 /// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings without escapes, or one line per

@@ -81,7 +81,7 @@ impl Spans {
 
 async fn call_then_reflect(asked: Asked) -> Reply {
     match asked.who() {
-        "planner" => plan_call("note"),
+        "lead" => plan_call("note"),
         _ => achieved(),
     }
 }
@@ -106,7 +106,7 @@ const TREE: &str = "\
 invoke_workflow gen_ai.operation.name=invoke_workflow gen_ai.workflow.name=dirigent dirigent.outcome=goal_achieved gen_ai.usage.input_tokens=20 \
 gen_ai.usage.output_tokens=10 dirigent.cost=$0
   iteration dirigent.iteration=1
-    invoke_agent otel.name=invoke_agent planner gen_ai.operation.name=invoke_agent gen_ai.agent.name=planner gen_ai.agent.id=a1 \
+    invoke_agent otel.name=invoke_agent lead gen_ai.operation.name=invoke_agent gen_ai.agent.name=lead gen_ai.agent.id=a1 \
 gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=5 dirigent.cost=$0
       chat otel.name=chat default otel.kind=client gen_ai.operation.name=chat gen_ai.request.model=default dirigent.effect=a1.1 \
 gen_ai.response.finish_reasons=tool_calls gen_ai.usage.input_tokens=10 gen_ai.usage.output_tokens=5 dirigent.cost=$0

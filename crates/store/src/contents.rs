@@ -19,7 +19,7 @@ pub(crate) fn exists(db: &Connection, digest: &str) -> rusqlite::Result<bool> {
         .exists([digest])
 }
 
-/// Stores a content unless it is stored; replaces one that does not have these bytes.
+/// Stores a content if the journal does not have it. Replaces a stored content whose bytes differ.
 pub(crate) fn ensure(db: &Connection, digest: &str, bytes: &[u8]) -> rusqlite::Result<()> {
     if load(db, digest)?.as_deref() == Some(bytes) {
         return Ok(());
@@ -49,7 +49,8 @@ pub(crate) fn originals(db: &Connection, run: RunId) -> rusqlite::Result<Vec<Ori
     .collect()
 }
 
-/// Writes a content and its original within a transaction. Writes only the content if the journal does not contain the run.
+/// Writes a content, and the file state that refers to it, within a transaction. Writes only the content if the journal does not
+/// contain the run.
 pub(crate) fn insert(
     db: &Connection,
     digest: &str,

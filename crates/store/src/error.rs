@@ -14,8 +14,8 @@ use crate::message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 #[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The journal, its lock file or one of its folders could not be created, opened or locked.
-    #[error("cannot {action} {}: check that the path is correct and that you have write permission", path.display())]
+    /// An operation on a file or folder failed: on the journal, a lock file, a folder of these, or the target of an export or a backup.
+    #[error("cannot {action} {}: check the path and its permissions", path.display())]
     Io {
         /// The failed operation, as a verb: `create the folder`.
         action: &'static str,
@@ -288,6 +288,14 @@ pub enum StoreError {
         /// The file.
         path: PathBuf,
     },
+    /// The file of an exported run cannot be read.
+    #[error("cannot read {}: check the path and its permissions", path.display())]
+    UnreadableExport {
+        /// The file.
+        path: PathBuf,
+        /// The underlying error.
+        source: Arc<io::Error>,
+    },
     /// A recorded file content is missing, or differs from the one that was recorded.
     #[error("the recorded content {digest} of run {run} {problem}: restore the journal from a backup")]
     BrokenContent {
@@ -339,6 +347,14 @@ impl StoreError {
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         StoreError::Io {
             action,
+            path: path.to_owned(),
+            source: Arc::new(source),
+        }
+    }
+
+    /// The error for a file of an exported run that cannot be read.
+    pub fn unreadable_export(path: &Path, source: io::Error) -> Self {
+        StoreError::UnreadableExport {
             path: path.to_owned(),
             source: Arc::new(source),
         }

@@ -127,7 +127,7 @@ pub(crate) fn check_for_reading(path: &Path, options: &JournalOptions) -> Result
 /// A read-only connection to the journal.
 pub(crate) struct ReadConnection {
     pub(crate) connection: Connection,
-    /// False if SQLite reads the file as one that nobody changes: a later read must open it again to see what others have written.
+    /// False if SQLite assumes that nobody changes the file: a later read must open it again to see what others have written.
     pub(crate) sees_changes: bool,
 }
 

@@ -158,7 +158,7 @@ impl Tail {
         if let TailSource::Watched(subscription, _) = &mut self.source
             && self.read.is_empty()
         {
-            // After a timeout, too, the caller reads the journal again.
+            // The caller reads the journal again even after a timeout.
             let _ = tokio::time::timeout(OWNER_CHECK_INTERVAL, subscription.wait_for_write()).await;
         }
     }

@@ -1,14 +1,12 @@
 //! `apply_patch` on real files: what it finds, what it refuses, and that a patch is applied as a whole or not at all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::sync::Arc;
 
+use crate::folder::{Folder, output};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Tool, ToolContext, apply_patch, file_operations};
-use folder::{Folder, output};
 use serde_json::{Value, json};
 
 async fn apply(folder: &Folder, patch: &str) -> ToolResult {

@@ -1,8 +1,6 @@
 //! `execute_command` through the public [`Tool`] trait, on real processes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
@@ -10,9 +8,9 @@ use std::path::PathBuf;
 use std::sync::mpsc;
 use std::time::Duration;
 
+use crate::folder::context;
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Sandbox, Tool, ToolContext, execute_command};
-use folder::context;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -587,7 +585,7 @@ async fn a_secret_of_the_environment_does_not_reach_the_program() {
         let again = std::process::Command::new(std::env::current_exe().unwrap())
             .args([
                 "--exact",
-                "a_secret_of_the_environment_does_not_reach_the_program",
+                "execute_command::a_secret_of_the_environment_does_not_reach_the_program",
             ])
             .envs(SECRETS.map(|name| (name, CANARY)))
             .env("LC_TIME", "C")

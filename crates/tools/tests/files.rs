@@ -2,13 +2,11 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::os::unix::fs::MetadataExt;
 
+use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_tools::{Tool, file_operations};
-use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
 fn read(path: &str) -> Value {

@@ -2,19 +2,17 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::folder::Folder;
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome};
 use dirigent_tools::workspace::{FileError, Workspace};
 use dirigent_tools::{ContentStore, RunChanges, Tool, file_operations};
-use folder::Folder;
 use serde_json::json;
 
 /// The variable that tells this program, started by a test, where to work.
@@ -35,7 +33,7 @@ fn child(folder: &Folder, before: &str, test: &str) -> Command {
     command
         .arg("-c")
         .arg(format!(
-            "{before}exec \"$0\" --ignored --exact --nocapture {test}"
+            "{before}exec \"$0\" --ignored --exact --nocapture files_interrupted::{test}"
         ))
         .arg(std::env::current_exe().unwrap())
         .env(PLACE, folder.path(""));

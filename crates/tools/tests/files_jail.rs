@@ -2,15 +2,13 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::folder::{Folder, error, output};
 use dirigent_tools::workspace::{FileError, Hidden, Workspace};
 use dirigent_tools::{file_operations, search};
-use folder::{Folder, error, output};
 use serde_json::json;
 
 fn names(folder: &Folder) -> Vec<String> {

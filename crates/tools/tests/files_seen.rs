@@ -1,14 +1,12 @@
 //! Several agents in one workspace (PAOR-5): what one of them wrote, no other undoes without having seen it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{SeenFiles, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Tool, ToolContext, ToolSettings, built_in, file_operations};
-use folder::{Folder, error, output};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 

@@ -2,11 +2,10 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
+use crate::folder::Folder;
 use dirigent_core::id::Scope;
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
@@ -14,7 +13,6 @@ use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, FileVersion, SeenFiles, StateChange, ToolOutcome, ToolResult};
 use dirigent_core::undo::UndoPlan;
 use dirigent_tools::{ContentStore, RunChanges, Tool, file_operations};
-use folder::Folder;
 use serde_json::{Value, json};
 
 /// A run as its calls tell of it.

@@ -2,14 +2,12 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::folder::{Folder, output};
 use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git};
-use folder::{Folder, output};
 use serde_json::{Value, json};
 
 /// Runs git like a user's own, without the settings and variables of the user who runs the tests.

@@ -1,18 +1,16 @@
 //! The `http_request` tool against real servers on this machine, well-behaved and malicious, called like an agent calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
 use dirigent_model_server::{HttpAnswer, HttpRequest, HttpServer, Then};
 use dirigent_tools::{HttpRules, Tool, http_request};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
 /// Rules that allow these servers.

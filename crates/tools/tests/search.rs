@@ -1,10 +1,8 @@
 //! The `search` tool, called as an agent calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
+use crate::folder::{Folder, error, output};
 use dirigent_tools::{Tool, search};
-use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
 fn project() -> Folder {

@@ -1,13 +1,11 @@
 //! `execute_sql` on real servers; `tests/databases/run` starts them and passes their addresses.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::time::Duration;
 
+use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Connection, Connections, Database, Tool, TypedTool, execute_sql};
-use folder::{Folder, error, output};
 use serde_json::{Value, json};
 
 /// Secrets that no result may contain.

@@ -1,15 +1,13 @@
 //! `execute_sql` on SQLite files of the workspace.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
 use std::time::Duration;
 
+use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{
     Connection, Connections, Database, Tool, ToolContext, ToolSettings, built_in, execute_sql,
 };
-use folder::{Folder, error, output};
 use rusqlite::Connection as Sqlite;
 use serde_json::{Value, json};
 

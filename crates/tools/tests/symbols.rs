@@ -1,11 +1,9 @@
 //! `list_symbols` and `find_definition` on sources of each language.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
+use crate::folder::{Folder, output};
 use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_tools::{find_definition, list_symbols};
-use folder::{Folder, output};
 use serde_json::{Value, json};
 
 /// `kind container::name line | signature`

@@ -1,11 +1,9 @@
 //! Tools made from a function and the type of its parameters.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod folder;
-
+use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult};
 use dirigent_tools::{IntoToolResult, Tool, ToolContext, ToolSettings, TypedTool, built_in, typed};
-use folder::{Folder, error, output};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use dirigent_tests::cli::{Place, Watched, ended};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::{end_orphans, wait_until, wait_until_free};
+use super::{end_orphans, wait_until, wait_until_free};
 
 /// A run of a script that says that it runs and then waits for ever.
 struct Waiting {

@@ -12,7 +12,7 @@ async fn paor_4_independent_subtasks_run_at_the_same_time_up_to_max_parallel() {
     let (stage, crowd) = (Stage::new(), Crowd::default());
     let meeting = |id: &str| calls(id, [("meet", json!({}))]);
     let model = Scripted::new()
-        .planner([plan("Meet.", ["a", "b", "c", "d", "e", "f"].map(meeting))])
+        .lead([plan("Meet.", ["a", "b", "c", "d", "e", "f"].map(meeting))])
         .reflector([achieved("Met.")]);
     let dirigent = stage.builder(model).tool(meet(2, &crowd)).build().await.unwrap();
 
@@ -35,7 +35,7 @@ async fn paor_5_a_subagent_has_its_own_context_tools_model_and_limits() {
     let stage = Stage::new().file("a.txt", "a\n");
     let look = || call("search", json!({"pattern": "a"}));
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Both look.",
             [
                 delegate("brief", "hasty", "Look twice."),
@@ -104,7 +104,7 @@ async fn paor_5_a_subagent_has_its_own_context_tools_model_and_limits() {
 async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
     let stage = Stage::new();
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Read twice.",
             [
                 calls("plain", [("read_meter", json!({}))]),
@@ -148,7 +148,7 @@ async fn paor_6_reflection_reads_the_rest_of_a_long_output_by_its_handle() {
     let read = ("file_operations", json!({"operation": "read", "path": "log.txt"}));
     let rest = json!({"handle": "run.2", "offset": 12_900, "length": 1_000});
     let model = Scripted::new()
-        .planner([plan("Read it.", [calls("read", [read])])])
+        .lead([plan("Read it.", [calls("read", [read])])])
         .reflector([call("read_output", rest), achieved("The bell rang.")]);
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
 

@@ -34,10 +34,10 @@ async fn ends(model: Scripted, limits: RunLimits, journaled: Value) {
 async fn paor_12_each_reason_is_reported_told_and_journaled_alone() {
     let reflecting = |reflection| {
         Scripted::new()
-            .planner([plan("Nothing.", [])])
+            .lead([plan("Nothing.", [])])
             .reflector([reflection])
     };
-    let planning = |reply| Scripted::new().planner([reply]);
+    let planning = |reply| Scripted::new().lead([reply]);
     let one_iteration = RunLimits {
         max_iterations: 1,
         ..RunLimits::default()
@@ -46,12 +46,12 @@ async fn paor_12_each_reason_is_reported_told_and_journaled_alone() {
         timeout: Some(Millis(50)),
         ..RunLimits::default()
     };
-    // The planner and the reflector ask once each.
+    // The lead and the reflector ask once each.
     let two_calls = RunLimits {
         max_model_calls: Some(2),
         ..RunLimits::default()
     };
-    let unreachable = "the planner ended without a plan: the model did not answer: no such model: gpt-0";
+    let unreachable = "the lead ended without an answer: the model did not answer: no such model: gpt-0";
     for (model, limits, journaled) in [
         (
             reflecting(achieved("Done.")),
@@ -106,7 +106,7 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
         )],
     );
     let model = Scripted::new()
-        .planner([plan("Look.", [look])])
+        .lead([plan("Look.", [look])])
         .reflector([Reply::Fails("connection refused")]);
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Count the lines")).await.unwrap();
@@ -120,22 +120,19 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
     drop(dirigent);
 
     // when the model is back
-    let model = Scripted::new().planner([says("One line.")]);
+    let model = Scripted::new().lead([says("One line.")]);
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     until_free(&dirigent, run.id()).await;
     let resumed = dirigent.resume(run.id(), Resume::new()).await.unwrap();
 
     // then it plans again, knowing what was observed, and the whole of it replays
     assert!(resumed.outcome().await.unwrap().is_achieved());
-    let asked = model.planner_asked();
-    assert_eq!(asked[0].section("ITERATION"), Some("2 of 15"));
-    let iterations = asked[0].json_lines("ITERATIONS");
+    let asked = model.lead_asked();
+    assert_eq!(asked[0].section("ITERATION"), Some("2 of 15".to_owned()));
+    let interrupted = asked[0].section("INTERRUPTED").unwrap();
     assert!(
-        iterations[0]["interrupted"]
-            .as_str()
-            .unwrap()
-            .starts_with("the run ended before this iteration was evaluated: "),
-        "{iterations:?}"
+        interrupted.starts_with("the run ended before this iteration was evaluated: "),
+        "{interrupted}"
     );
     let recording = dirigent.recording(run.id()).unwrap();
     let replayed = dirigent

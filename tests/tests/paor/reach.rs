@@ -3,9 +3,7 @@
 use dirigent_model_server::{Request, Script, ToolCall, Turn};
 use dirigent_tests::approving::RUN;
 use dirigent_tests::scripted::{calls, delegate};
-use dirigent_tests::served::{
-    Served, achieved, call, command, go_on, is_planner, is_reflector, mentions, plan,
-};
+use dirigent_tests::served::{Served, achieved, call, command, go_on, is_lead, is_reflector, mentions, plan};
 use serde_json::{Value, json};
 
 /// The last message of a request, which is a tool's result.
@@ -29,11 +27,11 @@ fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
     );
     let said = found.clone();
     let script = Script::from_fn(move |request| match () {
-        () if is_planner(request) && mentions(request, "<ITERATION>3 of") => {
+        () if is_lead(request) && mentions(request, "<ITERATION>3 of") => {
             plan("Third.", [delegate("third", "explore", "Read a2.")])
         }
-        () if is_planner(request) && mentions(request, "<ITERATION>2 of") => plan("Second.", [look()]),
-        () if is_planner(request) => plan("First.", [delegate("first", "explore", "Look around.")]),
+        () if is_lead(request) && mentions(request, "<ITERATION>2 of") => plan("Second.", [look()]),
+        () if is_lead(request) => plan("First.", [delegate("first", "explore", "Look around.")]),
         () if is_reflector(request) && mentions(request, "<ITERATION>3 of") => {
             achieved(request, "The judgement is in.")
         }
@@ -57,7 +55,7 @@ fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
         .collect();
     let reader: Vec<_> = reader
         .into_iter()
-        .filter(|request| !is_planner(request) && !is_reflector(request))
+        .filter(|request| !is_lead(request) && !is_reflector(request))
         .collect();
     let whole = result(reader[0]);
     assert_eq!(whole["output"]["text"], "And more.\nTHE END OF IT\n", "{whole}");
@@ -69,7 +67,7 @@ fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
 #[test]
 fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
     let script = Script::from_fn(|request| match () {
-        () if is_planner(request) => plan("Count.", [delegate("one", "implement", "Count.")]),
+        () if is_lead(request) => plan("Count.", [delegate("one", "implement", "Count.")]),
         () if is_reflector(request) => achieved(request, "The judgement is in."),
         () => match request.turn {
             1 => command(&["seq", "1", "9000"]),
@@ -86,7 +84,7 @@ fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
     let requests = served.requests();
     let agents: Vec<_> = requests
         .iter()
-        .filter(|request| !is_planner(request) && !is_reflector(request))
+        .filter(|request| !is_lead(request) && !is_reflector(request))
         .collect();
     let lines = result(agents[2])["output"].clone();
     assert_eq!(lines["text"], "4000\n4001\n4002\n", "{lines}");
@@ -147,9 +145,9 @@ fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
                 offered,
                 "{form}, {depth}"
             );
-            // Nor is the planner told that it could.
+            // Nor is the lead told that it could.
             assert_eq!(
-                mentions(&requests[0], "; may delegate"),
+                requests[0].body.to_string().contains("; may delegate"),
                 offered,
                 "{form}, {depth}"
             );

@@ -12,7 +12,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     // given a pilot that has an engineer launch it, while a scout of the same plan is not held up
     let stage = Stage::new();
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Launch and look.",
             [
                 delegate("go", "pilot", "Launch a probe."),

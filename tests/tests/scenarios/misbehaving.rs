@@ -32,7 +32,7 @@ async fn beside_noting(
     let stage = Stage::new();
     let work = |text: &str| [call("note", json!({"text": text})), says(format!("I {text}."))];
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "All three.",
             [
                 delegate("wild", "wild", "Do what you do."),

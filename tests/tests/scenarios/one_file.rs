@@ -50,7 +50,7 @@ async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_doe
     let (stage, both_read, first_ended) = (stage(), Gate::shut(), Gate::shut());
     let as_it_was = json!({"operation": "write", "path": "list.txt", "content": "bread\nwhole milk\n"});
     let model = Scripted::new()
-        .planner([plan(
+        .lead([plan(
             "Both.",
             [
                 delegate("first", "baker", "Be exact about the bread."),
@@ -108,7 +108,7 @@ async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_doe
 async fn paor_5_what_another_agent_changed_for_it_an_agent_has_not_seen() {
     let stage = stage();
     let model = Scripted::new()
-        .planner([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
+        .lead([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
         .agent(
             "cook",
             [
@@ -144,7 +144,7 @@ async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen()
     // given an agent that has read the list when its process goes away
     let stage = stage();
     let model = Scripted::new()
-        .planner([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
+        .lead([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
         .agent("cook", [read(), Reply::Never]);
     let builder = |model: &Scripted| {
         stage

@@ -198,3 +198,132 @@ fn paor_2_rusts_inline_format_arguments_are_renamed_and_other_text_is_not() {
         "{run}"
     );
 }
+
+const RUST: &str = "use std::collections::HashMap;\n\nstruct Cart { lines: HashMap<String, u32> }\n\n\
+    impl std::fmt::Display for Cart {\n    fn fmt(&self, f: &mut std::fmt::Formatter) -> std::fmt::Result {\n        \
+    write!(f, \"{}\", self.lines.len())\n    }\n}\n\n\
+    fn unwrap_line(cart: &Cart) -> u32 {\n    let most = u32::MAX.min(9);\n    cart.lines.get(\"a\").copied().unwrap().min(most)\n}\n";
+const GO: &str = "package shop\n\nimport (\n\t\"fmt\"\n\t\"sync\"\n)\n\ntype Cart struct{ lock sync.Mutex }\n\n\
+    func (cart *Cart) PrintLine() {\n\tcart.lock.Lock()\n\tfmt.Println(len(\"a\"))\n}\n";
+const SCRIPT: &str = "const events = require(\"events\");\nconst { EventEmitter } = require(\"events\");\n\n\
+    class Cart extends EventEmitter { emitLine() { this.emit(\"line\", new events.EventEmitter()); } }\n\
+    module.exports = { Cart };\n";
+
+#[test]
+fn paor_2_a_librarys_member_is_not_renamed_where_nothing_compiles_the_code() {
+    for (path, text, name, hint) in [
+        ("cart.rs", RUST, "unwrap", " Did you mean `unwrap_line`?"),
+        ("cart.rs", RUST, "HashMap", ""),
+        ("cart.rs", RUST, "copied", ""),
+        ("cart.rs", RUST, "Display", ""),
+        ("cart.rs", RUST, "fmt", ""),
+        ("cart.rs", RUST, "write", ""),
+        ("cart.rs", RUST, "MAX", ""),
+        ("cart.rs", RUST, "min", ""),
+        ("cart.go", GO, "Println", " Did you mean `PrintLine`?"),
+        ("cart.go", GO, "Mutex", ""),
+        ("cart.go", GO, "Lock", " Did you mean `lock`?"),
+        ("cart.go", GO, "fmt", ""),
+        ("cart.go", GO, "len", ""),
+        ("cart.js", SCRIPT, "EventEmitter", ""),
+        ("cart.js", SCRIPT, "emit", ""),
+    ] {
+        let place = Place::new();
+        place.write(path, text);
+        let before = place.files();
+
+        let run = place
+            .run(&format!(
+                "Find all usages of function {name} and rename it to other"
+            ))
+            .with_code(1);
+
+        let told = summary(&run);
+        assert!(
+            told.starts_with(&format!(
+                "`{name}` seems to belong to something outside of this workspace, first at {path}:"
+            )),
+            "{run}"
+        );
+        let end = format!("A rename here would break it.{hint} Nothing was changed.");
+        assert!(told.contains(&end), "{run}");
+        assert!(place.files() == before, "{run}");
+    }
+}
+
+#[test]
+fn paor_2_what_the_workspace_defines_is_renamed_where_nothing_compiles_the_code() {
+    for (path, text, name) in [
+        ("cart.rs", RUST, "Cart"),
+        ("cart.rs", RUST, "lines"),
+        ("cart.rs", RUST, "unwrap_line"),
+        ("cart.rs", RUST, "most"),
+        ("cart.go", GO, "Cart"),
+        ("cart.go", GO, "lock"),
+        ("cart.go", GO, "cart"),
+        ("cart.go", GO, "PrintLine"),
+    ] {
+        let place = Place::new();
+        place.write(path, text);
+        place.write(&format!("other/{path}"), text);
+
+        let run = place
+            .run(&format!(
+                "Find all usages of function {name} and rename it to other"
+            ))
+            .with_code(0);
+
+        let of = |text: &str, word: &str| {
+            let words = text.split(|character: char| !character.is_alphanumeric() && character != '_');
+            words.filter(|one| *one == word).count()
+        };
+        for path in [path, &format!("other/{path}")] {
+            assert_eq!(of(&place.read(path), name), 0, "{run}");
+            assert_eq!(of(&place.read(path), "other"), of(text, name), "{run}");
+        }
+    }
+}
+
+#[test]
+fn paor_2_what_a_commonjs_module_exports_is_renamed_with_it() {
+    let place = Place::new();
+    place.write(
+        "price.js",
+        "function parse_price(text) { return Number(text); }\nmodule.exports = { parse_price };\n",
+    );
+    place.write(
+        "cart.js",
+        "const { parse_price } = require(\"./price\");\nconsole.log(parse_price(\"1\"));\n",
+    );
+
+    let _ = place.run(GOAL).with_code(0);
+
+    assert_eq!(
+        place.read("price.js"),
+        "function read_price(text) { return Number(text); }\nmodule.exports = { read_price };\n"
+    );
+    assert_eq!(
+        place.read("cart.js"),
+        "const { read_price } = require(\"./price\");\nconsole.log(read_price(\"1\"));\n"
+    );
+}
+
+#[test]
+fn paor_2_a_variable_that_python_formats_by_its_name_is_renamed_in_the_text() {
+    let place = Place::new();
+    place.write(
+        "shop.py",
+        "def show(price):\n    text = \"price {price:>4}\".format(**locals())\n    return text + \" %(price)s\" % vars()\n\n\nprint(show(5))\n",
+    );
+
+    let _ = place.run("rename price to cost").with_code(0);
+
+    let mut python = Command::new("python3");
+    place.settle(&mut python);
+    let shown = ended(python.args(["-B", "shop.py"]).current_dir(place.work())).with_code(0);
+    assert_eq!(shown.stdout, "price    5 5\n");
+    assert_eq!(
+        place.read("shop.py"),
+        "def show(cost):\n    text = \"price {cost:>4}\".format(**locals())\n    return text + \" %(cost)s\" % vars()\n\n\nprint(show(5))\n"
+    );
+}

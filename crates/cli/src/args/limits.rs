@@ -1,4 +1,4 @@
-//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns planner=80` for one. The options
+//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns lead=80` for one. The options
 //! are generated from the declared limits.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};
@@ -95,7 +95,7 @@ impl Args for AgentLimitOptions {
             .iter()
             .fold(command, |command, limit| {
                 let help = format!(
-                    "{} Applies to all agents, or to one, as in planner=…; can be repeated [default: set by the configuration and the agent's file]",
+                    "{} A value alone applies to all agents, lead=VALUE to one; can be repeated [default: set by the configuration and the agent's file]",
                     help(limit)
                 );
                 let value_name = format!("[AGENT=]{}", value_name(limit));

@@ -401,7 +401,8 @@ impl ActiveDialog {
                 };
                 if shown == Some(&parameters) {
                     return Err(vec![
-                        "  nothing was changed, and nothing was decided: type `a` to approve it".to_owned(),
+                        "  nothing was changed, and nothing was decided: type `a` to approve the call"
+                            .to_owned(),
                     ]);
                 }
                 Ok(ApprovalAnswer::Edit { parameters })

@@ -28,7 +28,7 @@ impl Keyboard {
     pub(crate) fn new(bracketed_paste: bool) -> Option<Self> {
         #[expect(
             deprecated,
-            reason = "its successor is unsafe because a descriptor may be closed while registered; standard input never is"
+            reason = "the replacement is unsafe, because a descriptor may be closed while it is registered; standard input is never closed"
         )]
         let input = AsyncFd::with_interest(std::io::stdin(), Interest::READABLE).ok()?;
         rustix::termios::tcgetattr(input.get_ref()).ok()?;

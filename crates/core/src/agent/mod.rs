@@ -9,6 +9,8 @@
 //!             └──▶ Done (text, terminating call, a limit, no budget, stuck, a failure, cancelled)
 //! ```
 //!
+//! A lead goes on from Done with `Continued`, in the same conversation (LEAD-1).
+//!
 //! The model decides (LOOP-6): the machine runs the requested calls, returns every result, and ends the loop only when the model says so or
 //! a limit is reached.
 
@@ -20,7 +22,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::agent_report::AgentReport;
 use crate::approval::{Approval, Decision};
-use crate::brief::AgentBrief;
+use crate::brief::{AgentBrief, Continuation};
 use crate::budget::BudgetExceeded;
 use crate::id::EffectId;
 use crate::message::{ModelFailure, ModelReply, ToolCall};
@@ -81,6 +83,27 @@ pub enum AgentInput {
     Guided {
         /// The guidance, in the user's words.
         guidance: String,
+    },
+    /// The user gave guidance to the run while its lead works. The lead sees it before its next request, so its next plan or answer takes it
+    /// into account (PAOR-8).
+    RunGuided {
+        /// The number of the guidance entry, counted from 1.
+        number: u32,
+        /// The guidance, in the user's words.
+        guidance: String,
+    },
+    /// The user gave urgent guidance to the run while its lead works: the lead's request or call is cancelled, and the lead is asked anew
+    /// with the guidance (PAOR-8).
+    Redirected {
+        /// The number of the guidance entry, counted from 1.
+        number: u32,
+        /// The guidance, in the user's words.
+        guidance: String,
+    },
+    /// The run needs its lead again (LEAD-1). What the end of the run interrupted, if anything, is told as interrupted.
+    Continued {
+        /// What the lead is told.
+        continuation: Continuation,
     },
     /// A timer expired.
     TimerFired {
@@ -146,6 +169,10 @@ pub enum AgentCommand {
         /// The other agent's task.
         task: String,
     },
+    /// The lead begins to act: its next call is not safe to repeat, or delegates (LEAD-3).
+    BeginActing,
+    /// Cancel the running request or call; its completion no longer matters.
+    Stop,
     /// Set a timer, replacing any earlier setting of the same timer.
     SetTimer {
         /// The timer to set.

@@ -4,7 +4,7 @@ use serde_json::{Map, Value};
 
 use crate::tool::ToolSpec;
 
-/// The name of the planner's terminating tool.
+/// The name of the lead's terminating tool.
 pub const SUBMIT_PLAN: &str = "submit_plan";
 
 /// The name of the reflector's terminating tool.

@@ -1,4 +1,4 @@
-//! Errors in plans, with messages for the planner.
+//! Errors in plans, with messages for the lead.
 
 use std::fmt;
 
@@ -6,12 +6,18 @@ use crate::call::CallError;
 use crate::id::SubTaskId;
 use crate::name::{did_you_mean, quoted, quoted_list};
 
-/// An error in a plan. The message tells the planner what is wrong, where it is, and how to fix it.
+/// An error in a plan. The message tells the lead what is wrong, where it is, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A sub-task has an empty id.
     #[error("subtasks[{index}] has an empty `id`: give it a short unique id, such as `step-{}`", index + 1)]
     EmptyId {
+        /// Index of the sub-task in the plan.
+        index: usize,
+    },
+    /// A sub-task has the id that stands for the lead's own work (LEAD-3).
+    #[error("subtasks[{index}] has the id `lead`, which stands for your own work: give it another id")]
+    ReservedId {
         /// Index of the sub-task in the plan.
         index: usize,
     },
@@ -167,7 +173,7 @@ fn listed_numbers(numbers: &[u32]) -> String {
 fn known_guidance(known: u32) -> String {
     let valid = match known {
         0 => return "but the user gave no guidance: omit `answers_guidance`".to_owned(),
-        1 => "the only guidance of the user has number 1".to_owned(),
+        1 => "the user gave only guidance 1".to_owned(),
         known => format!("the user's guidance is numbered from 1 to {known}"),
     };
     format!("but {valid}: list only guidance that this plan answers")

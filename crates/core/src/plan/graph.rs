@@ -159,6 +159,18 @@ impl PlanGraph {
         })
     }
 
+    /// The graph of an iteration without a plan.
+    pub(crate) fn empty() -> PlanGraph {
+        PlanGraph {
+            plan: Arc::default(),
+            graph: Arc::default(),
+            states: Vec::new(),
+            missing: Vec::new(),
+            ready: BTreeSet::new(),
+            counts: SubTaskCounts::default(),
+        }
+    }
+
     /// Returns the plan whose execution is tracked.
     pub fn plan(&self) -> &Arc<Plan> {
         &self.plan

@@ -1,4 +1,4 @@
-//! Plans: graphs of sub-tasks. The planner submits a [`Plan`]; [`PlanGraph`] tracks its execution.
+//! Plans: graphs of sub-tasks. The lead submits a [`Plan`]; [`PlanGraph`] tracks its execution.
 
 mod error;
 mod graph;
@@ -16,7 +16,10 @@ pub use validate::PlanRules;
 
 use crate::id::SubTaskId;
 
-/// A plan as the planner submits it.
+/// The id of the observation of what the lead did itself (LEAD-3). No sub-task of a plan may have it.
+pub const LEAD: &str = "lead";
+
+/// A plan as the lead submits it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

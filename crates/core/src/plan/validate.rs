@@ -1,13 +1,13 @@
-//! Validation of plans. Reports all errors at once, so that the planner can correct them in one step (PAOR-4). Does not repair plans.
+//! Validation of plans. Reports all errors at once, so that the lead can correct them in one step (PAOR-4). Does not repair plans.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{PlanError, TextField};
 use super::structure::{PlanStructure, build_structure};
-use super::{Plan, SubTask, Work};
+use super::{LEAD, Plan, SubTask, Work};
+use crate::agent_spec::AgentSpec;
 use crate::call::ToolSet;
 use crate::name::nearest;
-use crate::spec::AgentSpec;
 use crate::text::is_invisible;
 
 /// The rules against which a plan is validated.
@@ -21,7 +21,7 @@ pub struct PlanRules<'a> {
     pub max_subtasks: u32,
     /// Number of sub-agents that the run may still start (PAOR-5).
     pub remaining_agents: u32,
-    /// Number of guidance entries that the planner received, numbered from 1 (PAOR-8). `None` if unknown.
+    /// Number of guidance entries that the lead received, numbered from 1 (PAOR-8). `None` if unknown.
     pub guidance: Option<u32>,
 }
 
@@ -58,6 +58,9 @@ impl Plan {
         for (index, subtask) in self.subtasks.iter().enumerate() {
             if subtask.id.0.trim().is_empty() {
                 errors.push(PlanError::EmptyId { index });
+            }
+            if subtask.id.0 == LEAD {
+                errors.push(PlanError::ReservedId { index });
             }
             if subtask.title.trim().is_empty() {
                 errors.push(PlanError::EmptyTitle {

@@ -27,8 +27,8 @@ pub use handle::{OutputHandle, ParseHandleError};
 pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
 pub use requests::{
-    AnsweredQuestion, IterationContext, PastIteration, PastReflection, plan_request, reflect_request,
-    summarise_request, summary, task_request,
+    AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
+    continue_request, guidance, plan_request, reflect_request, summarise_request, summary, task_request,
 };
 pub use sections::{CallLine, ObservationLine};
 pub use shorten::READ_OUTPUT;
@@ -36,10 +36,10 @@ pub(crate) use shorten::shorten_result;
 pub(crate) use system::last_turn;
 pub use system::{call_in_prose, malformed, system_prompt};
 
-/// The role texts of the planner and the reflector, which every run has.
+/// The role texts of the lead and the reflector, which every run has.
 pub mod roles {
-    /// Role text of the planner.
-    pub const PLANNER: &str = include_str!("../../../../config/prompts/planner.md");
+    /// Role text of the lead.
+    pub const LEAD: &str = include_str!("../../../../config/prompts/lead.md");
     /// Role text of the reflector.
     pub const REFLECTOR: &str = include_str!("../../../../config/prompts/reflector.md");
 }
@@ -56,7 +56,10 @@ macro_rules! template {
 static TEMPLATES: LazyLock<Environment<'static>> = LazyLock::new(templates);
 
 // Cannot panic: the delimiters are the defaults, the templates are compiled in, and a test renders each of them.
-#[expect(clippy::expect_used, reason = "all inputs are constants, and tests use them")]
+#[expect(
+    clippy::expect_used,
+    reason = "all inputs are constants, and a test renders each template"
+)]
 fn templates() -> Environment<'static> {
     let syntax = SyntaxConfig::builder().trim_blocks(true).build();
     let mut environment = Environment::new();
@@ -67,6 +70,8 @@ fn templates() -> Environment<'static> {
     for (name, source) in [
         template!("call_in_prose"),
         template!("calls"),
+        template!("continue_request"),
+        template!("guidance"),
         template!("last_turn"),
         template!("malformed"),
         template!("plan_request"),

@@ -1,4 +1,4 @@
-//! Formats observations for the prompts of planners, reflectors and sub-agents, within a size budget (PAOR-6).
+//! Formats observations for the prompts of leads, reflectors and sub-agents, within a size budget (PAOR-6).
 
 use std::collections::BTreeMap;
 

@@ -1,5 +1,5 @@
-//! Requests to agents: the first user message for planners, reflectors and sub-agents, and the request to summarise a long conversation
-//! (LOOP-11).
+//! Requests to agents: the first user message for leads, reflectors and sub-agents, the message that continues a lead, and the request to
+//! summarise a long conversation (LOOP-11).
 
 use std::borrow::Cow;
 
@@ -11,14 +11,13 @@ use super::{parameters, render};
 use crate::observation::Observation;
 use crate::plan::Plan;
 use crate::reflection::{Reflection, ReflectionVerdict};
-use crate::spec::AgentSpec;
+use crate::setup::RunSetup;
 use crate::text::{one_line, shorten, shorten_value};
-use crate::tool::ToolSpec;
 
 /// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
 const MAX_TASK: usize = 1_000;
 
-/// The state of the run, for the request to a planner or reflector.
+/// The state of the run, for the request to a lead or reflector.
 #[derive(Clone, Debug, Serialize)]
 pub struct IterationContext<'a> {
     /// The goal as the user wrote it.
@@ -81,22 +80,79 @@ impl<'a> From<&'a Reflection> for PastReflection<'a> {
     }
 }
 
-/// Renders the request to a planner. `observed` contains the observations of the last iteration.
-pub fn plan_request(
-    iteration: &IterationContext<'_>,
-    agents: &[AgentSpec],
-    tools: &[ToolSpec],
-    observed: &[Observation],
-) -> String {
-    let agents: Vec<Value> = agents
+/// What a lead that goes on does not know yet.
+#[derive(Clone, Debug)]
+pub struct ContinueContext<'a> {
+    /// The number of the iteration that begins, counted from 1.
+    pub iteration: u32,
+    /// Maximum number of iterations.
+    pub max_iterations: u32,
+    /// New guidance of the user, each with its number.
+    pub guidance: Vec<(u32, &'a str)>,
+    /// New answers of the user.
+    pub answers: &'a [AnsweredQuestion],
+    /// The iterations that have ended since the lead's last request.
+    pub ended: Vec<EndedIteration<'a>>,
+}
+
+/// An iteration that has ended since the lead's last request.
+#[derive(Clone, Debug)]
+pub struct EndedIteration<'a> {
+    /// The number of the iteration, counted from 1.
+    pub iteration: u32,
+    /// The reflector's judgement; `None` if there is none.
+    pub reflection: Option<&'a Reflection>,
+    /// Why the run ended before the plan was complete, if the user resumed the run later.
+    pub interrupted: Option<&'a str>,
+    /// What was observed, without the lead's own work.
+    pub observations: Vec<&'a Observation>,
+}
+
+/// Renders the message that continues a lead: what was observed and judged, and what the user has added. The lead knows its own work.
+pub fn continue_request(context: &ContinueContext<'_>) -> String {
+    let ended = context.ended.iter().map(|ended| {
+        let judgement =
+            |reflection: &Reflection| json!({"verdict": reflection.verdict, "summary": reflection.summary});
+        json!({
+            "judgement": ended.reflection.map(judgement),
+            "interrupted": ended.interrupted,
+            "observations": observation_lines(ended.observations.iter().copied(), Some(ended.iteration)),
+        })
+    });
+    let guidance = context.guidance.iter();
+    render(
+        "continue_request",
+        json!({
+            "iteration": context.iteration,
+            "max_iterations": context.max_iterations,
+            "guidance": guidance.map(|(number, text)| json!({"number": number, "text": text})).collect::<Vec<_>>(),
+            "answers": context.answers,
+            "ended": ended.collect::<Vec<_>>(),
+        }),
+    )
+}
+
+/// Renders guidance that the user gave while the lead works.
+pub fn guidance(number: u32, text: &str) -> String {
+    render("guidance", json!({"number": number, "text": text}))
+}
+
+/// Renders the first request to a lead. It lists the agents and tools of the run that the lead does not know from its own tools.
+pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup) -> String {
+    let lead = &setup.lead;
+    let agents: Vec<Value> = setup
+        .agents
         .iter()
+        .filter(|_| !lead.may_delegate())
         .map(|agent| {
             let description = one_line(&agent.description);
             json!({"name": agent.name, "description": description, "capabilities": agent.capabilities()})
         })
         .collect();
-    let tools: Vec<Value> = tools
+    let tools: Vec<Value> = setup
+        .tools
         .iter()
+        .filter(|tool| !lead.tools.contains(&tool.name))
         .map(|tool| {
             let summary = one_line(first_sentence(&tool.description));
             json!({"name": tool.name, "summary": format!("{summary}."), "parameters": parameters::nested(&tool.parameters)})
@@ -108,7 +164,6 @@ pub fn plan_request(
         iteration: &'a IterationContext<'a>,
         agents: Vec<Value>,
         tools: Vec<Value>,
-        observations: Vec<Value>,
     }
     render(
         "plan_request",
@@ -116,32 +171,33 @@ pub fn plan_request(
             iteration,
             agents,
             tools,
-            observations: observation_lines(observed, iteration.iterations.last().map(|last| last.iteration)),
         },
     )
 }
 
-/// Renders the request to a reflector. `changed` lists all files that the run has changed so far.
+/// Renders the request to a reflector. `plan` is `None` if the lead did the work without one. `changed` lists all files that the run has changed so far.
 pub fn reflect_request(
     iteration: &IterationContext<'_>,
-    plan: &Plan,
+    plan: Option<&Plan>,
     observed: &[Observation],
     changed: &[&str],
 ) -> String {
-    let plan = json!({
-        "summary": plan.summary,
-        "answers_guidance": plan.answers_guidance,
-        "subtasks": if plan.subtasks.len() <= 200 { json!(plan.subtasks) } else { json!(format!("{} sub-tasks", plan.subtasks.len())) },
+    let plan = plan.map(|plan| {
+        let plan = json!({
+            "summary": plan.summary,
+            "answers_guidance": plan.answers_guidance,
+            "subtasks": if plan.subtasks.len() <= 200 { json!(plan.subtasks) } else { json!(format!("{} sub-tasks", plan.subtasks.len())) },
+        });
+        shorten_value(&plan, MAX_STRING, None)
     });
     #[derive(Serialize)]
     struct Values<'a> {
         #[serde(flatten)]
         iteration: &'a IterationContext<'a>,
-        plan: Value,
+        plan: Option<Value>,
         observations: Vec<Value>,
         changed: Vec<String>,
     }
-    let plan = shorten_value(&plan, MAX_STRING, None);
     render(
         "reflect_request",
         Values {

@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 
 use super::shorten::READ_OUTPUT;
 use super::{parameters, render};
+use crate::agent_spec::{AgentSpec, AnswerForm};
 use crate::call::CallForm;
 use crate::limits::AgentLimits;
-use crate::spec::{AgentSpec, AnswerForm};
 use crate::submission::submission_tool;
 use crate::text::one_line;
 use crate::tool::ToolSpec;
@@ -23,12 +23,13 @@ pub fn system_prompt(
     calls: CallForm,
     limits: &AgentLimits,
 ) -> String {
-    let terminating = submission_tool(answer);
+    let submission = submission_tool(answer);
+    let terminating = submission.as_ref().filter(|_| ends_work(answer));
     let has_read_output = tools.iter().any(|tool| tool.name == READ_OUTPUT);
     let tools: Vec<Value> = tools
         .iter()
         .map(|tool| (*tool, Terminates::No))
-        .chain(terminating.iter().map(|tool| (tool, Terminates::Yes)))
+        .chain(submission.iter().map(|tool| (tool, terminates(answer))))
         .map(|(tool, terminates)| tool_values(tool, terminates))
         .collect();
     render(
@@ -38,7 +39,7 @@ pub fn system_prompt(
             "tools": tools,
             "form": form_name(calls),
             "has_read_output": has_read_output,
-            "terminating": terminating.map(|tool| tool.name),
+            "terminating": terminating.map(|tool| &tool.name),
             "text_allowed": answer.allows_text(),
             "max_turns": limits.max_turns,
             "timeout": limits.timeout.to_string(),
@@ -67,10 +68,11 @@ pub fn call_in_prose() -> String {
 /// if `meant` is `None`, the first tool with an example, preferably not the terminating tool. `tools` are all tools that the agent may
 /// call, including its terminating tool.
 pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Option<&str>) -> String {
-    let terminating = submission_tool(spec.answer).map(|tool| tool.name);
+    let submission = submission_tool(spec.answer).map(|tool| tool.name);
+    let terminating = submission.as_ref().filter(|_| ends_work(spec.answer));
     let terminates = |tool: &ToolSpec| {
-        if terminating.as_deref() == Some(tool.name.as_str()) {
-            Terminates::Yes
+        if submission.as_deref() == Some(tool.name.as_str()) {
+            terminates(spec.answer)
         } else {
             Terminates::No
         }
@@ -102,6 +104,23 @@ pub fn malformed(error: &str, spec: &AgentSpec, tools: &[ToolSpec], meant: Optio
 enum Terminates {
     Yes,
     No,
+}
+
+/// Returns true if the agent ends with its submission. The plan of a lead stays open: its result comes back (LEAD-1).
+fn ends_work(answer: AnswerForm) -> bool {
+    match answer {
+        AnswerForm::Text | AnswerForm::Plan => false,
+        AnswerForm::Reflection => true,
+    }
+}
+
+/// Whether the agent's submission terminates.
+fn terminates(answer: AnswerForm) -> Terminates {
+    if ends_work(answer) {
+        Terminates::Yes
+    } else {
+        Terminates::No
+    }
 }
 
 fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {

@@ -124,7 +124,7 @@ pub enum Part {
     End,
 }
 
-/// Formats the part as ``the system prompt of `planner` ``.
+/// Formats the part as ``the system prompt of `lead` ``.
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -28,6 +28,14 @@ pub(super) struct Machines {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum DeliveryKey {
     Start(AgentId),
+    /// A continuation of the lead.
+    Continuation(AgentId),
+    /// Guidance that the run passes to its working lead, with its number.
+    Guidance(AgentId, u32),
+    /// Urgent guidance that the run passes to its working lead, with its number.
+    Redirection(AgentId, u32),
+    /// The beginning of the lead's acting. Contains the scope and step of the effect that started or continued the lead.
+    Acting(Scope, u32),
     /// An agent's report. Contains the scope and step of the effect that started the agent.
     Report(Scope, u32),
     ApprovalAsked(Scope, u32),
@@ -40,12 +48,28 @@ pub(super) enum DeliveryKey {
 impl DeliveryKey {
     fn new(delivery: &Delivery) -> Option<Self> {
         match delivery {
-            Delivery::Agent(agent, AgentInput::Started { .. }) => Some(DeliveryKey::Start(*agent)),
-            Delivery::Agent(_, AgentInput::ToolFinished { effect, .. }) => {
-                Some(DeliveryKey::Findings(effect.scope, effect.step))
-            }
+            Delivery::Agent(agent, input) => DeliveryKey::from_agent_input(*agent, input),
             Delivery::Run(input) => DeliveryKey::from_run_input(input),
-            Delivery::Agent(..) => None,
+        }
+    }
+
+    /// Returns the delivery key of an agent input. A tool's result has one only if the tool is `delegate`.
+    pub(super) fn from_agent_input(agent: AgentId, input: &AgentInput) -> Option<Self> {
+        match input {
+            AgentInput::Started { .. } => Some(DeliveryKey::Start(agent)),
+            AgentInput::Continued { .. } => Some(DeliveryKey::Continuation(agent)),
+            AgentInput::RunGuided { number, .. } => Some(DeliveryKey::Guidance(agent, *number)),
+            AgentInput::Redirected { number, .. } => Some(DeliveryKey::Redirection(agent, *number)),
+            AgentInput::ToolFinished { effect, .. } => Some(DeliveryKey::Findings(effect.scope, effect.step)),
+            AgentInput::ModelReplied { .. }
+            | AgentInput::ModelFailed { .. }
+            | AgentInput::OverBudget { .. }
+            | AgentInput::ToolStarted { .. }
+            | AgentInput::Decided { .. }
+            | AgentInput::Guided { .. }
+            | AgentInput::TimerFired { .. }
+            | AgentInput::Resumed { .. }
+            | AgentInput::Cancelled => None,
         }
     }
 
@@ -57,6 +81,7 @@ impl DeliveryKey {
             RunInput::ApprovalSettled { effect } => {
                 Some(DeliveryKey::ApprovalSettled(effect.scope, effect.step))
             }
+            RunInput::ActingBegan { effect } => Some(DeliveryKey::Acting(effect.scope, effect.step)),
             RunInput::Delegated { effect, .. } => Some(DeliveryKey::Delegation(effect.scope, effect.step)),
             RunInput::Started { .. }
             | RunInput::ToolStarted { .. }
@@ -177,6 +202,7 @@ impl Machines {
             | RunInput::Redirected { .. }
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
+            | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
@@ -206,6 +232,9 @@ impl Machines {
             AgentInput::Started { .. }
             | AgentInput::ToolFinished { .. }
             | AgentInput::Guided { .. }
+            | AgentInput::RunGuided { .. }
+            | AgentInput::Redirected { .. }
+            | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }
             | AgentInput::Cancelled => None,
@@ -240,7 +269,7 @@ impl Machines {
 
 fn describe_run_command(command: &RunCommand) -> Option<String> {
     match command {
-        RunCommand::StartAgent { effect, brief } => {
+        RunCommand::StartAgent { effect, brief, .. } => {
             Some(format!("waiting for agent {} ({effect})", brief.agent))
         }
         RunCommand::RunTool { effect, call, .. } => {
@@ -250,6 +279,8 @@ fn describe_run_command(command: &RunCommand) -> Option<String> {
         RunCommand::Finish { reason } => Some(format!("ended: {reason}")),
         RunCommand::AskApproval { approval } => Some(describe_approval(approval)),
         RunCommand::Announce { .. }
+        | RunCommand::GuideLead { .. }
+        | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
@@ -272,7 +303,10 @@ fn describe_agent_command(command: &AgentCommand) -> Option<String> {
         AgentCommand::Delegate { effect, agent, .. } => {
             Some(format!("waiting for agent `{agent}` ({effect})"))
         }
-        AgentCommand::ApprovalSettled { .. } | AgentCommand::SetTimer { .. } => None,
+        AgentCommand::ApprovalSettled { .. }
+        | AgentCommand::BeginActing
+        | AgentCommand::Stop
+        | AgentCommand::SetTimer { .. } => None,
     }
 }
 

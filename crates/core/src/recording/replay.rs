@@ -7,11 +7,12 @@ use super::machines::{DeliveryKey, Machines};
 use super::{Difference, EntryLocation, Part, RecordedEntry, RecordedRequest, Recording};
 use crate::agent::AgentInput;
 use crate::agent_report::AgentFailure;
+use crate::agent_spec::AgentSpec;
 use crate::id::{RunId, Scope};
 use crate::journal::{Entry, Input};
 use crate::route::Delivery;
 use crate::run::RunInput;
-use crate::spec::{AgentSpec, RunSpec};
+use crate::spec::RunSpec;
 
 /// Replays a recording with the run id `run` and the spec `present`, and returns the journal of the replay. Only external inputs are taken
 /// from the recording, each with its recorded time: replies of models, results of tools, messages and answers of the user, timers,
@@ -111,22 +112,31 @@ impl Replay {
                 (is_awaited && !panicked).then_some(DeliveryKey::Report(effect.scope, effect.step))
             }
             (Input::Run(input), _) => DeliveryKey::from_run_input(input),
-            (Input::Agent(AgentInput::Started { .. }), Scope::Agent(agent)) => {
-                Some(DeliveryKey::Start(agent))
-            }
             (Input::Agent(AgentInput::ToolFinished { effect, .. }), Scope::Agent(_)) => {
                 let delegation = DeliveryKey::Delegation(effect.scope, effect.step);
                 let is_delegation = self.machines.delivered(delegation).is_some();
                 is_delegation.then_some(DeliveryKey::Findings(effect.scope, effect.step))
             }
-            (Input::Agent(_), _) => None,
+            (Input::Agent(input), Scope::Agent(agent)) => DeliveryKey::from_agent_input(agent, input),
+            (Input::Agent(_), Scope::Run) => None,
         }
     }
 
     /// Returns the machine that should have caused the input.
     fn cause(&self, line: &RecordedEntry, key: DeliveryKey) -> Scope {
         match key {
-            DeliveryKey::Start(_) | DeliveryKey::Findings(..) => Scope::Run,
+            DeliveryKey::Start(_)
+            | DeliveryKey::Continuation(_)
+            | DeliveryKey::Guidance(..)
+            | DeliveryKey::Redirection(..)
+            | DeliveryKey::Findings(..) => Scope::Run,
+            DeliveryKey::Acting(..) => match &line.input {
+                Input::Run(RunInput::ActingBegan { effect }) => {
+                    let agent = self.machines.run().agent_of(*effect);
+                    agent.map_or(Scope::Run, Scope::Agent)
+                }
+                Input::Run(_) | Input::Agent(_) => Scope::Run,
+            },
             DeliveryKey::ApprovalAsked(scope, _)
             | DeliveryKey::ApprovalSettled(scope, _)
             | DeliveryKey::Delegation(scope, _) => scope,
@@ -174,10 +184,13 @@ impl DeliveryKey {
     /// Returns the [`Part`] under which a difference in this kind of delivery is reported.
     fn part(self) -> Part {
         match self {
-            DeliveryKey::Start(_) => Part::Brief,
+            DeliveryKey::Start(_)
+            | DeliveryKey::Continuation(_)
+            | DeliveryKey::Guidance(..)
+            | DeliveryKey::Redirection(..) => Part::Brief,
             DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
             DeliveryKey::ApprovalAsked(..) | DeliveryKey::ApprovalSettled(..) => Part::Approval,
-            DeliveryKey::Delegation(..) => Part::Call,
+            DeliveryKey::Delegation(..) | DeliveryKey::Acting(..) => Part::Call,
         }
     }
 }
@@ -193,6 +206,18 @@ fn differing_parts(recorded: &Input, present: &Input) -> (String, String) {
                 (json(recorded), json(brief))
             } else {
                 (recorded.task.clone(), brief.task.clone())
+            }
+        }
+        (
+            Input::Agent(AgentInput::Continued {
+                continuation: recorded,
+            }),
+            Input::Agent(AgentInput::Continued { continuation }),
+        ) => {
+            if recorded.message == continuation.message {
+                (json(recorded), json(continuation))
+            } else {
+                (recorded.message.clone(), continuation.message.clone())
             }
         }
         (
@@ -343,7 +368,7 @@ fn with_models_of(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
         present.profile = recorded.profile;
     };
     let (setup, recorded) = (&mut *present.setup, &*recorded.setup);
-    adopt(&mut setup.planner, &recorded.planner);
+    adopt(&mut setup.lead, &recorded.lead);
     adopt(&mut setup.reflector, &recorded.reflector);
     for agent in &mut setup.agents {
         if let Some(recorded) = recorded.agent(&agent.name) {

@@ -13,9 +13,10 @@ use crate::time::Timestamp;
 pub struct Iteration {
     /// The iteration's number, from 1.
     pub number: u32,
-    /// The plan and the states of its sub-tasks.
+    /// The plan and the states of its sub-tasks; empty if the lead did the work without a plan.
     pub graph: PlanGraph,
-    /// The observations of ended sub-tasks, in the order in which the sub-tasks ended.
+    has_plan: bool,
+    /// What the lead did itself, if it acted (LEAD-3), then the observations of ended sub-tasks, in the order in which they ended.
     pub observations: Vec<Observation>,
     /// The reflector's evaluation of the iteration; `None` until it exists.
     pub reflection: Option<Reflection>,
@@ -39,16 +40,23 @@ pub struct ActiveSubTask {
 }
 
 impl Iteration {
-    pub(super) fn new(iteration: u32, graph: PlanGraph) -> Self {
+    /// Creates an iteration with the lead's own work, if it acted, and its plan; `None` if the lead made no plan.
+    pub(super) fn new(iteration: u32, lead: Option<Observation>, graph: Option<PlanGraph>) -> Self {
         Iteration {
             number: iteration,
-            graph,
-            observations: Vec::new(),
+            has_plan: graph.is_some(),
+            graph: graph.unwrap_or_else(PlanGraph::empty),
+            observations: lead.into_iter().collect(),
             reflection: None,
             interrupted: None,
             observed: BTreeMap::new(),
             active: BTreeMap::new(),
         }
+    }
+
+    /// Returns true if the lead made a plan, and false if it did the work itself and ended with a text.
+    pub fn has_plan(&self) -> bool {
+        self.has_plan
     }
 
     /// The running sub-tasks, by index in the plan.

@@ -7,8 +7,10 @@
 //!  every phase except Complete ──▶ Failed ──▶ Planning (only by `Resumed`, after a limit or an unreachable model)
 //! ```
 //!
-//! Planner and reflector are agents; sub-tasks are agents or sequences of tool calls. The machine starts sub-tasks as they become ready,
-//! collects their results, and ends the run for exactly one recorded reason (PAOR-12).
+//! Lead and reflector are agents; sub-tasks are agents or sequences of tool calls. The lead is one agent for the whole run: it reports with a
+//! plan or a text, and is continued when it is needed again (LEAD-1). Acting begins with its first call that is not safe to repeat, or its
+//! plan (LEAD-3). The machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one recorded
+//! reason (PAOR-12).
 
 mod changes;
 mod iteration;
@@ -28,7 +30,7 @@ pub use report::{GuidanceStatus, IterationReport, Report, WaitingCall};
 
 use crate::agent_report::{AgentReport, AgentWork};
 use crate::approval::{Approval, Decision};
-use crate::brief::AgentBrief;
+use crate::brief::{AgentBrief, Continuation};
 use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId, SubTaskId};
 use crate::limits::RunLimits;
@@ -93,6 +95,11 @@ pub enum RunInput {
         effect: EffectId,
         /// The user's decision.
         decision: Decision,
+    },
+    /// The lead begins to act: its next call is not safe to repeat, or delegates (LEAD-3).
+    ActingBegan {
+        /// The effect id of the [`RunCommand::StartAgent`] that started or continued the lead.
+        effect: EffectId,
     },
     /// An agent delegated a task to another agent (PAOR-5).
     Delegated {
@@ -160,12 +167,32 @@ pub enum RunCommand {
         /// The phase change.
         transition: Transition,
     },
-    /// Start an agent, or resume it if the journal already contains inputs of the agent.
+    /// Start an agent, resume it if the journal already contains inputs of the agent, or continue the lead.
     StartAgent {
         /// The id that the agent's report must carry.
         effect: EffectId,
         /// The agent's role and task.
         brief: Arc<AgentBrief>,
+        /// For a lead that goes on, what it is told; `None` for the first start of an agent.
+        continuation: Option<Arc<Continuation>>,
+    },
+    /// Tell the working lead the user's guidance (PAOR-8).
+    GuideLead {
+        /// The lead's id.
+        agent: AgentId,
+        /// The number of the guidance entry, counted from 1.
+        number: u32,
+        /// The guidance, in the user's words.
+        guidance: String,
+    },
+    /// Tell the working lead the user's urgent guidance at once, instead of what it waits for (PAOR-8).
+    RedirectLead {
+        /// The lead's id.
+        agent: AgentId,
+        /// The number of the guidance entry, counted from 1.
+        number: u32,
+        /// The guidance, in the user's words.
+        guidance: String,
     },
     /// Journal the start of a call, then run it.
     RunTool {

@@ -31,7 +31,7 @@ pub struct Report {
     /// Why the run ended or waits; `None` while it runs.
     #[serde(flatten)]
     pub end: Option<EndReason>,
-    /// The outcome: the planner's answer, the last reflection's summary or the error of a failed run; empty if there is none.
+    /// The outcome: the lead's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub summary: String,
     /// The question that waits for the user's answer, or a question that was not asked because a limit allows no further iteration.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -49,7 +49,7 @@ pub struct Report {
     /// The calls that the user did not approve but answered with guidance, each with its sub-task and the guidance (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guided: Vec<String>,
-    /// The user's guidance entries, each with the iteration whose planner received it (PAOR-8).
+    /// The user's guidance entries, each with the iteration whose lead received it (PAOR-8).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<GuidanceStatus>,
     /// The sub-tasks of the last plan that did not succeed, each with the reason.
@@ -73,7 +73,7 @@ pub struct Report {
 pub struct GuidanceStatus {
     /// The guidance, in the user's words.
     pub guidance: String,
-    /// The iteration whose planner first received the guidance; `None` until then.
+    /// The iteration whose lead first received the guidance; `None` until then.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub iteration: Option<u32>,
 }
@@ -84,7 +84,7 @@ pub struct WaitingCall {
     /// The approval to decide about.
     #[serde(flatten)]
     pub approval: Arc<Approval>,
-    /// The sub-task that the call blocks; `None` for a call of the planner or the reflector, which blocks the whole run.
+    /// The sub-task that the call blocks; `None` for a call of the lead or the reflector, which blocks the whole run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub subtask: Option<SubTaskId>,
     /// The number of sub-tasks that depend on the blocked sub-task, directly or indirectly.
@@ -183,7 +183,7 @@ impl Run {
         usage
     }
 
-    /// Returns the outcome: the planner's answer, the last reflection's summary or the error of a failed run; empty if there is none.
+    /// Returns the outcome: the lead's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub fn summary(&self) -> String {
         let reflected = self
             .iterations()

@@ -107,6 +107,22 @@ pub enum StateChange {
 }
 
 impl StateChange {
+    /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command is no change by itself, and neither is a
+    /// request that only reads.
+    pub(crate) fn is_reflected(&self) -> bool {
+        match self {
+            StateChange::FileCreated { .. }
+            | StateChange::FileEdited { .. }
+            | StateChange::FileDeleted { .. }
+            | StateChange::FileMoved { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. } => true,
+            StateChange::RequestSent { method, .. } => !["GET", "HEAD", "OPTIONS"].contains(&method.as_str()),
+            StateChange::ProcessExited { .. } => false,
+        }
+    }
+
     /// Sets the diff, if this kind of change has one.
     pub fn with_diff(mut self, text: Option<String>) -> Self {
         match &mut self {

@@ -51,7 +51,7 @@ pub enum EventKind {
         #[serde(flatten)]
         transition: Transition,
     },
-    /// The run accepted the planner's plan.
+    /// The run accepted the lead's plan.
     PlanMade {
         /// The accepted plan.
         plan: Plan,
@@ -72,6 +72,8 @@ pub enum EventKind {
         /// The observation of the sub-task.
         observation: Observation,
     },
+    /// The lead goes on: the run needs it again (LEAD-1).
+    LeadContinued,
     /// An agent started.
     AgentStarted {
         /// The agent's role.
@@ -181,7 +183,7 @@ pub enum EventKind {
         /// The reason why the run ended.
         #[serde(flatten)]
         reason: EndReason,
-        /// The outcome, as summarised by the reflector or the planner.
+        /// The outcome, as summarised by the reflector or the lead.
         summary: String,
     },
 }

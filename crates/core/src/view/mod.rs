@@ -14,17 +14,17 @@ use usage_ledger::{PreviousUsage, RecordedInput, UsageLedger};
 
 use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use crate::agent_report::AgentWork;
+use crate::agent_spec::DELEGATE;
 use crate::approval::{Approval, Digest};
 use crate::id::{AgentId, EffectId, RunId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
 use crate::message::{ToolCall, Usage};
 use crate::phase::Phase;
-use crate::plan::Plan;
+use crate::plan::{LEAD, Plan};
 use crate::route::Delivery;
 use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::run_tree::RunTree;
-use crate::spec::DELEGATE;
 use crate::time::Timestamp;
 use crate::usage::UsageReport;
 
@@ -219,6 +219,7 @@ impl RunView {
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
             | RunInput::Decided { .. }
+            | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
@@ -240,7 +241,10 @@ impl RunView {
         self.ledger
             .record_run_input(self.last_at, at, &recorded, &commands, awaits_user);
         self.reported.extend(reporters);
-        for iteration in &self.run().iterations()[iterations..] {
+        for iteration in self.run().iterations()[iterations..]
+            .iter()
+            .filter(|new| new.has_plan())
+        {
             events.push(EventKind::PlanMade {
                 plan: Plan::clone(iteration.graph.plan()),
             });
@@ -253,7 +257,9 @@ impl RunView {
         };
         if let Some(iteration) = self.run().iterations().last() {
             let new = &iteration.observations[seen.min(iteration.observations.len())..];
-            events.extend(new.iter().map(|seen| EventKind::SubTaskFinished {
+            // What the lead did itself is no sub-task; the end of the lead tells of it.
+            let of_plan = new.iter().filter(|seen| seen.subtask.0 != LEAD);
+            events.extend(of_plan.map(|seen| EventKind::SubTaskFinished {
                 observation: seen.clone(),
             }));
         }
@@ -316,6 +322,7 @@ impl RunView {
             | RunInput::AgentFinished { .. }
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
+            | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired {
@@ -351,10 +358,12 @@ impl RunView {
     /// Returns the event for the start of a sub-task, if this command starts one.
     fn subtask_started(&self, command: &RunCommand, last_step: u32) -> Option<EventKind> {
         let (effect, agent) = match command {
-            RunCommand::StartAgent { effect, brief } => (*effect, Some(brief.agent)),
+            RunCommand::StartAgent { effect, brief, .. } => (*effect, Some(brief.agent)),
             RunCommand::RunTool { effect, .. } => (*effect, None),
             RunCommand::AskApproval { approval } => (approval.effect, None),
             RunCommand::Announce { .. }
+            | RunCommand::GuideLead { .. }
+            | RunCommand::RedirectLead { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
@@ -385,6 +394,8 @@ impl RunView {
             }),
             RunCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
             RunCommand::StartAgent { .. }
+            | RunCommand::GuideLead { .. }
+            | RunCommand::RedirectLead { .. }
             | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
@@ -408,7 +419,11 @@ impl RunView {
         let is_delegating = agent.is_some_and(Agent::is_delegating);
         let before = agent.map(PreviousUsage::new).unwrap_or_default();
         let recorded = RecordedInput::from_agent_input(&input);
+        let is_continued = matches!(input, AgentInput::Continued { .. });
         let commands = self.machines.handle_agent_input(at, id, input)?;
+        if is_continued {
+            self.reported.remove(&id);
+        }
         if let Some(agent) = self.machines.agent(id) {
             self.ledger
                 .record_agent_input(agent, before, at, recorded, &commands);
@@ -425,6 +440,8 @@ impl RunView {
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::BeginActing
+            | AgentCommand::Stop
             | AgentCommand::SetTimer { .. } => None,
             // No input reports the start of a delegation, so its first command counts as the start. A restart repeats the command.
             AgentCommand::Delegate { effect, .. } if effect.attempt > 0 && is_delegating => None,
@@ -446,6 +463,7 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
             role: brief.role.clone(),
             caller: brief.caller,
         }),
+        AgentInput::Continued { .. } => Some(EventKind::LeadContinued),
         AgentInput::ModelReplied { reply, .. } => Some(EventKind::ModelReplied {
             turn: agent.map_or(0, Agent::turns),
             content: reply.content.clone(),
@@ -481,6 +499,9 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
         AgentInput::TimerFired {
             timer: AgentTimer::Deadline,
         }
+        // The run's own event tells of the guidance.
+        | AgentInput::RunGuided { .. }
+        | AgentInput::Redirected { .. }
         | AgentInput::Cancelled => None,
     }
 }

@@ -73,7 +73,7 @@ pub(crate) struct PreviousUsage {
 impl PreviousUsage {
     pub(crate) fn new(agent: &Agent) -> Self {
         PreviousUsage {
-            usage: agent.work().usage,
+            usage: agent.usage(),
             malformed: agent.malformed(),
         }
     }
@@ -105,16 +105,17 @@ impl UsageLedger {
             RecordedInput::Nothing => {}
         }
         if let Some(totals) = self.used(agent.id()).last_model_totals() {
-            totals.usage += agent.work().usage - before.usage;
+            totals.usage += agent.usage() - before.usage;
         }
         for command in commands {
             match command {
                 AgentCommand::AskModel { effect } => self.begin(*effect, WaitKind::Model, now),
                 AgentCommand::RunTool { effect, .. } => self.begin(*effect, WaitKind::Tool, now),
-                AgentCommand::Finish { .. } => self.end_all(Some(scope), now),
+                AgentCommand::Stop | AgentCommand::Finish { .. } => self.end_all(Some(scope), now),
                 AgentCommand::AskApproval { .. }
                 | AgentCommand::ApprovalSettled { .. }
                 | AgentCommand::Delegate { .. }
+                | AgentCommand::BeginActing
                 | AgentCommand::SetTimer { .. } => {}
             }
         }
@@ -156,6 +157,8 @@ impl UsageLedger {
                 RunCommand::Finish { .. } => self.end_all(None, now),
                 RunCommand::Announce { .. }
                 | RunCommand::StartAgent { .. }
+                | RunCommand::GuideLead { .. }
+                | RunCommand::RedirectLead { .. }
                 | RunCommand::StopAgent { .. }
                 | RunCommand::ReturnFindings { .. }
                 | RunCommand::AskApproval { .. }
@@ -187,7 +190,7 @@ impl UsageLedger {
         for (id, used) in whole.agents {
             let Some(agent) = machines.agent(id) else { continue };
             let totals = UsageTotals {
-                usage: agent.work().usage,
+                usage: agent.usage(),
                 malformed: used.malformed,
                 model_time: used.model_time,
                 tool_time: used.tool_time,
@@ -309,6 +312,9 @@ impl RecordedInput {
             | AgentInput::ToolStarted { .. }
             | AgentInput::Decided { .. }
             | AgentInput::Guided { .. }
+            | AgentInput::RunGuided { .. }
+            | AgentInput::Redirected { .. }
+            | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => RecordedInput::Nothing,
         }
@@ -328,6 +334,7 @@ impl RecordedInput {
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
             | RunInput::Decided { .. }
+            | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }

@@ -2,7 +2,7 @@
 
 use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
 
-use super::{FORMS, planners_tools, said_after};
+use super::{FORMS, leads_tools, said_after};
 
 /// Replies by their fault. What is plainly meant as a call is an answer in none of them.
 const FAULTS: &[(&str, &str)] = &[
@@ -294,7 +294,7 @@ const ANSWERS: &[(&str, &str)] = &[
 ];
 
 fn outcome(form: CallForm, content: &str) -> String {
-    match said_after(form, &[], &planners_tools(), content) {
+    match said_after(form, &[], &leads_tools(), content) {
         Ok(ReplyContent::Calls(calls)) => {
             let tools: Vec<&str> = calls.iter().map(|call| call.tool.as_str()).collect();
             format!("calls {}", tools.join(", "))

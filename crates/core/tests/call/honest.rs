@@ -2,7 +2,7 @@
 
 use dirigent_core::call::{CallForm, ReplyContent};
 
-use super::{FORMS, planners_tools, said_after, text};
+use super::{FORMS, leads_tools, said_after, text};
 
 const ANSWERS: &[&str] = &[
     "Done.",
@@ -55,7 +55,7 @@ fn call_5_an_honest_answer_is_text_in_every_form() {
     for answer in ANSWERS {
         for form in FORMS {
             assert_eq!(
-                said_after(form, &[], &planners_tools(), answer),
+                said_after(form, &[], &leads_tools(), answer),
                 text(answer),
                 "{form:?}"
             );
@@ -74,7 +74,7 @@ fn loop_3_words_that_look_like_thinking_tags_hide_no_call() {
         "It has <reflection> inside.",
     ] {
         let reply = format!("{words}\n{{\"tool\": \"search\", \"parameters\": {{}}, \"terminate\": false}}");
-        let said = said_after(CallForm::Json, &[], &planners_tools(), &reply);
+        let said = said_after(CallForm::Json, &[], &leads_tools(), &reply);
         assert!(matches!(said, Ok(ReplyContent::Calls(_))), "{words}: {said:?}");
     }
 }

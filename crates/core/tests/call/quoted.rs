@@ -4,7 +4,7 @@ use dirigent_core::call::{CallForm, ContextCalls, ReplyContent};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-use super::{call, in_prose, one_call, planners_tools, said_after, text};
+use super::{call, in_prose, leads_tools, one_call, said_after, text};
 
 /// The call that is given and quoted, with a parameter of each kind of spelling.
 fn parameters() -> Value {
@@ -215,7 +215,7 @@ fn call_7_a_plan_that_stands_bare_in_a_file_is_given_too() {
     let given = json!({"success": true, "output": format!("# PLAN\n{plan}")}).to_string();
     let submitted = json!({"tool": "submit_plan", "parameters": plan, "terminate": true}).to_string();
     let reply = format!("NOTES.md holds this plan:\n{submitted}");
-    let said = |content: &str| said_after(CallForm::Json, &[&given], &planners_tools(), content);
+    let said = |content: &str| said_after(CallForm::Json, &[&given], &leads_tools(), content);
     assert_eq!(said(&reply), in_prose(&reply));
     assert_eq!(said(&submitted), one_call("submit_plan", plan, true));
 }

@@ -1,8 +1,8 @@
 //! What a server is asked to hold a model to (CALL-1, CALL-4).
 
+use dirigent_core::agent_spec::AnswerForm;
 use dirigent_core::call::reply_schema;
 use dirigent_core::plan::plan_schema;
-use dirigent_core::spec::AnswerForm;
 use dirigent_core::submission::submission_tool;
 use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};

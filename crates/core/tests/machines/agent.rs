@@ -419,42 +419,43 @@ fn call_1_a_terminating_call_that_succeeds_ends_the_loop_with_its_result() {
 }
 
 #[test]
-fn call_1_only_a_submission_terminates_a_planner_or_reflector() {
-    for (role, submission, parameters, end) in [
-        (
-            AgentRole::Planner,
-            "submit_plan",
-            json!({"summary": "Nothing to do.", "subtasks": []}),
-            "finish with plan Nothing to do.",
-        ),
-        (
-            AgentRole::Reflector,
-            "submit_reflection",
-            json!({"verdict": "achieved", "summary": "All done."}),
-            "finish with Achieved: All done.",
-        ),
-    ] {
-        let mut spec = spec();
-        spec.setup.reflector.tools = vec!["look".to_owned()];
-        let mut agent = started(spec, role);
-        check(
-            &mut agent,
-            vec![
-                replied("a7.1", says_call("look", json!({"path": "x"}), true)),
-                tool_ended("a7.2", ToolResult::success(json!("seen"))),
-            ],
-            &["ask a7.3"],
-        );
-        assert_eq!(
-            *last(&agent),
-            tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#)
-        );
-        check(
-            &mut agent,
-            vec![replied("a7.3", says_call(submission, parameters, false))],
-            &[end],
-        );
-    }
+fn call_1_only_its_judgement_terminates_a_reflector() {
+    let mut spec = spec();
+    spec.setup.reflector.tools = vec!["look".to_owned()];
+    let mut agent = started(spec, AgentRole::Reflector);
+    let looked = [
+        replied("a7.1", says_call("look", json!({"path": "x"}), true)),
+        tool_ended("a7.2", ToolResult::success(json!("seen"))),
+    ];
+    check(&mut agent, looked.to_vec(), &["ask a7.3"]);
+    assert_eq!(
+        *last(&agent),
+        tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#)
+    );
+    let judgement = json!({"verdict": "achieved", "summary": "All done."});
+    check(
+        &mut agent,
+        vec![replied("a7.3", says_call("submit_reflection", judgement, false))],
+        &["finish with Achieved: All done."],
+    );
+}
+
+#[test]
+fn call_1_a_lead_ends_with_a_plan_or_with_the_result_of_a_terminating_call() {
+    let plan = json!({"summary": "Nothing to do.", "subtasks": []});
+    check(
+        &mut started(spec(), AgentRole::Lead),
+        vec![replied("a7.1", says_call("submit_plan", plan, false))],
+        &["finish with plan Nothing to do."],
+    );
+    check(
+        &mut started(spec(), AgentRole::Lead),
+        vec![
+            replied("a7.1", says_call("look", json!({"path": "x"}), true)),
+            tool_ended("a7.2", ToolResult::success(json!("seen"))),
+        ],
+        &["finish with seen"],
+    );
 }
 
 #[test]
@@ -554,8 +555,8 @@ fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
 }
 
 #[test]
-fn rule_6_a_planner_that_answers_in_text_has_answered() {
-    let mut agent = started(spec(), AgentRole::Planner);
+fn rule_6_a_lead_that_answers_in_text_has_answered() {
+    let mut agent = started(spec(), AgentRole::Lead);
     check(
         &mut agent,
         vec![replied("a7.1", text("It is 42."))],
@@ -565,7 +566,7 @@ fn rule_6_a_planner_that_answers_in_text_has_answered() {
 
 #[test]
 fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
-    let mut agent = started(spec(), AgentRole::Planner);
+    let mut agent = started(spec(), AgentRole::Lead);
     let faulty = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "depends_on": ["q"], "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explor", "task": "t"},
@@ -594,13 +595,13 @@ fn paor_5_a_plan_with_more_agents_than_are_left_goes_back() {
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
     ]});
-    // What a later planner's brief says is left counts.
+    // What a later lead's brief says is left counts.
     for (max_agents, agents_left) in [(1, None), (3, Some(1))] {
         let mut spec = spec();
         spec.limits.max_agents = max_agents;
         let brief = AgentBrief {
             agents_left,
-            ..started(spec.clone(), AgentRole::Planner).brief().clone()
+            ..started(spec.clone(), AgentRole::Lead).brief().clone()
         };
         let (mut agent, _) = Agent::start(at(0), Arc::new(spec), brief).unwrap();
         let reply = says_call("submit_plan", greedy.clone(), true);

@@ -24,7 +24,7 @@ const IMPLEMENT: fn() -> AgentRole = || AgentRole::Sub("implement".to_owned());
 fn limited(role: AgentRole, max_turns: u32) -> Agent {
     let mut spec = spec();
     let setup = &mut *spec.setup;
-    for agent in [&mut setup.planner, &mut setup.reflector]
+    for agent in [&mut setup.lead, &mut setup.reflector]
         .into_iter()
         .chain(&mut setup.agents)
     {
@@ -87,7 +87,7 @@ fn loop_2_before_its_last_turn_the_model_is_told() {
 
 #[test]
 fn loop_2_an_agent_of_one_turn_is_told_with_its_task() {
-    let told: Vec<String> = [IMPLEMENT(), AgentRole::Planner, AgentRole::Reflector]
+    let told: Vec<String> = [IMPLEMENT(), AgentRole::Lead, AgentRole::Reflector]
         .into_iter()
         .map(|role| {
             let agent = limited(role, 1);

@@ -142,6 +142,8 @@ fn under_way(agent: &Agent, tool: bool) -> EffectId {
             | AgentCommand::AskApproval { .. }
             | AgentCommand::ApprovalSettled { .. }
             | AgentCommand::Delegate { .. }
+            | AgentCommand::BeginActing
+            | AgentCommand::Stop
             | AgentCommand::SetTimer { .. }
             | AgentCommand::Finish { .. } => None,
         })
@@ -253,6 +255,9 @@ impl Expected {
             | AgentInput::ToolStarted { .. }
             | AgentInput::Decided { .. }
             | AgentInput::Guided { .. }
+            | AgentInput::RunGuided { .. }
+            | AgentInput::Redirected { .. }
+            | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => None,
         };
@@ -262,6 +267,8 @@ impl Expected {
             | AgentCommand::Delegate { effect, .. } => Some(*effect) != completed,
             AgentCommand::AskApproval { approval } => !settled.contains(&approval.effect),
             AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::BeginActing
+            | AgentCommand::Stop
             | AgentCommand::SetTimer { .. }
             | AgentCommand::Finish { .. } => true,
         });
@@ -281,7 +288,9 @@ fn to_be_done(commands: &[AgentCommand]) -> Vec<AgentCommand> {
         .filter(|command| {
             !matches!(
                 command,
-                AgentCommand::SetTimer { .. } | AgentCommand::ApprovalSettled { .. }
+                AgentCommand::SetTimer { .. }
+                    | AgentCommand::ApprovalSettled { .. }
+                    | AgentCommand::BeginActing
             )
         })
         .cloned()
@@ -448,7 +457,7 @@ proptest! {
 
     #[test]
     fn an_agent_holds_its_invariants_under_any_inputs(role in any::<Index>(), steps in steps()) {
-        let roles = [AgentRole::Planner, AgentRole::Reflector, AgentRole::Sub("implement".to_owned())];
+        let roles = [AgentRole::Lead, AgentRole::Reflector, AgentRole::Sub("implement".to_owned())];
         check(role.get(&roles).clone(), steps);
     }
 }

@@ -193,7 +193,7 @@ fn loop_3_a_withheld_or_oversized_reply_ends_the_loop_with_its_own_message() {
 
 #[test]
 fn loop_3_the_correction_shows_the_example_of_the_tool_that_was_meant() {
-    let planner = || started(spec(), AgentRole::Planner);
+    let lead = || started(spec(), AgentRole::Lead);
     for (mut agent, reply, example) in [
         (
             implementer(),
@@ -211,7 +211,7 @@ fn loop_3_the_correction_shows_the_example_of_the_tool_that_was_meant() {
             r#"Example: `{"tool": "look", "#,
         ),
         (
-            planner(),
+            lead(),
             r#"{"summary": "Look.", "subtasks": []}"#,
             r#"Example: `{"tool": "submit_plan", "#,
         ),

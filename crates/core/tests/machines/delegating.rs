@@ -133,14 +133,6 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
 }
 
 #[test]
-fn paor_5_a_planner_does_not_delegate() {
-    let mut spec = delegating();
-    spec.setup.planner.tools.push("delegate".to_owned());
-    let agent = started(spec, AgentRole::Planner);
-    assert!(agent.offered().iter().all(|tool| tool.name != "delegate"));
-}
-
-#[test]
 fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
     let mut agent = implement();
     assert_eq!(
@@ -166,7 +158,7 @@ fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
 fn paor_5_a_delegation_to_nobody_goes_back_to_the_model() {
     let mut agent = implement();
     assert_eq!(
-        gives(&mut agent, replied("a7.1", says_delegate("planner"))),
+        gives(&mut agent, replied("a7.1", says_delegate("lead"))),
         ["ask a7.2"]
     );
     let last = agent.conversation().last().unwrap().content().to_owned();
@@ -242,6 +234,7 @@ fn report(result: Result<AgentAnswer, AgentFailure>, changed: &[&str]) -> AgentR
             ..AgentWork::default()
         },
         duration: Millis(40),
+        guidance: None,
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use dirigent_core::agent_report::{AgentAnswer, AgentReport};
-use dirigent_core::brief::AgentBrief;
+use dirigent_core::brief::{AgentBrief, Continuation};
 use dirigent_core::id::EffectId;
 use dirigent_core::machine::Machine;
 use dirigent_core::run::{Run, RunCommand, RunInput};
@@ -86,12 +86,28 @@ pub fn ended(of: &str, result: ToolResult) -> RunInput {
 
 /// The brief of the agent that the run waits for under that id.
 pub fn brief_of(run: &Run, of: &str) -> Arc<AgentBrief> {
+    start_of(run, of).0
+}
+
+/// What the agent that the run waits for under that id is told: its task, or the message that continues it.
+pub fn told(run: &Run, of: &str) -> String {
+    let (brief, continuation) = start_of(run, of);
+    continuation.map_or_else(|| brief.task.clone(), |continuation| continuation.message.clone())
+}
+
+pub fn start_of(run: &Run, of: &str) -> (Arc<AgentBrief>, Option<Arc<Continuation>>) {
     let of: EffectId = effect(of);
     run.outstanding()
         .into_iter()
         .find_map(|command| match command {
-            RunCommand::StartAgent { effect, brief } if effect == of => Some(brief),
+            RunCommand::StartAgent {
+                effect,
+                brief,
+                continuation,
+            } if effect == of => Some((brief, continuation)),
             RunCommand::StartAgent { .. }
+            | RunCommand::GuideLead { .. }
+            | RunCommand::RedirectLead { .. }
             | RunCommand::Announce { .. }
             | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }

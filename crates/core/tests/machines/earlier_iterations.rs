@@ -1,13 +1,14 @@
-//! What a planner and a reflector know of the iterations before the last: in short, with handles, within the budget (PAOR-6).
+//! What a reflector knows of the iterations before its own: in short, with handles, within the budget (PAOR-6).
 
 use dirigent_core::prompt::OutputHandle;
 use dirigent_core::run::Run;
 use serde_json::{Value, json};
 
-use crate::driver::{answered, brief_of, give, planned, reflected, running};
+use crate::driver::{answered, give, planned, reflected, running, told};
 use crate::fixture::spec;
 
-/// A run whose reflector has sent it into the next iteration so many times, each time after agents with these findings.
+/// A run whose reflector has sent it into the next iteration so many times, each time after agents with these findings; and the reflector
+/// of the iteration after them.
 fn after_iterations(iterations: u32, agents: u32, findings: impl Fn(u32) -> String) -> (Run, String) {
     let mut limited = spec();
     limited.limits.max_parallel = agents;
@@ -42,8 +43,14 @@ fn after_iterations(iterations: u32, agents: u32, findings: impl Fn(u32) -> Stri
         );
         step += 1;
     }
-    let planner = format!("run.{step}");
-    (run, planner)
+    let plan = json!({"summary": "Look.", "subtasks": [{"id": "look", "title": "Look", "agent": "explore", "task": "t"}]});
+    give(&mut run, 0, planned(&format!("run.{step}"), &plan));
+    give(
+        &mut run,
+        0,
+        answered(&format!("run.{}", step + 1), "Nothing more."),
+    );
+    (run, format!("run.{}", step + 2))
 }
 
 fn iterations(task: &str) -> Vec<Value> {
@@ -56,33 +63,23 @@ fn iterations(task: &str) -> Vec<Value> {
 }
 
 #[test]
-fn paor_6_findings_of_two_iterations_ago_are_in_the_planners_request() {
-    let (run, planner) = after_iterations(2, 1, |iteration| format!("Found {iteration}."));
-    let iterations = iterations(&brief_of(&run, &planner).task);
+fn paor_6_findings_of_earlier_iterations_are_in_the_reflectors_request() {
+    let (run, reflector) = after_iterations(2, 1, |iteration| format!("Found {iteration}."));
+    let iterations = iterations(&told(&run, &reflector));
     assert_eq!(
         iterations[0]["observations"],
         json!([{"subtask": "look1", "status": "succeeded", "agent": "explore", "findings": "Found 1.", "handle": "a2"}])
     );
-    // Those of the last iteration stand in the request at length.
-    assert_eq!(iterations[1].get("observations"), None);
-    assert!(brief_of(&run, &planner).task.contains(r#""findings":"Found 2.""#));
-}
-
-#[test]
-fn paor_6_findings_of_earlier_iterations_are_in_the_reflectors_request() {
-    let (mut run, planner) = after_iterations(1, 1, |_| "Found it.".to_owned());
-    let plan = json!({"summary": "Look.", "subtasks": [{"id": "look", "title": "Look", "agent": "explore", "task": "t"}]});
-    give(&mut run, 0, planned(&planner, &plan));
-    give(&mut run, 0, answered("run.5", "Nothing more."));
-    let iterations = iterations(&brief_of(&run, "run.6").task);
-    assert_eq!(iterations[0]["observations"][0]["findings"], "Found it.");
+    assert_eq!(iterations[1]["observations"][0]["findings"], "Found 2.");
+    // Those of its own iteration stand in the request at length.
+    assert!(told(&run, &reflector).contains(r#""findings":"Nothing more.""#));
 }
 
 #[test]
 fn paor_6_long_findings_of_earlier_iterations_are_shortened_with_the_handle_of_the_agent() {
-    let (run, planner) = after_iterations(3, 1, |iteration| format!("{iteration}: {}", "x".repeat(50_000)));
-    let iterations = iterations(&brief_of(&run, &planner).task);
-    for (iteration, handle) in [(0, "a2"), (1, "a5")] {
+    let (run, reflector) = after_iterations(3, 1, |iteration| format!("{iteration}: {}", "x".repeat(50_000)));
+    let iterations = iterations(&told(&run, &reflector));
+    for (iteration, handle) in [(0, "a2"), (1, "a4")] {
         let findings = iterations[iteration]["observations"][0]["findings"]
             .as_str()
             .unwrap();
@@ -102,8 +99,8 @@ fn paor_6_long_findings_of_earlier_iterations_are_shortened_with_the_handle_of_t
 
 #[test]
 fn paor_6_earlier_iterations_keep_to_their_budget_and_what_is_left_out_has_the_handle_of_its_iteration() {
-    let (run, planner) = after_iterations(15 - 1, 20, |_| "y".repeat(2_000));
-    let task = &brief_of(&run, &planner).task;
+    let (run, reflector) = after_iterations(15 - 1, 20, |_| "y".repeat(2_000));
+    let task = &told(&run, &reflector);
     let iterations = iterations(task);
     let earlier: usize = iterations
         .iter()

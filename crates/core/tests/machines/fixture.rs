@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::limits::{AgentLimits, RunLimits};
@@ -13,7 +14,7 @@ use dirigent_core::policy::Policy;
 use dirigent_core::reflection::Reflection;
 use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::setup::RunSetup;
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use serde_json::{Value, json};
@@ -85,7 +86,7 @@ pub fn spec() -> RunSpec {
         workspace: "/work".to_owned(),
         limits: RunLimits::default(),
         setup: RunSetup {
-            planner: agent_spec("planner", &["look"], AnswerForm::Plan),
+            lead: agent_spec("lead", &["look"], AnswerForm::Plan),
             reflector: agent_spec("reflector", &[], AnswerForm::Reflection),
             agents: vec![
                 agent_spec("explore", &["look"], AnswerForm::Text),
@@ -198,6 +199,7 @@ pub fn ended_with(answer: AgentAnswer) -> AgentReport {
             ..AgentWork::default()
         },
         duration: Millis(40),
+        guidance: None,
     }
 }
 
@@ -233,6 +235,8 @@ pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
                 )
             }
             AgentCommand::ApprovalSettled { effect } => format!("settled {effect}"),
+            AgentCommand::BeginActing => "begin to act".to_owned(),
+            AgentCommand::Stop => "stop".to_owned(),
             AgentCommand::Delegate { effect, agent, task } => format!("delegate {effect} to {agent}: {task}"),
             AgentCommand::Finish { report } => match &report.result {
                 Ok(AgentAnswer::Text(text)) => format!("finish with {text}"),
@@ -255,14 +259,32 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 "{} -> {} ({})",
                 transition.from, transition.to, transition.iteration
             ),
-            RunCommand::StartAgent { effect, brief } => {
+            RunCommand::StartAgent {
+                effect,
+                brief,
+                continuation,
+            } => {
                 let role = match &brief.role {
-                    AgentRole::Planner => "planner",
+                    AgentRole::Lead => "lead",
                     AgentRole::Reflector => "reflector",
                     AgentRole::Sub(name) => name,
                 };
-                format!("start {effect} {} {role}", brief.agent)
+                let start = match continuation {
+                    Some(_) => "continue",
+                    None => "start",
+                };
+                format!("{start} {effect} {} {role}", brief.agent)
             }
+            RunCommand::GuideLead {
+                agent,
+                number,
+                guidance,
+            } => format!("guide {agent} {number}. {guidance}"),
+            RunCommand::RedirectLead {
+                agent,
+                number,
+                guidance,
+            } => format!("redirect {agent} {number}. {guidance}"),
             RunCommand::RunTool {
                 effect,
                 subtask,

@@ -24,7 +24,7 @@ pub struct Journaled {
 }
 
 impl Journaled {
-    /// A run whose planner has submitted that plan.
+    /// A run whose lead has submitted that plan.
     pub fn acting(spec: RunSpec, plan: &Value) -> Self {
         let started = Input::Run(RunInput::Started { spec: Arc::new(spec) });
         let first = entry(1, 1, Scope::Run, started);

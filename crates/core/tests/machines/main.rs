@@ -16,6 +16,7 @@ mod earlier_iterations;
 mod fixture;
 mod journaled;
 mod judging;
+mod lead;
 mod prompts;
 mod questions;
 mod redirecting;

@@ -7,8 +7,9 @@ use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
 use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{
-    AnsweredQuestion, IterationContext, PastIteration, PastReflection, observation_line, plan_request,
-    reflect_request, summarise_request, summary, task_request,
+    AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
+    continue_request, guidance, observation_line, plan_request, reflect_request, summarise_request, summary,
+    task_request,
 };
 use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::spec::RunSpec;
@@ -17,7 +18,7 @@ use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
-use crate::fixture::{call, effect, plan, spec};
+use crate::fixture::{call, effect, plan, reflection, spec};
 
 /// No stray blank lines, no spaces at the ends of lines, no unfilled place, and every tag closed.
 pub fn check(text: &str) -> &str {
@@ -175,25 +176,36 @@ fn a_plan() -> Plan {
 #[test]
 fn the_first_plans_request() {
     let spec = spec();
-    insta::assert_snapshot!(check(&plan_request(
-        &first_iteration(&spec),
-        &spec.setup.agents,
-        &spec.setup.tools,
-        &[]
-    )));
+    insta::assert_snapshot!(check(&plan_request(&first_iteration(&spec), &spec.setup)));
 }
 
 #[test]
-fn paor_8_a_later_plans_request_has_guidance_answers_iterations_and_observations() {
-    let spec = spec();
-    with_third_iteration(&spec, |iteration| {
-        insta::assert_snapshot!(check(&plan_request(
-            iteration,
-            &spec.setup.agents,
-            &spec.setup.tools,
-            &observations()
-        )));
-    });
+fn lead_1_a_continued_lead_is_told_what_was_observed_judged_and_said() {
+    let (observations, said) = (
+        observations(),
+        reflection(&json!({"verdict": "continue", "summary": "One caller is left."})),
+    );
+    insta::assert_snapshot!(check(&continue_request(&ContinueContext {
+        iteration: 3,
+        max_iterations: 15,
+        guidance: vec![(2, "Search only in src/utils.")],
+        answers: &[AnsweredQuestion {
+            question: "Which one?".to_owned(),
+            answer: "The second.".to_owned(),
+        }],
+        ended: vec![EndedIteration {
+            iteration: 2,
+            reflection: Some(&said),
+            interrupted: Some("the run ended before this plan was completed"),
+            observations: observations.iter().collect(),
+        }],
+    })));
+    insta::assert_snapshot!(check(&guidance(3, "Leave the tests alone.")), @r"
+    <GUIDANCE>
+    3. Leave the tests alone.
+    </GUIDANCE>
+    Take this into account from now on.
+    ");
 }
 
 #[test]
@@ -202,7 +214,7 @@ fn paor_6_the_reflectors_request() {
     with_third_iteration(&spec, |iteration| {
         insta::assert_snapshot!(check(&reflect_request(
             iteration,
-            &a_plan(),
+            Some(&a_plan()),
             &observations(),
             &["src/lib.rs"]
         )));
@@ -215,7 +227,7 @@ fn the_reflectors_request_of_a_first_iteration_in_which_nothing_was_done() {
     let nothing = plan(&json!({"summary": "There is nothing to do.", "subtasks": []}));
     insta::assert_snapshot!(check(&reflect_request(
         &first_iteration(&spec),
-        &nothing,
+        Some(&nothing),
         &[],
         &[]
     )));
@@ -308,7 +320,7 @@ fn paor_6_failures_come_before_successes_where_not_all_fit() {
         .map(|n| looked(format!("good{n}"), json!("seen"), true))
         .collect();
     observed.extend((0..20).map(|n| looked(format!("bad{n}"), json!("no such file"), false)));
-    let text = plan_request(&first_iteration(&spec), &[], &[], &observed);
+    let text = reflect_request(&first_iteration(&spec), None, &observed, &[]);
     for n in 0..20 {
         assert!(
             text.contains(&format!(r#"{{"subtask":"bad{n}","#)),
@@ -327,9 +339,9 @@ fn paor_6_many_failures_keep_to_the_budget_too() {
     let observed: Vec<Observation> = (0..1_000)
         .map(|n| looked(format!("bad{n}"), json!("e".repeat(2_900)), false))
         .collect();
-    let text = plan_request(&first_iteration(&spec), &[], &[], &observed);
+    let text = reflect_request(&first_iteration(&spec), None, &observed, &[]);
     assert!(text.len() < 125_000, "{} bytes", text.len());
-    assert!(text.contains(r#""of_these_succeeded":0}"#));
+    assert!(text.contains(r#""of_these_succeeded":0,"handle":"iteration.1"}"#));
 }
 
 /// How often each tag of a section is in the text.
@@ -353,7 +365,7 @@ fn every_request(said: &str) -> Vec<String> {
     spec.setup.agents[0].description = said.to_owned();
     spec.setup.tools[0].description = said.to_owned();
     spec.setup.tools[0].parameters["properties"]["path"]["description"] = json!(said);
-    let guidance = [said.to_owned()];
+    let given = [said.to_owned()];
     let answers = [AnsweredQuestion {
         question: said.to_owned(),
         answer: said.to_owned(),
@@ -369,7 +381,7 @@ fn every_request(said: &str) -> Vec<String> {
         observations: vec![json!({"subtask": said})],
     };
     let iteration = IterationContext {
-        guidance: &guidance,
+        guidance: &given,
         answers: &answers,
         iterations: vec![past],
         ..first_iteration(&spec)
@@ -379,8 +391,21 @@ fn every_request(said: &str) -> Vec<String> {
     );
     let observed = [looked("a".to_owned(), json!(said), true)];
     vec![
-        plan_request(&iteration, &spec.setup.agents, &spec.setup.tools, &observed),
-        reflect_request(&iteration, &plan, &observed, &[said]),
+        plan_request(&iteration, &spec.setup),
+        reflect_request(&iteration, Some(&plan), &observed, &[said]),
+        continue_request(&ContinueContext {
+            iteration: 2,
+            max_iterations: 15,
+            guidance: vec![(1, said)],
+            answers: &answers,
+            ended: vec![EndedIteration {
+                iteration: 1,
+                reflection: None,
+                interrupted: Some(said),
+                observations: vec![&observed[0]],
+            }],
+        }),
+        guidance(1, said),
         task_request(said, 1, &[&observed[0]]),
         summary(said),
     ]
@@ -439,7 +464,7 @@ fn no_spelling_of_its_closing_tag_ends_a_section() {
 #[test]
 fn a_name_or_description_takes_one_line_of_its_list() {
     let spec = spec();
-    let text = reflect_request(&first_iteration(&spec), &a_plan(), &[], &["a\n- b", "c"]);
+    let text = reflect_request(&first_iteration(&spec), Some(&a_plan()), &[], &["a\n- b", "c"]);
     assert!(
         text.contains("<CHANGED_FILES>\n- a - b\n- c\n</CHANGED_FILES>"),
         "{text}"

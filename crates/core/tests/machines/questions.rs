@@ -1,13 +1,13 @@
 //! Questions to the user and what answers them (PAOR-9), and what a plan says of the user's guidance (PAOR-8).
 
-use dirigent_core::agent::Agent;
+use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::machine::Machine;
 use dirigent_core::question::{AnswerError, Question};
 use dirigent_core::run::{Run, RunInput};
 use serde_json::json;
 
-use crate::driver::{brief_of, give, reflected, reflecting, refused};
-use crate::fixture::{agent_outline, at, effect, replied, says_call, spec};
+use crate::driver::{give, reflected, reflecting, refused, start_of, told};
+use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, text};
 
 fn question(choices: &[&str]) -> Question {
     Question {
@@ -77,7 +77,7 @@ fn paor_9_a_question_without_choices_takes_a_number_as_text() {
 fn paor_9_the_next_plan_is_told_the_text_of_the_choice() {
     let mut run = asking();
     give(&mut run, 20, answer("2"));
-    let task = &brief_of(&run, "run.5").task;
+    let task = &told(&run, "run.5");
     assert!(
         task.contains(
             r#"<ANSWERS>
@@ -97,11 +97,11 @@ fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
         "{why}"
     );
     give(&mut run, 30, answer("1"));
-    assert!(brief_of(&run, "run.5").task.contains(r#""answer":"a""#));
+    assert!(told(&run, "run.5").contains(r#""answer":"a""#));
 }
 
 #[test]
-fn paor_8_a_planner_that_names_guidance_that_was_not_given_is_told_the_numbers() {
+fn paor_8_a_lead_that_names_guidance_that_was_not_given_is_told_the_numbers() {
     let mut run = asking();
     give(
         &mut run,
@@ -111,19 +111,24 @@ fn paor_8_a_planner_that_names_guidance_that_was_not_given_is_told_the_numbers()
         },
     );
     give(&mut run, 30, answer("a"));
-    let brief = brief_of(&run, "run.5");
-    let (mut planner, _) = Agent::start(at(40), run.spec().clone(), (*brief).clone()).unwrap();
+    let (brief, continuation) = start_of(&run, "run.5");
+    let (mut lead, _) = Agent::start(at(0), run.spec().clone(), (*brief).clone()).unwrap();
+    let continuation = (*continuation.unwrap()).clone();
+    lead.handle(at(10), replied("a1.1", text("A plan, in words.")))
+        .unwrap();
+    lead.handle(at(40), AgentInput::Continued { continuation })
+        .unwrap();
     let plan = |guidance| {
         let parameters = json!({"summary": "Look.", "answers_guidance": [guidance], "subtasks": []});
         says_call("submit_plan", parameters, true)
     };
-    let refused = planner.handle(at(50), replied("a3.1", plan(2))).unwrap();
-    assert_eq!(agent_outline(&refused), ["ask a3.2"]);
-    let told = planner.conversation().last().unwrap().content();
+    let refused = lead.handle(at(50), replied("a1.2", plan(2))).unwrap();
+    assert_eq!(agent_outline(&refused), ["ask a1.3"]);
+    let told = lead.conversation().last().unwrap().content();
     assert!(
-        told.contains("`answers_guidance` contains 2, but the only guidance of the user has number 1"),
+        told.contains("`answers_guidance` contains 2, but the user gave only guidance 1"),
         "{told}"
     );
-    let accepted = planner.handle(at(60), replied("a3.2", plan(1))).unwrap();
+    let accepted = lead.handle(at(60), replied("a1.3", plan(1))).unwrap();
     assert_eq!(agent_outline(&accepted), ["finish with plan Look."]);
 }

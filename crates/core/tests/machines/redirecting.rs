@@ -11,7 +11,7 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::driver::{
-    acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, refused, running,
+    acting, agent_ended, answered, ended, give, reflected, reflecting, refused, running, told,
 };
 use crate::fixture::{effect, ended_with, plan, resumed, spec, usage};
 
@@ -35,6 +35,7 @@ fn cancelled(of: &str, changed: &str) -> RunInput {
             ..AgentWork::default()
         },
         duration: Millis(40),
+        guidance: None,
     };
     agent_ended(of, report)
 }
@@ -79,7 +80,7 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
         [
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.5 a3 planner"
+            "continue run.5 a1 lead"
         ]
     );
     let iteration = &run.iterations()[0];
@@ -110,7 +111,7 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
         );
     }
     // the next plan is told of all of it
-    let task = &brief_of(&run, "run.5").task;
+    let task = &told(&run, "run.5");
     for told in [
         "Only in src/utils.",
         "edited a.rs",
@@ -130,7 +131,7 @@ fn paor_8_a_second_redirection_joins_the_first() {
     give(&mut run, 30, answered("run.2", "found"));
     give(&mut run, 40, ended("run.3", ToolResult::failure("stopped")));
     assert_eq!(run.phase(), Phase::Planning);
-    let task = &brief_of(&run, "run.4").task;
+    let task = &told(&run, "run.4");
     assert!(task.contains("One.") && task.contains("Two."), "{task}");
 }
 
@@ -148,7 +149,7 @@ fn paor_8_a_call_that_does_not_stop_is_bounded_by_its_own_time() {
             "stop run.3",
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.4 a3 planner"
+            "continue run.4 a1 lead"
         ]
     );
 }
@@ -170,37 +171,30 @@ fn paor_8_a_restart_stops_again_what_was_being_stopped() {
         [
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.4 a3 planner"
+            "continue run.4 a1 lead"
         ]
     );
 }
 
 #[test]
-fn paor_8_a_planner_is_stopped_and_another_plans_the_same_iteration() {
+fn paor_8_a_lead_that_works_is_told_and_plans_the_same_iteration() {
     let (mut run, _) = running(spec());
     assert_eq!(
         give(&mut run, 10, redirected("Rather so.")),
-        ["stop agent a1", "start run.2 a2 planner"]
+        ["redirect a1 1. Rather so."]
     );
-    assert!(brief_of(&run, "run.2").task.contains("Rather so."));
-    assert_eq!(run.iteration(), 1);
-    // what the first one says no longer matters, but what it used counts
-    let late = plan(&json!({"summary": "late", "subtasks": []}));
-    assert_eq!(
-        give(
-            &mut run,
-            20,
-            agent_ended("run.1", ended_with(AgentAnswer::Plan(late)))
-        ),
-        [""; 0]
-    );
-    assert_eq!(run.usage().tokens(), 15);
-    assert_eq!(run.phase(), Phase::Planning);
-    let empty = json!({"summary": "s", "subtasks": []});
-    assert_eq!(
-        give(&mut run, 30, planned("run.2", &empty))[0],
-        "Planning -> Acting (1)"
-    );
+    assert_eq!((run.iteration(), run.phase()), (1, Phase::Planning));
+    // Only a plan that has heard it counts as its answer.
+    let heard = |guidance| AgentReport {
+        guidance: Some(guidance),
+        ..ended_with(AgentAnswer::Plan(plan(&json!({"summary": "s", "subtasks": []}))))
+    };
+    for (guidance, after) in [(1, Phase::Complete), (0, Phase::Planning)] {
+        let mut run = run.clone();
+        give(&mut run, 20, agent_ended("run.1", heard(guidance)));
+        give(&mut run, 30, reflected("run.2", "achieved", "Done."));
+        assert_eq!(run.phase(), after, "{guidance}");
+    }
 }
 
 #[test]
@@ -211,7 +205,7 @@ fn paor_8_a_reflector_is_stopped_and_the_next_iteration_planned() {
         [
             "stop agent a2",
             "Reflecting -> Planning (2)",
-            "start run.4 a3 planner"
+            "continue run.4 a1 lead"
         ]
     );
     assert_eq!(
@@ -228,7 +222,7 @@ fn paor_8_a_question_is_withdrawn() {
     give(&mut run, 10, reflected("run.3", "ask_user", "Hm."));
     assert_eq!(
         give(&mut run, 20, redirected("Neither.")),
-        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
+        ["Reflecting -> Planning (2)", "continue run.5 a1 lead"]
     );
     refused(
         &mut run,
@@ -267,11 +261,11 @@ fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
             "Acting -> Observing (1)",
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.3 a2 planner"
+            "continue run.3 a1 lead"
         ]
     );
     assert_eq!(run.approvals().count(), 0);
-    let task = &brief_of(&run, "run.3").task;
+    let task = &told(&run, "run.3");
     assert!(task.contains("the call did not finish"), "{task}");
 }
 
@@ -283,6 +277,7 @@ fn paor_8_what_a_failure_of_its_own_kept_from_running_is_not_put_down_to_the_gui
         result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
         work: AgentWork::default(),
         duration: Millis(40),
+        guidance: None,
     };
     give(&mut run, 20, agent_ended("run.2", failed));
     give(&mut run, 30, ended("run.3", ToolResult::failure("stopped")));
@@ -314,7 +309,7 @@ fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
         [
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.5 a4 planner"
+            "continue run.5 a1 lead"
         ]
     );
 }
@@ -344,7 +339,7 @@ fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are
             "Acting -> Observing (1)",
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.4 a4 planner"
+            "continue run.4 a1 lead"
         ]
     );
     let observed = run.iterations()[0].observation(0).unwrap();

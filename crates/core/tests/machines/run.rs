@@ -13,7 +13,8 @@ use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::driver::{
-    acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, running,
+    acting, agent_ended, answered, brief_of, ended, give, planned, reflected, reflecting, running, start_of,
+    told,
 };
 use crate::fixture::{at, call, effect, ended_with, run_outline, spec, usage};
 
@@ -28,7 +29,7 @@ fn done() -> ToolResult {
 #[test]
 fn paor_1_a_run_goes_through_its_phases_and_announces_each() {
     let (mut run, commands) = running(spec());
-    assert_eq!(commands, ["Idle -> Planning (1)", "start run.1 a1 planner"]);
+    assert_eq!(commands, ["Idle -> Planning (1)", "start run.1 a1 lead"]);
     assert_eq!(
         give(&mut run, 10, planned("run.1", &one_look())),
         [
@@ -47,7 +48,7 @@ fn paor_1_a_run_goes_through_its_phases_and_announces_each() {
     );
     assert_eq!(
         give(&mut run, 30, reflected("run.3", "continue", "Not yet.")),
-        ["Reflecting -> Planning (2)", "start run.4 a3 planner"]
+        ["Reflecting -> Planning (2)", "continue run.4 a1 lead"]
     );
     give(&mut run, 40, planned("run.4", &one_look()));
     give(&mut run, 50, ended("run.5", done()));
@@ -116,7 +117,7 @@ fn paor_1_an_empty_plan_goes_straight_to_reflection() {
 }
 
 #[test]
-fn rule_6_a_planner_that_answers_in_text_completes_the_run_without_another_request() {
+fn rule_6_a_lead_that_answers_in_text_completes_the_run_without_another_request() {
     let (mut run, _) = running(spec());
     let report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
     assert_eq!(
@@ -218,7 +219,7 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
             because: Some("left".into())
         }
     );
-    let task = &brief_of(&run, "run.5").task;
+    let task = &told(&run, "run.5");
     assert!(
         task.contains(r#""subtask":"left","title":"L","status":"failed""#),
         "{task}"
@@ -281,7 +282,7 @@ fn paor_5_a_sub_agent_sees_its_task_and_the_findings_of_what_it_depends_on() {
 }
 
 #[test]
-fn paor_5_the_planner_is_told_how_many_agents_are_left() {
+fn paor_5_the_lead_is_told_how_many_agents_are_left() {
     let mut spec = spec();
     spec.limits.max_agents = 3;
     let two = json!({"summary": "s", "subtasks": [
@@ -292,7 +293,9 @@ fn paor_5_the_planner_is_told_how_many_agents_are_left() {
     give(&mut run, 0, answered("run.2", "found"));
     give(&mut run, 0, answered("run.3", "found"));
     give(&mut run, 0, reflected("run.4", "continue", "More."));
-    assert_eq!(brief_of(&run, "run.5").agents_left, Some(1));
+    let (brief, continuation) = start_of(&run, "run.5");
+    assert_eq!(brief.agents_left, Some(3));
+    assert_eq!(continuation.unwrap().agents_left, 1);
 }
 
 #[test]
@@ -349,7 +352,7 @@ fn paor_6_a_long_output_is_shortened_visibly_with_its_handle() {
     let (mut run, _) = acting(spec(), &one_look());
     let whole = ToolResult::success(json!("z".repeat(5_000)));
     give(&mut run, 0, ended("run.2", whole.clone()));
-    let task = &brief_of(&run, "run.3").task;
+    let task = &told(&run, "run.3");
     assert!(
         task.contains("zzz… [2000 characters left out: read them with read_output, handle run.2] …zzz"),
         "{task}"
@@ -376,6 +379,7 @@ fn paor_7_a_failed_or_broken_agent_is_an_observation() {
             result: Err(failure.clone()),
             work: AgentWork::default(),
             duration: Millis(3),
+            guidance: None,
         };
         assert_eq!(
             give(&mut run, 0, agent_ended("run.2", report)),
@@ -394,7 +398,7 @@ fn paor_7_a_failed_or_broken_agent_is_an_observation() {
                 work: AgentWork::default(),
             }
         );
-        let task = &brief_of(&run, "run.3").task;
+        let task = &told(&run, "run.3");
         assert!(
             task.contains(&format!("{}", json!(failure.to_string()))[1..20]),
             "{task}"
@@ -447,7 +451,7 @@ fn paor_8_guidance_given_at_any_moment_is_in_the_next_plans_request() {
     let mut run = reflecting(spec());
     give(&mut run, 0, guide("search only in src/utils"));
     give(&mut run, 0, reflected("run.3", "continue", "Stuck."));
-    let task = brief_of(&run, "run.4").task.clone();
+    let task = told(&run, "run.4");
     assert!(
         task.contains("<GUIDANCE>\n1. search only in src/utils\n</GUIDANCE>"),
         "{task}"
@@ -463,11 +467,9 @@ fn paor_8_guidance_given_at_any_moment_is_in_the_next_plans_request() {
         give(&mut run, 0, ended(effect, done()));
     }
     give(&mut run, 0, reflected("run.9", "continue", "Still stuck."));
-    let task = brief_of(&run, "run.10").task.clone();
+    let task = told(&run, "run.10");
     assert!(
-        task.contains(
-            "<GUIDANCE>\n1. search only in src/utils\n2. and mind the tests\n3. not the docs\n4. and be brief\n</GUIDANCE>"
-        ),
+        task.contains("<GUIDANCE>\n2. and mind the tests\n3. not the docs\n4. and be brief\n</GUIDANCE>"),
         "{task}"
     );
 }
@@ -480,12 +482,12 @@ fn paor_8_guidance_that_no_plan_has_taken_into_account_keeps_the_run_from_ending
         give(&mut run, 0, RunInput::Guided { guidance });
         give(&mut run, 0, reflected("run.3", verdict, "All that was planned."));
         assert_eq!(run.phase(), Phase::Planning, "{verdict}");
-        assert!(brief_of(&run, "run.4").task.contains("1. also in the docs"));
+        assert!(told(&run, "run.4").contains("1. also in the docs"));
     }
 }
 
 #[test]
-fn paor_8_guidance_that_a_planners_answer_cannot_have_heard_is_planned_with() {
+fn paor_8_guidance_that_a_leads_answer_cannot_have_heard_is_planned_with() {
     let answer = |text: &str| ended_with(AgentAnswer::Text(text.to_owned()));
     let (mut run, _) = running(spec());
     let guidance = "also in the docs".to_owned();
@@ -497,10 +499,10 @@ fn paor_8_guidance_that_a_planners_answer_cannot_have_heard_is_planned_with() {
             "Acting -> Observing (1)",
             "Observing -> Reflecting (1)",
             "Reflecting -> Planning (2)",
-            "start run.2 a2 planner"
+            "continue run.2 a1 lead"
         ]
     );
-    assert!(brief_of(&run, "run.2").task.contains("1. also in the docs"));
+    assert!(told(&run, "run.2").contains("1. also in the docs"));
     give(
         &mut run,
         20,
@@ -542,6 +544,6 @@ fn a_briefs_command_is_the_same_while_it_is_outstanding() {
         panic!("{:?}", run.outstanding());
     };
     assert_eq!(*brief, brief_of(&run, "run.1"));
-    assert_eq!(run_outline(&run.outstanding()), ["start run.1 a1 planner"]);
+    assert_eq!(run_outline(&run.outstanding()), ["start run.1 a1 lead"]);
     assert_eq!(run.started_at(), at(0));
 }

@@ -11,7 +11,7 @@ use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::driver::{
-    acting, agent_ended, answered, brief_of, ended, give, reflected, reflecting, refused, running,
+    acting, agent_ended, answered, ended, give, reflected, reflecting, refused, running, told,
 };
 use crate::fixture::{effect, ended_with, resumed, run_outline, spec};
 
@@ -121,7 +121,7 @@ fn paor_12_time_limit() {
         [
             "timer Deadline 1050",
             "Idle -> Planning (1)",
-            "start run.1 a1 planner"
+            "start run.1 a1 lead"
         ]
     );
     assert_eq!(
@@ -141,7 +141,7 @@ fn paor_12_a_run_without_a_time_limit_has_no_deadline() {
     refused(&mut run, u64::MAX / 2, deadline());
 }
 
-/// The planner's 15 tokens are below, a second agent's reach it.
+/// The lead's 15 tokens are below, a second agent's reach it.
 fn thirty_tokens() -> RunSpec {
     limited(|spec| spec.limits.max_tokens = Some(30))
 }
@@ -219,18 +219,19 @@ fn paor_12_unrecoverable_error() {
 }
 
 #[test]
-fn paor_12_a_planner_or_reflector_without_an_answer_is_an_unrecoverable_error() {
+fn paor_12_a_lead_or_reflector_without_an_answer_is_an_unrecoverable_error() {
     let failed = AgentReport {
         result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
         work: AgentWork::default(),
         duration: Millis(1),
+        guidance: None,
     };
     let (mut run, _) = running(spec());
     assert_eq!(
         give(&mut run, 0, agent_ended("run.1", failed.clone())),
         [
             "Planning -> Failed (1)",
-            "finish, the planner ended without a plan: the agent reached its limit of 10 model turns before it finished; \
+            "finish, the lead ended without an answer: the agent reached its limit of 10 model turns before it finished; \
              allow more with `max_turns`"
         ]
     );
@@ -269,9 +270,9 @@ fn paor_9_the_answer_goes_into_the_next_plan() {
     );
     assert_eq!(
         give(&mut run, 200, user_answered("run.4")),
-        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
+        ["Reflecting -> Planning (2)", "continue run.5 a1 lead"]
     );
-    let task = &brief_of(&run, "run.5").task;
+    let task = &told(&run, "run.5");
     assert!(
         task.contains("<ANSWERS>\n{\"question\":\"Which one?\",\"answer\":\"a, please\"}\n</ANSWERS>"),
         "{task}"
@@ -312,7 +313,7 @@ fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answ
     assert_eq!(run.end(), None);
     assert_eq!(
         give(&mut run, 400, user_answered("run.4+1")),
-        ["Reflecting -> Planning (2)", "start run.5 a3 planner"]
+        ["Reflecting -> Planning (2)", "continue run.5 a1 lead"]
     );
 }
 
@@ -330,7 +331,7 @@ fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
         [
             "timer Deadline 12000",
             "Reflecting -> Planning (2)",
-            "start run.5 a3 planner"
+            "continue run.5 a1 lead"
         ]
     );
     refused(&mut run, 10_999, deadline());

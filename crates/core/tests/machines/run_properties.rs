@@ -7,7 +7,7 @@ use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentW
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::end_reason::EndReason;
-use dirigent_core::id::{AgentId, EffectId, Scope};
+use dirigent_core::id::{AgentId, EffectId, Scope, SubTaskId};
 use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Usage;
@@ -88,7 +88,7 @@ pub fn a_plan() -> impl Strategy<Value = Plan> {
                 subtask
             })
             .collect();
-        // The planner may list them in any order.
+        // The lead may list them in any order.
         if fault % 2 == 1 {
             subtasks.reverse();
         }
@@ -163,6 +163,8 @@ fn is_work(command: &RunCommand) -> bool {
         | RunCommand::AskApproval { .. }
         | RunCommand::AskUser { .. } => true,
         RunCommand::Announce { .. }
+        | RunCommand::GuideLead { .. }
+        | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
@@ -179,6 +181,8 @@ fn effect_of(command: &RunCommand) -> Option<EffectId> {
         | RunCommand::AskUser { effect, .. } => Some(*effect),
         RunCommand::AskApproval { approval } => Some(approval.effect),
         RunCommand::Announce { .. }
+        | RunCommand::GuideLead { .. }
+        | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
@@ -199,6 +203,7 @@ fn failed() -> AgentReport {
             ..AgentWork::default()
         },
         duration: Millis(1),
+        guidance: None,
     }
 }
 
@@ -245,13 +250,13 @@ fn completion(command: &RunCommand, now: Timestamp, kind: u8, plan: Plan) -> Run
             timer: RunTimer::Approval(approval.effect.step),
         },
         RunCommand::AskApproval { approval } => decided(approval, ApprovalAnswer::Approve, true),
-        RunCommand::StartAgent { effect, brief } => RunInput::AgentFinished {
+        RunCommand::StartAgent { effect, brief, .. } => RunInput::AgentFinished {
             effect: *effect,
             report: match (&brief.role, kind % 32) {
                 (_, 31) => failed(),
-                (AgentRole::Planner, 30) => judged(kind),
-                (AgentRole::Planner, 29) => ended_with(AgentAnswer::Text("It is 42.".to_owned())),
-                (AgentRole::Planner, _) => ended_with(AgentAnswer::Plan(plan)),
+                (AgentRole::Lead, 30) => judged(kind),
+                (AgentRole::Lead, 29) => ended_with(AgentAnswer::Text("It is 42.".to_owned())),
+                (AgentRole::Lead, _) => ended_with(AgentAnswer::Plan(plan)),
                 (AgentRole::Reflector, 30) => ended_with(AgentAnswer::Text("Fine.".to_owned())),
                 (AgentRole::Reflector, _) => judged(kind),
                 (AgentRole::Sub(_), 20..) => failed(),
@@ -270,6 +275,8 @@ fn completion(command: &RunCommand, now: Timestamp, kind: u8, plan: Plan) -> Run
             answer: "a".to_owned(),
         },
         RunCommand::Announce { .. }
+        | RunCommand::GuideLead { .. }
+        | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
@@ -402,6 +409,7 @@ impl Expected {
             | RunInput::Redirected { .. }
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
+            | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
@@ -462,7 +470,9 @@ pub fn assert_iterations(run: &Run) {
                 observation.subtask
             );
         }
-        assert_eq!(ended.len(), graph.counts().ended());
+        let own = usize::from(ended.contains(&SubTaskId::from("lead")));
+        assert_eq!(ended.len(), graph.counts().ended() + own);
+        assert!(own == 0 || iteration.observations[0].subtask.0 == "lead");
         for index in 0..graph.plan().subtasks.len() {
             let mut dependencies = graph
                 .dependencies(index)

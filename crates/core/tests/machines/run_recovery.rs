@@ -16,7 +16,7 @@ use dirigent_core::tool::StateChange;
 use serde_json::json;
 
 use crate::driver::{
-    acting, agent_ended, answered, brief_of, give, planned, reflected, reflecting, refused, running,
+    acting, agent_ended, answered, give, planned, reflected, reflecting, refused, running, told,
 };
 use crate::fixture::{at, spec, usage};
 
@@ -60,6 +60,7 @@ fn failed(failure: AgentFailure) -> AgentReport {
         result: Err(failure),
         work: AgentWork::default(),
         duration: Millis(5),
+        guidance: None,
     }
 }
 
@@ -75,10 +76,10 @@ fn paor_3_a_run_at_its_iteration_limit_goes_on_with_a_higher_one() {
     );
     assert_eq!(
         give(&mut run, 10, resumed_with(|limits| limits.max_iterations = 2)),
-        ["Failed -> Planning (2)", "start run.4 a3 planner"]
+        ["Failed -> Planning (2)", "continue run.4 a1 lead"]
     );
     assert_eq!(run.end(), None);
-    let task = &brief_of(&run, "run.4").task;
+    let task = &told(&run, "run.4");
     assert!(task.contains("Half of it is done."), "{task}");
     assert!(task.contains("<ITERATION>2 of 2</ITERATION>"), "{task}");
 }
@@ -97,13 +98,13 @@ fn paor_1_a_run_whose_model_could_not_be_reached_plans_the_same_iteration_again(
         assert_eq!(*cause, FailureCause::ModelUnavailable);
         assert_eq!(
             give(&mut run, 20, resumed_as_it_was()),
-            ["Failed -> Planning (1)", "start run.2 a2 planner"]
+            ["Failed -> Planning (1)", "continue run.2 a1 lead"]
         );
     }
 }
 
 #[test]
-fn paor_1_a_run_whose_planner_hit_a_limit_of_its_own_is_taken_up() {
+fn paor_1_a_run_whose_lead_hit_a_limit_of_its_own_is_taken_up() {
     for failure in [
         AgentFailure::TurnLimit { max_turns: 3 },
         AgentFailure::TimeLimit { timeout: Millis(9) },
@@ -116,7 +117,7 @@ fn paor_1_a_run_whose_planner_hit_a_limit_of_its_own_is_taken_up() {
         give(&mut run, 10, agent_ended("run.1", failed(failure)));
         assert_eq!(
             give(&mut run, 20, resumed_as_it_was()),
-            ["Failed -> Planning (1)", "start run.2 a2 planner"]
+            ["Failed -> Planning (1)", "continue run.2 a1 lead"]
         );
     }
 }
@@ -157,7 +158,7 @@ fn paor_1_time_that_was_used_counts_and_time_away_does_not() {
         [
             "timer Deadline 2030",
             "Failed -> Planning (1)",
-            "start run.2 a2 planner"
+            "continue run.2 a1 lead"
         ]
     );
 }
@@ -176,7 +177,7 @@ fn host_6_a_budget_that_was_used_up_must_be_raised() {
     }
     assert_eq!(
         give(&mut run, 10, resumed_with(|limits| limits.max_tokens = Some(31))),
-        ["Failed -> Planning (2)", "start run.4 a3 planner"]
+        ["Failed -> Planning (2)", "continue run.4 a1 lead"]
     );
 }
 
@@ -187,7 +188,7 @@ fn paor_8_guidance_for_a_run_that_failed_is_part_of_its_next_plan() {
     let guidance = "look in src only".to_owned();
     assert!(give(&mut run, 5, RunInput::Guided { guidance }).is_empty());
     give(&mut run, 10, resumed_with(|limits| limits.max_iterations = 2));
-    let task = &brief_of(&run, "run.4").task;
+    let task = &told(&run, "run.4");
     assert!(task.contains("look in src only"), "{task}");
 }
 
@@ -227,7 +228,7 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
             interrupted: BTreeMap::from([(AgentId(2), work.clone())]),
         },
     );
-    assert_eq!(commands, ["Failed -> Planning (2)", "start run.4 a3 planner"]);
+    assert_eq!(commands, ["Failed -> Planning (2)", "continue run.4 a1 lead"]);
     let iteration = &run.iterations()[0];
     let ids: Vec<String> = iteration
         .observations
@@ -252,7 +253,7 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
     };
     used += work.usage;
     assert_eq!(run.usage(), used);
-    let task = &brief_of(&run, "run.4").task;
+    let task = &told(&run, "run.4");
     assert!(
         task.contains("the run ended before this plan was completed: time limit"),
         "{task}"

@@ -89,7 +89,7 @@ fn host_2_the_time_that_the_process_was_away_does_not_count() {
     let (mut run, _) = running(spec);
     assert_eq!(
         give(&mut run, 50_000, resumed()),
-        ["start run.1+1 a1 planner", "timer Deadline 52000"]
+        ["start run.1+1 a1 lead", "timer Deadline 52000"]
     );
     let deadline = RunInput::TimerFired {
         timer: RunTimer::Deadline,
@@ -111,6 +111,6 @@ fn host_2_time_that_the_agents_worked_between_the_runs_inputs_counts() {
     };
     assert_eq!(
         give(&mut run, 50_000, back),
-        ["start run.1+1 a1 planner", "timer Deadline 51600"]
+        ["start run.1+1 a1 lead", "timer Deadline 51600"]
     );
 }

@@ -1,10 +1,10 @@
 //! What agents are told of their work: their system prompts, and what goes back when a reply can't be used.
 
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm};
 use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::prompt::{malformed, plan_request, roles, system_prompt};
 use dirigent_core::setup::RunSetup;
-use dirigent_core::spec::{AgentSpec, AnswerForm};
 use dirigent_core::submission::submission_tool;
 use dirigent_core::tool::{Repeat, ToolSpec};
 use serde_json::{Value, json};
@@ -54,9 +54,9 @@ fn explorers_prompt(calls: CallForm) -> String {
 }
 
 #[test]
-fn prompt_2_the_planners_system_prompt() {
+fn prompt_2_the_leads_system_prompt() {
     let prompt = system_prompt(
-        roles::PLANNER,
+        roles::LEAD,
         &[&look()],
         AnswerForm::Plan,
         CallForm::Json,
@@ -278,18 +278,18 @@ fn parameters(tool: &ToolSpec) -> String {
     rest.split_once("\nExample: ").unwrap().0.to_owned()
 }
 
-/// The text agent, the planner and the reflector of a run whose model calls in that form, each with all its tools.
+/// The text agent, the lead and the reflector of a run whose model calls in that form, each with all its tools.
 fn agents(calls: CallForm) -> [(AgentSpec, Vec<ToolSpec>); 3] {
     let RunSetup {
         agents,
-        planner,
+        lead,
         reflector,
         ..
     } = RunSetup::clone(&spec().setup);
     let [_, implementer] = <[AgentSpec; 2]>::try_from(agents).unwrap();
     [
         (implementer, vec![change(), look()]),
-        (planner, vec![look()]),
+        (lead, vec![look()]),
         (reflector, Vec::new()),
     ]
     .map(|(mut agent, mut tools)| {
@@ -328,7 +328,7 @@ fn loop_3_an_agent_without_tools_is_shown_no_call() {
 #[test]
 fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
     let run = spec().setup;
-    let request = plan_request(&first_iteration(&spec()), &run.agents, &run.tools, &[]);
+    let request = plan_request(&first_iteration(&spec()), &run);
     for calls in FORMS {
         for (agent, tools) in agents(calls) {
             let offered: Vec<&ToolSpec> = tools
@@ -336,7 +336,7 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
                 .filter(|tool| run.tools.iter().any(|it| it.name == tool.name))
                 .collect();
             let system = system_prompt(
-                roles::PLANNER,
+                roles::LEAD,
                 &offered,
                 agent.answer,
                 calls,

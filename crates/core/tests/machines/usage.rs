@@ -80,10 +80,10 @@ fn priced(nano: u64) -> Usage {
     }
 }
 
-/// A planner of two models, a sub-agent beside a call, and a reflector that is cut off.
+/// A lead of two models, a sub-agent beside a call, and a reflector that is cut off.
 fn cancelled() -> Watched {
     let mut watched = Watched::started();
-    watched.start_agent(0, 1, AgentRole::Planner);
+    watched.start_agent(0, 1, AgentRole::Lead);
     let look = says_call("look", json!({"path": "x"}), false);
     watched.agent(100, 1, replied("a1.1", by("big", priced(5_000_000), look)));
     watched.agent(150, 1, tool_ended("a1.2", ToolResult::success(Value::Null)));
@@ -125,7 +125,7 @@ fn host_10_a_run_is_accounted_for_by_agent_and_by_model() {
         "models": [big, small, unknown],
         "agents": [
             {
-                "agent": 1, "name": "planner", "model_calls": 3, "tool_calls": 1, "input_tokens": 230,
+                "agent": 1, "name": "lead", "model_calls": 3, "tool_calls": 1, "input_tokens": 230,
                 "cached_input_tokens": 80, "output_tokens": 47, "cost": 10_000_000, "malformed": 1,
                 "model_time": 250, "tool_time": 50, "models": [big, small]
             },
@@ -154,7 +154,7 @@ fn host_10_a_run_is_accounted_for_by_agent_and_by_model() {
 fn host_10_a_run_under_way_is_accounted_for_up_to_its_last_entry() {
     let mut watched = Watched::started();
     assert_eq!(watched.view.usage_report(), UsageReport::default());
-    watched.start_agent(20, 1, AgentRole::Planner);
+    watched.start_agent(20, 1, AgentRole::Lead);
     let guided = AgentInput::Guided {
         guidance: "g".to_owned(),
     };
@@ -187,7 +187,7 @@ fn host_10_a_run_under_way_is_accounted_for_up_to_its_last_entry() {
 #[test]
 fn host_10_the_time_of_a_request_that_failed_is_its_agents_and_no_models() {
     let mut watched = Watched::started();
-    watched.start_agent(0, 1, AgentRole::Planner);
+    watched.start_agent(0, 1, AgentRole::Lead);
     let failure = ModelFailure {
         kind: ModelFailureKind::Rejected,
         message: "no".to_owned(),
@@ -208,7 +208,7 @@ fn host_10_the_time_of_a_request_that_failed_is_its_agents_and_no_models() {
 #[test]
 fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_had_run() {
     let mut watched = Watched::started();
-    watched.start_agent(0, 1, AgentRole::Planner);
+    watched.start_agent(0, 1, AgentRole::Lead);
     let plan =
         json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "t"}]});
     watched.agent(10, 1, replied("a1.1", says_call("submit_plan", plan, true)));
@@ -274,7 +274,7 @@ fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_
 #[test]
 fn host_10_a_call_that_is_stopped_at_its_time_limit_has_run_so_long() {
     let mut watched = Watched::started();
-    watched.start_agent(0, 1, AgentRole::Planner);
+    watched.start_agent(0, 1, AgentRole::Lead);
     let calls = json!([{"tool": "look", "parameters": {"path": "x"}}]);
     let plan = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "calls": calls}]});
     watched.agent(0, 1, replied("a1.1", says_call("submit_plan", plan, true)));
@@ -289,7 +289,7 @@ fn host_10_a_call_that_is_stopped_at_its_time_limit_has_run_so_long() {
 }
 
 /// The parts of an account are those of the whole, and an agent is never idle.
-pub fn assert_account(view: &RunView, was_resumed: bool) {
+pub fn assert_account(view: &RunView, was_cut_off: bool) {
     let account = view.usage_report();
     assert_eq!(account.total.usage, view.report().usage);
     let sum = |models: &[ModelUsage]| {
@@ -308,9 +308,13 @@ pub fn assert_account(view: &RunView, was_resumed: bool) {
         );
         assert_eq!(of_models.tool_time, agent.totals.tool_time);
         let waited = agent.totals.model_time.0 + agent.totals.tool_time.0;
-        if let Some(report) = view.agent(agent.agent).unwrap().report() {
-            if was_resumed {
-                // Neither the time away nor a request that it cut off is any model's.
+        let machine = view.agent(agent.agent).unwrap();
+        // A lead's report tells of the time since its last continuation alone, and delegating is neither a model's nor a tool's time.
+        let delegated = machine.work().calls.iter().any(|call| call.tool == "delegate");
+        let is_whole = machine.continuations() == 0 && !delegated;
+        if let Some(report) = machine.report().filter(|_| is_whole) {
+            if was_cut_off {
+                // Neither the time away nor a request that was cut off is any model's.
                 assert!(waited <= report.duration.0);
                 assert!(of_models.model_time <= agent.totals.model_time);
             } else {
@@ -327,7 +331,7 @@ pub fn assert_account(view: &RunView, was_resumed: bool) {
 #[test]
 fn host_6_the_calls_whose_tokens_are_estimates_are_counted() {
     let mut watched = Watched::started();
-    watched.start_agent(0, 1, AgentRole::Planner);
+    watched.start_agent(0, 1, AgentRole::Lead);
     let estimated = Usage {
         estimated_calls: 1,
         ..usage(100, 20)

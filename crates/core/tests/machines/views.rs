@@ -152,7 +152,7 @@ fn a_watcher_sees_an_agents_loop() {
     let mut watcher = Watcher::started();
     let brief = AgentBrief {
         agent: AgentId(1),
-        role: AgentRole::Planner,
+        role: AgentRole::Lead,
         task: "t".to_owned(),
         agents_left: None,
         guidance: None,
@@ -162,7 +162,7 @@ fn a_watcher_sees_an_agents_loop() {
     };
     assert_eq!(
         watcher.agent(1, AgentInput::Started { brief }),
-        [json!({"event": "agent_started", "role": "planner"})]
+        [json!({"event": "agent_started", "role": "lead"})]
     );
     let said = r#"{"tool":"look","parameters":{"path":"x"},"terminate":false}"#;
     let reply = ModelReply {
@@ -284,7 +284,7 @@ fn what_an_agent_has_reported_counts_once() {
     let mut watcher = Watcher::started();
     let brief = AgentBrief {
         agent: AgentId(1),
-        role: AgentRole::Planner,
+        role: AgentRole::Lead,
         task: "t".to_owned(),
         agents_left: None,
         guidance: None,

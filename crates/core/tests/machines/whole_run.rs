@@ -8,6 +8,7 @@ use dirigent_core::agent::AgentInput;
 use dirigent_core::brief::AgentRole;
 use dirigent_core::id::{AgentId, EffectId, RunId, Scope, SubTaskId};
 use dirigent_core::journal::{Entry, Input};
+use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, ModelReply};
 use dirigent_core::plan::Plan;
 use dirigent_core::recording::{Recorder, Recording, replay};
@@ -16,7 +17,7 @@ use dirigent_core::run::RunInput;
 use dirigent_core::run_tree::{RunTree, TreeEffect};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{Access, StateChange, ToolResult};
 use dirigent_core::view::{Event, EventKind, RunView};
 use proptest::prelude::{ProptestConfig, Strategy, any, proptest};
 use serde_json::json;
@@ -91,7 +92,11 @@ impl Driver {
         match delivery {
             Delivery::Run(input) => self.journal(Scope::Run, Input::Run(input)),
             Delivery::Agent(agent, input) => {
-                assert_conversation(self.machines.agent(agent).unwrap());
+                let machine = self.machines.agent(agent).unwrap();
+                assert_conversation(machine);
+                if machine.report().is_some() {
+                    self.stop(agent);
+                }
                 self.journal(Scope::Agent(agent), Input::Agent(input));
             }
         }
@@ -101,16 +106,45 @@ impl Driver {
     fn follow(&mut self, routes: Vec<Route<TreeEffect>>) {
         for route in routes {
             match route {
+                Route::Deliver(_) if self.machines.run().phase().is_terminal() => {}
+                Route::Deliver(delivery) if self.is_known(&delivery) => {}
                 Route::Deliver(delivery) => self.give(delivery),
                 Route::Effect(TreeEffect::Run(effect)) => self.execute(effect),
                 Route::Effect(TreeEffect::Agent(agent, effect)) => match effect {
                     AgentEffect::AskModel { effect } => self.work.push_back(Work::Model(agent, effect)),
                     AgentEffect::RunTool { effect } => self.work.push_back(Work::AgentTool(agent, effect)),
+                    AgentEffect::Stop => self.stop(agent),
                     AgentEffect::SetTimer { .. } => {}
                 },
                 Route::Watchers => {}
             }
         }
+    }
+
+    /// Ends what an agent waits for, without a result.
+    fn stop(&mut self, agent: AgentId) {
+        self.work.retain(|work| match work {
+            Work::Model(of, _) | Work::AgentTool(of, _) => *of != agent,
+            Work::RunTool(_) | Work::User(_) => true,
+        });
+    }
+
+    /// Guidance that the lead knows already, told again after a restart. Actors drop it once the lead has refused it.
+    fn is_known(&self, delivery: &Delivery) -> bool {
+        let Delivery::Agent(agent, input @ AgentInput::RunGuided { .. }) = delivery else {
+            return false;
+        };
+        let mut lead = self.machines.agent(*agent).unwrap().clone();
+        lead.handle(Timestamp(self.now), input.clone()).is_err()
+    }
+
+    /// The user gives guidance, sometimes urgent.
+    fn guide(&mut self, urgent: bool) {
+        let guidance = "Only in src/utils.".to_owned();
+        self.give_run(match urgent {
+            true => RunInput::Redirected { guidance },
+            false => RunInput::Guided { guidance },
+        });
     }
 
     fn execute(&mut self, effect: RunEffect) {
@@ -165,6 +199,13 @@ impl Driver {
                 effect,
                 result: result(choice),
             }),
+            // Urgent guidance has withdrawn the question.
+            Work::User(effect)
+                if self
+                    .machines
+                    .run()
+                    .question()
+                    .is_none_or(|(asked, _)| asked != effect) => {}
             Work::User(effect) if choice.starts => {
                 self.give_run(RunInput::UserAbsent { effect });
                 // The process is over until the user comes back.
@@ -184,6 +225,8 @@ struct Choice {
     kind: u8,
     starts: bool,
     crashes: bool,
+    /// Guidance, and whether it is urgent.
+    guides: Option<bool>,
     plan: Plan,
 }
 
@@ -193,13 +236,15 @@ fn choices() -> impl Strategy<Value = Vec<Choice>> {
         any::<u8>(),
         proptest::bool::weighted(0.3),
         proptest::bool::weighted(0.05),
+        proptest::option::weighted(0.07, any::<bool>()),
         a_plan(),
     )
-        .prop_map(|(pick, kind, starts, crashes, plan)| Choice {
+        .prop_map(|(pick, kind, starts, crashes, guides, plan)| Choice {
             pick,
             kind,
             starts,
             crashes,
+            guides,
             plan,
         });
     proptest::collection::vec(choice, 0..80)
@@ -221,7 +266,9 @@ fn reply(role: &AgentRole, choice: &Choice) -> ModelReply {
         (3, _) => says_call("look", json!({"path": "x"}), true),
         (4, _) => text("It is 42."),
         (5 | 6, _) => says_call("look", json!({"path": "x"}), false),
-        (_, AgentRole::Planner) => says_call("submit_plan", json!(choice.plan), true),
+        (7 | 8, AgentRole::Lead) => says_call("change", json!({"path": "x"}), false),
+        (9, AgentRole::Lead) => says_call("delegate", json!({"agent": "explore", "task": "Look."}), false),
+        (_, AgentRole::Lead) => says_call("submit_plan", json!(choice.plan), true),
         (kind, AgentRole::Reflector) => {
             let verdict = match kind {
                 7 => "achieved",
@@ -240,6 +287,12 @@ fn reply(role: &AgentRole, choice: &Choice) -> ModelReply {
 fn result(choice: &Choice) -> ToolResult {
     if choice.kind.is_multiple_of(4) {
         ToolResult::failure("no such file")
+    } else if choice.kind.is_multiple_of(3) {
+        ToolResult::success(json!("done")).with_changes(vec![StateChange::FileDeleted {
+            path: "x".to_owned(),
+            diff: None,
+            before: None,
+        }])
     } else {
         ToolResult::success(json!("seen"))
     }
@@ -284,6 +337,7 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
         kind: 15,
         starts: false,
         crashes: false,
+        guides: None,
         plan: Plan::default(),
     };
     // Once the choices are used up, plain work brings every run to its end.
@@ -293,6 +347,8 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
         }
         if choice.crashes {
             driver.crash();
+        } else if let Some(urgent) = choice.guides {
+            driver.guide(urgent);
         } else {
             driver.end(choice);
         }
@@ -310,8 +366,11 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
         events.extend(view.apply(read(entry)).unwrap());
     }
     assert_eq!(*view.machines(), driver.machines);
-    let resumed = |entry: &Entry| matches!(entry.input, Input::Run(RunInput::Resumed { .. }));
-    assert_account(&view, driver.journal.iter().any(resumed));
+    let cuts_off = |entry: &Entry| match entry.input {
+        Input::Run(RunInput::Resumed { .. } | RunInput::Redirected { .. }) => true,
+        Input::Run(_) | Input::Agent(_) => false,
+    };
+    assert_account(&view, driver.journal.iter().any(cuts_off));
     assert_events(&events);
     assert_replays(&driver.journal);
 }
@@ -343,6 +402,9 @@ proptest! {
         let mut spec = spec();
         spec.limits.max_parallel = parallel;
         spec.limits.max_iterations = iterations;
+        let lead = &mut spec.setup.lead;
+        lead.access = Access::ReadWrite;
+        lead.tools.extend(["change", "delegate"].map(str::to_owned));
         check(spec, choices);
     }
 }

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
-use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use super::definition::AgentDefinition;
@@ -93,7 +93,7 @@ impl ProjectAgentBounds {
                     None
                 }
             });
-        // The planner reads the description before anything else, and must know that the project's author wrote it.
+        // The lead reads the description before anything else, and must know that the project's author wrote it.
         let description = format!("As the project describes it: {}", parsed.description);
         let definition = AgentDefinition::new(parsed.name, description, parsed.role)
             .tools(tools)

@@ -1,9 +1,9 @@
 //! The definition of an agent, and its conversion to a run's [`AgentSpec`].
 
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
 
@@ -27,7 +27,7 @@ pub struct AgentDefinition {
 }
 
 impl AgentDefinition {
-    /// Creates a sub-agent without tools and with read access. `description` tells the planner what the agent is good for. `role` is the
+    /// Creates a sub-agent without tools and with read access. `description` tells the lead what the agent is good for. `role` is the
     /// beginning of the agent's system prompt; a description of the tools, the calling convention and instructions about when to finish
     /// follow it.
     pub fn new(name: impl Into<String>, description: impl Into<String>, role: impl Into<String>) -> Self {
@@ -44,7 +44,7 @@ impl AgentDefinition {
         }
     }
 
-    /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::spec::DELEGATE), it may delegate parts of its task
+    /// Sets the tools that the agent may call, by name. With [`DELEGATE`](dirigent_core::agent_spec::DELEGATE), it may delegate parts of its task
     /// to sub-agents of the run that have at most its own access, including further agents with the same definition (PAOR-5). Its time
     /// limit is paused while they work.
     pub fn tools<S: Into<String>>(mut self, tools: impl IntoIterator<Item = S>) -> Self {
@@ -154,12 +154,7 @@ impl AgentDefinition {
         profile: ModelProfile,
         limits: AgentLimits,
     ) -> Result<AgentSpec, DirigentError> {
-        // Only sub-agents may delegate. If the planner or the reflector lists a tool named `delegate`, the tool is one that the program has
-        // added.
-        let delegate = match self.answer {
-            AnswerForm::Text => delegate_tool(self.access, agents),
-            AnswerForm::Plan | AnswerForm::Reflection => None,
-        };
+        let delegate = delegate_tool(self.access, agents);
         let mut offered = Vec::new();
         for name in &self.tools {
             match tools.iter().chain(&delegate).find(|tool| tool.name == *name) {
@@ -194,18 +189,8 @@ impl AgentDefinition {
     }
 }
 
-const PLANNER_TOOLS: [&str; 7] = [
-    "file_operations",
-    "find_definition",
-    "git",
-    "list_symbols",
-    READ_OUTPUT,
-    "rename_symbol",
-    "search",
-];
-
-/// The default limits of the planner and the reflector.
-fn planner_limits() -> AgentLimits {
+/// The default limits of the lead and the reflector.
+fn lead_limits() -> AgentLimits {
     AgentLimits {
         max_turns: 60,
         timeout: Millis::from_secs(30 * 60),
@@ -213,10 +198,13 @@ fn planner_limits() -> AgentLimits {
     }
 }
 
-pub(crate) fn planner() -> AgentDefinition {
-    let definition = AgentDefinition::new("planner", "Makes the plan.", roles::PLANNER)
-        .tools(PLANNER_TOOLS)
-        .default_limits(planner_limits());
+/// The lead, which may use all tools of the run and delegate (LEAD-2).
+pub(crate) fn lead(tools: &[ToolSpec]) -> AgentDefinition {
+    let tools = tools.iter().map(|tool| tool.name.as_str());
+    let definition = AgentDefinition::new("lead", "Answers, acts, delegates or plans.", roles::LEAD)
+        .tools(tools.filter(|tool| *tool != DELEGATE).chain([DELEGATE]))
+        .access(Access::ReadWrite)
+        .default_limits(lead_limits());
     AgentDefinition {
         answer: AnswerForm::Plan,
         ..definition
@@ -226,7 +214,7 @@ pub(crate) fn planner() -> AgentDefinition {
 pub(crate) fn reflector() -> AgentDefinition {
     let definition = AgentDefinition::new("reflector", "Judges the iteration.", roles::REFLECTOR)
         .tools([READ_OUTPUT])
-        .default_limits(planner_limits());
+        .default_limits(lead_limits());
     AgentDefinition {
         answer: AnswerForm::Reflection,
         ..definition

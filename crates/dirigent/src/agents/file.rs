@@ -12,7 +12,7 @@ use crate::known_tools::{KnownTools, tools_beyond_access};
 use crate::limit_text::set_limit;
 use crate::suggest;
 
-/// Maximum length of a description, in characters. Descriptions are part of every planner's prompt.
+/// Maximum length of a description, in characters. Descriptions are part of every lead's prompt.
 const MAX_DESCRIPTION: usize = 1_000;
 /// Maximum size of a role, in bytes. The role is part of every request of the agent.
 const MAX_ROLE: usize = 64 * 1024;
@@ -323,7 +323,7 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
         && name.chars().all(fits)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric());
     match name.as_str() {
-        "planner" | "reflector" => Err(AgentFileError::new(
+        "lead" | "reflector" => Err(AgentFileError::new(
             line,
             format!("`{name}` is the name of a built-in agent: give the agent another name"),
         )),

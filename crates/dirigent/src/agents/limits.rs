@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
+use dirigent_core::agent_spec::AnswerForm;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
-use dirigent_core::spec::AnswerForm;
 
 use super::definition::AgentDefinition;
 use crate::DirigentError;

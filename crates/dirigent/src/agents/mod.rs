@@ -1,4 +1,4 @@
-//! The planner, the reflector and the sub-agents, each defined by its role, tools, access, model and limits.
+//! The lead, the reflector and the sub-agents, each defined by its role, tools, access, model and limits.
 //!
 //! A sub-agent's definition ships with Dirigent or comes from the program, the user's files or the project's files. A project's files
 //! cannot get more access, tools or limits than the other definitions have.

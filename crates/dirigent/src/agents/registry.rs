@@ -8,8 +8,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::limits::AgentLimits;
-use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use super::bounds::{self, ProjectAgentBounds};
@@ -63,8 +63,8 @@ impl fmt::Display for AgentSource {
 /// The agents of a run, and the agent files that are refused.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Agents {
-    /// The limits of the planner.
-    pub planner: AgentLimits,
+    /// The limits of the lead.
+    pub lead: AgentLimits,
     /// The limits of the reflector.
     pub reflector: AgentLimits,
     /// The sub-agents that plans can use.
@@ -80,7 +80,7 @@ pub struct ListedAgent {
     pub name: String,
     /// The source of its definition.
     pub source: AgentSource,
-    /// The description for the planner: what the agent is good for.
+    /// The description for the lead: what the agent is good for.
     pub description: String,
     /// The tools that the agent may call.
     pub tools: Vec<String>,
@@ -305,7 +305,7 @@ impl AgentRegistry {
                     self.refuse(
                         source,
                         None,
-                        format!("a project's agent files can have at most {most} KiB together"),
+                        format!("a project's agent files can have at most {most} KiB in total"),
                     );
                     continue;
                 }

@@ -1,15 +1,16 @@
-//! Builds the specs of runs: the planner, the reflector and the sub-agents with their models and prompts, the tools, the limits and the policy.
+//! Builds the specs of runs: the lead, the reflector and the sub-agents with their models and prompts, the tools, the limits and the policy.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
 use dirigent_core::setup::{RunSetup, SharedSetup};
-use dirigent_core::spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile, RunSpec};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::ToolSpec;
 
-use super::definition::{AgentDefinition, planner, reflector};
+use super::definition::{AgentDefinition, lead, reflector};
 use super::limits::{GoalAgentLimits, resolve_limits};
 use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent};
 use crate::DirigentError;
@@ -98,7 +99,7 @@ impl ModelResolver {
             notes: entry.notes.clone(),
         });
         Agents {
-            planner: resolve_limits(&planner()),
+            lead: resolve_limits(&lead(&[])),
             reflector: resolve_limits(&reflector()),
             agents: agents.collect(),
             refused: registry.refused,
@@ -178,7 +179,7 @@ impl RunSpecFactory {
         agent_limits: &GoalAgentLimits,
     ) -> Result<RunSpec, DirigentError> {
         let registry = self.registry_for(Path::new(&workspace));
-        agent_limits.check(["planner", "reflector"].into_iter().chain(registry.names()))?;
+        agent_limits.check(["lead", "reflector"].into_iter().chain(registry.names()))?;
         let limits = limits.unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
             setup: self.setup(&registry, agent_limits, &limits)?,
@@ -227,10 +228,10 @@ impl RunSpecFactory {
                 self.models.resolve_limits(agent, agent_limits),
             ))
         };
-        let builder = SpecBuilder::new(&self.tools, registry, &settings_for);
-        let (planner, reflector) = builder.planner_and_reflector()?;
+        let builder = SpecBuilder::new(&self.tools, registry, limits, &settings_for);
+        let (lead, reflector) = builder.lead_and_reflector()?;
         Ok(RunSetup {
-            planner,
+            lead,
             reflector,
             agents: apply_max_depth(builder.sub_agents()?, limits),
             tools: self.tools.clone(),
@@ -266,17 +267,23 @@ impl RunSpecFactory {
         };
         let folder = Path::new(&workspace);
         let registry = self.registry_for(folder);
-        let builder = SpecBuilder::new(&self.tools, &registry, &settings_for);
-        let mut agents = builder.sub_agents()?;
-        if !folder.is_dir() {
-            let is_gone = |agent: &&AgentSpec| !agents.iter().any(|other| other.name == agent.name);
-            let gone: Vec<AgentSpec> = recorded.agents.iter().filter(is_gone).cloned().collect();
-            agents.extend(gone);
-        }
-        let (planner, reflector) = builder.planner_and_reflector()?;
         let limits = limits.unwrap_or_else(|| self.limits.clone());
+        let mut builder = SpecBuilder::new(&self.tools, &registry, &limits, &settings_for);
+        let is_known = |name: &str| {
+            registry
+                .entries
+                .iter()
+                .any(|entry| entry.definition.name() == name)
+        };
+        let is_gone = |agent: &&AgentSpec| !is_known(&agent.name);
+        let gone = recorded.agents.iter().filter(is_gone);
+        let gone: Vec<AgentSpec> = gone.filter(|_| !folder.is_dir()).cloned().collect();
+        builder.agent_stubs.extend(gone.iter().cloned());
+        let mut agents = builder.sub_agents()?;
+        agents.extend(gone);
+        let (lead, reflector) = builder.lead_and_reflector()?;
         let setup = RunSetup {
-            planner,
+            lead,
             reflector,
             agents: apply_max_depth(agents, &limits),
             tools: self.tools.clone(),
@@ -322,13 +329,20 @@ impl<'a> SpecBuilder<'a> {
     fn new(
         tools: &'a [ToolSpec],
         registry: &'a AgentRegistry,
+        limits: &RunLimits,
         settings_for: &'a dyn Fn(&AgentDefinition) -> Result<AgentSettings, DirigentError>,
     ) -> Self {
         let entries = &registry.entries;
+        let mut agent_stubs: Vec<AgentSpec> = entries.iter().map(|entry| entry.definition.stub()).collect();
+        if !allows_delegation(limits) {
+            for stub in &mut agent_stubs {
+                stub.tools.retain(|tool| tool != DELEGATE);
+            }
+        }
         SpecBuilder {
             tools,
             entries,
-            agent_stubs: entries.iter().map(|entry| entry.definition.stub()).collect(),
+            agent_stubs,
             settings_for,
         }
     }
@@ -341,11 +355,11 @@ impl<'a> SpecBuilder<'a> {
             .collect()
     }
 
-    /// Builds the specs of the planner and the reflector.
-    fn planner_and_reflector(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
+    /// Builds the specs of the lead and the reflector.
+    fn lead_and_reflector(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
-        Ok((one(planner())?, one(reflector())?))
+        Ok((one(lead(self.tools))?, one(reflector())?))
     }
 
     fn build(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::prompt::READ_OUTPUT;
-use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::Access;
 
 use crate::known_tools::KnownTools;

@@ -91,7 +91,7 @@ pub enum ConfigError {
         /// The configured models, separated by commas.
         known: String,
     },
-    /// A run would resume with a different model from the one with which it was started.
+    /// A run would resume with a different model than it was started with.
     #[error(
         "the model `{model}` has changed: the run was started with {recorded}, but it is {current} now: restore the configuration that the \
          run was started with (--config, DIRIGENT_MODEL, OPENAI_BASE_URL)"

@@ -1,82 +1,25 @@
 //! Layers of configuration files. Each file is parsed and checked separately and then merged over the earlier files. Every setting keeps
 //! its origin.
 
-use std::collections::BTreeMap;
-use std::fmt;
 use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 
 use figment::value::{Dict, Value};
 use serde::Deserialize;
+use serde_json::Value as Json;
 use toml::de::{DeTable, DeValue};
 
 use super::error::{ConfigError, Origin};
+use super::key::{Key, Places};
 use super::read_error::config_error;
-use super::settings::{SECRETS, Settings};
-use super::value::without_query;
-
-/// A setting's key: `model.name`, `prices.openai."gpt-4.1"`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Key(pub(super) Vec<String>);
-
-impl Key {
-    pub(super) fn new(parts: &[&str]) -> Self {
-        Key(parts.iter().map(|part| (*part).to_owned()).collect())
-    }
-
-    pub(super) fn join(&self, part: &str) -> Self {
-        Key(self.0.iter().cloned().chain([part.to_owned()]).collect())
-    }
-
-    pub(super) fn parts(&self) -> Vec<&str> {
-        self.0.iter().map(String::as_str).collect()
-    }
-
-    pub(super) fn name(&self) -> &str {
-        self.0.last().map_or("", String::as_str)
-    }
-
-    /// Returns true if a table with this key contains settings. Any other table is a value.
-    fn is_section(&self) -> bool {
-        matches!(
-            self.parts()[..],
-            [] | [_] | ["models" | "connections" | "limits" | "prices", _]
-        )
-    }
-
-    /// Returns true if a later file adds its entries to this list instead of replacing the list.
-    fn adds_up(&self) -> bool {
-        matches!(self.parts()[..], ["approvals", _])
-    }
-
-    pub(super) fn is_secret(&self) -> bool {
-        SECRETS.contains(&self.name())
-    }
-}
-
-impl fmt::Display for Key {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let bare = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '-';
-        for (index, part) in self.0.iter().enumerate() {
-            let dot = if index > 0 { "." } else { "" };
-            match !part.is_empty() && part.chars().all(bare) {
-                true => write!(f, "{dot}{part}")?,
-                false => write!(f, "{dot}{part:?}")?,
-            }
-        }
-        Ok(())
-    }
-}
+use super::settings::Settings;
 
 /// The settings of one file, or of several merged files.
 pub(super) struct Layer {
     table: Dict,
     places: Places,
 }
-
-/// The origin of each key, followed by the origins of its entries if it is a list.
-pub(super) type Places = BTreeMap<Key, Vec<Origin>>;
 
 impl Layer {
     /// Parses and checks a TOML text. If `under` is given, the text is the content of that table.
@@ -123,13 +66,11 @@ impl Layer {
 
     /// Returns the merged settings, and the origin of each.
     pub(super) fn finish(self) -> Result<(Settings, Origins), ConfigError> {
+        let settings = Settings::deserialize(&Value::from(self.table.clone()));
+        let settings = settings.map_err(|error| config_error(error, &self.places))?;
         let mut origins = Origins(Vec::new());
-        origins.insert(&Key::default(), &self.table, &self.places);
-        let settings = Settings::deserialize(&Value::from(self.table));
-        Ok((
-            settings.map_err(|error| config_error(error, &self.places))?,
-            origins,
-        ))
+        origins.insert(&Key::default(), &self.table, &display(&settings), &self.places);
+        Ok((settings, origins))
     }
 }
 
@@ -191,28 +132,32 @@ pub(super) struct Origins(Vec<SettingOrigin>);
 #[derive(Debug)]
 pub(super) struct SettingOrigin {
     pub(super) key: Key,
-    /// The value for display; a secret is not shown.
-    pub(super) text: String,
+    /// The value for display; `None` for a secret.
+    pub(super) text: Option<String>,
     pub(super) origin: Origin,
 }
 
 impl Origins {
-    fn insert(&mut self, above: &Key, table: &Dict, places: &Places) {
+    /// Adds the settings of a table. `display` is the same table in the form of [`display`].
+    fn insert(&mut self, above: &Key, table: &Dict, display: &Json, places: &Places) {
         for (name, value) in table {
             let key = above.join(name);
+            let shown = &display[name];
             let own = places.get(&key).map_or(&[][..], Vec::as_slice);
-            let shown: Vec<(&Value, &Origin)> = match value {
-                Value::Dict(_, inner) if key.is_section() => {
-                    self.insert(&key, inner, places);
+            let shown: Vec<(&Json, &Origin)> = match (value, shown) {
+                (Value::Dict(_, inner), _) if key.is_section() => {
+                    self.insert(&key, inner, shown, places);
                     continue;
                 }
-                Value::Array(_, entries) if key.adds_up() => entries.iter().zip(own.iter().skip(1)).collect(),
-                value => [value].into_iter().zip(own).collect(),
+                (_, Json::Array(entries)) if key.adds_up() => {
+                    entries.iter().zip(own.iter().skip(1)).collect()
+                }
+                (_, shown) => [shown].into_iter().zip(own).collect(),
             };
             self.0
-                .extend(shown.into_iter().map(|(value, origin)| SettingOrigin {
+                .extend(shown.into_iter().map(|(shown, origin)| SettingOrigin {
                     key: key.clone(),
-                    text: text(&key, value),
+                    text: text(shown),
                     origin: origin.clone(),
                 }));
         }
@@ -238,15 +183,18 @@ impl Origins {
     }
 }
 
-/// Formats a value for display, as written in the file. For `extra`, only the names of its fields are shown.
-fn text(key: &Key, value: &Value) -> String {
-    let join = |texts: Vec<String>| texts.join(", ");
-    match value {
-        _ if key.is_secret() => "set (not shown)".to_owned(),
-        Value::String(_, text) => without_query(text.trim()).to_owned(),
-        Value::Array(_, entries) => join(entries.iter().map(|entry| text(key, entry)).collect()),
-        Value::Dict(_, fields) if key.name() == "extra" => join(fields.keys().cloned().collect()),
-        value => serde_json::to_string(value).unwrap_or_default(),
+/// Returns the settings as JSON for display. The type of a setting determines its form: a secret is `null`.
+fn display(settings: &Settings) -> Json {
+    serde_json::to_value(settings).unwrap_or_default()
+}
+
+/// Returns the text of a setting for display; `None` for a secret.
+fn text(shown: &Json) -> Option<String> {
+    match shown {
+        Json::Null => None,
+        Json::String(text) => Some(text.clone()),
+        Json::Array(entries) => Some(entries.iter().filter_map(text).collect::<Vec<_>>().join(", ")),
+        Json::Bool(_) | Json::Number(_) | Json::Object(_) => Some(shown.to_string()),
     }
 }
 

@@ -13,6 +13,7 @@
 //! This module never reads a file unless it is in the user's configuration folder or the user names it, and never shows a key.
 
 mod error;
+mod key;
 mod layer;
 mod model;
 mod models;
@@ -31,9 +32,9 @@ use std::num::{NonZeroU32, NonZeroU64};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use dirigent_core::agent_spec::ModelProfile;
 use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::price::Price;
-use dirigent_core::spec::ModelProfile;
 use dirigent_model::ModelLimits;
 
 pub use dirigent_model::Provider;
@@ -76,7 +77,7 @@ struct Shared {
 pub struct Setting {
     /// The key: `model.name`.
     pub key: String,
-    /// The value as written in the file; a secret is not shown.
+    /// The value as text; a secret is not shown.
     pub value: String,
     /// The file and line.
     pub origin: Origin,
@@ -192,7 +193,7 @@ impl Config {
         &self.shared.default_model.1
     }
 
-    /// Returns the model that `[roles]` sets for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`) or one
+    /// Returns the model that `[roles]` sets for the lead (`lead`), the reflector (`reflector`), all sub-agents (`agents`) or one
     /// sub-agent. `None` if `[roles]` sets no model for `name`, or does not apply because `--model` or `DIRIGENT_MODEL` chose the model: see
     /// [`Config::roles`].
     pub fn role(&self, name: &str) -> Option<&str> {
@@ -202,7 +203,7 @@ impl Config {
 
     /// Checks that all names of `[roles]` and `[limits.NAME]` are names of agents.
     pub(crate) fn check_agents<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
-        let known: Vec<&str> = ["planner", "reflector", ALL_AGENTS]
+        let known: Vec<&str> = ["lead", "reflector", ALL_AGENTS]
             .into_iter()
             .chain(agents)
             .collect();
@@ -317,7 +318,7 @@ impl Config {
         limits.unwrap_or(RunLimits::default())
     }
 
-    /// Returns the limits that `[limits.AGENT]` sets: for the planner (`planner`), the reflector (`reflector`), all sub-agents (`agents`),
+    /// Returns the limits that `[limits.AGENT]` sets: for the lead (`lead`), the reflector (`reflector`), all sub-agents (`agents`),
     /// or one sub-agent by its name. The table of a named agent takes precedence over the agent's own definition; `agents` does not.
     pub fn agent_limits(&self, agent: &str) -> AgentLimitSettings {
         let agents = &self.shared.settings.limits.agents;
@@ -400,7 +401,7 @@ impl Config {
         set.filter(|setting| setting.origin != Origin::BuiltIn)
             .map(|SettingOrigin { key, text, origin }| Setting {
                 key: key.to_string(),
-                value: text.clone(),
+                value: text.clone().unwrap_or_else(|| "set (not shown)".to_owned()),
                 origin: origin.clone(),
             })
             .collect()

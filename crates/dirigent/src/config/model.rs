@@ -252,7 +252,7 @@ impl Reader<'_> {
             tokens_per_minute: table.tokens_per_minute.map(NonZero::get),
             attempts: table.attempts.map(NonZero::get),
             price,
-            extra: table.extra.clone().unwrap_or_default(),
+            extra: table.extra.clone().map(|extra| extra.0).unwrap_or_default(),
             fallback: table
                 .fallback
                 .iter()

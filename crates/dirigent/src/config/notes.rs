@@ -43,7 +43,7 @@ impl Config {
             let mut variables = provider.key_variables.iter().copied().chain(provider.base_url_variable);
             let set = variables.find(|name| self.shared.sources.variable(name).is_some())?;
             Some(format!(
-                "{set} is set, but no model is chosen, so the offline model is asked. Choose one: DIRIGENT_MODEL={provider}/{name}, \
+                "{set} is set, but no model is chosen, so the offline model is used. Choose one: DIRIGENT_MODEL={provider}/{name}, \
                  --model {provider}/{name}, or [model] in a file"
             ))
         })
@@ -119,7 +119,7 @@ impl Config {
             .shared
             .origins
             .iter()
-            .filter(|setting| setting.key.is_secret());
+            .filter(|setting| setting.text.is_none());
         let holders: BTreeSet<&Path> = secrets
             .filter_map(|setting| match &setting.origin {
                 Origin::File { path, .. } => Some(&**path),
@@ -131,7 +131,7 @@ impl Config {
             .filter(|path| is_readable_by_others(path))
             .map(|path| {
                 let path = path.display();
-                format!("{path} holds a key or a password, and others on this computer can read it: chmod 600 {path}")
+                format!("{path} holds a key or a password, and other users of this computer can read it: chmod 600 {path}")
             })
             .collect()
     }

@@ -4,7 +4,7 @@ use dirigent_core::limits::{AgentLimitSettings, RunLimitSettings};
 use figment::error::{Actual, Kind};
 
 use super::error::{ConfigError, Origin};
-use super::layer::{Key, Places};
+use super::key::{Key, Places};
 use super::settings::{AGENT_TABLE, is_model_setting, limit_names};
 use crate::suggest;
 
@@ -99,7 +99,7 @@ fn hint(path: &[String], known: &[&'static str]) -> String {
     let known: Vec<String> = match above[..] {
         ["limits"] if limit_names::<AgentLimitSettings>().any(|name| name == wrong) => {
             return format!(
-                "`{wrong}` is a limit of each agent: write it in [limits.planner], [limits.reflector], [limits.agents] or [limits.NAME]"
+                "`{wrong}` is a limit of each agent: write it in [limits.lead], [limits.reflector], [limits.agents] or [limits.NAME]"
             );
         }
         ["limits"] => limit_names::<RunLimitSettings>()

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling};
 use dirigent_core::prompt::READ_OUTPUT;
-use dirigent_core::spec::DELEGATE;
 use dirigent_core::tool::ToolSpec;
 
 use super::{Config, ConfigError};

@@ -8,23 +8,20 @@ use dirigent_core::limits::{AgentLimitSettings, LimitSetting, LimitSettings, Run
 use figment::error::Kind;
 use figment::value::{Dict, Empty, Value};
 use serde::de::{Error as _, MapAccess, Visitor};
-use serde::{Deserialize, Deserializer};
-use serde_json::{Map, Value as Json};
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::value::{
     AbsolutePath, Address, Bytes, CallRule, Calls, CommandConfinement, Database, DatabaseAccess, DollarLimit,
-    Duration, Host, ModelProvider, PricedProvider, ProjectAgentsMode, ReplyDelivery, Secret, SecretVariable,
-    Text, TokenPrice, Variable, WorkspaceFile,
+    Duration, Extra, Host, ModelProvider, PricedProvider, ProjectAgentsMode, ReplyDelivery, Secret,
+    SecretVariable, Text, TokenPrice, Variable, WorkspaceFile,
 };
-
-/// Names of settings whose values are never shown.
-pub(super) const SECRETS: [&str; 2] = ["api_key", "url"];
 
 /// The expected type of an agent's table in `[limits]`.
 pub(super) const AGENT_TABLE: &str = "a table of an agent's limits";
 
-/// All settings.
-#[derive(Debug, Default, Deserialize)]
+/// All settings. They are serialized only for display, in the form that each value's type defines.
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct Settings {
     pub(super) model: ModelTable,
@@ -39,7 +36,7 @@ pub(super) struct Settings {
     pub(super) prices: BTreeMap<PricedProvider, BTreeMap<String, TokenPrice>>,
 }
 
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct ModelTable {
     pub(super) provider: Option<ModelProvider>,
@@ -56,17 +53,17 @@ pub(super) struct ModelTable {
     pub(super) tokens_per_minute: Option<NonZeroU64>,
     pub(super) attempts: Option<NonZeroU32>,
     pub(super) price: Option<TokenPrice>,
-    pub(super) extra: Option<Map<String, Json>>,
+    pub(super) extra: Option<Extra>,
     pub(super) fallback: Vec<Text>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct AgentsTable {
     pub(super) project: Option<ProjectAgentsMode>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct ApprovalsTable {
     pub(super) allow: Vec<CallRule>,
@@ -74,7 +71,7 @@ pub(super) struct ApprovalsTable {
     pub(super) deny: Vec<CallRule>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct SandboxTable {
     pub(super) commands: Option<CommandConfinement>,
@@ -87,7 +84,7 @@ pub(super) struct SandboxTable {
     pub(super) max_processes: Option<NonZeroU64>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct ConnectionTable {
     pub(super) database: Option<Database>,
@@ -99,7 +96,7 @@ pub(super) struct ConnectionTable {
     pub(super) timeout: Option<Duration>,
 }
 
-#[derive(Debug, Default, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct HttpTable {
     pub(super) allow: Vec<Host>,
@@ -142,6 +139,28 @@ impl<'de> Deserialize<'de> for LimitsTable {
 
         deserializer.deserialize_map(Table)
     }
+}
+
+impl Serialize for LimitsTable {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        for (name, value) in limit_texts(&self.run) {
+            map.serialize_entry(name, &value)?;
+        }
+        for (agent, limits) in &self.agents {
+            map.serialize_entry(agent, &limit_texts(limits))?;
+        }
+        map.end()
+    }
+}
+
+/// Returns the names of all limits that are set, and their values for display.
+fn limit_texts<S: LimitSettings>(settings: &S) -> BTreeMap<&'static str, String> {
+    let mut settings = settings.clone();
+    let limits = S::ALL.iter();
+    limits
+        .filter_map(|limit| Some((limit.name, limit.value(&mut settings)?)))
+        .collect()
 }
 
 impl<'de> Deserialize<'de> for AgentTable {

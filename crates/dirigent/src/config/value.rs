@@ -1,4 +1,5 @@
-//! Types of the values in configuration files. An error describes the valid values and never repeats the invalid value, which may be a
+//! Types of the values in configuration files. Each type defines how its values are parsed and, as its serialized form, how they are
+//! displayed; a secret is serialized as `null`. An error describes the valid values and never repeats the invalid value, which may be a
 //! secret.
 
 use std::path::{Component, Path, PathBuf};
@@ -12,11 +13,12 @@ use dirigent_model::openai::Delivery;
 use dirigent_model::provider::{ANTHROPIC, GEMINI, OPENAI, Provider};
 use dirigent_tools::{Confinement, HttpRules};
 use secrecy::SecretString;
-use serde::{Deserialize, Deserializer, de};
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use serde_json::{Map, Value as Json};
 use url::{ParseError, Url};
 
 use super::ProjectAgents;
-use crate::limit_text::parse_duration;
+use crate::limit_text::{dollar_limit, parse_duration};
 
 /// The provider and the reference of the offline model.
 pub(super) const OFFLINE: &str = "offline";
@@ -38,9 +40,9 @@ impl From<Quantity> for String {
     }
 }
 
-/// Declares types that are parsed from text, each with its inner type and its parse function.
+/// Declares types that are parsed from text: each with its inner type, its parse function, and the function that formats it for display.
 macro_rules! text_values {
-    ($source:ident $source_name:literal: $($(#[$about:meta])+ $name:ident($inner:ty) = $parse:expr;)+) => {$(
+    ($source:ident $source_name:literal: $($(#[$about:meta])+ $name:ident($inner:ty) = $parse:expr, $display:expr;)+) => {$(
         $(#[$about])+
         #[derive(Clone, Debug, Deserialize)]
         #[serde(try_from = $source_name)]
@@ -58,65 +60,92 @@ macro_rules! text_values {
                 }
             }
         }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                let display: fn(&$inner) -> Option<String> = $display;
+                display(&self.0).serialize(serializer)
+            }
+        }
     )+};
+}
+
+/// Declares types that are written as one of several words: each with its inner type, and its words with their values.
+macro_rules! word_values {
+    ($($(#[$about:meta])+ $name:ident($inner:ty) = $words:expr;)+) => {
+        text_values! { String "String": $(
+            $(#[$about])+
+            $name($inner) = |text| parse_word(text, &$words), |value| word_of(value, &$words);
+        )+ }
+    };
 }
 
 text_values! { Quantity "Quantity":
     /// A number of bytes.
-    Bytes(u64) = parse_bytes;
+    Bytes(u64) = parse_bytes, |bytes| Some(format_bytes(*bytes));
     /// A positive duration.
-    Duration(Millis) = parse_duration;
+    Duration(Millis) = parse_duration, |duration| Some(duration.to_string());
 }
 
 text_values! { String "String":
     /// A non-empty text.
-    Text(String) = |text| Ok(text.to_owned());
+    Text(String) = |text| Ok(text.to_owned()), |text| Some(without_query(text).to_owned());
     /// A text that is never shown.
-    Secret(SecretString) = |text| Ok(text.into());
+    Secret(SecretString) = |text| Ok(text.into()), |_| None;
     /// The name of the environment variable that contains a key or an address.
-    SecretVariable(String) = parse_secret_variable;
+    SecretVariable(String) = parse_secret_variable, |name| Some(name.clone());
     /// The name of an environment variable that commands receive.
-    Variable(String) = parse_variable;
+    Variable(String) = parse_variable, |name| Some(name.clone());
     /// The base URL of an API.
-    Address(String) = parse_address;
+    Address(String) = parse_address, |url| Some(without_query(url).to_owned());
     /// An absolute path, or a path from the user's home (`~/`).
-    AbsolutePath(PathBuf) = parse_absolute_path;
+    AbsolutePath(PathBuf) = parse_absolute_path, |path| Some(path.display().to_string());
     /// The path of a file, relative to the workspace.
-    WorkspaceFile(String) = parse_workspace_file;
+    WorkspaceFile(String) = parse_workspace_file, |path| Some(path.clone());
     /// A host, with or without a port.
-    Host(String) = parse_host;
+    Host(String) = parse_host, |host| Some(host.clone());
     /// A rule's pattern of calls.
-    CallRule(CallPattern) = |text| text.parse().map_err(|error| format!("can't be read: {error}"));
+    CallRule(CallPattern) = |text| text.parse().map_err(|error| format!("can't be read: {error}")), |rule| Some(rule.to_string());
+}
+
+word_values! {
     /// The provider of a model; `None` for the offline model.
-    ModelProvider(Option<&'static Provider>) = |text| {
+    ModelProvider(Option<&'static Provider>) = {
         let hosted = [OPENAI, ANTHROPIC, GEMINI].map(|provider| (provider.name, Provider::named(provider.name)));
-        word(text, [[(OFFLINE, None)].as_slice(), &hosted].concat())
+        [[(OFFLINE, None)].as_slice(), &hosted].concat()
     };
     /// How a model calls tools; `None` for the form that suits its server.
-    Calls(Option<CallForm>) = |text| word(text, [
+    Calls(Option<CallForm>) = [
         ("auto", None),
         ("json", Some(CallForm::Json)),
         ("json_schema", Some(CallForm::JsonSchema)),
         ("native", Some(CallForm::Native)),
         ("tool_call", Some(CallForm::ToolCall)),
-    ]);
+    ];
     /// Whether replies are streamed.
-    ReplyDelivery(Delivery) = |text| word(text, [("streamed", Delivery::Streamed), ("whole", Delivery::Whole)]);
+    ReplyDelivery(Delivery) = [("streamed", Delivery::Streamed), ("whole", Delivery::Whole)];
     /// The access of a project's agents.
-    ProjectAgentsMode(ProjectAgents) = |text| word(text, [
+    ProjectAgentsMode(ProjectAgents) = [
         ("off", ProjectAgents::Off),
         ("read-only", ProjectAgents::ReadOnly),
         ("read-write", ProjectAgents::ReadWrite),
-    ]);
+    ];
     /// Whether commands are confined.
-    CommandConfinement(Confinement) = |text| word(text, [
-        ("confined", Confinement::Required),
-        ("unconfined", Confinement::Off),
-    ]);
+    CommandConfinement(Confinement) = [("confined", Confinement::Required), ("unconfined", Confinement::Off)];
     /// The kind of a database.
-    Database(DatabaseKind) = |text| word(text, DatabaseKind::ALL.map(|kind| (kind.name(), kind)));
+    Database(DatabaseKind) = DatabaseKind::ALL.map(|kind| (kind.name(), kind));
     /// The access to a database.
-    DatabaseAccess(Access) = |text| word(text, [("read-only", Access::ReadOnly), ("read-write", Access::ReadWrite)]);
+    DatabaseAccess(Access) = [("read-only", Access::ReadOnly), ("read-write", Access::ReadWrite)];
+}
+
+/// The fields that are added to each request to a model. Only their names are displayed, because their values may be secrets.
+#[derive(Clone, Debug, Deserialize)]
+pub(super) struct Extra(pub(super) Map<String, Json>);
+
+impl Serialize for Extra {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.keys())
+    }
 }
 
 /// A provider with a table in `[prices]`.
@@ -159,17 +188,14 @@ impl TryFrom<f64> for Dollars {
 
 /// A positive amount of US dollars.
 #[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "Dollars")]
+#[serde(try_from = "f64")]
 pub(super) struct DollarLimit(pub(super) Cost);
 
-impl TryFrom<Dollars> for DollarLimit {
+impl TryFrom<f64> for DollarLimit {
     type Error = &'static str;
 
-    fn try_from(Dollars(cost): Dollars) -> Result<Self, Self::Error> {
-        match cost.is_zero() {
-            true => Err("must be more than 0, such as 2.50"),
-            false => Ok(DollarLimit(cost)),
-        }
+    fn try_from(dollars: f64) -> Result<Self, Self::Error> {
+        dollar_limit(dollars).map(DollarLimit)
     }
 }
 
@@ -195,6 +221,18 @@ impl From<TokenPrice> for Price {
     }
 }
 
+impl Serialize for TokenPrice {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(&Price::from(*self))
+    }
+}
+
+impl Serialize for PricedProvider {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.0.name)
+    }
+}
+
 impl<'de> Deserialize<'de> for PricedProvider {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         static NAMES: [&str; 3] = [OPENAI.name, ANTHROPIC.name, GEMINI.name];
@@ -204,14 +242,19 @@ impl<'de> Deserialize<'de> for PricedProvider {
     }
 }
 
-/// Returns the value that `words` assigns to the keyword `text`. The error lists all keywords.
-fn word<T: Clone>(text: &str, words: impl AsRef<[(&'static str, T)]>) -> Result<T, String> {
-    let words = words.as_ref();
+/// Returns the value of the word `text`. The error lists all words.
+fn parse_word<T: Clone>(text: &str, words: &[(&'static str, T)]) -> Result<T, String> {
     let value = words.iter().find(|(word, _)| *word == text);
     value.map(|(_, value)| value.clone()).ok_or_else(|| {
         let words: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
         format!("must be one of {}", words.join(", "))
     })
+}
+
+/// Returns the word for `value`.
+fn word_of<T: PartialEq>(value: &T, words: &[(&'static str, T)]) -> Option<String> {
+    let (word, _) = words.iter().find(|(_, other)| other == value)?;
+    Some((*word).to_owned())
 }
 
 /// Removes the query and the fragment of an address, which may contain a key.
@@ -289,10 +332,12 @@ fn parse_host(host: &str) -> Result<String, String> {
     }
 }
 
+/// The units of memory, each with its power of two.
+const MEMORY_UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+
 fn parse_bytes(text: &str) -> Result<u64, String> {
     let expected = "must be an amount of memory, such as \"512 MiB\" or \"8 GiB\"";
-    let units = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    let (number, power) = units
+    let (number, power) = MEMORY_UNITS
         .into_iter()
         .find_map(|(unit, power)| Some((text.strip_suffix(unit)?, power)))
         .ok_or_else(|| format!("{expected}: its unit must be KiB, MiB, GiB or TiB"))?;
@@ -301,4 +346,14 @@ fn parse_bytes(text: &str) -> Result<u64, String> {
         .and_then(|number| number.checked_mul(1 << power))
         .filter(|bytes| (1..=i64::MAX as u64).contains(bytes))
         .ok_or_else(|| format!("{expected}: a whole number of at least 1"))
+}
+
+/// Formats a number of bytes in the largest unit that makes it a whole number: `2 GiB`.
+fn format_bytes(bytes: u64) -> String {
+    let mut units = MEMORY_UNITS.into_iter();
+    let unit = units.find(|(_, power)| bytes.is_multiple_of(1 << power));
+    unit.map_or_else(
+        || format!("{bytes} bytes"),
+        |(unit, power)| format!("{} {unit}", bytes >> power),
+    )
 }

@@ -38,6 +38,7 @@ fn paor_11_the_verbose_result_shows_failures_and_skipped_steps() {
         }),
         work: AgentWork::default(),
         duration: Millis(5),
+        guidance: None,
     };
     give(&mut run, 5, agent_ended("run.2", broken));
     let failure = ToolResult {
@@ -121,6 +122,7 @@ fn paor_12_a_failure_in_a_later_iteration_says_why() {
         result: Err(AgentFailure::TurnLimit { max_turns: 10 }),
         work: AgentWork::default(),
         duration: Millis(1),
+        guidance: None,
     };
     give(&mut run, 20, agent_ended("run.4", unanswered));
     assert_snapshot!(render::report(&run.report(), Detail::Concise));
@@ -164,6 +166,7 @@ fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
             result: Err(AgentFailure::Budget { budget_exceeded }),
             work: AgentWork::default(),
             duration: Millis(1),
+            guidance: None,
         };
         give(&mut run, 1, agent_ended("run.1", refused));
         let text = render::report(&run.report(), Detail::Concise);

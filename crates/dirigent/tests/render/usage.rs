@@ -23,7 +23,7 @@ fn agent(id: u32, name: &str, totals: UsageTotals, models: Vec<ModelUsage>) -> A
     }
 }
 
-/// A planner with two models, of which one sent a malformed reply; a sub-agent whose model has no name; a reflector that was cancelled
+/// A lead with two models, of which one sent a malformed reply; a sub-agent whose model has no name; a reflector that was cancelled
 /// while its model worked; and a call of the plan's own.
 fn cancelled() -> UsageReport {
     let big = UsageTotals {
@@ -73,7 +73,7 @@ fn cancelled() -> UsageReport {
         active_time: Millis(600),
         models: models.into(),
         agents: vec![
-            agent(1, "planner", sum(&[big, small]), vec![of_big, of_small]),
+            agent(1, "lead", sum(&[big, small]), vec![of_big, of_small]),
             agent(2, "explore", unknown, vec![of_unknown]),
             agent(3, "reflector", waiting, Vec::new()),
         ],
@@ -103,7 +103,7 @@ fn host_10_a_table_has_a_line_for_each_model_and_in_detail_for_each_agent() {
     let agents = [
         "",
         "  agent         model    calls  tokens in  cached  tokens out   cost  malformed    time  tool calls  tool time",
-        "  a1 planner    big          2        200      80          40  $0.01          1  200 ms           1      50 ms",
+        "  a1 lead       big          2        200      80          40  $0.01          1  200 ms           1      50 ms",
         "                small        1         30                   7                     50 ms",
         "  a2 explore    unknown      1         10                   5                    200 ms",
         "  a3 reflector                                                                    80 ms",
@@ -129,7 +129,7 @@ fn host_10_a_table_says_nothing_of_money_where_no_price_is_known() {
         models: models.clone(),
         agents: vec![AgentUsage {
             agent: AgentId(1),
-            name: "planner".to_owned(),
+            name: "lead".to_owned(),
             totals,
             models,
         }],
@@ -141,8 +141,8 @@ fn host_10_a_table_says_nothing_of_money_where_no_price_is_known() {
             "  model  calls  tokens in  tokens out   time",
             "  a b        1       1200          34  5.6 s",
             "",
-            "  agent       model  calls  tokens in  tokens out   time",
-            "  a1 planner  a b        1       1200          34  5.6 s",
+            "  agent    model  calls  tokens in  tokens out   time",
+            "  a1 lead  a b        1       1200          34  5.6 s",
         ],
     );
 }
@@ -180,7 +180,7 @@ fn host_6_a_table_says_of_how_many_calls_the_tokens_are_estimates() {
 fn host_10_a_run_that_asked_no_model_has_no_table() {
     check(&UsageReport::default(), Detail::Verbose, &[]);
     let started = UsageReport {
-        agents: vec![agent(1, "planner", UsageTotals::default(), Vec::new())],
+        agents: vec![agent(1, "lead", UsageTotals::default(), Vec::new())],
         ..UsageReport::default()
     };
     check(&started, Detail::Concise, &[]);

@@ -29,7 +29,9 @@ impl GenaiFailureClassifier {
                     let message = format!("it refuses to answer this conversation ({reason})");
                     self.0.failure(ModelFailureKind::Rejected, &message)
                 }
-                (Value::Null, None) => self.unavailable("an event contains no part of a reply"),
+                (Value::Null, None) => {
+                    self.unavailable("an event has neither a part of a reply nor an error")
+                }
                 (error, _) => refine(self.0.error_object(error), &error.to_string()),
             },
             Error::StreamParse { serde_error, .. } => {

@@ -16,7 +16,7 @@ use crate::{ChatRequest, ReplyFormat};
 
 impl Client {
     /// Sends a request. If the server refuses an optional field, sends the request again without it. Refused fields are remembered, so
-    /// that later requests leave them out at once.
+    /// that later requests leave them out from the start.
     pub(super) async fn chat(&self, request: &ChatRequest) -> Result<ModelReply, ModelFailure> {
         let model = request.model.as_deref().unwrap_or(&self.options.model);
         let resolved = ResolvedRequest { request, model };

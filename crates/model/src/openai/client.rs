@@ -120,7 +120,7 @@ impl Client {
                 error_chain(error)
             )),
             (false, true) => self.failures.unavailable(&format!(
-                "it can't be reached ({}). Check base_url, and that the server runs",
+                "it can't be reached ({}). Check base_url, and that the server is running",
                 error_chain(error)
             )),
             (false, false) => self

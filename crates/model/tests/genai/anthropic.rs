@@ -9,7 +9,7 @@ use dirigent_model_server::{HttpAnswer, Then};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-use crate::server::{anthropic_stream, ask, calls, model, options, request, serve};
+use super::server::{anthropic_stream, ask, calls, model, options, request, serve};
 
 const ENDLESS: &[u8] = b"event: content_block_delta\ndata: {\"type\":\"content_block_delta\",\"index\":0,\"delta\":{\"type\":\"text_delta\",\"text\":\"again and again \"}}\n\n";
 

@@ -9,7 +9,7 @@ use dirigent_model::{ChatModel, ModelSetupError, Timeouts};
 use dirigent_model_server::{HttpAnswer, Then};
 use serde_json::{Value, json};
 
-use crate::server::{ask, gemini_stream, model, options, request, serve};
+use super::server::{ask, gemini_stream, model, options, request, serve};
 
 fn anthropic(kind: &str, message: &str) -> Value {
     json!({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_1"})

@@ -6,7 +6,7 @@ use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_model_server::{HttpAnswer, Then};
 use serde_json::{Value, json};
 
-use crate::server::{ask, calls, gemini_stream, model, serve, user};
+use super::server::{ask, calls, gemini_stream, model, serve, user};
 
 fn said(parts: Value) -> Value {
     json!({
@@ -125,7 +125,7 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
     let server = serve([gemini_stream(&events), gemini_stream(&[end("STOP")])]).await;
     let model = model(&server, HostedApi::Gemini);
     let reply = model
-        .chat(crate::requests::with_tools(vec![user("Look.")]))
+        .chat(super::requests::with_tools(vec![user("Look.")]))
         .await
         .unwrap();
     let result = |call: &dirigent_core::message::ToolCall| Message::Tool {
@@ -139,7 +139,7 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
         calls: reply.calls,
     };
     let messages = [vec![user("Look."), asked], results].concat();
-    model.chat(crate::requests::with_tools(messages)).await.unwrap();
+    model.chat(super::requests::with_tools(messages)).await.unwrap();
     assert_eq!(
         server.requests()[1].json()["contents"],
         json!([
@@ -255,7 +255,7 @@ async fn a_stream_without_a_reply_is_a_failure() {
         (
             vec![json!({})],
             unavailable,
-            "an event contains no part of a reply",
+            "an event has neither a part of a reply nor an error",
         ),
         (
             vec![blocked],

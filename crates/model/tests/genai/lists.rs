@@ -5,7 +5,7 @@ use dirigent_model::genai::HostedApi;
 use dirigent_model_server::HttpAnswer;
 use serde_json::json;
 
-use crate::server::{model, serve};
+use super::server::{model, serve};
 
 #[tokio::test]
 async fn the_models_for_conversations_are_listed() {

@@ -10,7 +10,7 @@ use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use dirigent_model_server::{HttpAnswer, HttpRequest};
 use serde_json::{Value, json};
 
-use crate::server::{anthropic_stream, gemini_stream, model, options, request, serve, system, user};
+use super::server::{anthropic_stream, gemini_stream, model, options, request, serve, system, user};
 
 fn tool(name: &str) -> ToolSpec {
     ToolSpec {

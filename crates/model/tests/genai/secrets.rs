@@ -7,8 +7,8 @@ use dirigent_model::{ChatModel, DeltaSink};
 use dirigent_model_server::HttpAnswer;
 use serde_json::{Value, json};
 
+use super::server::{anthropic_stream, gemini_stream, options, request, serve};
 use crate::log;
-use crate::server::{anthropic_stream, gemini_stream, options, request, serve};
 
 const KEY: &str = r#"sk-canary/"quoted"\key"#;
 

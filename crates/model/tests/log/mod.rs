@@ -2,6 +2,7 @@
 //!
 //! `tracing` remembers, for all threads of a process, who wanted to hear of an event when it came first. So the one listener of this
 //! process is there before any request: whoever starts a server waits for it.
+#![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::cell::RefCell;
 use std::fmt::Debug;

@@ -8,7 +8,7 @@ use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, ModelSetupError, Timeouts};
 use dirigent_model_server::{HttpAnswer, HttpServer, Then};
 
-use crate::server::{ask, options, request, serve};
+use super::server::{ask, options, request, serve};
 
 const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 const UNAVAILABLE: ModelFailureKind = ModelFailureKind::Unavailable { retry_after: None };

@@ -11,7 +11,7 @@ use dirigent_model_server::{HttpAnswer, HttpServer, Then};
 use serde_json::{Value, json};
 use tokio::net::TcpSocket;
 
-use crate::server::{request, serve};
+use super::server::{request, serve};
 
 const DOCUMENTED: &str = include_str!("../../src/openai/faults.md");
 

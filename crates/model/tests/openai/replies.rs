@@ -9,7 +9,7 @@ use dirigent_model::{ChatModel, DeltaSink};
 use dirigent_model_server::HttpAnswer;
 use serde_json::{Value, json};
 
-use crate::server::{ask, model, options, request, serve};
+use super::server::{ask, model, options, request, serve};
 
 const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 

@@ -10,7 +10,7 @@ use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use dirigent_model_server::HttpAnswer;
 use serde_json::{Value, json};
 
-use crate::server::{model, options, request, serve};
+use super::server::{model, options, request, serve};
 
 const DONE: &str = r#"{"choices": [{"message": {"content": "ok"}, "finish_reason": "stop"}]}"#;
 
@@ -68,7 +68,7 @@ async fn a_server_on_this_machine_is_asked_past_the_proxy() {
     again
         .args([
             "--exact",
-            "requests::a_server_on_this_machine_is_asked_past_the_proxy",
+            "openai::requests::a_server_on_this_machine_is_asked_past_the_proxy",
         ])
         .envs(["HTTP_PROXY", "http_proxy"].map(|name| (name, proxy.url(""))))
         .envs([("NO_PROXY", ""), ("no_proxy", ""), (BEHIND_PROXY, "1")]);

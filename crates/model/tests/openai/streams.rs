@@ -8,7 +8,7 @@ use dirigent_model::{ChatModel, Timeouts};
 use dirigent_model_server::{HttpAnswer, HttpServer, Then};
 use proptest::prelude::*;
 
-use crate::server::{ask, options, request, serve};
+use super::server::{ask, options, request, serve};
 
 const HELLO: &str = r#"{"choices": [{"index": 0, "delta": {"content": "Hel"}}]}"#;
 const THE_END: &str = r#"{"choices": [{"index": 0, "delta": {"content": "lo"}, "finish_reason": "stop"}]}"#;

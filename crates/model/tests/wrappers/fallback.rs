@@ -5,7 +5,7 @@ use std::sync::Arc;
 use dirigent_core::message::{FinishReason, ModelFailureKind};
 use dirigent_model::{Alternative, ChatModel, Fallback};
 
-use crate::script::{Script, Scripted, fails, ok, request, said, unavailable};
+use super::script::{Script, Scripted, fails, ok, request, said, unavailable};
 
 fn falls_back(first: &Arc<Scripted>, second: &Arc<Scripted>) -> Fallback {
     let other = Alternative {

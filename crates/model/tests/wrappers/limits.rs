@@ -10,7 +10,7 @@ use dirigent_core::time::Millis;
 use dirigent_model::{ChatModel, ChatRequest, Limited, ModelLimits};
 use futures::future::{FutureExt, join_all};
 
-use crate::script::{Script, Scripted, ok, request, unavailable};
+use super::script::{Script, Scripted, ok, request, unavailable};
 
 pub const NO_LIMITS: ModelLimits = ModelLimits {
     concurrent: None,

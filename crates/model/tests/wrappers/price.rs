@@ -6,7 +6,7 @@ use dirigent_core::message::{ModelFailureKind, Usage};
 use dirigent_core::price::{Cost, Price};
 use dirigent_model::{Alternative, ChatModel, Fallback, Priced};
 
-use crate::script::{Reply, Script, Scripted, fails, ok, request, unavailable};
+use super::script::{Reply, Script, Scripted, fails, ok, request, unavailable};
 
 /// Ten dollars a million tokens sent, one if they were read before, and a hundred received.
 const DEAR: Price = Price {

@@ -6,8 +6,8 @@ use dirigent_core::message::{FinishReason, ModelFailureKind};
 use dirigent_model::{ChatModel, Jitter, Limited, ModelLimits, RetryPolicy, Retrying};
 use futures::future::join_all;
 
-use crate::limits::NO_LIMITS;
-use crate::script::{POLICY, Script, Scripted, fails, ok, request, said, unavailable};
+use super::limits::NO_LIMITS;
+use super::script::{POLICY, Script, Scripted, fails, ok, request, said, unavailable};
 
 #[tokio::test(start_paused = true)]
 async fn host_7_pauses_grow_and_end() {

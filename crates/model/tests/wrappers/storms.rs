@@ -10,8 +10,8 @@ use dirigent_model::{ChatModel, ChatRequest, DeltaSink, Limited, ModelLimits, Re
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
-use crate::limits::NO_LIMITS;
-use crate::script::{POLICY, Reply, Script, Scripted, fails, ok, request, unavailable};
+use super::limits::NO_LIMITS;
+use super::script::{POLICY, Reply, Script, Scripted, fails, ok, request, unavailable};
 
 /// Asks a hundred times at once; each answer takes a second.
 async fn storm(replies: impl IntoIterator<Item = Reply>, concurrent: Option<u32>) -> Arc<Scripted> {

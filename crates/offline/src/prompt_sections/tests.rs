@@ -1,25 +1,27 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::call::CallForm;
 use dirigent_core::id::AgentId;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::message::{Message, ToolCall};
 use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
 use dirigent_core::plan::Plan;
+use dirigent_core::policy::Policy;
 use dirigent_core::prompt::{
-    AnsweredQuestion, IterationContext, PastIteration, PastReflection, observation_line, plan_request,
-    reflect_request, system_prompt, task_request,
+    AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
+    continue_request, guidance, observation_line, plan_request, reflect_request, system_prompt, task_request,
 };
-use dirigent_core::reflection::ReflectionVerdict;
-use dirigent_core::spec::AnswerForm;
+use dirigent_core::reflection::{Reflection, ReflectionVerdict};
+use dirigent_core::setup::RunSetup;
 use dirigent_core::tags;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolResult, ToolSpec, code};
 use serde_json::{Value, json};
 
 use super::{Sections, failed_call, find_observation, interrupted_call, program_not_found, result};
-use crate::conversation::{Conversation, Role};
+use crate::conversation::{Call, Conversation, Role};
 
 const GOAL: &str = "Rename `a` to `b`,\nbut leave Vec<a> alone.";
 
@@ -134,10 +136,8 @@ fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
     });
 }
 
-/// Checks the sections that are both in a planner's and in a reflector's request.
-fn check_iteration(sections: Sections<'_>, iteration: &IterationContext<'_>) {
-    assert_eq!(sections.text(tags::GOAL), Some(GOAL));
-    assert_eq!(sections.text(tags::ITERATION), Some("3 of 15"));
+/// Checks what the user has added.
+fn check_said(sections: &Sections<'_>, iteration: &IterationContext<'_>) {
     assert_eq!(
         sections.guidance(),
         [
@@ -146,18 +146,145 @@ fn check_iteration(sections: Sections<'_>, iteration: &IterationContext<'_>) {
         ]
     );
     assert_eq!(sections.answers(), iteration.answers);
-    assert_eq!(sections.iterations(), iteration.iterations);
+}
+
+fn check_observations(sections: &Sections<'_>) {
     let lines: Vec<Value> = sections.observations().iter().map(|line| json!(line)).collect();
     let expected: Vec<Value> = observations().iter().map(observation_line).collect();
     assert_eq!(lines, expected);
 }
 
 #[test]
-fn a_planner_reads_every_section_of_its_request() {
+fn lead_1_a_lead_reads_its_request_and_what_continues_it() {
     with_iteration(|iteration| {
-        let request = plan_request(iteration, &[], &[], &observations());
-        check_iteration(Sections(&request), iteration);
+        let first = IterationContext {
+            guidance: &iteration.guidance[..1],
+            answers: &[],
+            iterations: Vec::new(),
+            ..iteration.clone()
+        };
+        let request = plan_request(&first, &setup());
+        let (observations, judged) = (observations(), judged());
+        let continued = continue_request(&ContinueContext {
+            iteration: 2,
+            max_iterations: 15,
+            guidance: Vec::new(),
+            answers: iteration.answers,
+            ended: vec![EndedIteration {
+                iteration: 1,
+                reflection: Some(&judged),
+                interrupted: None,
+                observations: observations.iter().collect(),
+            }],
+        });
+        let guided = guidance(2, &iteration.guidance[1]);
+        let messages = [
+            Message::User { content: request },
+            submits("Look."),
+            Message::Tool {
+                call_id: "1".to_owned(),
+                name: "submit_plan".to_owned(),
+                content: continued,
+            },
+            Message::User { content: guided },
+        ];
+        let sections = Conversation::from_messages(&messages).sections;
+        assert_eq!(sections.text(tags::GOAL), Some(GOAL));
+        check_said(&sections, iteration);
+        check_observations(&sections);
+        let [past] = &sections.iterations()[..] else {
+            panic!("one iteration");
+        };
+        assert_eq!((past.iteration, &*past.plan), (1, "Look."));
+        let reflection = past.reflection.as_ref().expect("a reflection");
+        assert_eq!(reflection.summary, judged.summary);
     });
+}
+
+#[test]
+fn lead_1_what_was_looked_at_before_a_continuation_counts_no_more() {
+    let call = |tool: &str| Call::new(tool, json!({"path": "a"}));
+    let result = || Message::Tool {
+        call_id: "1".to_owned(),
+        name: "look".to_owned(),
+        content: json!({"success": true, "output": "seen"}).to_string(),
+    };
+    let system = Message::System {
+        content: "## look\n\n## submit_plan\n".to_owned(),
+    };
+    let said = |call: Call| Message::Assistant {
+        content: call.to_json(),
+        calls: Vec::new(),
+    };
+    let continued = continue_request(&ContinueContext {
+        iteration: 2,
+        max_iterations: 15,
+        guidance: Vec::new(),
+        answers: &[],
+        ended: Vec::new(),
+    });
+    let mut messages = vec![
+        system,
+        Message::User {
+            content: "Go.".to_owned(),
+        },
+        said(call("look")),
+        result(),
+    ];
+    assert!(
+        Conversation::from_messages(&messages)
+            .result_of(call("look"))
+            .is_ok()
+    );
+    messages.extend([
+        submits("Look."),
+        Message::Tool {
+            call_id: "2".to_owned(),
+            name: "submit_plan".to_owned(),
+            content: continued,
+        },
+    ]);
+    assert!(
+        Conversation::from_messages(&messages)
+            .result_of(call("look"))
+            .is_err()
+    );
+}
+
+fn setup() -> RunSetup {
+    let agent = |name: &str, answer| AgentSpec {
+        name: name.to_owned(),
+        description: String::new(),
+        system_prompt: String::new(),
+        deepest_prompt: None,
+        tools: Vec::new(),
+        access: Access::ReadOnly,
+        model: None,
+        asks: None,
+        profile: ModelProfile::default(),
+        limits: AgentLimits::default(),
+        answer,
+    };
+    RunSetup {
+        lead: agent("lead", AnswerForm::Plan),
+        reflector: agent("reflector", AnswerForm::Reflection),
+        agents: Vec::new(),
+        tools: Vec::new(),
+        policy: Policy::default(),
+    }
+}
+
+fn submits(summary: &str) -> Message {
+    let plan = json!({"summary": summary, "subtasks": []});
+    Message::Assistant {
+        content: Call::terminating("submit_plan", plan).to_json(),
+        calls: Vec::new(),
+    }
+}
+
+fn judged() -> Reflection {
+    Reflection::from_parameters(&json!({"verdict": "continue", "summary": "There is </JUDGEMENT> more."}))
+        .expect("a reflection")
 }
 
 #[test]
@@ -171,9 +298,13 @@ fn a_reflector_reads_every_section_of_its_request() {
     }))
     .expect("a plan");
     with_iteration(|iteration| {
-        let request = reflect_request(iteration, &plan, &observations(), &["src/a.rs", "b.md"]);
-        let sections = Sections(&request);
-        check_iteration(sections, iteration);
+        let request = reflect_request(iteration, Some(&plan), &observations(), &["src/a.rs", "b.md"]);
+        let sections = Sections::new(&request);
+        assert_eq!(sections.text(tags::GOAL), Some(GOAL));
+        assert_eq!(sections.text(tags::ITERATION), Some("3 of 15"));
+        check_said(&sections, iteration);
+        check_observations(&sections);
+        assert_eq!(sections.iterations(), iteration.iterations);
         assert_eq!(sections.plan(), Some(plan.clone()));
         assert_eq!(sections.changed_files(), ["src/a.rs", "b.md"]);
     });
@@ -184,7 +315,7 @@ fn a_sub_agent_reads_its_task() {
     let observed = observations();
     let request = task_request("Find `a`.\n\nReport it.", 1, &observed.iter().collect::<Vec<_>>());
     assert_eq!(
-        Sections(&request).text(tags::TASK),
+        Sections::new(&request).text(tags::TASK),
         Some("Find `a`.\n\nReport it.")
     );
 }
@@ -192,8 +323,8 @@ fn a_sub_agent_reads_its_task() {
 #[test]
 fn the_results_in_observations_are_read() {
     with_iteration(|iteration| {
-        let request = plan_request(iteration, &[], &[], &observations());
-        let lines = Sections(&request).observations();
+        let request = reflect_request(iteration, None, &observations(), &[]);
+        let lines = Sections::new(&request).observations();
         let line = |subtask| find_observation(&lines, subtask).expect("an observation");
 
         let (_, failed) = failed_call(line("baseline")).expect("a failed call");
@@ -222,7 +353,7 @@ fn the_role_and_the_tools_are_read_from_the_system_prompt() {
         example: Value::Null,
     };
     for (answer, role) in [
-        (AnswerForm::Plan, Role::Planner),
+        (AnswerForm::Plan, Role::Lead),
         (AnswerForm::Reflection, Role::Reflector),
         (AnswerForm::Text, Role::SubAgent),
     ] {

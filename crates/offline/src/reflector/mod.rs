@@ -15,7 +15,7 @@ use super::capabilities::unsupported_goal;
 use super::conversation::{Call, Conversation};
 use super::empty_plan::EmptyPlan;
 use super::goal::{CheckSelection, Goal};
-use super::prompt_sections::{Sections, interrupted_call};
+use super::prompt_sections::interrupted_call;
 use super::report::command_line;
 use super::requirements::{Requirements, UserDecision};
 use super::role_texts::{INTERRUPTED, INTERRUPTED_CHANGE};
@@ -24,7 +24,7 @@ use verdicts::{ReflectionContext, achieved, ask_user, continue_with, failed};
 
 /// Returns the call that submits the reflection.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
-    let sections = Sections(conversation.request);
+    let sections = &conversation.sections;
     let reflection = match (conversation.rejection, sections.plan()) {
         (Some(rejection), _) => failed(format!(
             "The judgement was not accepted: {}",

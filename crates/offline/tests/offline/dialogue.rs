@@ -14,8 +14,8 @@ pub struct Dialogue {
 }
 
 impl Dialogue {
-    /// Starts a planner that may list, read, search and preview.
-    pub fn planner(request: &str) -> Self {
+    /// Starts a lead that may list, read, search and preview.
+    pub fn lead(request: &str) -> Self {
         Dialogue::new(
             "You plan the work.",
             &["file_operations", "rename_symbol", "search", "submit_plan"],
@@ -182,7 +182,7 @@ pub fn graph(plan: &Value) -> Vec<String> {
         .collect()
 }
 
-/// Returns a planner's request with its goal and `more` sections.
+/// Returns a lead's request with its goal and `more` sections.
 pub fn plan_request(goal: &str, more: &str) -> String {
     format!(
         "<GOAL>\n{goal}\n</GOAL>\n<ITERATION>1 of 15</ITERATION>\n<AGENTS>\n- explore: Explores.\n- implement: Changes.\n- verify: Verifies.\n\

@@ -9,7 +9,7 @@ use crate::dialogue::{Dialogue, plan_request, reflect_request, reply};
 #[test]
 fn host_4_a_goal_beyond_the_model_is_declined_with_what_it_can_do() {
     let goal = "Write a web server";
-    let plan = Dialogue::planner(&plan_request(goal, "")).plan();
+    let plan = Dialogue::lead(&plan_request(goal, "")).plan();
     assert_eq!(plan["subtasks"], json!([]));
 
     let (verdict, summary) = Dialogue::reflector(&reflect_request(goal, "", &plan, &[], &[])).judgement();
@@ -39,8 +39,8 @@ fn a_conversation_without_a_request_is_answered_in_text() {
         hello.content
     );
 
-    let planner = Dialogue::new("You plan.", &["submit_plan"], "Hello!").reply();
-    assert_eq!(planner.content, hello.content);
+    let lead = Dialogue::new("You plan.", &["submit_plan"], "Hello!").reply();
+    assert_eq!(lead.content, hello.content);
 }
 
 #[test]
@@ -69,10 +69,10 @@ fn a_reply_costs_a_quarter_of_a_token_for_each_character() {
 }
 
 #[test]
-fn a_tool_that_the_planner_has_not_got_is_not_called() {
-    let planner = Dialogue::new("You plan.", &["submit_plan"], &plan_request("rename a to b", ""));
+fn a_tool_that_the_lead_has_not_got_is_not_called() {
+    let lead = Dialogue::new("You plan.", &["submit_plan"], &plan_request("rename a to b", ""));
     assert_eq!(
-        planner.plan()["summary"],
+        lead.plan()["summary"],
         "Not possible: `a` could not be searched for: the tool `rename_symbol` is not offered here. Nothing was changed."
     );
 }
@@ -138,7 +138,7 @@ proptest! {
 
     #[test]
     fn every_goal_gets_a_call(goal in any::<String>()) {
-        let reply = Dialogue::planner(&plan_request(&goal, "")).reply();
+        let reply = Dialogue::lead(&plan_request(&goal, "")).reply();
         let call: serde_json::Value = serde_json::from_str(&reply.content).expect("a call");
         prop_assert!(call["terminate"].is_boolean());
     }

@@ -25,16 +25,15 @@ fn five_files() -> Value {
 
 #[test]
 fn paor_2_a_rename_is_searched_edited_checked_and_verified() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner
-        .sees("rename_symbol", preview("parse", Some("read")), five_files())
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees("rename_symbol", preview("parse", Some("read")), five_files())
         .sees(
             "file_operations",
             json!({"operation": "list", "path": ".", "depth": 3}),
             listing(&["Cargo.toml", "src/", "src/a.rs"]),
         );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     let rename = |paths: Value| {
         let parameters =
@@ -72,16 +71,15 @@ fn a_list_of_files_that_was_cut_is_renamed_as_a_whole() {
     let mut cut = usages(&[("src/a.rs", 1, "parse();")]);
     cut["occurrences"] = json!(900);
     cut["totals"]["files"] = json!(300);
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner
-        .sees("rename_symbol", preview("parse", Some("read")), success(cut))
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees("rename_symbol", preview("parse", Some("read")), success(cut))
         .sees(
             "file_operations",
             json!({"operation": "list", "path": ".", "depth": 3}),
             listing(&[]),
         );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     assert_eq!(
         graph(&plan)[1],
@@ -91,22 +89,21 @@ fn a_list_of_files_that_was_cut_is_renamed_as_a_whole() {
 
 /// The commands of the check, in a project of these files where the usages are in `path`.
 fn checks_of(files: &[&str], path: &str, more: &[(&str, Value, Value)]) -> Option<String> {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner
-        .sees(
-            "rename_symbol",
-            preview("parse", Some("read")),
-            success(usages(&[(path, 1, "parse")])),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(files),
-        );
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees(
+        "rename_symbol",
+        preview("parse", Some("read")),
+        success(usages(&[(path, 1, "parse")])),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(files),
+    );
     for (tool, parameters, result) in more {
-        planner.sees(tool, parameters.clone(), result.clone());
+        lead.sees(tool, parameters.clone(), result.clone());
     }
-    let check = graph(&planner.plan())
+    let check = graph(&lead.plan())
         .into_iter()
         .find(|subtask| subtask.starts_with("check "))?;
     Some(check.split_once(": ").expect("work").1.to_owned())
@@ -187,20 +184,19 @@ fn npm_test_runs_where_there_is_a_test_script() {
 
 #[test]
 fn without_any_check_the_plan_says_so_and_verifies_all_the_same() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner
-        .sees(
-            "rename_symbol",
-            preview("parse", Some("read")),
-            success(usages(&[("a.py", 1, "parse")])),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&["a.py"]),
-        );
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees(
+        "rename_symbol",
+        preview("parse", Some("read")),
+        success(usages(&[("a.py", 1, "parse")])),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["a.py"]),
+    );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     assert_eq!(
         graph(&plan),
@@ -212,33 +208,32 @@ fn without_any_check_the_plan_says_so_and_verifies_all_the_same() {
     );
     assert_eq!(
         plan["summary"],
-        "Rename `parse` to `read`: 1 usage in 1 file. There is nothing here to build or test these files with, so only a search confirms it."
+        "Rename `parse` to `read`: 1 usage in 1 file. There is nothing here to build or test these files with, so only a search confirms the result."
     );
 }
 
 #[test]
 fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
     let guidance = "<GUIDANCE>\n1. search only in src/utils\n2. be quick\n</GUIDANCE>\n";
-    let mut planner = Dialogue::planner(&plan_request(GOAL, guidance));
-    planner
-        .sees(
-            "rename_symbol",
-            json!({"from": "parse", "to": "read", "paths": ["src/utils"], "preview": true}),
-            success(usages(&[("src/utils/a.rs", 1, "parse")])),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&[]),
-        );
+    let mut lead = Dialogue::lead(&plan_request(GOAL, guidance));
+    lead.sees(
+        "rename_symbol",
+        json!({"from": "parse", "to": "read", "paths": ["src/utils"], "preview": true}),
+        success(usages(&[("src/utils/a.rs", 1, "parse")])),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&[]),
+    );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     assert_eq!(plan["answers_guidance"], json!([1]));
     assert_eq!(
         plan["summary"],
         "Rename `parse` to `read` in `src/utils`: 1 usage in 1 file. There is nothing here to build or test these files with, \
-         so only a search confirms it. Guidance 2 is not followed: the offline model does not understand it."
+         so only a search confirms the result. Guidance 2 is not followed: the offline model does not understand it."
     );
     assert!(
         plan["subtasks"][0]["task"]
@@ -251,16 +246,15 @@ fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
 #[test]
 fn guidance_can_leave_a_folder_out_and_change_the_name() {
     let guidance = "<GUIDANCE>\n1. don't touch tests/\n2. call it load\n</GUIDANCE>\n";
-    let mut planner = Dialogue::planner(&plan_request(GOAL, guidance));
-    planner
-        .sees("rename_symbol", preview("parse", Some("load")), five_files())
+    let mut lead = Dialogue::lead(&plan_request(GOAL, guidance));
+    lead.sees("rename_symbol", preview("parse", Some("load")), five_files())
         .sees(
             "file_operations",
             json!({"operation": "list", "path": ".", "depth": 3}),
             listing(&[]),
         );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     assert_eq!(plan["answers_guidance"], json!([1, 2]));
     assert!(
@@ -272,8 +266,8 @@ fn guidance_can_leave_a_folder_out_and_change_the_name() {
 }
 
 /// The summary of a plan without sub-tasks.
-fn no_work(planner: &Dialogue) -> String {
-    let plan = planner.plan();
+fn no_work(lead: &Dialogue) -> String {
+    let plan = lead.plan();
     assert_eq!(plan["subtasks"], json!([]));
     plan["summary"].as_str().expect("text").to_owned()
 }
@@ -282,24 +276,22 @@ fn no_work(planner: &Dialogue) -> String {
 fn an_unknown_name_is_not_possible_and_names_like_it_are_shown() {
     let mut none = usages(&[]);
     none["similar"] = json!(["parse_all", "parser"]);
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner
-        .sees("rename_symbol", preview("parse", Some("read")), success(none))
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees("rename_symbol", preview("parse", Some("read")), success(none))
         .sees("rename_symbol", preview("read", None), success(usages(&[])));
 
     assert_eq!(
-        no_work(&planner),
+        no_work(&lead),
         "Not possible: there is no function or other symbol `parse`. Did you mean `parse_all` or `parser`? Nothing was changed."
     );
 }
 
 #[test]
 fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     let mut nowhere = usages(&[]);
     nowhere["similar"] = json!(["parser", "read", "parse_all"]);
-    planner
-        .sees("rename_symbol", preview("parse", Some("read")), success(nowhere))
+    lead.sees("rename_symbol", preview("parse", Some("read")), success(nowhere))
         .sees(
             "rename_symbol",
             preview("read", None),
@@ -307,7 +299,7 @@ fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() 
         );
 
     assert_eq!(
-        no_work(&planner),
+        no_work(&lead),
         "Not possible: there is no function or other symbol `parse`. Did you mean `parser` or `parse_all`? `read` exists, 2 times in \
          a.rs and b.rs: if `parse` was renamed before, nothing is left to do. Nothing was changed."
     );
@@ -318,15 +310,14 @@ fn paor_2_a_member_that_nothing_can_test_is_for_the_user_to_decide() {
     let planned = |answers: &str, path: &str| {
         let mut found = usages(&[(path, 1, "function parse() {}"), (path, 2, "x.parse()")]);
         found["members"] = json!([{"path": path, "line": 2, "column": 3, "text": "x.parse()"}]);
-        let mut planner = Dialogue::planner(&plan_request(GOAL, answers));
-        planner
-            .sees("rename_symbol", preview("parse", Some("read")), success(found))
+        let mut lead = Dialogue::lead(&plan_request(GOAL, answers));
+        lead.sees("rename_symbol", preview("parse", Some("read")), success(found))
             .sees(
                 "file_operations",
                 json!({"operation": "list", "path": ".", "depth": 3}),
                 listing(&[path]),
             );
-        planner
+        lead
     };
 
     assert_eq!(
@@ -345,27 +336,77 @@ fn paor_2_a_member_that_nothing_can_test_is_for_the_user_to_decide() {
 
 #[test]
 fn paor_2_a_name_of_a_library_is_not_renamed() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     let mut found = usages(&[("a.py", 1, "from json import parse")]);
     found["foreign"] = json!([{"path": "a.py", "line": 1, "column": 18, "text": "from json import parse"}]);
-    planner.sees("rename_symbol", preview("parse", Some("read")), success(found));
+    found["totals"]["introductions"] = json!(1);
+    lead.sees("rename_symbol", preview("parse", Some("read")), success(found));
 
     assert_eq!(
-        no_work(&planner),
+        no_work(&lead),
         "Not possible: `parse` seems to belong to something outside of this workspace, first at a.py:1 (`from json import parse`). \
          A rename here would break it. Nothing was changed."
     );
 }
 
+/// The preview of a name that nothing introduces.
+fn undefined() -> Value {
+    let mut found = usages(&[("src/a.rs", 7, "let x = y.parse();")]);
+    found["foreign"] = json!([{"path": "src/a.rs", "line": 7, "column": 11, "text": "let x = y.parse();"}]);
+    found["similar"] = json!(["parser", "read", "parse_all"]);
+    success(found)
+}
+
 #[test]
-fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    let mut found = usages(&[("a.py", 2, "parse.parse()")]);
-    found["modules"] = json!([{"path": "a.py", "line": 1, "column": 8, "text": "import parse"}]);
-    planner.sees("rename_symbol", preview("parse", Some("read")), success(found));
+fn paor_2_a_name_that_nothing_defines_is_not_renamed_and_the_nearest_are_shown() {
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees("rename_symbol", preview("parse", Some("read")), undefined());
 
     assert_eq!(
-        no_work(&planner),
+        no_work(&lead),
+        "Not possible: `parse` seems to belong to something outside of this workspace, first at src/a.rs:7 (`let x = y.parse();`), \
+         and nothing defines it. A rename here would break it. Did you mean `parser` or `parse_all`? Nothing was changed."
+    );
+
+    let mut lead = Dialogue::lead(&plan_request(&format!("{GOAL} in src"), ""));
+    let scoped = json!({"from": "parse", "to": "read", "paths": ["src"], "preview": true});
+    lead.sees("rename_symbol", scoped, undefined());
+    assert!(no_work(&lead).contains("and nothing in `src` defines it."));
+}
+
+#[test]
+fn paor_2_what_an_earlier_iteration_left_is_renamed_though_it_looks_like_a_librarys() {
+    let left_by = |plan: &str| {
+        let iteration = json!({"iteration": 1, "plan": plan, "verdict": "continue"});
+        let sections = format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n");
+        let mut lead = Dialogue::lead(&plan_request(GOAL, &sections));
+        lead.sees("rename_symbol", preview("parse", Some("read")), undefined());
+        lead
+    };
+
+    let mut lead = left_by("Rename `parse` to `read`: 2 usages in 2 files.");
+    lead.sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["src/a.rs"]),
+    );
+    assert_eq!(
+        graph(&lead.plan())[1],
+        r#"edit-1 <- [explore]: rename_symbol {"from":"parse","to":"read","paths":["src/a.rs"],"preview":false,"allow_clash":true}"#
+    );
+    // An iteration that asked the user has changed nothing.
+    assert!(no_work(&left_by("For the user to decide: the new name.")).contains("nothing defines it"));
+}
+
+#[test]
+fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    let mut found = usages(&[("a.py", 2, "parse.parse()")]);
+    found["modules"] = json!([{"path": "a.py", "line": 1, "column": 8, "text": "import parse"}]);
+    lead.sees("rename_symbol", preview("parse", Some("read")), success(found));
+
+    assert_eq!(
+        no_work(&lead),
         "Not possible: `parse` is also the name of a module, imported at a.py:1 (`import parse`). A rename matches names only: it \
          cannot distinguish the two, and it does not rename files. Nothing was changed."
     );
@@ -379,11 +420,11 @@ fn clashing() -> Value {
 
 #[test]
 fn a_name_in_use_is_for_the_user_to_decide() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner.sees("rename_symbol", preview("parse", Some("read")), clashing());
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees("rename_symbol", preview("parse", Some("read")), clashing());
 
     assert_eq!(
-        no_work(&planner),
+        no_work(&lead),
         "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), and could not be told apart from the renamed `parse`."
     );
 }
@@ -393,7 +434,7 @@ fn answered(answer: &str) -> Dialogue {
         "<ANSWERS>\n{}\n</ANSWERS>\n",
         json!({"question": "Which?", "answer": answer})
     );
-    Dialogue::planner(&plan_request(GOAL, &answers))
+    Dialogue::lead(&plan_request(GOAL, &answers))
 }
 
 #[test]
@@ -434,11 +475,11 @@ fn paor_9_the_user_s_answer_decides() {
 fn a_name_that_no_program_allows_is_not_possible() {
     let goal = "rename parse to 2fast";
     assert_eq!(
-        no_work(&Dialogue::planner(&plan_request(goal, ""))),
+        no_work(&Dialogue::lead(&plan_request(goal, ""))),
         "Not possible: `2fast` is not a valid name: a name consists of letters, digits and `_`, and does not begin with a digit."
     );
 
-    let mut keyword = Dialogue::planner(&plan_request("rename parse to match", ""));
+    let mut keyword = Dialogue::lead(&plan_request("rename parse to match", ""));
     let refused = json!({"success": false, "error": "`match` is a keyword of Rust", "output": usages(&[("a.rs", 1, "parse")])});
     keyword.sees("rename_symbol", preview("parse", Some("match")), refused);
     assert_eq!(
@@ -449,11 +490,11 @@ fn a_name_that_no_program_allows_is_not_possible() {
 
 #[test]
 fn a_refused_plan_is_given_up_with_the_reason() {
-    let mut planner = answered("stop");
-    planner.gets_message("The plan can't be used: `explore` is no agent.");
+    let mut lead = answered("stop");
+    lead.gets_message("The plan can't be used: `explore` is no agent.");
 
     assert_eq!(
-        no_work(&planner),
+        no_work(&lead),
         "Not possible: the plan was not accepted: The plan can't be used: `explore` is no agent."
     );
 }

@@ -7,7 +7,7 @@ use crate::dialogue::{
 };
 
 fn plan_of(goal: &str) -> Value {
-    Dialogue::planner(&plan_request(goal, "")).plan()
+    Dialogue::lead(&plan_request(goal, "")).plan()
 }
 
 /// What the reflector makes of these observations of a plan with a sub-task.
@@ -48,15 +48,15 @@ fn usages_are_found_by_an_explorer_whose_findings_are_the_answer() {
 
 #[test]
 fn the_project_s_tests_are_run() {
-    let mut planner = Dialogue::planner(&plan_request("run the tests", ""));
-    planner.sees(
+    let mut lead = Dialogue::lead(&plan_request("run the tests", ""));
+    lead.sees(
         "file_operations",
         json!({"operation": "list", "path": ".", "depth": 3}),
         listing(&["Cargo.toml"]),
     );
-    assert_eq!(graph(&planner.plan()), ["check <- []: cargo test"]);
+    assert_eq!(graph(&lead.plan()), ["check <- []: cargo test"]);
 
-    let mut compiles = Dialogue::planner(&plan_request("check that it compiles", ""));
+    let mut compiles = Dialogue::lead(&plan_request("check that it compiles", ""));
     compiles.sees(
         "file_operations",
         json!({"operation": "list", "path": ".", "depth": 3}),
@@ -64,7 +64,7 @@ fn the_project_s_tests_are_run() {
     );
     assert_eq!(graph(&compiles.plan()), ["check <- []: go vet ./..."]);
 
-    let mut none = Dialogue::planner(&plan_request("run the tests", ""));
+    let mut none = Dialogue::lead(&plan_request("run the tests", ""));
     none.sees(
         "file_operations",
         json!({"operation": "list", "path": ".", "depth": 3}),

@@ -12,7 +12,7 @@ fn after(output: &str) -> Dialogue {
     after_goal(GOAL, "", output)
 }
 
-/// The planner after a check that ended with that output, for that goal and with more sections.
+/// The lead after a check that ended with that output, for that goal and with more sections.
 fn after_goal(goal: &str, more: &str, output: &str) -> Dialogue {
     let edit = ran(
         "edit-1",
@@ -29,7 +29,7 @@ fn after_goal(goal: &str, more: &str, output: &str) -> Dialogue {
         "{more}<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{edit}\n{check}\n{}\n</OBSERVATIONS>\n",
         skipped("verify", "check")
     );
-    Dialogue::planner(&plan_request(goal, &sections))
+    Dialogue::lead(&plan_request(goal, &sections))
 }
 
 fn word() -> Value {
@@ -69,37 +69,36 @@ fn list() -> Value {
 #[test]
 fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
     // The compiler's line is one too many here, as it is in documentation tests.
-    let mut planner =
+    let mut lead =
         after("test src/a.rs - read (line 1) ... FAILED\nerror: cannot find `parse`\n --> src/a.rs:3:4\n");
     let text = "/// ```\n/// parse(\"parse\", parse);\n/// ```\n/// As parse did.\nfn read() {}\n";
-    planner
-        .sees(
-            "search",
-            word(),
-            matches(&[
-                ("src/a.rs", 2, "/// parse(\"parse\", parse);"),
-                ("src/a.rs", 4, "/// As parse did."),
-                ("src/b.rs", 1, "// parse"),
-            ]),
-        )
-        .sees(
-            "rename_symbol",
-            preview(),
-            mentions(&[
-                ("src/a.rs", 2, 5, "comment"),
-                ("src/a.rs", 2, 12, "comment"),
-                ("src/a.rs", 2, 20, "comment"),
-                ("src/a.rs", 4, 8, "comment"),
-            ]),
-        )
-        .sees(
-            "file_operations",
-            read("src/a.rs"),
-            success(json!({"content": text})),
-        )
-        .sees("file_operations", list(), listing(&["Cargo.toml"]));
+    lead.sees(
+        "search",
+        word(),
+        matches(&[
+            ("src/a.rs", 2, "/// parse(\"parse\", parse);"),
+            ("src/a.rs", 4, "/// As parse did."),
+            ("src/b.rs", 1, "// parse"),
+        ]),
+    )
+    .sees(
+        "rename_symbol",
+        preview(),
+        mentions(&[
+            ("src/a.rs", 2, 5, "comment"),
+            ("src/a.rs", 2, 12, "comment"),
+            ("src/a.rs", 2, 20, "comment"),
+            ("src/a.rs", 4, 8, "comment"),
+        ]),
+    )
+    .sees(
+        "file_operations",
+        read("src/a.rs"),
+        success(json!({"content": text})),
+    )
+    .sees("file_operations", list(), listing(&["Cargo.toml"]));
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     assert_eq!(
         graph(&plan),
@@ -124,27 +123,26 @@ fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
 
 #[test]
 fn lines_of_other_files_that_the_output_points_at_are_renamed_outside_of_quotes() {
-    let mut planner = after("page.tmpl:3: error\n");
+    let mut lead = after("page.tmpl:3: error\n");
     let text = "a parse\nb\n{{ parse 'parse' }}\nb\n";
-    planner
-        .sees(
-            "search",
-            word(),
-            matches(&[
-                ("page.tmpl", 1, "a parse"),
-                ("page.tmpl", 3, "{{ parse 'parse' }}"),
-            ]),
-        )
-        .sees("rename_symbol", preview(), mentions(&[]))
-        .sees(
-            "file_operations",
-            read("page.tmpl"),
-            success(json!({"content": text})),
-        )
-        .sees("file_operations", list(), listing(&[]));
+    lead.sees(
+        "search",
+        word(),
+        matches(&[
+            ("page.tmpl", 1, "a parse"),
+            ("page.tmpl", 3, "{{ parse 'parse' }}"),
+        ]),
+    )
+    .sees("rename_symbol", preview(), mentions(&[]))
+    .sees(
+        "file_operations",
+        read("page.tmpl"),
+        success(json!({"content": text})),
+    )
+    .sees("file_operations", list(), listing(&[]));
 
     assert_eq!(
-        graph(&planner.plan())[0],
+        graph(&lead.plan())[0],
         format!(
             "repair-1 <- []: {}",
             edit("page.tmpl", "{{ parse 'parse' }}", "{{ read 'parse' }}")
@@ -154,32 +152,31 @@ fn lines_of_other_files_that_the_output_points_at_are_renamed_outside_of_quotes(
 
 #[test]
 fn a_line_that_is_there_twice_is_edited_with_its_neighbours_which_stay() {
-    let mut planner = after("src/a.rs:3:1: error\n");
+    let mut lead = after("src/a.rs:3:1: error\n");
     let text = "// x parse\n// a parse\n// x parse\nb();\n";
-    planner
-        .sees(
-            "search",
-            word(),
-            matches(&[("src/a.rs", 1, "// x parse"), ("src/a.rs", 3, "// x parse")]),
-        )
-        .sees(
-            "rename_symbol",
-            preview(),
-            mentions(&[
-                ("src/a.rs", 1, 6, "comment"),
-                ("src/a.rs", 2, 6, "comment"),
-                ("src/a.rs", 3, 6, "comment"),
-            ]),
-        )
-        .sees(
-            "file_operations",
-            read("src/a.rs"),
-            success(json!({"content": text})),
-        )
-        .sees("file_operations", list(), listing(&[]));
+    lead.sees(
+        "search",
+        word(),
+        matches(&[("src/a.rs", 1, "// x parse"), ("src/a.rs", 3, "// x parse")]),
+    )
+    .sees(
+        "rename_symbol",
+        preview(),
+        mentions(&[
+            ("src/a.rs", 1, 6, "comment"),
+            ("src/a.rs", 2, 6, "comment"),
+            ("src/a.rs", 3, 6, "comment"),
+        ]),
+    )
+    .sees(
+        "file_operations",
+        read("src/a.rs"),
+        success(json!({"content": text})),
+    )
+    .sees("file_operations", list(), listing(&[]));
 
     assert_eq!(
-        graph(&planner.plan())[0],
+        graph(&lead.plan())[0],
         format!(
             "repair-1 <- []: {}",
             edit(
@@ -191,17 +188,16 @@ fn a_line_that_is_there_twice_is_edited_with_its_neighbours_which_stay() {
     );
 }
 
-/// What the planner finds when the output points at a string alone.
-fn a_string_alone(mut planner: Dialogue) -> Value {
-    planner
-        .sees("search", word(), matches(&[("a.py", 2, "call(\"parse\")")]))
+/// What the lead finds when the output points at a string alone.
+fn a_string_alone(mut lead: Dialogue) -> Value {
+    lead.sees("search", word(), matches(&[("a.py", 2, "call(\"parse\")")]))
         .sees("rename_symbol", preview(), mentions(&[("a.py", 2, 7, "string")]))
         .sees(
             "file_operations",
             read("a.py"),
             success(json!({"content": "import a\ncall(\"parse\")\n"})),
         );
-    planner.plan()
+    lead.plan()
 }
 
 const AT_A_STRING: &str = "  File \"/home/ada/a.py\", line 2, in test\nKeyError: 'parse'\n";
@@ -253,16 +249,16 @@ fn a_change_that_the_user_keeps_is_not_put_back() {
 
 #[test]
 fn where_nothing_points_at_the_old_name_the_change_is_put_back() {
-    let mut planner = after("error: something else\n --> src/z.rs:3:1\n");
-    planner.sees("search", word(), matches(&[("README.md", 1, "parse")]));
+    let mut lead = after("error: something else\n --> src/z.rs:3:1\n");
+    lead.sees("search", word(), matches(&[("README.md", 1, "parse")]));
 
     assert_eq!(
-        graph(&planner.plan()),
+        graph(&lead.plan()),
         [r#"undo <- []: file_operations {"operation":"undo"}"#]
     );
 }
 
-/// The planner's request after these iterations, given as plan and reflection.
+/// The lead's request after these iterations, given as plan and reflection.
 fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
     let iterations: Vec<String> = iterations
         .iter()
@@ -271,7 +267,7 @@ fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
         })
         .collect();
     let sections = format!("<ITERATIONS>\n{}\n</ITERATIONS>\n", iterations.join("\n"));
-    Dialogue::planner(&plan_request(GOAL, &sections))
+    Dialogue::lead(&plan_request(GOAL, &sections))
 }
 
 const GIVEN_UP: &str = "Given up, so the next iteration undoes the changes. Reason: It is not verified.";
@@ -300,16 +296,16 @@ fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
 #[test]
 fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
     let put_back = "Undo the changes: It is not verified.";
-    let mut planner = after_iterations(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
+    let mut lead = after_iterations(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
-    planner.sees(
+    lead.sees(
         "rename_symbol",
         json!({"from": "parse", "to": "read", "preview": true}),
         success(found),
     );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
     assert!(
         plan["summary"]
             .as_str()
@@ -327,20 +323,19 @@ fn the_rest_of_an_incomplete_iteration_is_renamed_although_the_new_name_is_there
         format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{edit}\n</OBSERVATIONS>\n");
     let mut left = usages(&[("b.rs", 1, "parse")]);
     left["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
-    let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
-    planner
-        .sees(
-            "rename_symbol",
-            json!({"from": "parse", "to": "read", "preview": true}),
-            success(left),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&[]),
-        );
+    let mut lead = Dialogue::lead(&plan_request(GOAL, &sections));
+    lead.sees(
+        "rename_symbol",
+        json!({"from": "parse", "to": "read", "preview": true}),
+        success(left),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&[]),
+    );
 
-    assert_eq!(graph(&planner.plan()).len(), 3);
+    assert_eq!(graph(&lead.plan()).len(), 3);
 }
 
 #[test]
@@ -349,26 +344,25 @@ fn a_rename_that_looks_done_after_an_incomplete_iteration_is_checked_before_it_c
     let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let sections =
         format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
-    let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
-    planner
-        .sees(
-            "rename_symbol",
-            json!({"from": "parse", "to": "read", "preview": true}),
-            success(usages(&[])),
-        )
-        .sees(
-            "rename_symbol",
-            json!({"from": "read", "preview": true}),
-            success(usages(&[("a.rs", 1, "read")])),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&["Cargo.toml"]),
-        );
+    let mut lead = Dialogue::lead(&plan_request(GOAL, &sections));
+    lead.sees(
+        "rename_symbol",
+        json!({"from": "parse", "to": "read", "preview": true}),
+        success(usages(&[])),
+    )
+    .sees(
+        "rename_symbol",
+        json!({"from": "read", "preview": true}),
+        success(usages(&[("a.rs", 1, "read")])),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["Cargo.toml"]),
+    );
 
     assert_eq!(
-        graph(&planner.plan()),
+        graph(&lead.plan()),
         [
             "check <- []: cargo check --all-targets; cargo test",
             "verify <- [check]: verify"
@@ -384,19 +378,18 @@ fn second_iteration(observations: &[Value]) -> Vec<String> {
         "<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{}\n</OBSERVATIONS>\n",
         observations.join("\n")
     );
-    let mut planner = Dialogue::planner(&plan_request(GOAL, &sections));
-    planner
-        .sees(
-            "rename_symbol",
-            json!({"from": "parse", "to": "read", "preview": true}),
-            success(usages(&[("a.rs", 1, "parse")])),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&["Cargo.toml"]),
-        );
-    graph(&planner.plan())
+    let mut lead = Dialogue::lead(&plan_request(GOAL, &sections));
+    lead.sees(
+        "rename_symbol",
+        json!({"from": "parse", "to": "read", "preview": true}),
+        success(usages(&[("a.rs", 1, "parse")])),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["Cargo.toml"]),
+    );
+    graph(&lead.plan())
 }
 
 fn ids(graph: &[String]) -> Vec<&str> {
@@ -442,15 +435,15 @@ fn an_iteration_without_work_does_not_allow_a_name_in_use() {
     let iteration = json!({"iteration": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);
-    let mut planner = Dialogue::planner(&plan_request(
+    let mut lead = Dialogue::lead(&plan_request(
         GOAL,
         &format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n"),
     ));
-    planner.sees(
+    lead.sees(
         "rename_symbol",
         json!({"from": "parse", "to": "read", "preview": true}),
         success(found),
     );
 
-    assert_eq!(planner.plan()["subtasks"], json!([]));
+    assert_eq!(lead.plan()["subtasks"], json!([]));
 }

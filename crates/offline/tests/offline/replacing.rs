@@ -16,17 +16,17 @@ fn search(pattern: &str, paths: Option<Value>) -> Value {
 
 #[test]
 fn documents_are_edited_by_agents_in_parallel_and_verified() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     let found: Vec<(&str, u64, &str)> = ["docs/a.md", "docs/b.md", "docs/c.md", "docs/d.md", "docs/e.md"]
         .map(|path| (path, 1, "an old text"))
         .to_vec();
-    planner.sees(
+    lead.sees(
         "search",
         search("old text", Some(json!(["docs"]))),
         matches(&found),
     );
 
-    let plan = planner.plan();
+    let plan = lead.plan();
 
     assert_eq!(
         graph(&plan),
@@ -49,21 +49,20 @@ fn documents_are_edited_by_agents_in_parallel_and_verified() {
 
 #[test]
 fn sources_are_checked_before_and_after() {
-    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2` in *.rs", ""));
-    planner
-        .sees(
-            "search",
-            search("v1", Some(json!(["*.rs"]))),
-            matches(&[("src/a.rs", 1, "\"v1\"")]),
-        )
-        .sees(
-            "file_operations",
-            json!({"operation": "list", "path": ".", "depth": 3}),
-            listing(&["Cargo.toml"]),
-        );
+    let mut lead = Dialogue::lead(&plan_request("replace `v1` with `v2` in *.rs", ""));
+    lead.sees(
+        "search",
+        search("v1", Some(json!(["*.rs"]))),
+        matches(&[("src/a.rs", 1, "\"v1\"")]),
+    )
+    .sees(
+        "file_operations",
+        json!({"operation": "list", "path": ".", "depth": 3}),
+        listing(&["Cargo.toml"]),
+    );
 
     assert_eq!(
-        graph(&planner.plan()),
+        graph(&lead.plan()),
         [
             "baseline <- []: cargo check --all-targets; cargo test",
             "edit-1 <- [baseline]: implement",
@@ -75,34 +74,32 @@ fn sources_are_checked_before_and_after() {
 
 #[test]
 fn a_text_that_is_replaced_already_is_nothing_to_do() {
-    let mut planner = Dialogue::planner(&plan_request("replace `book` with `account book`", ""));
-    planner
-        .sees(
-            "search",
-            search("book", None),
-            matches(&[("a.md", 1, "an account book")]),
-        )
-        .sees(
-            "search",
-            search("account book", None),
-            matches(&[("a.md", 1, "an account book")]),
-        );
+    let mut lead = Dialogue::lead(&plan_request("replace `book` with `account book`", ""));
+    lead.sees(
+        "search",
+        search("book", None),
+        matches(&[("a.md", 1, "an account book")]),
+    )
+    .sees(
+        "search",
+        search("account book", None),
+        matches(&[("a.md", 1, "an account book")]),
+    );
 
     assert_eq!(
-        planner.plan()["summary"],
+        lead.plan()["summary"],
         "Nothing to do: \"book\" does not occur, but \"account book\" does, first at a.md:1."
     );
 }
 
 #[test]
 fn a_text_that_is_nowhere_is_not_possible() {
-    let mut planner = Dialogue::planner(&plan_request(GOAL, ""));
-    planner
-        .sees("search", search("old text", Some(json!(["docs"]))), matches(&[]))
+    let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
+    lead.sees("search", search("old text", Some(json!(["docs"]))), matches(&[]))
         .sees("search", search("new text", Some(json!(["docs"]))), matches(&[]));
 
     assert_eq!(
-        planner.plan()["summary"],
+        lead.plan()["summary"],
         "Not possible: \"old text\" was not found in `docs`. Nothing was changed."
     );
 }
@@ -163,15 +160,15 @@ fn a_replacement_of_an_earlier_iteration_is_checked_before_it_counts() {
     let baseline = ran("baseline", &[]);
     let sections =
         format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n<OBSERVATIONS>\n{baseline}\n</OBSERVATIONS>\n");
-    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
-    planner.sees("search", search("v1", None), matches(&[])).sees(
+    let mut lead = Dialogue::lead(&plan_request("replace `v1` with `v2`", &sections));
+    lead.sees("search", search("v1", None), matches(&[])).sees(
         "file_operations",
         json!({"operation": "list", "path": ".", "depth": 3}),
         listing(&["Cargo.toml"]),
     );
 
     assert_eq!(
-        graph(&planner.plan()),
+        graph(&lead.plan()),
         [
             "check <- []: cargo check --all-targets; cargo test",
             "verify <- [check]: verify"
@@ -184,10 +181,9 @@ fn a_text_that_no_iteration_has_found_is_not_taken_for_replaced() {
     let plan = "Not possible: \"v1\" was not found. Nothing was changed.";
     let iteration = json!({"iteration": 1, "plan": plan, "reflection": "r", "verdict": "continue"});
     let sections = format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n");
-    let mut planner = Dialogue::planner(&plan_request("replace `v1` with `v2`", &sections));
-    planner
-        .sees("search", search("v1", None), matches(&[]))
+    let mut lead = Dialogue::lead(&plan_request("replace `v1` with `v2`", &sections));
+    lead.sees("search", search("v1", None), matches(&[]))
         .sees("search", search("v2", None), matches(&[]));
 
-    assert_eq!(planner.plan()["summary"], plan);
+    assert_eq!(lead.plan()["summary"], plan);
 }

@@ -1,4 +1,4 @@
-//! Sub-agents with the tasks of the offline planner.
+//! Sub-agents with the tasks of the offline lead.
 
 use serde_json::{Value, json};
 
@@ -187,7 +187,7 @@ fn a_verifier_finds_the_remaining_text() {
 }
 
 #[test]
-fn a_task_of_another_planner_is_declined_in_words() {
+fn a_task_of_another_lead_is_declined_in_words() {
     let reply = Dialogue::sub_agent("Refactor the parser so that it is faster.").reply();
     assert!(
         reply

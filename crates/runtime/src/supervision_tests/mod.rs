@@ -32,8 +32,8 @@ use script::{
 };
 use world::{World, ended, event, within};
 
-/// The planner is always agent 1; here the worker is agent 2 and the reflector agent 3.
-const PLANNER: AgentId = AgentId(1);
+/// The lead is always agent 1; here the worker is agent 2 and the reflector agent 3.
+const LEAD: AgentId = AgentId(1);
 const WORKER: AgentId = AgentId(2);
 const REFLECTOR: AgentId = AgentId(3);
 
@@ -51,7 +51,7 @@ fn resumptions(world: &World, handle: &RunHandle) -> usize {
 
 async fn usual(asked: Asked) -> Reply {
     match asked.who() {
-        "planner" => plan_work(),
+        "lead" => plan_work(),
         "worker" => say("worked"),
         _ => achieved(),
     }
@@ -99,7 +99,7 @@ async fn paor_7_a_crashed_sub_agent_does_not_affect_its_sibling() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
+            "lead" => plan("two", json!([work("left", &[]), work("right", &[])])),
             "worker" => {
                 gate.pass().await;
                 say("worked")
@@ -126,12 +126,12 @@ async fn paor_7_a_crashed_sub_agent_does_not_affect_its_sibling() {
 }
 
 #[tokio::test]
-async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
+async fn paor_12_a_crashed_lead_or_reflector_is_a_recorded_failure() {
     for (who, agent, expected) in [
         (
-            "planner",
-            PLANNER,
-            "the planner ended without a plan: the agent panicked: broken on purpose",
+            "lead",
+            LEAD,
+            "the lead ended without an answer: the agent panicked: broken on purpose",
         ),
         (
             "reflector",
@@ -157,7 +157,7 @@ async fn paor_12_a_crashed_planner_or_reflector_is_a_recorded_failure() {
 
 #[tokio::test]
 async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_is_repeated() {
-    for who in ["planner", "worker", "reflector"] {
+    for who in ["lead", "worker", "reflector"] {
         let gate = Gate::shut();
         let world = World::new(blocked(who, &gate), tools([])).await;
 
@@ -197,8 +197,8 @@ fn waiting_tool(repeat: Repeat, gate: &Arc<Gate>) -> (Scriptool, Arc<AtomicUsize
 fn calling(by: &'static str) -> Arc<Scripted> {
     Scripted::new(move |asked| async move {
         match (asked.who(), asked.turn()) {
-            ("planner", _) if by == "plan" => plan_call("it"),
-            ("planner", _) => plan_work(),
+            ("lead", _) if by == "plan" => plan_call("it"),
+            ("lead", _) => plan_work(),
             ("worker", 0) => call("it", json!({})),
             ("worker", _) => say(asked.last()),
             _ => achieved(),
@@ -275,10 +275,10 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" if asked.task().contains("first") && asked.task().contains("second") => {
+            "lead" if asked.task().contains("first") && asked.task().contains("second") => {
                 say("Both were heard.")
             }
-            "planner" => plan_work(),
+            "lead" => plan_work(),
             "worker" => {
                 gate.pass().await;
                 say("worked")
@@ -308,7 +308,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" if asked.task().contains("the blue one") => {
+            "lead" if asked.task().contains("the blue one") => {
                 gate.pass().await;
                 say("The blue one it is.")
             }
@@ -366,16 +366,16 @@ async fn a_run_whose_supervisor_crashes_too_often_stops_and_can_be_resumed() {
     let resume = world.orchestrator.resume(handle.id(), Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
-    let plans = inputs(&world, &handle).into_iter().filter(
-        |input| matches!(input, Input::Agent(AgentInput::Started { brief }) if brief.agent == PLANNER),
-    );
+    let plans = inputs(&world, &handle)
+        .into_iter()
+        .filter(|input| matches!(input, Input::Agent(AgentInput::Started { brief }) if brief.agent == LEAD));
     assert_eq!(plans.count(), 1);
 }
 
 #[tokio::test]
 async fn crashes_before_the_first_input_count_too() {
     let gate = Gate::shut();
-    let world = World::new(blocked("planner", &gate), tools([])).await;
+    let world = World::new(blocked("lead", &gate), tools([])).await;
 
     let handle = world.start(UserPresence::Absent).await;
     for _ in 0..4 {
@@ -456,7 +456,7 @@ async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
         }
         other => panic!("{other:?}"),
     }
-    // The planner's request, the worker's first and the reflector's.
+    // The lead's request, the worker's first and the reflector's.
     assert_eq!((report.usage.model_calls, report.usage.tool_calls), (3, 1));
 }
 

@@ -355,7 +355,7 @@ async fn a_message_to_an_ending_agent_is_accepted_or_rejected() {
     };
     let model = Scripted::new(move |asked| async move {
         match asked.who() {
-            "planner" => plan(),
+            "lead" => plan(),
             _ => usual(asked).await,
         }
     });

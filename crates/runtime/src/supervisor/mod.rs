@@ -8,6 +8,7 @@ mod work;
 
 use std::sync::Arc;
 
+use dirigent_core::brief::AgentRole;
 use dirigent_core::id::Scope;
 use dirigent_core::message::Usage;
 use dirigent_core::route::{Resumption, Route, RunEffect};
@@ -65,9 +66,11 @@ impl Actor for RunSupervisor {
                 let ReplayedRun { view, inherited } = replayed;
                 let (last_seen, interrupted) = (view.last_at(), view.interrupted_work());
                 let mut spent = Usage::default();
-                view.agents().for_each(|agent| spent += agent.work().usage);
+                view.agents().for_each(|agent| spent += agent.usage());
                 let (machine, mut agents) = view.into_machines().into_machines();
-                agents.retain(|agent, _| machine.effect_of(*agent).is_some());
+                agents.retain(|id, agent| {
+                    agent.brief().role == AgentRole::Lead || machine.effect_of(*id).is_some()
+                });
                 let forked = inherited.contains(&Scope::Run);
                 let resumed = RunInput::Resumed {
                     last_seen,
@@ -81,7 +84,7 @@ impl Actor for RunSupervisor {
                     first_message,
                 });
                 let mut state = SupervisorState::new(arguments, driver(machine));
-                state.replayed = agents;
+                state.inactive = agents;
                 state.resumption = Resumption { last_seen, inherited };
                 state.spent = spent;
                 Ok(state)
@@ -199,6 +202,9 @@ impl SupervisorState {
                     self.send_undelivered();
                 }
             }
+            AgentEvent::LeadEnded(machine) => {
+                self.inactive.insert(machine.id(), *machine);
+            }
             AgentEvent::JournalFailed(error) => self.give_up(myself, error.into()),
         }
     }
@@ -223,7 +229,14 @@ impl SupervisorState {
             // Nothing is started once the run is closing or its machine has ended.
             RunEffect::StartAgent { .. } | RunEffect::AwaitUser { .. }
                 if self.closing.is_some() || self.driver.machine.phase().is_terminal() => {}
-            RunEffect::StartAgent { effect, brief } => self.start_agent(myself, effect, brief).await?,
+            RunEffect::StartAgent {
+                effect,
+                brief,
+                continuation,
+            } => {
+                self.start_agent(myself, effect, brief, continuation.as_deref())
+                    .await?;
+            }
             // The driver has queued the start of the call. The call runs once its start is stored.
             RunEffect::RunTool { .. } => {}
             RunEffect::StopTool { effect } => {

@@ -159,8 +159,8 @@ pub(crate) struct SupervisorState {
     pub(super) agent_spans: HashMap<AgentId, Span>,
     /// The span of the iteration with this number.
     pub(super) iteration_span: (u32, Span),
-    /// The agents of a resumed run that have not been restarted yet.
-    pub(super) replayed: BTreeMap<AgentId, Agent>,
+    /// The machines without an actor: the lead after its report, and the agents of a resumed run that have not been restarted yet.
+    pub(super) inactive: BTreeMap<AgentId, Agent>,
     pub(super) resumption: Resumption,
     /// The usage of the run's agents before this process took over the run.
     pub(super) spent: Usage,
@@ -187,7 +187,7 @@ impl SupervisorState {
             agent_ids: HashMap::new(),
             agent_spans: HashMap::new(),
             iteration_span: (0, Span::none()),
-            replayed: BTreeMap::new(),
+            inactive: BTreeMap::new(),
             resumption: Resumption::default(),
             spent: Usage::default(),
             calls: HashMap::new(),

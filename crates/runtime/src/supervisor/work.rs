@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use dirigent_core::brief::AgentBrief;
+use dirigent_core::brief::{AgentBrief, Continuation};
 use dirigent_core::budget::Budget;
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::route::{Delivery, start_agent};
@@ -26,16 +26,17 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMsg>,
         effect: EffectId,
         brief: Arc<AgentBrief>,
+        continuation: Option<&Continuation>,
     ) -> Result<(), ActorProcessingErr> {
         let agent = brief.agent;
-        let machine = self.replayed.remove(&agent);
-        let resumed = match start_agent(machine.as_ref(), effect, &brief, &self.resumption) {
+        let known = self.inactive.get(&agent);
+        let resumed = match start_agent(known, effect, &brief, continuation, &self.resumption) {
             // The agent had ended before this process took over the run, so its report is delivered at once.
             Delivery::Run(report) => {
                 self.accept(report);
                 return Ok(());
             }
-            Delivery::Agent(_, input) => machine.map(|machine| (machine, input)),
+            Delivery::Agent(_, input) => self.inactive.remove(&agent).map(|machine| (machine, input)),
         };
         let span = self.agent_span(&brief);
         let arguments = AgentArguments {

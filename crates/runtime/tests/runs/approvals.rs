@@ -48,7 +48,7 @@ async fn two_risks(asked: Asked) -> Reply {
         "right"
     };
     match (asked.who(), asked.turn()) {
-        ("planner", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
+        ("lead", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
         ("worker", 0) => call("risk", json!({"side": side})),
         ("worker", _) => say(asked.last()),
         _ => achieved(),
@@ -58,7 +58,7 @@ async fn two_risks(asked: Asked) -> Reply {
 /// A worker that takes a risk.
 async fn one_risk(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
-        ("planner", _) => plan_work(),
+        ("lead", _) => plan_work(),
         ("worker", 0) => call("risk", json!({"side": "left"})),
         ("worker", _) => say(asked.last()),
         _ => achieved(),
@@ -69,7 +69,7 @@ async fn one_risk(asked: Asked) -> Reply {
 pub fn risk_of(by: &'static str) -> Arc<Scripted> {
     Scripted::new(move |asked| async move {
         match asked.who() {
-            "planner" if by == "plan" => plan_call("risk"),
+            "lead" if by == "plan" => plan_call("risk"),
             "worker" if by == "delegate" && asked.turn() == 0 && !asked.task().contains("risk it") => {
                 call("delegate", json!({"agent": "worker", "task": "risk it"}))
             }

@@ -25,7 +25,7 @@ fn using(tokens: u64, reply: Reply) -> Reply {
 
 async fn plan_and_work(asked: Asked) -> Reply {
     match asked.who() {
-        "planner" => plan_work(),
+        "lead" => plan_work(),
         "worker" => using(600, say("worked")),
         _ => achieved(),
     }
@@ -53,8 +53,8 @@ async fn host_6_tool_definitions_that_are_sent_with_a_request_are_reserved() {
     for (calls, asked) in [(CallForm::Native, 0), (CallForm::Json, 3)] {
         let mut world = World::new(Scripted::new(plan_and_work), ToolRegistry::new()).await;
         world.spec.limits.max_tokens = Some(5_000);
-        world.spec.setup.planner.profile.calls = calls;
-        world.spec.setup.planner.tools.push("look".to_owned());
+        world.spec.setup.lead.profile.calls = calls;
+        world.spec.setup.lead.tools.push("look".to_owned());
         world.spec.setup.tools.push(ToolSpec {
             name: "look".to_owned(),
             description: "Looks. ".repeat(3_000),
@@ -100,7 +100,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
     });
     let mut world = World::new(model, ToolRegistry::new()).await;
     let setup = &mut *world.spec.setup;
-    for agent in [&mut setup.planner, &mut setup.reflector] {
+    for agent in [&mut setup.lead, &mut setup.reflector] {
         agent.profile.price = Some(price);
     }
     world.spec.setup.agents[0].profile.price = Some(price);
@@ -122,7 +122,7 @@ async fn host_6_siblings_wait_for_the_reservations_of_others() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
         match asked.who() {
-            "planner" => plan("both", json!([work("left", &[]), work("right", &[])])),
+            "lead" => plan("both", json!([work("left", &[]), work("right", &[])])),
             "worker" => {
                 gate.pass().await;
                 using(100, say("worked"))
@@ -147,7 +147,7 @@ async fn host_6_siblings_wait_for_the_reservations_of_others() {
 async fn host_6_a_worker_that_was_refused_is_an_observation_and_the_run_ends() {
     let model = Scripted::new(|asked: Asked| async move {
         match asked.who() {
-            "planner" => using(900, plan("one", json!([work("left", &[])]))),
+            "lead" => using(900, plan("one", json!([work("left", &[])]))),
             _ => say("never"),
         }
     });
@@ -164,7 +164,7 @@ async fn host_6_usage_before_a_restart_counts() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
         match asked.who() {
-            "planner" => using(700, plan_work()),
+            "lead" => using(700, plan_work()),
             _ => {
                 gate.pass().await;
                 say("never")

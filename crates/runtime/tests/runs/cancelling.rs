@@ -22,7 +22,7 @@ fn blocked(who: &'static str, task: &'static str, gate: &Arc<Gate>) -> Arc<Scrip
             gate.pass().await;
         }
         match asked.who() {
-            "planner" => plan("two", json!([work("left", &[]), work("right", &[])])),
+            "lead" => plan("two", json!([work("left", &[]), work("right", &[])])),
             "worker" => say("worked"),
             _ => achieved(),
         }
@@ -46,7 +46,7 @@ async fn cancel_while_blocked(who: &'static str, waiting: usize) {
 
 #[tokio::test]
 async fn host_8_cancel_while_planning() {
-    cancel_while_blocked("planner", 1).await;
+    cancel_while_blocked("lead", 1).await;
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn host_8_cancel_while_observing() {
 async fn host_8_cancel_while_a_question_waits() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" => plan_work(),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => ask_user(),
         }
@@ -93,7 +93,7 @@ async fn host_8_cancel_while_a_question_waits() {
 #[tokio::test]
 async fn host_8_cancelling_twice_is_cancelling_once() {
     let gate = Gate::shut();
-    let world = World::new(blocked("planner", "", &gate), tools([])).await;
+    let world = World::new(blocked("lead", "", &gate), tools([])).await;
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
@@ -111,14 +111,14 @@ fn caller(by: &'static str, parameters: Value) -> Arc<Scripted> {
         let parameters = parameters.clone();
         async move {
             match (asked.who(), by) {
-                ("planner", "plan") => {
+                ("lead", "plan") => {
                     let calls = json!([{"tool": "it", "parameters": parameters}]);
                     plan(
                         "call it",
                         json!([{"id": "call", "title": "call it", "calls": calls}]),
                     )
                 }
-                ("planner", _) => plan_work(),
+                ("lead", _) => plan_work(),
                 _ => call("it", parameters),
             }
         }
@@ -236,7 +236,7 @@ async fn dropping_the_orchestrator_stops_its_runs_where_they_are() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" => plan_call("none"),
+            "lead" => plan_call("none"),
             _ => {
                 gate.pass().await;
                 achieved()

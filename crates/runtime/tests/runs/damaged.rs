@@ -10,7 +10,7 @@ use crate::world::{World, ended, within};
 
 async fn plan_and_work(asked: Asked) -> Reply {
     match asked.who() {
-        "planner" => plan_work(),
+        "lead" => plan_work(),
         "worker" => say("worked"),
         _ => achieved(),
     }

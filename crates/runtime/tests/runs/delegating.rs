@@ -50,7 +50,7 @@ fn finding(report: &Report) -> &Result<String, AgentFailure> {
 async fn tree(asked: Asked) -> Reply {
     let is = |level| asked.task().contains(level);
     match (asked.who(), asked.turn()) {
-        ("planner", _) => plan(
+        ("lead", _) => plan(
             "four",
             json!([
                 work("top 1", &[]),
@@ -117,7 +117,7 @@ async fn host_6_a_hundred_agents_three_deep_have_one_budget() {
 async fn paor_5_a_delegate_sees_only_its_task_and_returns_its_findings() {
     let model = Scripted::new(|asked| async move {
         match (asked.who(), asked.turn()) {
-            ("planner", _) => plan("secret", json!([work("the whole secret", &[])])),
+            ("lead", _) => plan("secret", json!([work("the whole secret", &[])])),
             ("worker", 0) => delegate("other", "count the files"),
             ("other", _) if asked.all().contains("secret") => say("I know too much."),
             ("other", _) if asked.task().contains("count the files") => say("seven files"),
@@ -152,7 +152,7 @@ async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
         let gate = Gate::shut();
         let model = Scripted::gated(&gate, move |asked, gate| async move {
             match (asked.who(), asked.turn()) {
-                ("planner", _) => plan_work(),
+                ("lead", _) => plan_work(),
                 ("worker", 0) => delegate("other", "try it"),
                 ("worker", _) if asked.last().contains(told) => say("told"),
                 ("worker", _) => say(asked.last()),
@@ -189,8 +189,8 @@ async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_i
     let tool = Scriptool::waiting("it", Repeat::Safe, &gate);
     let model = Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" if asked.task().contains("leave it") => say("As you said."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("leave it") => say("As you said."),
+            "lead" => plan_work(),
             "worker" => delegate("other", "wait"),
             _ => call("it", json!({})),
         }
@@ -211,7 +211,7 @@ async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_i
 /// The worker has two others look, one after the other, and counts what they found.
 async fn two_delegations(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
-        ("planner", _) => plan_work(),
+        ("lead", _) => plan_work(),
         ("worker", 0) => delegate("other", "look left"),
         ("worker", 1) => delegate("other", "look right"),
         ("worker", _) if asked.all().contains("left is noted") && asked.last().contains("right is noted") => {

@@ -12,7 +12,7 @@ async fn call_2_the_reply_is_streamed_and_only_the_whole_reply_is_journaled() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
         match asked.who() {
-            "planner" => {
+            "lead" => {
                 gate.pass().await;
                 plan_work()
             }
@@ -49,7 +49,7 @@ async fn call_2_without_listeners_no_stream_is_requested() {
     let model = Scripted::new(|asked: Asked| async move {
         assert!(!asked.has_listeners(), "a provider need not stream for nobody");
         match asked.who() {
-            "planner" => plan_work(),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => achieved(),
         }

@@ -19,18 +19,18 @@ use crate::world::World;
 /// A timeout for calls that never end; nothing else depends on it.
 const SOON: Millis = Millis(50);
 
-/// The planner has the tool `it` called; the reflector is content.
+/// The lead has the tool `it` called; the reflector is content.
 async fn call_it(asked: Asked) -> Reply {
     match asked.who() {
-        "planner" => plan_call("it"),
+        "lead" => plan_call("it"),
         _ => achieved(),
     }
 }
 
-/// The planner has the worker work, which calls the tool `it` and repeats what it got.
+/// The lead has the worker work, which calls the tool `it` and repeats what it got.
 async fn let_it_be_called(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
-        ("planner", _) => plan_work(),
+        ("lead", _) => plan_work(),
         ("worker", 0) => call("it", json!({})),
         ("worker", _) => say(asked.last()),
         _ => achieved(),
@@ -173,7 +173,7 @@ fn faulty(who: &'static str, fault: Fault) -> Arc<Scripted> {
             };
         }
         match asked.who() {
-            "planner" => plan_work(),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => achieved(),
         }
@@ -209,8 +209,8 @@ async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
 }
 
 #[tokio::test]
-async fn paor_12_a_planner_or_reflector_whose_model_breaks_is_a_recorded_failure() {
-    for (who, what) in [("planner", "a plan"), ("reflector", "a reflection")] {
+async fn paor_12_a_lead_or_reflector_whose_model_breaks_is_a_recorded_failure() {
+    for (who, what) in [("lead", "an answer"), ("reflector", "a reflection")] {
         for (fault, expected) in [
             (
                 Fault::Panics,
@@ -224,8 +224,8 @@ async fn paor_12_a_planner_or_reflector_whose_model_breaks_is_a_recorded_failure
         ] {
             let mut world = World::new(faulty(who, fault), tools([])).await;
             if let Fault::Hangs = fault {
-                let broken = if who == "planner" {
-                    &mut world.spec.setup.planner
+                let broken = if who == "lead" {
+                    &mut world.spec.setup.lead
                 } else {
                     &mut world.spec.setup.reflector
                 };
@@ -252,6 +252,6 @@ async fn a_model_that_panics_before_its_future_is_a_failure_too() {
 
     assert_eq!(
         failed(&report),
-        "the planner ended without a plan: the model did not answer: the model client panicked: no such weights"
+        "the lead ended without an answer: the model did not answer: the model client panicked: no such weights"
     );
 }

@@ -23,8 +23,8 @@ use crate::world::{World, ended, within};
 fn usual() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" if asked.task().contains("only in src") => say("As you said."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("only in src") => say("As you said."),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => achieved(),
         }
@@ -61,7 +61,7 @@ async fn host_9_a_fork_of_a_run_that_is_over_goes_on_with_other_guidance() {
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "As you said.");
     assert_eq!(report.iteration_count, 2);
-    assert_eq!(world.model.asked() - asked, 1, "the second planner's request");
+    assert_eq!(world.model.asked() - asked, 1, "the second lead's request");
     let shared = past.len() - 1;
     let entries = world.entries(forked.id());
     assert_eq!(inputs(&entries[..shared]), inputs(&past[..shared]));
@@ -118,8 +118,8 @@ async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" if asked.task().contains("only in src") => say("As you said."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("only in src") => say("As you said."),
+            "lead" => plan_work(),
             "worker" => {
                 gate.pass().await;
                 say("worked")
@@ -282,8 +282,8 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
 async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" if asked.task().contains("only in src") => say("As you said."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("only in src") => say("As you said."),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => ask_user(),
         }
@@ -304,7 +304,7 @@ async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
 
 #[tokio::test]
 async fn host_9_a_fork_of_a_run_whose_model_did_not_answer_asks_again() {
-    for who in ["planner", "reflector"] {
+    for who in ["lead", "reflector"] {
         let out = Arc::new(AtomicBool::new(true));
         let is_out = out.clone();
         let model = Scripted::new(move |asked| {
@@ -315,7 +315,7 @@ async fn host_9_a_fork_of_a_run_whose_model_did_not_answer_asks_again() {
                         kind: ModelFailureKind::Unavailable { retry_after: None },
                         message: "nobody is there".to_owned(),
                     }),
-                    "planner" => plan_work(),
+                    "lead" => plan_work(),
                     "worker" => say("worked"),
                     _ => achieved(),
                 }
@@ -334,7 +334,7 @@ async fn host_9_a_fork_of_a_run_whose_model_did_not_answer_asks_again() {
         let report = ended(&fork.await.unwrap()).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
-        let left = if who == "planner" { 3 } else { 1 };
+        let left = if who == "lead" { 3 } else { 1 };
         assert_eq!(world.model.asked() - asked, left, "nothing else is asked again");
     }
 }

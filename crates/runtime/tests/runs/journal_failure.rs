@@ -17,7 +17,7 @@ const ROOM: u64 = 512 * 1024;
 async fn host_2_a_full_journal_stops_the_run_before_its_next_tool_call() {
     let model = Scripted::new(|asked| async move {
         match (asked.who(), asked.turn()) {
-            ("planner", _) => plan_work(),
+            ("lead", _) => plan_work(),
             ("worker", 0) => {
                 let mut reply = call("note", json!({}))?;
                 reply.content = "too long to be stored ".repeat(100_000);

@@ -18,15 +18,15 @@ use crate::world::{World, ended, event, resumed, start_up, within};
 pub fn asking() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" if asked.task().contains("the blue one") => say("The blue one it is."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("the blue one") => say("The blue one it is."),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => ask_user(),
         }
     })
 }
 
-/// The planner waits at the gate, and answers the goal once it is let through.
+/// The lead waits at the gate, and answers the goal once it is let through.
 pub fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
     Scripted::gated(gate, |_, gate| async move {
         gate.pass().await;
@@ -68,7 +68,7 @@ async fn paor_9_without_a_user_the_run_pauses_until_it_is_resumed_with_an_answer
     assert_eq!(question.choices, ["a", "b"]);
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
-    // The planner's last request only, none that was answered before.
+    // The lead's last request only, none that was answered before.
     assert_eq!(world.model.asked() - asked, 1);
 }
 
@@ -141,8 +141,8 @@ async fn paor_9_a_question_outlives_the_orchestrator_that_asked_it() {
 async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" if asked.task().contains(r#""answer":"b""#) => say("It is b."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains(r#""answer":"b""#) => say("It is b."),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => ask_user(),
         }
@@ -232,8 +232,8 @@ async fn asked_for_the_time(handle: &RunHandle, time: usize) {
 async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
-            "planner" if asked.task().contains("for the second") => say("Both are answered."),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("for the second") => say("Both are answered."),
+            "lead" => plan_work(),
             "worker" => say("worked"),
             _ => ask_user(),
         }

@@ -15,8 +15,8 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" if asked.task().contains(GUIDANCE) => say("As you said."),
-            "planner" => plan(
+            "lead" if asked.task().contains(GUIDANCE) => say("As you said."),
+            "lead" => plan(
                 "all sorts",
                 json!([
                     work("thinks", &[]),
@@ -62,7 +62,7 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
             ("thinks", false)
         ]
     );
-    // Two planners and two workers: no reflector.
+    // Two leads and two workers: no reflector.
     assert_eq!(world.model.asked(), 4);
     world.all_tasks_end().await;
     assert_eq!(gate.inside(), 0);

@@ -21,11 +21,11 @@ use crate::world::{World, ended, start_up};
 async fn two_iterations(asked: Asked) -> Reply {
     let note = json!({"tool": "note", "parameters": {}});
     match (asked.who(), asked.turn()) {
-        ("planner", _) if asked.task().contains("the first half") => plan(
+        ("lead", _) if asked.task().contains("<JUDGEMENT>") => plan(
             "the second half",
             json!([{"id": "rest", "title": "rest", "calls": [note]}]),
         ),
-        ("planner", _) => plan(
+        ("lead", _) => plan(
             "the first half",
             json!([
                 work("left", &[]),
@@ -165,7 +165,7 @@ async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as
     let script = |asked: Asked| async move {
         let planned = json!([{"tool": "note", "parameters": {}}]);
         match (asked.who(), asked.turn()) {
-            ("planner", _) => plan(
+            ("lead", _) => plan(
                 "both ways",
                 json!([
                     {"id": "calls", "title": "calls", "calls": planned},

@@ -6,11 +6,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelReply, ToolCall, Usage};
 use dirigent_core::policy::Policy;
 use dirigent_core::setup::RunSetup;
-use dirigent_core::spec::{AgentSpec, AnswerForm, ModelProfile, RunSpec};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use dirigent_model::{ChatModel, ChatRequest};
@@ -36,16 +37,25 @@ impl Asked {
         self.messages[0].content()
     }
 
-    /// The agent's task.
-    pub fn task(&self) -> &str {
-        self.messages[1].content()
+    /// The agent's task and, for a lead, what it was told since.
+    pub fn task(&self) -> String {
+        let told = self.messages.iter().skip(2).filter(|message| match message {
+            Message::User { .. } => true,
+            Message::Tool { name, .. } => name == "submit_plan",
+            Message::System { .. } | Message::Assistant { .. } => false,
+        });
+        let told = told.map(Message::content);
+        std::iter::once(self.messages[1].content())
+            .chain(told)
+            .collect::<Vec<_>>()
+            .join("\n")
     }
 
-    /// The number of earlier replies to this agent.
+    /// The number of earlier replies to this agent; to a lead, since it was continued.
     pub fn turn(&self) -> usize {
-        let replies = self
-            .messages
-            .iter()
+        let messages = self.messages.iter().rev();
+        let replies = messages
+            .take_while(|message| !is_continuation(message))
             .filter(|m| matches!(m, Message::Assistant { .. }));
         replies.count()
     }
@@ -75,6 +85,14 @@ impl Asked {
     /// The last message.
     pub fn last(&self) -> &str {
         self.messages[self.messages.len() - 1].content()
+    }
+}
+
+/// Whether the message continues a lead.
+fn is_continuation(message: &Message) -> bool {
+    match message {
+        Message::User { content } | Message::Tool { content, .. } => content.starts_with("<ITERATION>"),
+        Message::System { .. } | Message::Assistant { .. } => false,
     }
 }
 
@@ -317,7 +335,7 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
         workspace: workspace.to_str().unwrap().to_owned(),
         limits: RunLimits::default(),
         setup: RunSetup {
-            planner: agent("planner", AnswerForm::Plan, Vec::new()),
+            lead: agent("lead", AnswerForm::Plan, Vec::new()),
             reflector: agent("reflector", AnswerForm::Reflection, Vec::new()),
             agents: vec![agent("worker", AnswerForm::Text, names)],
             tools,

@@ -15,7 +15,7 @@ async fn host_11_a_thousand_runs_at_once_all_end_and_leave_nothing() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match (asked.who(), asked.turn()) {
-            ("planner", _) => plan_work(),
+            ("lead", _) => plan_work(),
             ("worker", 0) => {
                 gate.pass().await;
                 call("note", json!({}))
@@ -56,8 +56,8 @@ async fn host_11_runs_do_not_affect_each_other() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" if asked.task().contains("break") => panic!("broken"),
-            "planner" => plan_work(),
+            "lead" if asked.task().contains("break") => panic!("broken"),
+            "lead" => plan_work(),
             "worker" => {
                 gate.pass().await;
                 say("worked")

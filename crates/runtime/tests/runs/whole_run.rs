@@ -14,7 +14,7 @@ use crate::world::{World, ended, event, within};
 
 async fn look_then_work(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
-        ("planner", _) => {
+        ("lead", _) => {
             let look = json!({"id": "look", "title": "look", "calls": [{"tool": "note", "parameters": {}}]});
             plan("look, then work", json!([look, work("work", &["look"])]))
         }
@@ -134,8 +134,8 @@ async fn paor_8_guidance_is_in_the_next_plan_request() {
     let gate = crate::script::Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
-            "planner" if asked.task().contains("only in src") => say("As you said."),
-            "planner" => crate::script::plan_work(),
+            "lead" if asked.task().contains("only in src") => say("As you said."),
+            "lead" => crate::script::plan_work(),
             "worker" => {
                 gate.pass().await;
                 say("worked")
@@ -164,7 +164,7 @@ async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_age
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match (asked.who(), asked.turn()) {
-            ("planner", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
+            ("lead", _) => plan("two", json!([work("left", &[]), work("right", &[])])),
             ("worker", 0) => {
                 gate.pass().await;
                 call("note", json!({}))
@@ -179,7 +179,7 @@ async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_age
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
     within(gate.entered()).await;
-    // The planner is agent 1, the worker on the left agent 2.
+    // The lead is agent 1, the worker on the left agent 2.
     handle.guide_agent(AgentId(2), "Mind the gap.").await.unwrap();
     event(&handle, |kind| matches!(kind, EventKind::Guided { .. })).await;
     gate.open();

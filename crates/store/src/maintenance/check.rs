@@ -176,7 +176,7 @@ fn check_run(
             match entry.complete_body(db)? {
                 Err(EntryProblem::Missing | EntryProblem::Changed) => {
                     let text =
-                        "has a part in common with other entries that is missing or not as it was written";
+                        "shares a part with other entries, and this part is missing or not as it was written";
                     problems.push(problem(run, Some(seq), text));
                 }
                 Ok(()) => {

@@ -31,8 +31,8 @@ impl Journal {
     /// before anything is written. Blocks on the writer thread, so it must not be called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::NotAnExport`] with the first line that cannot be used; [`StoreError::RunExists`]; a failure to read the file or to write
-    /// the journal. In these cases, nothing is written.
+    /// [`StoreError::UnreadableExport`]; [`StoreError::NotAnExport`] with the first line that cannot be used; [`StoreError::RunExists`]; a
+    /// failure to write the journal. In these cases, nothing is written.
     pub fn import(&self, file: &Path) -> Result<RunId, StoreError> {
         let imported = ImportedRun::read(file)?;
         let run = imported.record.id;
@@ -54,7 +54,7 @@ pub(crate) struct ImportedRun {
 
 impl ImportedRun {
     fn read(path: &Path) -> Result<Self, StoreError> {
-        let fails = |e| StoreError::io("read the file", path, e);
+        let fails = |e| StoreError::unreadable_export(path, e);
         let mut number = 0;
         let mut imported: Option<ImportedRun> = None;
         let mut ended = false;
@@ -135,7 +135,7 @@ impl ImportedRun {
                 };
                 let bytes = bytes.filter(|bytes| sha256_hex(bytes) == digest);
                 let bytes =
-                    bytes.ok_or("has a content that does not fit its digest: export the run again")?;
+                    bytes.ok_or("has a content that does not match its digest: export the run again")?;
                 self.contents.insert(digest, bytes);
             }
             Attachment::End(end) => {
@@ -191,7 +191,7 @@ impl ImportedRun {
         }
         if before.hex() != end.sha256 {
             return Err(
-                "has the checksum of other lines: the file was changed; export the run again".to_owned(),
+                "has a checksum that does not match the lines before it: the file was changed; export the run again".to_owned(),
             );
         }
         let missing = self

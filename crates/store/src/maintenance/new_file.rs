@@ -9,7 +9,8 @@ use tempfile::NamedTempFile;
 use crate::error::StoreError;
 use crate::files::sync_folder;
 
-/// A new file, accessible only to the current user. It has a temporary name beside its own until it is complete, and is removed on drop.
+/// A new file, accessible only to the current user. Until it is complete, it has a temporary name in the same folder, and is
+/// removed on drop.
 pub(super) struct NewFile {
     target: PathBuf,
     file: NamedTempFile,

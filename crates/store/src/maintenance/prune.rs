@@ -252,8 +252,8 @@ fn find_references(db: &Connection) -> rusqlite::Result<ContentReferences> {
     Ok(references)
 }
 
-/// Deletes contents within a transaction, except those to which something has come to refer since the search; the outcome is the number of
-/// deleted contents.
+/// Deletes contents within a transaction, except contents to which originals or entries written since the search refer. The
+/// outcome is the number of deleted contents.
 pub(crate) fn delete_contents(
     db: &Connection,
     references: &ContentReferences,

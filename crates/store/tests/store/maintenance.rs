@@ -190,8 +190,7 @@ mod check {
 
     #[test]
     fn a_changed_or_missing_setup_is_listed() {
-        let text =
-            "run 1: entry 1 has a part in common with other entries that is missing or not as it was written";
+        let text = "run 1: entry 1 shares a part with other entries, and this part is missing or not as it was written";
         let setup = "(SELECT part FROM journal WHERE part IS NOT NULL)";
         let digest = started().shared.unwrap().digest().to_owned();
         problems_after(
@@ -538,7 +537,7 @@ mod moving {
             (
                 replaced("fn a() {}", "fn b() {}"),
                 9,
-                "has a content that does not fit its digest",
+                "has a content that does not match its digest",
             ),
             (
                 format!("{text}{}", lines[1]),
@@ -548,7 +547,7 @@ mod moving {
             (
                 replaced(r#""workspace":"/work""#, r#""workspace":"/etc""#),
                 11,
-                "has the checksum of other lines",
+                "has a checksum that does not match the lines before it",
             ),
             (
                 text.replacen("0001\",\"seq\":3", "0002\",\"seq\":3", 1),

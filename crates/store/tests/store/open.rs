@@ -239,7 +239,7 @@ fn a_path_that_leads_nowhere_is_named() {
     assert_eq!(
         a_folder.to_string(),
         format!(
-            "cannot open the journal {}: check that the path is correct and that you have write permission",
+            "cannot open the journal {}: check the path and its permissions",
             folder.path().display()
         )
     );

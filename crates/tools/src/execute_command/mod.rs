@@ -1,7 +1,7 @@
 //! The `execute_command` tool: runs one command in the workspace and in the sandbox.
 //!
-//! It never passes secrets from Dirigent's environment to the command, and stores only a bounded part of the output. After the command, it
-//! ends the command's processes and deletes its temporary folder.
+//! It never passes secrets from Dirigent's environment to the command, and stores only a bounded part of the output. When the
+//! command has ended, the tool kills the processes that the command left behind and deletes the command's temporary folder.
 
 mod capture;
 mod environment;

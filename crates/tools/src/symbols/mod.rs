@@ -258,7 +258,7 @@ impl SymbolReport {
             Ok(Some(file)) if file.text.contains(name) => file,
             Ok(Some(_)) => return Ok(()),
             Ok(None) => {
-                self.skip(&path, "it has more than 2 MiB");
+                self.skip(&path, "it is larger than 2 MiB");
                 return Ok(());
             }
             Err(error) => {

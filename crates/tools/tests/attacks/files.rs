@@ -9,8 +9,8 @@ use std::os::unix::net::UnixListener;
 use dirigent_tools::{Tool, file_operations};
 use serde_json::{Value, json};
 
-use super::folder::{Folder, output};
 use super::{Call, Scene, call, names, outcome};
+use crate::folder::{Folder, output};
 
 fn file(parameters: Value) -> Call {
     ("file_operations", parameters)

@@ -1,15 +1,22 @@
 //! Parameters, previews, clashes and access.
 
-use dirigent_core::tool::{Access, Repeat};
+use dirigent_core::tool::Access;
 use dirigent_tools::{Tool, ToolContext, rename_symbol};
 use serde_json::json;
 
+use super::{content, error, output, places, run, workspace};
 use crate::folder::context;
-use crate::{content, error, output, places, run, workspace};
 
 #[test]
-fn an_interrupted_call_is_not_repeated() {
-    assert_eq!(rename_symbol().spec().repeat, Repeat::Unsafe);
+fn host_2_an_interrupted_rename_is_not_repeated_and_a_preview_is() {
+    let repeat = &rename_symbol().spec().repeat;
+    assert!(repeat.is_safe(&json!({"from": "old", "preview": true})));
+    for parameters in [
+        json!({"from": "old", "to": "new", "preview": false}),
+        json!({"from": "old"}),
+    ] {
+        assert!(!repeat.is_safe(&parameters), "{parameters}");
+    }
 }
 
 #[tokio::test]
@@ -33,7 +40,7 @@ async fn a_preview_changes_nothing_and_is_the_default() {
                 {"path": "b.py", "total": 1, "occurrences": [{"line": 1, "column": 1, "text": "old()"}]}
             ],
             "mentions": [], "clashes": [], "modules": [], "foreign": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
-            "totals": {"files": 2, "definitions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "members": 0, "syntax_errors": 0, "skipped": 0}
+            "totals": {"files": 2, "definitions": 1, "introductions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "members": 0, "syntax_errors": 0, "skipped": 0}
         })
     );
     assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");

@@ -3,7 +3,7 @@
 use serde_json::json;
 use tempfile::TempDir;
 
-use crate::{content, error, output, run, workspace};
+use super::{content, error, output, run, workspace};
 
 #[tokio::test]
 async fn line_endings_and_encodings_are_kept() {

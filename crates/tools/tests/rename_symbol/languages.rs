@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{check, content, places, run, workspace};
+use super::{check, content, places, run, workspace};
 
 #[tokio::test]
 async fn paor_2_rust_identifiers_are_renamed_and_nothing_else() {

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::{content, output, run, workspace};
+use super::{content, output, run, workspace};
 
 #[tokio::test]
 async fn a_module_of_the_same_name_is_reported_and_its_imports_are_unchanged() {
@@ -118,8 +118,6 @@ async fn paor_2_a_name_that_no_source_introduces_belongs_to_a_library() {
         ("a.ts", "interface A { old: number }\nenum B { x }\n"),
         ("a.ts", "enum B { old }\n"),
         ("a.ts", "class A { private old = 1 }\n"),
-        ("a.rs", "fn f() { old() }\n"),
-        ("a.go", "package a\n\nfunc f() { old() }\n"),
     ] {
         assert_eq!(foreign(&[(path, text)]).await, Vec::<String>::new(), "{text}");
     }
@@ -162,4 +160,257 @@ async fn paor_2_members_of_unknown_owners_are_reported() {
             "{line}"
         );
     }
+}
+
+/// The lines that show `old` to be that of a library, in a file where each of the others has no `old`.
+async fn foreign_in(path: &str, lines: &[&str]) -> Vec<String> {
+    let mut found = foreign(&[(path, &lines.join("\n"))]).await;
+    found.dedup();
+    found
+}
+
+#[tokio::test]
+async fn paor_2_a_librarys_name_in_rust_is_reported() {
+    for line in [
+        "fn f() { x.old(); }",
+        "fn f() { x.a().old::<u32>()?; }",
+        "fn f() { x.iter().map(T::old); }",
+        "fn f() { a::old(1); }",
+        "fn f() { <T as A>::old(); }",
+        "fn f() { T::old }",
+        "fn f() { old(1); }",
+        "fn f() { old!(1); }",
+        "fn f() { a::old![1]; }",
+        "fn f() -> old {}",
+        "fn f<T: old>(x: &dyn old) {}",
+        "fn f(x: impl Iterator<old = u32>) {}",
+        "fn f() { let x = A { old: 1 }; }",
+        "fn f() { let A { old: x } = y; }",
+        "fn f() { let A { old } = y; }",
+        "fn f() { let A::old(x) = y else {}; }",
+        "fn f() { if x == A::old {} }",
+        "#[old] fn f() {}",
+        "#[derive(Clone, old)] struct A;",
+        "#[serde(old)] struct A;",
+        "fn f() { println!(\"{}\", x.old()); }",
+        "fn f() { vec![a::old(), T::old]; }",
+        "fn f() { assert_eq!(old(1), 2); }",
+        "fn f() { println!(\"{old}\"); }",
+        "impl fmt::Display for A { fn old(&self) {} }",
+        "impl A for B { const old: u32 = 1; }",
+        "impl A for B { type old = u32; }",
+        "impl<T> old for T {}",
+        "extern \"C\" { fn old(); }",
+        "use old;",
+        "extern crate old;",
+        "use old::a;",
+        "use a::old;",
+        "use a::{b, old};",
+        "use a::old as b;",
+        "macro_rules! a { ($x:expr) => { $x.old() }; }",
+        "macro_rules! a { ($x:ident) => { b::old!($x) }; }",
+        "make! { fn a() { x.old() } }",
+        // a variable has no owner
+        "fn f(old: u32) { x.old(); }",
+        "fn f() { let old = x.old(); }",
+        "fn f() { let old = old![1]; }",
+        "fn f() { g(|old| T::old(old)) }",
+    ] {
+        assert_eq!(foreign_in("a.rs", &[line]).await, ["a.rs:1"], "{line}");
+    }
+    for line in [
+        "use std::old;",
+        "use std::{io, a::{b, old}};",
+        "use core::a::old as b;",
+        "fn f() { std::a::old(); }",
+        "fn f() -> alloc::a::old<u32> {}",
+    ] {
+        assert_eq!(
+            foreign_in("a.rs", &["fn old() {}", line]).await,
+            ["a.rs:2"],
+            "{line}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn paor_2_what_rust_introduces_is_no_librarys() {
+    for lines in [
+        &["fn old() {}", "fn f() { old(); a::old(); x.map(old); }"][..],
+        &["impl A { fn old(&self) {} }", "fn f() { x.old(); A::old(&x); }"],
+        &[
+            "impl<T: Copy> A<T> { pub const fn old() {} }",
+            "fn f() { A::<u32>::old() }",
+        ],
+        &[
+            "trait A { fn old(&self); }",
+            "impl A for B { fn old(&self) {} }",
+            "fn f() { x.old(); }",
+        ],
+        &["trait A { fn old(&self) {} }", "fn f() { B.old(); }"],
+        &[
+            "trait A { const old: u32; type old; }",
+            "impl A for B { const old: u32 = 1; type old = u8; }",
+        ],
+        &[
+            "struct A { old: u32 }",
+            "fn f(a: A) { a.old; A { old: 1 }; let A { old } = a; }",
+        ],
+        &["struct old(u32);", "fn f(x: old) { old(1); }"],
+        &["enum old { B }", "use crate::a::old;", "fn f() { old::B }"],
+        &["enum A { old, old2(u32) }", "fn f() { A::old }"],
+        &["union old { a: u32 }", "fn f() -> old {}"],
+        &["type old = u32;", "fn f(x: old) {}"],
+        &["const old: u32 = 1;", "fn f() { a::old }"],
+        &["static mut old: u32 = 1;", "fn f() { a::old }"],
+        &["trait old {}", "impl old for A {}", "fn f(x: &dyn old) {}"],
+        &["mod old;", "use crate::old::a;"],
+        &["mod a { mod old { pub fn b() {} } }", "fn f() { a::old::b() }"],
+        &[
+            "macro_rules! old { () => {}; }",
+            "fn f() { old!(); crate::old!() }",
+        ],
+        &["#[cfg(test)] mod tests {", "fn old() {}", "fn f() { old(); } }"],
+        &["use a::b as old;", "fn f() { old(); old::c(); }"],
+        &["extern crate a as old;", "fn f() { old::c(); }"],
+        &["fn f<old: Copy>(x: old) -> old {}"],
+        &["struct A<const old: usize>([u8; old]);"],
+        &["fn f(old: u32) -> u32 { old.a(); g(old) }"],
+        &["fn f() { let old = 1; println!(\"{old}\", a = old + 1); }"],
+        &["fn f() { let (a, mut old) = x; if let Some(old) = y { g(old) } }"],
+        &["fn f() { let [a, &old, ..] = x; for old in y {} }"],
+        &["fn f() { match x { old if old > 1 => g(old), A(ref old) | B { a: old } => old } }"],
+        &["fn f() { match x { old @ 1..=2 => old } while let Some(old) = y {} }"],
+        &["fn f() { x.map(|old| old + 1); x.map(|a, old: u32| old) }"],
+        &["fn f() { macro_call!(|old| old + 1); assert!(x.map(|a, old| old)) }"],
+        // what a macro defines
+        &["make!(old);", "fn f() { a::old() }"],
+        &["make! { pub fn old(); }", "fn f() { x.old() }"],
+        &["make! { a, old { b: u32 } }", "fn f() { x.old() }"],
+        &["make! { struct A { old: u32 } }", "fn f() { x.old() }"],
+        &["thread_local! { static old: u32 = 1; }", "fn f() { old.with(g) }"],
+        &["macro_rules! a { () => { fn old() {} }; }", "fn f() { b::old() }"],
+        &["fn f() { quote! { impl A { fn old(&self) {} } }; x.old() }"],
+        &["fn f() { format!(\"{old}\", old = 1); }"],
+        &[
+            "#[proc_macro_derive(old)] pub fn a() {}",
+            "#[derive(old)] struct A;",
+        ],
+        // a syntax error
+        &["fn old( { ", "fn f() { x.old() }"],
+    ] {
+        assert_eq!(foreign_in("a.rs", lines).await, Vec::<String>::new(), "{lines:?}");
+    }
+}
+
+#[tokio::test]
+async fn paor_2_a_librarys_name_in_go_is_reported() {
+    for line in [
+        "func f() { fmt.old(1) }",
+        "func f() { x.old() }",
+        "func f() { x.a().b.old = 1 }",
+        "func f() { old(x) }",
+        "func f() { a := old{} }",
+        "func f() { a := b{old: 1} }",
+        "func f(x a.old) {}",
+        "func f(x *old) []old {}",
+        "func f() { y := old.A() }",
+        "type A struct { old }",
+        "type A struct { b.old }",
+        "type A interface { b.old }",
+        "func f() { switch x.(type) { case a.old: } }",
+        "var x = a.old",
+        // a variable has no owner
+        "func f(old int) { x.old() }",
+        "func f() { old := x.old() }",
+        "func f() { var old a.old }",
+        "func f() { for i, old := range x { y.old(old) } }",
+    ] {
+        assert_eq!(
+            foreign_in("a.go", &["package a", line]).await,
+            ["a.go:2"],
+            "{line}"
+        );
+    }
+    for import in [
+        "import \"fmt\"",
+        "import fmt \"net/http\"",
+        "import ( \"os\"; \"a/fmt\"; fmt \"io\" )",
+    ] {
+        let method = "func (x A) old() { fmt.old() }";
+        let typed = "type b struct { old fmt.old }";
+        for line in [method, typed] {
+            let found = foreign_in("a.go", &["package a", import, line]).await;
+            let is_local = import.contains("a/fmt");
+            assert_eq!(found.is_empty(), is_local, "{import} {line}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn paor_2_what_go_introduces_is_no_librarys() {
+    for lines in [
+        &["func old() {}", "func f() { old(); a.old() }"][..],
+        &["func old[T any](x T) {}", "func f() { old[int](1) }"],
+        &["func (x *A) old() {}", "func f() { x.old() }"],
+        &[
+            "type A struct { a, old int }",
+            "func f() { x.old = 1; y := A{old: 2} }",
+        ],
+        &["type A struct { old }", "type old struct {}"],
+        &["type A interface { old() }", "func f(x A) { x.old() }"],
+        &["type old = int", "func f(x old, y a.old) {}"],
+        &["type ( a int; old struct{} )", "func f() { x := &old{} }"],
+        &["const old = 1", "func f() { x := a.old }"],
+        &["const ( a = iota; old )", "func f() { x := a.old }"],
+        &["var a, old = 1, 2", "func f() { x := a.old }"],
+        &["import old \"a/b\"", "func f() { old.C() }"],
+        &[
+            "import \"example.org/b\"",
+            "func old() {}",
+            "func f() { b.old() }",
+        ],
+        &["func f(a int, old ...int) { g(old...) }"],
+        &["func f() (old error) { return old }"],
+        &["func f[old any](x old) {}"],
+        &["func (old A) f() { old.a() }"],
+        &["func f() { a, old := 1, 2; old = 3 }"],
+        &["func f() { var old int; old++ }"],
+        &["func f() { const old = 1; type b int }"],
+        &["func f() { for _, old := range x { g(old) } }"],
+        &["func f() { switch old := x.(type) { default: g(old) } }"],
+        &["func f() { select { case old, ok := <-c: g(old, ok) } }"],
+        &["func f() { g(func(old int) int { return old }) }"],
+    ] {
+        let file: Vec<&str> = [&["package a"], lines].concat();
+        assert_eq!(foreign_in("a.go", &file).await, Vec::<String>::new(), "{lines:?}");
+    }
+    assert_eq!(foreign_in("a.go", &["package old"]).await, Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn paor_2_a_definition_in_another_file_introduces_a_name_and_a_variable_there_does_not() {
+    let used = ("b.rs", "fn f() { old(1) }\n");
+    assert_eq!(
+        foreign(&[used, ("src/a.rs", "pub fn old() {}\n")]).await,
+        Vec::<String>::new()
+    );
+    assert_eq!(
+        foreign(&[used, ("src/a.rs", "fn f(old: u32) {}\n")]).await,
+        ["b.rs:1"]
+    );
+}
+
+#[tokio::test]
+async fn paor_2_the_names_like_that_of_a_library_are_those_that_the_sources_introduce() {
+    let workspace = workspace(&[(
+        "a.rs",
+        "fn uwrap(unwrapp: u32) { x.unwrap(); y.unwrap_(); }\nfn unwrap_it() { uwrap(1) }\n",
+    )]);
+    let preview = run(&workspace, json!({"from": "unwrap"})).await;
+    assert_eq!(
+        output(&preview)["similar"],
+        json!(["unwrapp", "uwrap", "unwrap_it"])
+    );
+    assert_eq!(output(&preview)["totals"]["introductions"], 0);
 }

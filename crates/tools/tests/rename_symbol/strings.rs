@@ -1,6 +1,6 @@
 //! Code in strings: `__all__`, format strings, interpolation.
 
-use crate::check;
+use super::check;
 
 #[tokio::test]
 async fn paor_2_entries_of_pythons_all_are_renamed() {
@@ -99,6 +99,46 @@ mod m {}
     )
     .await;
     assert_eq!(output["occurrences"], 14);
+}
+
+#[tokio::test]
+async fn paor_2_names_in_pythons_formatted_literals_are_renamed() {
+    let output = check(
+        "a.py",
+        r#"def f(old, a):
+    x = "{old} {old!r:>9} {a:{old}} {old.a[0]} {{old}} old {older} \N{old}".format(**locals())
+    x = ("{old}" 'é {old}').format(a=1, **vars())
+    x = "{old}".format_map(locals())
+    x = "%(old)s %(old)5d %%(old)s %%%(old)s (old)" % locals()
+    x = "{old} {a}".format(old=1)
+"#,
+        r#"def f(new_name, a):
+    x = "{new_name} {new_name!r:>9} {a:{new_name}} {new_name.a[0]} {{old}} old {older} \N{old}".format(**locals())
+    x = ("{new_name}" 'é {new_name}').format(a=1, **vars())
+    x = "{new_name}".format_map(locals())
+    x = "%(new_name)s %(new_name)5d %%(old)s %%%(new_name)s (old)" % locals()
+    x = "{new_name} {a}".format(new_name=1)
+"#,
+    )
+    .await;
+    assert_eq!(output["occurrences"], 13);
+}
+
+#[tokio::test]
+async fn strings_that_python_formats_with_something_else_are_text() {
+    let text = r#"x = "{old} %(old)s"
+y = "{old}".format(a, a=1)
+y = "{old}".format(**data)
+y = "{old}".format_map(data)
+y = "{old}".other(**locals())
+y = "%(old)s" % data
+y = b"%(old)s" % locals()
+y = "%(old)s" + locals()
+y = locals() % "%(old)s"
+"#;
+    let output = check("a.py", &format!("{text}old()\n"), &format!("{text}new_name()\n")).await;
+    assert_eq!(output["occurrences"], 1);
+    assert_eq!(output["totals"]["mentions"], 10);
 }
 
 #[tokio::test]

@@ -80,13 +80,13 @@ impl Agent {
             }
             ResolvedDecision::Reject(reason) => {
                 self.refuse_call(&call, &ToolResult::rejected(reason.as_deref()));
-                self.skip_remaining_calls();
+                self.skip_remaining_calls(&not_approved());
                 let tool = call.tool;
                 self.finish(now, Err(AgentFailure::Rejected { tool, reason }), commands);
             }
             ResolvedDecision::Guide(guidance) => {
                 self.refuse_call(&call, &ToolResult::guided(&guidance));
-                self.skip_remaining_calls();
+                self.skip_remaining_calls(&not_approved());
                 self.next_call(now, VecDeque::new(), commands);
             }
         }
@@ -109,6 +109,16 @@ impl Agent {
             self.next_call(now, rest, commands);
         }
         Ok(())
+    }
+
+    /// Withdraws the call that waits for approval, because urgent guidance came first.
+    pub(super) fn withdraw_approval(&mut self, now: Timestamp, commands: &mut Commands) {
+        if let Some((_, call, _)) = self.end_approval(now, commands) {
+            let result = ToolResult::redirected();
+            self.refuse_call(&call, &result);
+            self.skip_remaining_calls(&result);
+            self.next_call(now, VecDeque::new(), commands);
+        }
     }
 
     /// When the agent started to wait for the user or a delegate, which pauses its time limit; `None` if it does not wait.
@@ -182,21 +192,25 @@ impl Agent {
     }
 
     /// Removes and returns the calls of the reply that have not been handled yet.
-    fn take_calls(&mut self) -> VecDeque<ToolCall> {
+    pub(super) fn take_calls(&mut self) -> VecDeque<ToolCall> {
         match std::mem::replace(&mut self.state, State::Asking) {
             State::Calling(rest) => rest,
             State::Asking | State::Summarising(_) | State::Done(_) => VecDeque::new(),
         }
     }
 
-    /// Refuses the remaining calls of the reply, because they may depend on the call that was not approved.
-    fn skip_remaining_calls(&mut self) {
-        let why = "the call did not run, because the user did not approve an earlier call";
-        let result = ToolResult::failure(why).with_code(code::NOT_APPROVED);
+    /// Refuses the remaining calls of the reply, because they may depend on the call before them.
+    pub(super) fn skip_remaining_calls(&mut self, result: &ToolResult) {
         for call in self.take_calls() {
-            self.refuse_call(&call, &result);
+            self.refuse_call(&call, result);
         }
     }
+}
+
+/// The result of the calls that follow one that was not approved.
+fn not_approved() -> ToolResult {
+    ToolResult::failure("the call did not run, because the user did not approve an earlier call")
+        .with_code(code::NOT_APPROVED)
 }
 
 fn with_parameters(call: &ToolCall, parameters: Value) -> ToolCall {

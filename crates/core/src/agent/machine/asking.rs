@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Commands, Pending, State};
+use super::{Agent, Commands, Guidance, Pending, State};
 use crate::agent::AgentCommand;
 use crate::agent_report::{AgentFailure, CallSummary};
 use crate::budget::TYPICAL_REPLY_TOKENS;
@@ -36,9 +36,15 @@ impl Agent {
 
     fn ask_next(&mut self, commands: &mut Commands) {
         for guidance in std::mem::take(&mut self.guidance) {
-            self.conversation.push(Message::User {
-                content: format!("The user says: {}", escape_tags(&guidance)),
-            });
+            let content = match guidance {
+                Guidance::OfAgent(guidance) => format!("The user says: {}", escape_tags(&guidance)),
+                Guidance::OfRun(guidance) => {
+                    let number = self.guidance_given.map_or(1, |given| given.saturating_add(1));
+                    self.guidance_given = Some(number);
+                    prompt::guidance(number, &guidance)
+                }
+            };
+            self.conversation.push(Message::User { content });
         }
         self.turns += 1;
         self.calls_of_turn = 0;

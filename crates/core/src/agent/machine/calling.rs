@@ -9,6 +9,7 @@ use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::AgentCommand;
 use crate::agent_report::{AgentAnswer, AgentFailure, CallSummary};
+use crate::agent_spec::{AnswerForm, DELEGATE};
 use crate::approval::Approval;
 use crate::call::{CallError, SUBMIT_PLAN, SUBMIT_REFLECTION};
 use crate::delegation::started_agent;
@@ -17,7 +18,6 @@ use crate::message::ToolCall;
 use crate::plan::{Plan, PlanRules};
 use crate::policy::PolicyDecision;
 use crate::reflection::Reflection;
-use crate::spec::{AnswerForm, DELEGATE};
 use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
 use crate::tool::{ToolOutcome, ToolResult, code};
@@ -50,7 +50,11 @@ impl Agent {
                 continue;
             }
             match self.read_submission(&call) {
-                Some(Ok(answer)) => return self.finish(now, Ok(answer), commands),
+                Some(Ok(answer)) => {
+                    calls.push_front(call);
+                    self.open_calls = calls;
+                    return self.finish(now, Ok(answer), commands);
+                }
                 Some(Err(refused)) => self.refuse_call(&call, &refused),
                 None => {
                     match self.check(&call) {
@@ -76,6 +80,7 @@ impl Agent {
                 }
             }
         }
+        self.open_calls = calls;
         self.append_progress();
         self.ask(now, commands);
     }
@@ -97,6 +102,7 @@ impl Agent {
             approved,
         };
         self.outstanding.put(effect, pending);
+        self.begin_acting(&call, commands);
         let command = self.call_command(effect, &call);
         self.delegating_since = matches!(command, AgentCommand::Delegate { .. }).then_some(now);
         commands.push(command);
@@ -143,8 +149,8 @@ impl Agent {
             agents: &spec.setup.agents,
             tools: spec.tool_set(),
             max_subtasks: spec.limits.max_subtasks,
-            remaining_agents: self.brief.agents_left.unwrap_or(spec.limits.max_agents),
-            guidance: self.brief.guidance,
+            remaining_agents: self.agents_left.unwrap_or(spec.limits.max_agents),
+            guidance: self.guidance_given,
         };
         plan.validate(&rules).map_err(|errors| {
             let errors: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
@@ -186,12 +192,14 @@ impl Agent {
                 self.conversation.add_to_last_result(EDITED, &Value::String(note));
             }
         }
+        if std::mem::take(&mut self.redirected) {
+            self.skip_remaining_calls(&ToolResult::redirected());
+            return self.next_call(now, VecDeque::new(), commands);
+        }
         match (&result.outcome, std::mem::replace(&mut self.state, State::Asking)) {
             // CALL-1: a successful terminating call ends the loop; the result of a failed one goes to the model (SPEC, "Where the rules
-            // meet", 1). An agent that must submit a plan or a reflection cannot end with the result of another call.
-            (ToolOutcome::Success { output }, _)
-                if call.terminate && self.answer_form() == AnswerForm::Text =>
-            {
+            // meet", 1). A reflector cannot end with the result of another call.
+            (ToolOutcome::Success { output }, _) if call.terminate && self.answer_form().allows_text() => {
                 let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }

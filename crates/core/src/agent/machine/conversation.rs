@@ -7,12 +7,12 @@ use std::sync::Arc;
 use crate::tags::escape_tags;
 use serde_json::{Map, Value};
 
+use crate::agent_spec::AgentSpec;
 use crate::budget::RequestSize;
-use crate::call::ContextCalls;
+use crate::call::{ContextCalls, SUBMIT_PLAN};
 use crate::id::EffectId;
 use crate::message::{Message, ToolCall, Usage};
 use crate::prompt;
-use crate::spec::AgentSpec;
 use crate::text::{shorten, shorten_value};
 use crate::token_ratio::{TokenRatio, estimated_tokens};
 use crate::tool::ToolResult;
@@ -192,6 +192,15 @@ impl Conversation {
         });
     }
 
+    /// Adds the run's message as the result of a call of the terminating tool.
+    pub(super) fn push_submission_result(&mut self, call: &ToolCall, message: String) {
+        self.push(Message::Tool {
+            call_id: call.id.clone(),
+            name: call.tool.clone(),
+            content: message,
+        });
+    }
+
     /// The result as shown to the model. Results of `read_output`, and results with files that now count as seen, are not shortened,
     /// because their tools already limit the size.
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
@@ -265,7 +274,7 @@ impl Conversation {
             .unwrap_or(self.messages.len())
     }
 
-    /// Reduces results of earlier turns to one line each, oldest first, until the conversation has at most this many tokens.
+    /// Reduces results of earlier turns to one line each, except those of plans, oldest first, until the conversation has at most this many tokens.
     pub(super) fn shrink_results(&mut self, tokens: u64) {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
@@ -276,8 +285,13 @@ impl Conversation {
                 if counted.ratio.tokens(saved) >= over {
                     break;
                 }
-                if let Message::Tool { call_id, content, .. } = message
+                if let Message::Tool {
+                    call_id,
+                    content,
+                    name,
+                } = message
                     && content.len() > SHORT_RESULT
+                    && name != SUBMIT_PLAN
                 {
                     let line =
                         without_output(content, display.handle(handles.get(call_id).copied().flatten()));
@@ -300,7 +314,13 @@ impl Conversation {
         self.change(|messages, handles| {
             let mut saved = 0;
             for message in &mut messages[latest..] {
-                if let Message::Tool { call_id, content, .. } = message {
+                if let Message::Tool {
+                    call_id,
+                    content,
+                    name,
+                } = message
+                    && name != SUBMIT_PLAN
+                {
                     let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
                         / u128::from(all);
                     let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);

@@ -3,11 +3,11 @@
 
 use super::{Agent, Commands};
 use crate::agent::{AgentCommand, AgentTimer};
+use crate::agent_spec::DELEGATE;
 use crate::call::ToolSet;
 use crate::delegation::delegation;
 use crate::id::EffectId;
 use crate::message::ToolCall;
-use crate::spec::DELEGATE;
 use crate::time::Timestamp;
 
 impl Agent {
@@ -40,7 +40,7 @@ impl Agent {
     }
 
     /// The name of the other agent and its task; `None` if the call is not a delegation.
-    fn delegation(&self, call: &ToolCall) -> Option<(String, String)> {
+    pub(super) fn delegation(&self, call: &ToolCall) -> Option<(String, String)> {
         self.delegate_tool(call)?;
         delegation(call)
     }

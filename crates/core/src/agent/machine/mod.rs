@@ -4,6 +4,7 @@
 mod approving;
 mod asking;
 mod calling;
+mod continuing;
 mod conversation;
 mod delegating;
 mod findings;
@@ -19,15 +20,16 @@ use repeats::Repeats;
 
 use super::{AgentCommand, AgentInput, AgentTimer};
 use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
+use crate::agent_spec::{AgentSpec, AnswerForm};
 use crate::approval::Approval;
 use crate::brief::{AgentBrief, AgentRole};
 use crate::budget::RequestSize;
 use crate::call::{CallForm, ContextCalls};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
-use crate::message::{Message, ToolCall};
+use crate::message::{Message, ToolCall, Usage};
 use crate::setup::{AgentIndex, OfferedTools};
-use crate::spec::{AgentSpec, AnswerForm, RunSpec};
+use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec};
 use serde_json::Value;
@@ -58,12 +60,27 @@ pub struct Agent {
     /// even if the configured context window is larger.
     too_long: Option<u64>,
     outstanding: Outstanding<Pending>,
-    guidance: Vec<String>,
+    /// The calls of the last reply that had no result when the agent ended: first the submission, or the call that was interrupted.
+    open_calls: VecDeque<ToolCall>,
+    /// The user's guidance that the next request will contain.
+    guidance: Vec<Guidance>,
+    /// For a lead, the number of the run's guidance entries in its conversation.
+    guidance_given: Option<u32>,
+    /// For a lead, the number of sub-agents that its plan may start.
+    agents_left: Option<u32>,
+    /// How many times the lead was continued.
+    continuations: u32,
+    /// True once the lead has begun to act, since its start or its last continuation (LEAD-3).
+    acting: bool,
+    /// Set if urgent guidance came while a delegate worked: the calls that follow in the reply do not run.
+    redirected: bool,
     turns: u32,
     malformed: u32,
     /// Set after the model was asked to send a call without other text, until it sends calls or a malformed reply (CALL-7).
     asked_to_send_alone: bool,
     work: AgentWork,
+    /// The usage before the last continuation.
+    earlier_usage: Usage,
     started_at: Timestamp,
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.
@@ -78,7 +95,16 @@ enum State {
     Summarising(Arc<Vec<Message>>),
     /// A call runs or waits for approval. Contains the calls that follow it in the reply.
     Calling(VecDeque<ToolCall>),
-    Done(AgentReport),
+    Done(Box<AgentReport>),
+}
+
+/// Guidance that waits for the next request.
+#[derive(Clone, Debug, PartialEq)]
+enum Guidance {
+    /// Given to this agent alone.
+    OfAgent(String),
+    /// Given to the run; its plans refer to it by number (PAOR-8).
+    OfRun(String),
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -131,7 +157,7 @@ impl Agent {
         let given = ContextCalls::new(&offer.tools);
         let conversation = Conversation::new(spec, prompt, brief.task.clone(), offer.overhead, given);
         let deadline = now + spec.limits.timeout;
-        let id = brief.agent;
+        let (id, guidance_given, agents_left) = (brief.agent, brief.guidance, brief.agents_left);
         let mut agent = Agent {
             id,
             run_spec,
@@ -149,11 +175,18 @@ impl Agent {
             failed: 0,
             too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id)),
+            open_calls: VecDeque::new(),
             guidance: Vec::new(),
+            guidance_given,
+            agents_left,
+            continuations: 0,
+            acting: false,
+            redirected: false,
             turns: 0,
             malformed: 0,
             asked_to_send_alone: false,
             work: AgentWork::default(),
+            earlier_usage: Usage::default(),
             started_at: now,
             deadline,
             delegating_since: None,
@@ -224,7 +257,8 @@ impl Agent {
         }
     }
 
-    /// The number of model requests so far, except requests for a summary and requests that were too long for the model.
+    /// The number of model requests so far, except requests for a summary and requests that were too long for the model. For a lead, since its
+    /// last continuation.
     pub fn turns(&self) -> u32 {
         self.turns
     }
@@ -234,7 +268,14 @@ impl Agent {
         self.malformed
     }
 
-    /// The agent's work so far.
+    /// The usage of the agent so far; for a lead, since its start.
+    pub fn usage(&self) -> Usage {
+        let mut usage = self.earlier_usage;
+        usage += self.work().usage;
+        usage
+    }
+
+    /// The agent's work so far; for a lead, since its last continuation.
     pub fn work(&self) -> &AgentWork {
         match &self.state {
             State::Done(report) => &report.work,
@@ -275,7 +316,7 @@ impl Agent {
     pub fn outstanding(&self) -> Vec<AgentCommand> {
         if let State::Done(report) = &self.state {
             return vec![AgentCommand::Finish {
-                report: report.clone(),
+                report: AgentReport::clone(report),
             }];
         }
         let mut commands: Commands = self
@@ -289,6 +330,9 @@ impl Agent {
                 },
             })
             .collect();
+        if self.acting {
+            commands.push(AgentCommand::BeginActing);
+        }
         match (&self.state, self.approval()) {
             (_, Some(approval)) => commands.extend(approving::expiry(approval)),
             (_, None) if self.delegating_since.is_some() => {}
@@ -301,8 +345,10 @@ impl Agent {
     }
 
     fn apply(&mut self, now: Timestamp, input: AgentInput) -> Result<Commands, Refusal> {
-        if let State::Done(_) = self.state {
-            return Err(self.invalid_state(&input));
+        match (&self.state, &input) {
+            (State::Done(_), AgentInput::Continued { .. }) => {}
+            (State::Done(_), _) => return Err(self.invalid_state(&input)),
+            (State::Asking | State::Summarising(_) | State::Calling(_), _) => {}
         }
         let mut commands = Vec::new();
         match input {
@@ -336,7 +382,18 @@ impl Agent {
                 self.handle_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
-            AgentInput::Guided { guidance } => self.guidance.push(guidance),
+            AgentInput::Guided { guidance } => self.guidance.push(Guidance::OfAgent(guidance)),
+            AgentInput::RunGuided { number, .. } | AgentInput::Redirected { number, .. }
+                if number != self.next_guidance() =>
+            {
+                return Err(self.invalid_state(&input));
+            }
+            AgentInput::RunGuided { guidance, .. } => self.guidance.push(Guidance::OfRun(guidance)),
+            AgentInput::Redirected { guidance, .. } => self.redirect(now, guidance, &mut commands)?,
+            AgentInput::Continued { ref continuation } if continuation.number != self.continuations + 1 => {
+                return Err(self.invalid_state(&input));
+            }
+            AgentInput::Continued { continuation } => self.go_on(now, continuation, &mut commands),
             AgentInput::TimerFired {
                 timer: AgentTimer::Approval,
             } => self.approval_expired(now, &mut commands)?,
@@ -380,7 +437,7 @@ impl Agent {
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
-            // The time limit is paused during a wait, so only an approval's expiry is extended.
+            // While the agent waits, its time limit is paused, so only the approval's expiry is extended.
             Some(_) => self.extend_expiry(away),
             None => self.deadline = self.deadline + away,
         }
@@ -430,14 +487,16 @@ impl Agent {
             result,
             work,
             duration: now - self.started_at,
+            guidance: self.guidance_given,
         };
         if let Some(approval) = self.approval() {
             commands.push(AgentCommand::ApprovalSettled {
                 effect: approval.effect,
             });
         }
+        self.keep_open_calls();
         self.outstanding.clear();
-        self.state = State::Done(report.clone());
+        self.state = State::Done(Box::new(report.clone()));
         commands.push(AgentCommand::Finish { report });
     }
 
@@ -469,7 +528,7 @@ impl Agent {
 
     fn invalid_state(&self, input: &AgentInput) -> Refusal {
         let role = match &self.brief.role {
-            AgentRole::Planner => "planner".to_owned(),
+            AgentRole::Lead => "lead".to_owned(),
             AgentRole::Reflector => "reflector".to_owned(),
             AgentRole::Sub(name) => format!("agent `{name}`"),
         };
@@ -498,6 +557,9 @@ impl AgentInput {
             AgentInput::ToolFinished { .. } => "ToolFinished",
             AgentInput::Decided { .. } => "Decided",
             AgentInput::Guided { .. } => "Guided",
+            AgentInput::RunGuided { .. } => "RunGuided",
+            AgentInput::Redirected { .. } => "Redirected",
+            AgentInput::Continued { .. } => "Continued",
             AgentInput::TimerFired { .. } => "TimerFired",
             AgentInput::Resumed { .. } => "Resumed",
             AgentInput::Cancelled => "Cancelled",

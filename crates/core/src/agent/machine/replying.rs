@@ -2,10 +2,10 @@
 
 use super::{Agent, Commands};
 use crate::agent_report::{AgentAnswer, AgentFailure};
+use crate::agent_spec::AnswerForm;
 use crate::call::{MalformedReply, ReplyContent, ReplyParser, SUBMIT_REFLECTION};
 use crate::message::{FinishReason, Message, ModelReply, ToolCall};
 use crate::prompt;
-use crate::spec::AnswerForm;
 use crate::text::shorten;
 use crate::time::Timestamp;
 use crate::tool::ToolSpec;
@@ -62,7 +62,7 @@ impl Agent {
         self.next_call(now, calls.into(), commands);
     }
 
-    /// Accepts text as the answer (LOOP-4); a planner's text answers the goal (SPEC, "Where the rules meet", 6).
+    /// Accepts text as the answer (LOOP-4); a lead's text answers the goal (SPEC, "Where the rules meet", 6).
     fn accept_text(&mut self, now: Timestamp, reply: ModelReply, text: String, commands: &mut Commands) {
         if text.trim().is_empty() {
             return self.ask_again(now, reply, "it was empty".to_owned(), None, commands);

@@ -23,7 +23,8 @@ use crate::tool::ToolResult;
 impl Run {
     /// Starts the sub-tasks that are ready. Starts the reflection once all sub-tasks have ended.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        if self.phase == Phase::Failed {
+        // While the lead works, there is no plan to execute.
+        if self.phase == Phase::Failed || self.working_lead().is_some() {
             return Ok(());
         }
         if self.redirecting {

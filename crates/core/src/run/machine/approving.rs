@@ -36,7 +36,7 @@ impl Run {
         self.awaiting_user.map(|awaiting| awaiting.effect)
     }
 
-    /// The index of the sub-task that this call blocks while it waits for approval; `None` for a call of the planner or the reflector.
+    /// The index of the sub-task that this call blocks while it waits for approval; `None` for a call of the lead or the reflector.
     pub(crate) fn blocked_subtask(&self, effect: EffectId) -> Option<usize> {
         match effect.scope {
             Scope::Run => {
@@ -45,7 +45,7 @@ impl Run {
             }
             Scope::Agent(agent) => match self.work.root(agent)?.purpose {
                 Purpose::SubTask(index) => Some(index),
-                Purpose::Plan | Purpose::Reflection | Purpose::Delegation(_) | Purpose::Abandoned => None,
+                Purpose::Lead | Purpose::Reflection | Purpose::Delegation(_) | Purpose::Abandoned => None,
             },
         }
     }

@@ -211,7 +211,7 @@ impl Run {
     }
 
     /// Stops the delegates of an agent, and recursively their delegates.
-    fn stop_delegates(&mut self, agent: AgentId, commands: &mut Commands) -> Result<(), Refusal> {
+    pub(super) fn stop_delegates(&mut self, agent: AgentId, commands: &mut Commands) -> Result<(), Refusal> {
         let delegates: Vec<EffectId> = self.work.delegates(agent).map(|(effect, _)| effect).collect();
         delegates
             .into_iter()

@@ -20,7 +20,7 @@ use crate::time::Timestamp;
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunEnd {
     pub(super) reason: EndReason,
-    /// The planner's answer, if it answered the goal directly.
+    /// The lead's answer, if it answered the goal directly.
     pub(super) answer: Option<String>,
     /// The reflector's question that was not asked, because a limit allows no further iteration.
     pub(super) unasked: Option<Question>,
@@ -60,9 +60,7 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         match (agent.purpose, report.result) {
-            (Purpose::Plan, Ok(AgentAnswer::Plan(plan))) => self.accept_plan(now, plan, commands),
-            (Purpose::Plan, Ok(AgentAnswer::Text(text))) => self.accept_answer(text, commands),
-            (Purpose::Plan, result) => self.fail_without_answer("planner", "a plan", result, commands),
+            (Purpose::Lead, result) => self.end_lead(now, AgentReport { result, ..report }, commands),
             (Purpose::Reflection, Ok(AgentAnswer::Reflection(reflection))) => {
                 self.accept_reflection(now, reflection, commands)
             }
@@ -95,7 +93,7 @@ impl Run {
         }
     }
 
-    fn fail_without_answer(
+    pub(super) fn fail_without_answer(
         &mut self,
         role: &str,
         expected: &str,
@@ -159,7 +157,7 @@ impl Run {
         Ok(())
     }
 
-    /// Ends the run as achieved, with the planner's answer.
+    /// Ends the run as achieved, with the lead's answer.
     pub(super) fn finish_with_answer(
         &mut self,
         answer: String,
@@ -224,7 +222,7 @@ pub(super) fn budgets(limits: &RunLimits) -> impl Iterator<Item = (BudgetKind, u
         .filter_map(|(budget, limit)| Some((budget, limit?)))
 }
 
-/// Returns the cause of a run's failure, given the failure of its planner or reflector.
+/// Returns the cause of a run's failure, given the failure of its lead or reflector.
 fn cause(failure: &AgentFailure) -> FailureCause {
     match failure {
         AgentFailure::TurnLimit { .. } | AgentFailure::TimeLimit { .. } | AgentFailure::Stuck { .. } => {

@@ -15,6 +15,7 @@ use std::sync::Arc;
 
 use approving::AwaitingUser;
 use ending::RunEnd;
+use planning::Lead;
 use work::{CallState, OutstandingWork, Pending, PlannedCall, Purpose, RunningAgent};
 
 use super::{Iteration, RunCommand, RunInput, RunTimer};
@@ -41,9 +42,11 @@ pub struct Run {
     iteration: u32,
     iterations: Vec<Iteration>,
     guidance: Vec<String>,
-    /// For each guidance entry, the iteration whose planner first received it.
+    /// For each guidance entry, the iteration whose lead first received it.
     guidance_iterations: Vec<u32>,
     answers: Vec<AnsweredQuestion>,
+    /// The lead; `None` until it is started.
+    lead: Option<Lead>,
     work: OutstandingWork,
     /// Set after urgent guidance until all running work has stopped. Nothing new starts meanwhile; then the next plan is made (PAOR-8).
     redirecting: bool,
@@ -79,6 +82,7 @@ impl Run {
             guidance: Vec::new(),
             guidance_iterations: Vec::new(),
             answers: Vec::new(),
+            lead: None,
             work: OutstandingWork::new(),
             redirecting: false,
             awaiting_user: None,
@@ -111,7 +115,7 @@ impl Run {
         self.iteration
     }
 
-    /// The iterations that have a plan, the current one last.
+    /// The iterations that have a plan, or in which the lead acted itself; the current one last.
     pub fn iterations(&self) -> &[Iteration] {
         &self.iterations
     }
@@ -121,7 +125,7 @@ impl Run {
         &self.guidance
     }
 
-    /// For each guidance entry that a planner has received, the iteration of that planner (PAOR-8).
+    /// For each guidance entry that a lead has received, the iteration of that lead (PAOR-8).
     pub(crate) fn guidance_iterations(&self) -> &[u32] {
         &self.guidance_iterations
     }
@@ -131,7 +135,7 @@ impl Run {
         self.usage
     }
 
-    /// The planner's answer, if it answered the goal directly.
+    /// The lead's answer, if it answered the goal directly.
     pub fn answer(&self) -> Option<&str> {
         self.end.as_ref()?.answer.as_deref()
     }
@@ -227,6 +231,7 @@ impl Run {
             Pending::Agent(agent) => RunCommand::StartAgent {
                 effect,
                 brief: agent.brief.clone(),
+                continuation: agent.continuation.clone(),
             },
             Pending::Call(planned) => match &planned.state {
                 CallState::AwaitingApproval(approval) => RunCommand::AskApproval {
@@ -263,11 +268,12 @@ impl Run {
             }
             RunInput::ToolStarted { effect } => self.call_started(effect)?,
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
-            RunInput::Guided { guidance } => self.guidance.push(guidance),
+            RunInput::Guided { guidance } => self.guide(guidance, &mut commands),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
             RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
             RunInput::ApprovalSettled { effect } => self.work.settle_call(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
+            RunInput::ActingBegan { effect } => self.begin_acting(effect, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {
                 self.delegate(effect, agent, task, &mut commands)?;
             }
@@ -313,6 +319,7 @@ impl Run {
             | RunInput::ApprovalAsked { .. }
             | RunInput::ApprovalSettled { .. }
             | RunInput::Decided { .. }
+            | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
@@ -382,7 +389,7 @@ impl Run {
     fn brief(&mut self, role: AgentRole, task: String) -> AgentBrief {
         self.agents += 1;
         let depth = match role {
-            AgentRole::Planner | AgentRole::Reflector => 0,
+            AgentRole::Lead | AgentRole::Reflector => 0,
             AgentRole::Sub(_) => 1,
         };
         AgentBrief {
@@ -398,24 +405,24 @@ impl Run {
     }
 
     fn start_agent(&mut self, brief: AgentBrief, purpose: Purpose, commands: &mut Commands) {
-        let (effect, brief) = (self.work.next_effect(), Arc::new(brief));
-        let agent = RunningAgent::new(brief.clone(), purpose);
-        self.work.insert(effect, Pending::Agent(agent));
-        commands.push(RunCommand::StartAgent { effect, brief });
+        self.wait_for(RunningAgent::new(Arc::new(brief), purpose), commands);
     }
 
-    /// Returns the prompt context of a planner or a reflector, with the first `earlier` iterations. Omits the observations of the last
-    /// iteration, because the request itself contains them.
-    fn iteration_context<'a>(&'a self, spec: &'a RunSpec, earlier: usize) -> IterationContext<'a> {
-        let in_short: Vec<(u32, &[Observation])> = self
-            .iterations
+    /// Starts or continues an agent, and waits for its report.
+    fn wait_for(&mut self, agent: RunningAgent, commands: &mut Commands) {
+        let (effect, pending) = (self.work.next_effect(), Pending::Agent(agent));
+        commands.push(self.command(effect, &pending));
+        self.work.insert(effect, pending);
+    }
+
+    /// Returns the prompt context of a lead's first request or of a reflector, with all iterations before the last one.
+    fn iteration_context<'a>(&'a self, spec: &'a RunSpec) -> IterationContext<'a> {
+        let earlier = &self.iterations[..self.iterations.len().saturating_sub(1)];
+        let in_short: Vec<(u32, &[Observation])> = earlier
             .iter()
-            .take(self.iterations.len().saturating_sub(1))
             .map(|iteration| (iteration.number, &iteration.observations[..]))
             .collect();
-        let observations = prompt::earlier_observations(&in_short).into_iter();
-        let iterations = self.iterations[..earlier].iter();
-        let iterations = iterations.zip(observations.chain(std::iter::repeat_with(Vec::new)));
+        let iterations = earlier.iter().zip(prompt::earlier_observations(&in_short));
         IterationContext {
             goal: &spec.goal,
             iteration: self.iteration,
@@ -455,6 +462,7 @@ impl RunInput {
             RunInput::ApprovalAsked { .. } => "ApprovalAsked",
             RunInput::ApprovalSettled { .. } => "ApprovalSettled",
             RunInput::Decided { .. } => "Decided",
+            RunInput::ActingBegan { .. } => "ActingBegan",
             RunInput::Delegated { .. } => "Delegated",
             RunInput::UserAnswered { .. } => "UserAnswered",
             RunInput::UserAbsent { .. } => "UserAbsent",

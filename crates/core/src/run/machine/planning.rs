@@ -1,17 +1,34 @@
-//! Planning: the planner's brief, and the handling of its answer.
+//! Planning: starts and continues the lead, and handles its plan or answer (LEAD-1).
 
 use std::sync::Arc;
 
-use super::work::Purpose;
+use super::work::{Purpose, RunningAgent};
 use super::{Commands, Run};
-use crate::brief::{AgentBrief, AgentRole};
+use crate::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use crate::brief::{AgentBrief, AgentRole, Continuation};
 use crate::end_reason::EndReason;
+use crate::id::{AgentId, EffectId};
 use crate::machine::Refusal;
+use crate::observation::{Observation, SubTaskResult};
 use crate::phase::Phase;
-use crate::plan::{Plan, PlanError, PlanGraph, Work};
-use crate::prompt;
-use crate::run::Iteration;
+use crate::plan::{LEAD, Plan, PlanError, PlanGraph, Work};
+use crate::prompt::{self, ContinueContext, EndedIteration};
+use crate::run::{Iteration, RunCommand};
 use crate::time::Timestamp;
+use crate::tool::StateChange;
+
+/// The run's lead: one agent, which is continued for each iteration.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Lead {
+    brief: Arc<AgentBrief>,
+    continuations: u32,
+    /// The number of iterations whose results the lead was told.
+    told_iterations: usize,
+    /// The number of the user's answers that the lead was told.
+    told_answers: usize,
+    /// True once the lead has begun to act in the current iteration (LEAD-3).
+    acting: bool,
+}
 
 impl Run {
     pub(super) fn plan(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
@@ -20,47 +37,179 @@ impl Run {
         }
         self.iteration += 1;
         self.enter(Phase::Planning, commands)?;
-        self.start_planner(commands);
+        match self.lead.take() {
+            Some(lead) => self.continue_lead(lead, commands),
+            None => self.start_lead(commands),
+        }
+        self.guidance_iterations
+            .resize(self.guidance.len(), self.iteration);
         Ok(())
     }
 
-    /// Starts a planner for the current iteration, with all guidance so far.
-    pub(super) fn start_planner(&mut self, commands: &mut Commands) {
+    fn start_lead(&mut self, commands: &mut Commands) {
         let spec = self.spec().clone();
-        self.guidance_iterations
-            .resize(self.guidance.len(), self.iteration);
-        let observed = self
-            .iterations
-            .last()
-            .map_or(&[][..], |iteration| &iteration.observations);
-        let task = prompt::plan_request(
-            &self.iteration_context(&spec, self.iterations.len()),
-            &spec.setup.agents,
-            &spec.setup.tools,
-            observed,
-        );
-        let left = spec.limits.max_agents.saturating_sub(self.sub_agents);
-        let brief = AgentBrief {
-            agents_left: Some(left),
-            guidance: Some(u32::try_from(self.guidance.len()).unwrap_or(u32::MAX)),
-            ..self.brief(AgentRole::Planner, task)
-        };
-        self.start_agent(brief, Purpose::Plan, commands);
+        let task = prompt::plan_request(&self.iteration_context(&spec), &spec.setup);
+        let brief = Arc::new(AgentBrief {
+            agents_left: Some(self.agents_left()),
+            guidance: Some(self.guidance_given()),
+            ..self.brief(AgentRole::Lead, task)
+        });
+        self.lead = Some(Lead {
+            brief: brief.clone(),
+            continuations: 0,
+            told_iterations: 0,
+            told_answers: 0,
+            acting: false,
+        });
+        self.wait_for(RunningAgent::new(brief, Purpose::Lead), commands);
     }
 
-    pub(super) fn accept_plan(
+    /// Continues the lead with everything that it does not know yet.
+    fn continue_lead(&mut self, lead: Lead, commands: &mut Commands) {
+        let told = self.guidance_iterations.len();
+        let guidance = (1..).zip(&self.guidance).skip(told);
+        let message = prompt::continue_request(&ContinueContext {
+            iteration: self.iteration,
+            max_iterations: self.spec().limits.max_iterations,
+            guidance: guidance.map(|(number, text)| (number, text.as_str())).collect(),
+            answers: &self.answers[lead.told_answers..],
+            ended: self.iterations[lead.told_iterations..]
+                .iter()
+                .map(ended)
+                .collect(),
+        });
+        let continuation = Continuation {
+            number: lead.continuations + 1,
+            message,
+            agents_left: self.agents_left(),
+            guidance: self.guidance_given(),
+        };
+        let mut agent = RunningAgent::new(lead.brief.clone(), Purpose::Lead);
+        agent.continuation = Some(Arc::new(continuation));
+        self.lead = Some(Lead {
+            brief: lead.brief,
+            continuations: lead.continuations + 1,
+            told_iterations: self.iterations.len(),
+            told_answers: self.answers.len(),
+            acting: false,
+        });
+        self.wait_for(agent, commands);
+    }
+
+    fn agents_left(&self) -> u32 {
+        self.spec().limits.max_agents.saturating_sub(self.sub_agents)
+    }
+
+    pub(super) fn guidance_given(&self) -> u32 {
+        u32::try_from(self.guidance.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The lead, while it works.
+    pub(super) fn working_lead(&self) -> Option<AgentId> {
+        let lead = self.lead.as_ref()?.brief.agent;
+        let (_, running) = self.work.by_id(lead)?;
+        running.report.is_none().then_some(lead)
+    }
+
+    /// Records guidance, and passes it to the lead if it is working. Otherwise the lead's next continuation contains it.
+    pub(super) fn guide(&mut self, guidance: String, commands: &mut Commands) {
+        self.guidance.push(guidance.clone());
+        if let Some(agent) = self.working_lead() {
+            let number = self.guidance_given();
+            commands.push(RunCommand::GuideLead {
+                agent,
+                number,
+                guidance,
+            });
+        }
+    }
+
+    /// Returns the commands that tell the working lead the guidance that came after its start. It refuses what it knows.
+    pub(super) fn guide_again(&self) -> impl Iterator<Item = RunCommand> {
+        let lead = self.working_lead().into_iter();
+        lead.flat_map(|agent| {
+            let new = (1..).zip(&self.guidance).skip(self.guidance_iterations.len());
+            new.map(move |(number, guidance)| RunCommand::GuideLead {
+                agent,
+                number,
+                guidance: guidance.clone(),
+            })
+        })
+    }
+
+    pub(super) fn begin_acting(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
+        let stale = Refusal::Stale { effect };
+        match (&mut self.lead, self.work.agent(effect)?.purpose) {
+            (Some(lead), Purpose::Lead) => lead.acting = true,
+            (_, _) => return Err(stale),
+        }
+        if self.phase == Phase::Planning {
+            self.enter(Phase::Acting, commands)?;
+        }
+        Ok(())
+    }
+
+    /// Handles the lead's report.
+    pub(super) fn end_lead(
+        &mut self,
+        now: Timestamp,
+        report: AgentReport,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let given = report.guidance.map_or(0, |given| given as usize);
+        let known = given.clamp(self.guidance_iterations.len(), self.guidance.len());
+        self.guidance_iterations.resize(known, self.iteration);
+        let own_work = self.own_work(&report);
+        match report.result {
+            Ok(AgentAnswer::Plan(plan)) => self.accept_plan(now, plan, own_work, commands),
+            Ok(AgentAnswer::Text(text)) => self.accept_answer(text, own_work, commands),
+            result => {
+                if own_work.is_some() {
+                    self.iterations
+                        .push(Iteration::new(self.iteration, own_work, None));
+                }
+                // A run that is resumed after its end has only to know the work.
+                if self.phase == Phase::Failed {
+                    return Ok(());
+                }
+                self.fail_without_answer("lead", "an answer", result, commands)
+            }
+        }
+    }
+
+    /// Returns the observation of what the lead did itself; `None` if it did not act (LEAD-3).
+    fn own_work(&self, report: &AgentReport) -> Option<Observation> {
+        let lead = self.lead.as_ref()?;
+        (lead.acting || needs_reflection(&report.work)).then(|| Observation {
+            subtask: LEAD.into(),
+            title: "the lead's own work".to_owned(),
+            duration: report.duration,
+            finding: SubTaskResult::Agent {
+                agent: lead.brief.agent,
+                name: AgentRole::Lead.name().to_owned(),
+                result: report.result.clone().map(AgentAnswer::into_text),
+                work: report.work.clone(),
+            },
+        })
+    }
+
+    fn accept_plan(
         &mut self,
         now: Timestamp,
         plan: Plan,
+        own_work: Option<Observation>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         match validated_graph(plan) {
             Ok(graph) => {
-                self.iterations.push(Iteration::new(self.iteration, graph));
-                self.enter(Phase::Acting, commands)?;
+                self.iterations
+                    .push(Iteration::new(self.iteration, own_work, Some(graph)));
+                if self.phase == Phase::Planning {
+                    self.enter(Phase::Acting, commands)?;
+                }
                 self.advance(now, commands)
             }
-            // Not expected, because the planner's own machine already refuses invalid plans.
+            // Not expected, because the lead's own machine already refuses invalid plans.
             Err(errors) => {
                 let errors: Vec<String> = errors.iter().map(ToString::to_string).collect();
                 self.finish(EndReason::failed(errors.join("; ")), commands)
@@ -68,17 +217,54 @@ impl Run {
         }
     }
 
-    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6), unless the user has since given guidance
-    /// that the planner cannot have taken into account (PAOR-8).
-    pub(super) fn accept_answer(&mut self, text: String, commands: &mut Commands) -> Result<(), Refusal> {
-        for phase in [Phase::Acting, Phase::Observing, Phase::Reflecting] {
-            self.enter(phase, commands)?;
+    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6). The reflector judges it if the lead has
+    /// changed something or delegated (LEAD-3). Guidance that came after the lead's last request needs another iteration (PAOR-8).
+    fn accept_answer(
+        &mut self,
+        text: String,
+        own_work: Option<Observation>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        if self.phase == Phase::Planning {
+            self.enter(Phase::Acting, commands)?;
         }
+        self.enter(Phase::Observing, commands)?;
+        let is_judged = own_work.as_ref().is_some_and(|own_work| match &own_work.finding {
+            SubTaskResult::Agent { work, .. } => needs_reflection(work),
+            SubTaskResult::Calls { .. } | SubTaskResult::Skipped { .. } => false,
+        });
+        if own_work.is_some() {
+            self.iterations
+                .push(Iteration::new(self.iteration, own_work, None));
+        }
+        if is_judged && !self.has_unplanned_guidance() {
+            return self.reflect(commands);
+        }
+        self.enter(Phase::Reflecting, commands)?;
         if self.has_unplanned_guidance() {
             return self.plan(commands);
         }
         self.finish_with_answer(text, commands)
     }
+}
+
+/// What the lead is told about an iteration. It knows its own work.
+fn ended(iteration: &Iteration) -> EndedIteration<'_> {
+    let of_others = iteration
+        .observations
+        .iter()
+        .filter(|seen| seen.subtask.0 != LEAD);
+    EndedIteration {
+        iteration: iteration.number,
+        reflection: iteration.reflection.as_ref(),
+        interrupted: iteration.interrupted.as_deref(),
+        observations: of_others.collect(),
+    }
+}
+
+/// Returns true if the reflector must judge the lead's own work: it changed something, or delegated (LEAD-3).
+fn needs_reflection(work: &AgentWork) -> bool {
+    work.changes.iter().any(StateChange::is_reflected) || work.calls.iter().any(|call| call.agent.is_some())
 }
 
 /// The plan's graph, if it is valid and every sub-task has work.

@@ -76,7 +76,7 @@ impl Run {
         })
     }
 
-    /// The number of iterations that have a plan. An iteration that failed during planning is planned again.
+    /// The number of iterations that have a plan, or in which the lead acted. An iteration that failed before is planned again.
     fn completed_iterations(&self) -> u32 {
         match self.iterations.last() {
             Some(iteration) if iteration.number == self.iteration => self.iteration,
@@ -176,13 +176,14 @@ impl Run {
         work: AgentWork,
     ) -> Result<(), Refusal> {
         self.work.update_agent(effect, |agent| match agent.purpose {
-            Purpose::Plan | Purpose::Reflection => agent.purpose = Purpose::Abandoned,
-            Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => {}
+            Purpose::Reflection => agent.purpose = Purpose::Abandoned,
+            Purpose::Lead | Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => {}
         })?;
         let report = AgentReport {
             result: Err(AgentFailure::RunEnded),
             work,
             duration: Millis(0),
+            guidance: None,
         };
         self.agent_finished(now, effect, report, &mut Commands::new())
     }

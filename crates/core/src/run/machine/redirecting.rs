@@ -1,7 +1,8 @@
 //! Urgent guidance: the run stops its running work and makes the next plan (PAOR-8).
 //!
 //! Stopped sub-tasks end as usual and are observed, so that the next plan can use their results. Nothing new starts until all of them have
-//! ended. A planner or reflector is stopped as well, but the run does not wait for it: only the usage in its report counts.
+//! ended. A reflector is stopped as well, but the run does not wait for it: only the usage in its report counts. A lead that works is told
+//! at once, in the same conversation (LEAD-1).
 
 use super::work::{CallState, Pending, Purpose};
 use super::{Commands, Run};
@@ -19,38 +20,37 @@ impl Run {
         guidance: String,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.guidance.push(guidance);
+        self.guidance.push(guidance.clone());
+        if let Some(agent) = self.working_lead() {
+            let number = self.guidance_given();
+            commands.push(RunCommand::RedirectLead {
+                agent,
+                number,
+                guidance,
+            });
+            return self.stop_delegates(agent, commands);
+        }
         match self.phase {
-            Phase::Planning => {
-                self.abandon_planner_or_reflector(commands)?;
-                match self.budget_exhausted() {
-                    Some(reason) => self.finish(reason, commands),
-                    None => {
-                        self.start_planner(commands);
-                        Ok(())
-                    }
-                }
-            }
             Phase::Acting | Phase::Observing => {
                 self.redirecting = true;
                 self.stop_subtasks(now, commands)?;
                 self.replan_once_stopped(now, commands)
             }
             Phase::Reflecting => {
-                self.abandon_planner_or_reflector(commands)?;
+                self.abandon_reflector(commands)?;
                 self.end_question(now, commands)?;
                 self.plan(commands)
             }
             // These phases have nothing to redirect.
-            Phase::Idle | Phase::Complete | Phase::Failed => Ok(()),
+            Phase::Idle | Phase::Planning | Phase::Complete | Phase::Failed => Ok(()),
         }
     }
 
-    /// Stops the planner or reflector. Only the usage in its later report counts.
-    fn abandon_planner_or_reflector(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+    /// Stops the reflector. Only the usage in its later report counts.
+    fn abandon_reflector(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         let active = self.work.agents().find(|(_, agent)| match agent.purpose {
-            Purpose::Plan | Purpose::Reflection => true,
-            Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => false,
+            Purpose::Reflection => true,
+            Purpose::Lead | Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => false,
         });
         let Some((effect, _)) = active else {
             return Ok(());
@@ -67,7 +67,7 @@ impl Run {
                 Pending::Agent(agent) => match agent.purpose {
                     Purpose::SubTask(_) => agents.push(effect),
                     // Delegates are stopped with their callers.
-                    Purpose::Delegation(_) | Purpose::Plan | Purpose::Reflection | Purpose::Abandoned => {}
+                    Purpose::Delegation(_) | Purpose::Lead | Purpose::Reflection | Purpose::Abandoned => {}
                 },
                 Pending::Call(planned) => match planned.state {
                     CallState::Running { stopping: false, .. } => running.push(effect),

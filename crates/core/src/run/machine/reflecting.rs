@@ -18,13 +18,12 @@ impl Run {
     pub(super) fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         self.enter(Phase::Reflecting, commands)?;
         let iteration = self.current_iteration()?;
-        let earlier = self.iterations.len() - 1;
         let changed = changed_files(changes(&self.iterations, &[]));
         let changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
         let paths: Vec<&str> = changed.iter().map(String::as_str).collect();
         let task = prompt::reflect_request(
-            &self.iteration_context(self.spec(), earlier),
-            iteration.graph.plan(),
+            &self.iteration_context(self.spec()),
+            iteration.has_plan().then(|| &**iteration.graph.plan()),
             &iteration.observations,
             &paths,
         );
@@ -102,7 +101,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns true if the user has given guidance that no planner has received, and another planner can still run.
+    /// Returns true if the user has given guidance that no lead has received, and another lead can still run.
     pub(super) fn has_unplanned_guidance(&self) -> bool {
         self.guidance.len() > self.guidance_iterations.len()
             && self.iterations_exhausted().is_none()

@@ -43,6 +43,7 @@ impl Run {
                 Pending::Agent(_) | Pending::Question(_) => {}
             }
         }
+        commands.extend(self.guide_again());
         commands.extend(timers);
         match (&self.end, &self.awaiting_user) {
             (Some(end), _) => commands.push(RunCommand::Finish {
@@ -168,6 +169,8 @@ fn step_of_call_command(command: &RunCommand) -> Option<u32> {
         } => Some(*step),
         RunCommand::Announce { .. }
         | RunCommand::StartAgent { .. }
+        | RunCommand::GuideLead { .. }
+        | RunCommand::RedirectLead { .. }
         | RunCommand::AskUser { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }

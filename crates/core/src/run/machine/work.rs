@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::agent_report::{AgentReport, CallSummary};
 use crate::approval::Approval;
-use crate::brief::AgentBrief;
+use crate::brief::{AgentBrief, Continuation};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Outstanding, Refusal};
 use crate::message::ToolCall;
@@ -26,6 +26,8 @@ pub(super) enum Pending {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunningAgent {
     pub(super) brief: Arc<AgentBrief>,
+    /// For a lead that goes on, what it is told.
+    pub(super) continuation: Option<Arc<Continuation>>,
     pub(super) purpose: Purpose,
     /// Set once the run has asked the agent to stop.
     pub(super) stopping: bool,
@@ -44,13 +46,14 @@ pub(super) struct RunningAgent {
 /// The purpose of an agent's report.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Purpose {
-    Plan,
+    /// The lead's plan or answer.
+    Lead,
     Reflection,
     /// The result of the sub-task at this index of the plan.
     SubTask(usize),
     /// The result of a `delegate` call of another agent.
     Delegation(EffectId),
-    /// No purpose: the agent is a planner or reflector that was stopped. The run uses only the usage in its report.
+    /// No purpose: the agent is a reflector that was stopped. The run uses only the usage in its report.
     Abandoned,
 }
 
@@ -105,7 +108,7 @@ impl Purpose {
     pub(super) fn delegating_call(self) -> Option<EffectId> {
         match self {
             Purpose::Delegation(call) => Some(call),
-            Purpose::Plan | Purpose::Reflection | Purpose::SubTask(_) | Purpose::Abandoned => None,
+            Purpose::Lead | Purpose::Reflection | Purpose::SubTask(_) | Purpose::Abandoned => None,
         }
     }
 }
@@ -114,6 +117,7 @@ impl RunningAgent {
     pub(super) fn new(brief: Arc<AgentBrief>, purpose: Purpose) -> Self {
         RunningAgent {
             brief,
+            continuation: None,
             purpose,
             stopping: false,
             report: None,
@@ -547,7 +551,7 @@ impl OutstandingWork {
                 let root = call.scope.agent().and_then(|caller| self.root(caller));
                 root.map(|root| root.purpose)
             }
-            Purpose::Plan | Purpose::Reflection | Purpose::SubTask(_) | Purpose::Abandoned => Some(purpose),
+            Purpose::Lead | Purpose::Reflection | Purpose::SubTask(_) | Purpose::Abandoned => Some(purpose),
         };
         if let Some(Purpose::SubTask(index)) = root {
             self.waiting_subtasks.remove(&index);

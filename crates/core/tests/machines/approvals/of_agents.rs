@@ -87,7 +87,7 @@ fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
         rule(Ruling::Deny, "look(path: /etc/*)"),
         rule(Ruling::Ask, "look(path: src/*)"),
     ];
-    let mut agent = started(spec, AgentRole::Planner);
+    let mut agent = started(spec, AgentRole::Lead);
     let reply = native(vec![
         call("p", "look", json!({"path": "/etc/shadow"})),
         call("q", "look", json!({"path": "src/a.rs"})),
@@ -111,7 +111,7 @@ fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
 fn approve_1_a_plan_is_submitted_without_asking() {
     let mut spec = spec();
     spec.setup.policy.rules = vec![rule(Ruling::Ask, "*")];
-    let mut agent = started(spec, AgentRole::Planner);
+    let mut agent = started(spec, AgentRole::Lead);
     let reply = says_call(
         "submit_plan",
         json!({"summary": "Nothing.", "subtasks": []}),

@@ -63,6 +63,7 @@ fn approve_2_rejected_calls_of_plans_and_agents_are_reported_with_their_reasons(
         }),
         work: AgentWork::default(),
         duration: Millis(1),
+        guidance: None,
     };
     give(&mut run, 20, agent_ended("run.3", of_agent));
     assert_eq!(

@@ -63,12 +63,12 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
         _ => None,
     });
     let (run, _) = running(asking());
-    let planners = (*brief_of(&run, "run.1")).clone();
-    let (mut planner, _) = Agent::start(at(0), run.spec().clone(), planners.clone()).unwrap();
+    let leads = (*brief_of(&run, "run.1")).clone();
+    let (mut lead, _) = Agent::start(at(0), run.spec().clone(), leads.clone()).unwrap();
     let submit = says_call("submit_plan", sequences(), false);
-    tell(&mut planner, 0, replied("a1.1", submit.clone()));
+    tell(&mut lead, 0, replied("a1.1", submit.clone()));
     let of_run = |after, input| (after, Scope::Run, Input::Run(input));
-    let of_planner = |input| (0, Scope::Agent(AgentId(1)), Input::Agent(input));
+    let of_lead = |input| (0, Scope::Agent(AgentId(1)), Input::Agent(input));
     let of_agent = |after, input| (after, Scope::Agent(agent), Input::Agent(input));
     let change = says_call("change", json!({"path": "y"}), false);
     vec![
@@ -78,9 +78,9 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
                 spec: Arc::new(asking()),
             },
         ),
-        of_planner(AgentInput::Started { brief: planners }),
-        of_planner(replied("a1.1", submit)),
-        of_run(0, agent_ended("run.1", planner.report().unwrap().clone())),
+        of_lead(AgentInput::Started { brief: leads }),
+        of_lead(replied("a1.1", submit)),
+        of_run(0, agent_ended("run.1", lead.report().unwrap().clone())),
         of_agent(
             0,
             AgentInput::Started {

@@ -1,0 +1,152 @@
+//! A lead that goes on: after its report (LEAD-1), and with guidance for the run while it works (PAOR-8).
+
+use std::sync::Arc;
+
+use super::{Agent, Commands, Guidance, Pending, State};
+use crate::agent::{AgentCommand, AgentTimer};
+use crate::agent_report::{AgentAnswer, AgentWork};
+use crate::brief::{AgentRole, Continuation};
+use crate::machine::Refusal;
+use crate::message::{Message, ToolCall};
+use crate::spec::RunSpec;
+use crate::time::Timestamp;
+use crate::tool::{ToolResult, code};
+
+impl Agent {
+    /// How many times the lead was continued.
+    pub fn continuations(&self) -> u32 {
+        self.continuations
+    }
+
+    /// Replaces the run's spec, whose limits may have changed since the agent ended. The driver does this before it continues a lead.
+    pub fn set_run_spec(&mut self, run_spec: Arc<RunSpec>) {
+        self.run_spec = run_spec;
+    }
+
+    /// Goes on with the run's message. Turns, time, calls and changes are counted anew.
+    pub(super) fn go_on(&mut self, now: Timestamp, continuation: Continuation, commands: &mut Commands) {
+        let Continuation {
+            number,
+            message,
+            agents_left,
+            guidance,
+        } = continuation;
+        let usage = self.usage();
+        let submitted = match &self.state {
+            State::Done(report) => matches!(report.result, Ok(AgentAnswer::Plan(_))),
+            State::Asking | State::Summarising(_) | State::Calling(_) => false,
+        };
+        self.keep_open_calls();
+        self.outstanding.clear();
+        self.add_message(message, submitted);
+        self.continuations = number;
+        self.agents_left = Some(agents_left);
+        self.guidance_given = Some(guidance);
+        // The message contains the run's guidance.
+        self.guidance
+            .retain(|guidance| matches!(guidance, Guidance::OfAgent(_)));
+        self.earlier_usage = usage;
+        self.work = AgentWork::default();
+        (self.turns, self.malformed, self.failed, self.compactions) = (0, 0, 0, 0);
+        (self.asked_to_send_alone, self.last_turn_announced) = (false, false);
+        (self.acting, self.redirected) = (false, false);
+        (self.stuck, self.delegating_since) = (None, None);
+        self.started_at = now;
+        self.deadline = now + self.limits_timeout();
+        commands.push(AgentCommand::SetTimer {
+            timer: AgentTimer::Deadline,
+            at: self.deadline,
+        });
+        self.ask(now, commands);
+    }
+
+    /// Adds the message as the result of the open submission, or after the results of all open calls as a user message.
+    fn add_message(&mut self, message: String, submitted: bool) {
+        let mut open = std::mem::take(&mut self.open_calls);
+        let (submission, left_out) = if submitted {
+            let why = "the call did not run, because it came after the plan";
+            (
+                open.pop_front(),
+                ToolResult::failure(why).with_code(code::REFUSED),
+            )
+        } else {
+            (None, ToolResult::run_ended())
+        };
+        let question = match submission {
+            Some(call) => {
+                self.conversation.push_submission_result(&call, message);
+                None
+            }
+            None => Some(Message::User { content: message }),
+        };
+        for call in &open {
+            self.conversation.push_result(call, None, &left_out, None);
+        }
+        if let Some(question) = question {
+            self.conversation.push(question);
+        }
+    }
+
+    /// Keeps the calls of the last reply that have no result, for a continuation: the running one, and those that follow it.
+    pub(super) fn keep_open_calls(&mut self) {
+        let running = self.current_call().cloned();
+        let rest = self.take_calls();
+        self.open_calls.extend(running.into_iter().chain(rest));
+    }
+
+    /// The number of the run's next guidance entry that the lead does not know. Entries that were lost with a killed process come again.
+    pub(super) fn next_guidance(&self) -> u32 {
+        let of_run = |guidance: &&Guidance| matches!(guidance, Guidance::OfRun(_));
+        let waiting = self.guidance.iter().filter(of_run).count();
+        let known = self.guidance_given.map_or(0, |given| given as usize) + waiting;
+        u32::try_from(known + 1).unwrap_or(u32::MAX)
+    }
+
+    /// Cancels the request or call, and asks anew with the guidance. The run stops a delegate; its findings end the call.
+    pub(super) fn redirect(
+        &mut self,
+        now: Timestamp,
+        guidance: String,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.guidance.push(Guidance::OfRun(guidance));
+        let pending = self.outstanding.iter().next();
+        let Some((effect, pending)) = pending.map(|(effect, pending)| (effect, pending.clone())) else {
+            return Err(Refusal::InvalidState {
+                input: "Redirected",
+                state: "the lead waits for nothing".to_owned(),
+            });
+        };
+        match pending {
+            Pending::Model => {
+                self.end_request(effect)?;
+                commands.push(AgentCommand::Stop);
+                // The cancelled request does not count as a turn.
+                self.turns = self.turns.saturating_sub(1);
+                self.ask(now, commands);
+            }
+            Pending::Tool { .. } if self.is_delegating() => self.redirected = true,
+            Pending::Tool { .. } => {
+                let (call, edited) = self.end_call(effect)?;
+                commands.push(AgentCommand::Stop);
+                self.redirected = true;
+                self.handle_result(now, effect, call, edited, ToolResult::redirected(), commands);
+            }
+            Pending::Approval { .. } => self.withdraw_approval(now, commands),
+        }
+        Ok(())
+    }
+
+    /// Announces the lead's first call that is not safe to repeat or delegates (LEAD-3).
+    pub(super) fn begin_acting(&mut self, call: &ToolCall, commands: &mut Commands) {
+        let is_lead = self.brief.role == AgentRole::Lead;
+        if !is_lead
+            || self.acting
+            || (self.delegation(call).is_none() && self.tools_for(call).is_safe_to_repeat(call))
+        {
+            return;
+        }
+        self.acting = true;
+        commands.push(AgentCommand::BeginActing);
+    }
+}

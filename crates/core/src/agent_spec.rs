@@ -1,0 +1,128 @@
+//! The specification of an agent, which is part of a run's setup.
+
+use serde::{Deserialize, Serialize};
+
+use crate::call::CallForm;
+use crate::limits::AgentLimits;
+use crate::price::Price;
+use crate::text::one_line;
+use crate::tool::Access;
+
+/// The specification of an agent: its purpose, tools, prompt, model and limits.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct AgentSpec {
+    /// The name used in plans, such as `explore`.
+    pub name: String,
+    /// The agent's strengths, described for the lead.
+    pub description: String,
+    /// The complete system prompt, rendered by [`crate::prompt`].
+    pub system_prompt: String,
+    /// The system prompt at the maximum depth ([`RunLimits::max_depth`](crate::limits::RunLimits::max_depth)), where the agent may not delegate; `None` if the agent may never
+    /// delegate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub deepest_prompt: Option<String>,
+    /// Names of the tools that the agent may call.
+    pub tools: Vec<String>,
+    /// The agent's access level.
+    pub access: Access,
+    /// Name of the agent's model; `None` for the run's default model.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The model to which the name referred when the run started, as text for the user: `openai gpt-4.1-mini at https://api.openai.com/v1`.
+    /// A resumed run must use the same model. `None` if the model was not configured by name.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asks: Option<String>,
+    /// Properties of the agent's model.
+    pub profile: ModelProfile,
+    /// The limits of the agent.
+    pub limits: AgentLimits,
+    /// The form of the answer that ends the agent.
+    pub answer: AnswerForm,
+}
+
+/// The name of the delegation tool. An agent may delegate if its spec lists this tool.
+pub const DELEGATE: &str = "delegate";
+
+impl AgentSpec {
+    /// Returns true if the agent may delegate.
+    pub fn may_delegate(&self) -> bool {
+        self.tools.iter().any(|tool| tool == DELEGATE)
+    }
+
+    /// Returns a one-line description of the agent's tools and access, for choosing among agents:
+    /// `tools: look, change; may change the workspace; may delegate`.
+    pub fn capabilities(&self) -> String {
+        let tools: Vec<&str> = self
+            .tools
+            .iter()
+            .map(String::as_str)
+            .filter(|tool| *tool != DELEGATE)
+            .collect();
+        let tools = match tools.as_slice() {
+            [] => "no tools".to_owned(),
+            tools => format!("tools: {}", tools.join(", ")),
+        };
+        let access = match self.access {
+            Access::ReadOnly => "changes nothing",
+            Access::Execute => "may run commands",
+            Access::ReadWrite => "may change the workspace",
+        };
+        let delegates = if self.may_delegate() { "; may delegate" } else { "" };
+        one_line(&format!("{tools}; {access}{delegates}"))
+    }
+}
+
+/// The properties of a model that affect the machines. Journaled with the run, so that later configuration changes do not affect it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelProfile {
+    /// The form in which the model calls tools (CALL-4).
+    pub calls: CallForm,
+    /// Context window in tokens, for input and output together; `None` if unknown (LOOP-11).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context_window: Option<u64>,
+    /// Maximum number of tokens of a reply; `None` for the provider's limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_output_tokens: Option<u64>,
+    /// The price of the model; the highest price if several models may reply. `None` if unknown.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub price: Option<Price>,
+    /// Maximum number of characters of a tool result that the model sees. The middle of a longer result is omitted and replaced by a handle
+    /// with which `read_output` can read it. `None` for no limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_result: Option<usize>,
+}
+
+impl Default for ModelProfile {
+    fn default() -> Self {
+        ModelProfile {
+            calls: CallForm::default(),
+            context_window: None,
+            max_output_tokens: None,
+            price: None,
+            max_result: Some(16 * 1024),
+        }
+    }
+}
+
+/// The form of an agent's answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum AnswerForm {
+    /// Text: a reply without a call (LOOP-4), such as the findings of a sub-agent.
+    #[default]
+    Text,
+    /// A valid call of `submit_plan`, or text that answers the goal directly.
+    Plan,
+    /// A valid call of `submit_reflection`.
+    Reflection,
+}
+
+impl AnswerForm {
+    /// Returns true if a reply without a call can be the agent's answer.
+    pub(crate) fn allows_text(self) -> bool {
+        match self {
+            AnswerForm::Text | AnswerForm::Plan => true,
+            AnswerForm::Reflection => false,
+        }
+    }
+}

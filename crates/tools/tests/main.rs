@@ -1,0 +1,24 @@
+//! The tools as agents call them, a module for each tool or concern: one program, as linking all tools takes longer than most of these tests.
+//!
+//! A test that needs a process of its own is a file beside this one with an entry in `Cargo.toml`.
+
+mod apply_patch;
+mod attacks;
+mod execute_command;
+mod files;
+mod files_interrupted;
+mod files_jail;
+mod files_seen;
+mod files_text;
+mod files_undone;
+mod folder;
+mod git;
+mod http_request;
+mod rename_symbol;
+mod restoring;
+mod sandbox;
+mod search;
+mod sql_servers;
+mod sql_sqlite;
+mod symbols;
+mod typed;

@@ -1,0 +1,70 @@
+//! `rename_symbol` through the public [`Tool`] trait, on real files.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod calls;
+mod files;
+mod languages;
+mod libraries;
+mod strings;
+
+use crate::folder::context;
+use dirigent_core::tool::{StateChange, ToolOutcome, ToolResult};
+use dirigent_tools::{Tool, rename_symbol};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+fn workspace(files: &[(&str, &str)]) -> TempDir {
+    let folder = TempDir::new().unwrap();
+    for (path, content) in files {
+        let path = folder.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, content).unwrap();
+    }
+    folder
+}
+
+fn content(workspace: &TempDir, path: &str) -> String {
+    std::fs::read_to_string(workspace.path().join(path)).unwrap()
+}
+
+async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
+    rename_symbol().call(context(workspace.path()), parameters).await
+}
+
+fn output(result: &ToolResult) -> &Value {
+    match &result.outcome {
+        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
+    }
+}
+
+fn error(result: &ToolResult) -> &str {
+    match &result.outcome {
+        ToolOutcome::Success { output } => panic!("it succeeded: {output}"),
+        ToolOutcome::Failure { error, .. } => error,
+    }
+}
+
+/// `old` becomes `new` in a file of its own; returns the output. The file fits its grammar before and after.
+async fn check(name: &str, before: &str, after: &str) -> Value {
+    let workspace = workspace(&[(name, before)]);
+    let result = run(
+        &workspace,
+        json!({"from": "old", "to": "new_name", "preview": false}),
+    )
+    .await;
+    assert!(result.succeeded(), "{name}: {result:?}");
+    assert_eq!(content(&workspace, name), after, "{name}");
+    let output = output(&result).clone();
+    assert_eq!(output["renamed"], true);
+    assert_eq!(output["syntax_errors"], json!([]), "{name}");
+    assert!(
+        matches!(&result.changes[..], [StateChange::FileEdited { path, diff: Some(_), .. }] if path == name)
+    );
+    output
+}
+
+/// The places of a list as `line:column`.
+fn places(rows: &Value) -> Vec<String> {
+    let place = |row: &Value| format!("{}:{}", row["line"], row["column"]);
+    rows.as_array().unwrap().iter().map(place).collect()
+}

@@ -1,0 +1,33 @@
+//! The end-to-end tests, a module each: one program, as linking the whole of Dirigent takes longer than most of these tests.
+//!
+//! A test that needs a process of its own is a file beside this one with an entry in `Cargo.toml`.
+
+mod agent_limits;
+mod agent_loop;
+mod agents;
+mod answers;
+mod attacks;
+mod bad_input;
+mod budget;
+mod call;
+mod cli;
+mod config;
+mod databases;
+mod faults;
+mod host_library;
+mod journal;
+mod journals;
+mod kill;
+mod openai;
+mod output;
+mod paor;
+mod projects;
+mod real_model;
+mod recording;
+mod scenarios;
+mod steering;
+mod storm;
+mod terminal;
+mod terminal_goals;
+mod tool_settings;
+mod undo;
