@@ -67,20 +67,27 @@ impl Exit {
         }
     }
 
+    fn from_store_error(error: &StoreError) -> Self {
+        match error {
+            StoreError::NotARunId { .. }
+            | StoreError::NoSuchRun { .. }
+            | StoreError::AmbiguousRun { .. }
+            | StoreError::NoSuchEntry { .. }
+            | StoreError::AlreadyClaimed { .. }
+            | StoreError::RunExists { .. }
+            | StoreError::FileExists { .. }
+            | StoreError::UnreadableExport { .. }
+            | StoreError::NotAnExport { .. } => Exit::Usage,
+            _ => Exit::Journal,
+        }
+    }
+
     fn from_runtime_error(error: &RuntimeError) -> Self {
         match error {
-            RuntimeError::Journal(
-                StoreError::NotARunId { .. }
-                | StoreError::NoSuchRun { .. }
-                | StoreError::AmbiguousRun { .. }
-                | StoreError::NoSuchEntry { .. }
-                | StoreError::AlreadyClaimed { .. }
-                | StoreError::RunExists { .. }
-                | StoreError::FileExists { .. }
-                | StoreError::UnreadableExport { .. }
-                | StoreError::NotAnExport { .. },
-            ) => Exit::Usage,
-            RuntimeError::Journal(_) | RuntimeError::Replay { .. } => Exit::Journal,
+            RuntimeError::Journal(error) => {
+                error.downcast_ref().map_or(Exit::Journal, Exit::from_store_error)
+            }
+            RuntimeError::Replay { .. } => Exit::Journal,
             RuntimeError::ReplayMismatch(_) => Exit::ReplayMismatch,
             RuntimeError::Ended { .. }
             | RuntimeError::AtLimit { .. }

@@ -47,15 +47,15 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
             "undo the change that makes the run differ, or record the run again with `dirigent run GOAL --record FILE`"
                 .to_owned(),
         ),
-        RuntimeError::Journal(StoreError::AlreadyClaimed { run, .. }) => {
-            Some(format!("dirigent watch {run}, or dirigent cancel {run}", run = run.short()))
-        }
-        RuntimeError::Journal(
-            StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. },
-        ) => Some("dirigent runs".to_owned()),
-        // The journal's other errors say what to do.
-        RuntimeError::Journal(_)
-        | RuntimeError::Answer { .. }
+        RuntimeError::Journal(error) => match error.downcast_ref() {
+            Some(StoreError::AlreadyClaimed { run, .. }) => {
+                Some(format!("dirigent watch {run}, or dirigent cancel {run}", run = run.short()))
+            }
+            Some(StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. }) => Some("dirigent runs".to_owned()),
+            // The journal's other errors say what to do.
+            _ => None,
+        },
+        RuntimeError::Answer { .. }
         | RuntimeError::MessageRejected { .. }
         | RuntimeError::NeverBegan { .. }
         | RuntimeError::Replay { .. }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use dirigent::{Config, Dirigent, DirigentError, Goal, Resume, RunId, RuntimeError, StoreError};
+use dirigent::{Config, Dirigent, Goal, Resume, RunId, StoreError};
 
 use crate::agents;
 use crate::args::{ForkCommand, ResumeCommand, RunCommand};
@@ -109,12 +109,12 @@ pub(crate) async fn resume(
         .limits(limits);
     let run = match dirigent.resume(run, resume).await {
         Ok(run) => run,
-        Err(DirigentError::Runtime(RuntimeError::Journal(StoreError::AlreadyClaimed { pid, .. })))
-            if history.answered =>
-        {
-            return report_unused_answer(&dirigent, run, pid, output);
-        }
-        Err(error) => return Err(error.into()),
+        Err(error) => match error.store_error() {
+            Some(StoreError::AlreadyClaimed { pid, .. }) if history.answered => {
+                return report_unused_answer(&dirigent, run, *pid, output);
+            }
+            _ => return Err(error.into()),
+        },
     };
     let exit = watch(&run, signals, history, &command.watching, output).await?;
     tokio::task::block_in_place(|| report_rejected(&dirigent, &messages, output))?;

@@ -4,9 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::{
-    Dirigent, DirigentError, EndReason, PendingMessage, RunRecord, RuntimeError, StoreError, render,
-};
+use dirigent::{Dirigent, DirigentError, EndReason, PendingMessage, RunRecord, StoreError, render};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
@@ -30,7 +28,7 @@ pub(crate) async fn runs(
     let dirigent = match open_reading(db).await {
         Ok(dirigent) => dirigent,
         // The first run creates the default journal.
-        Err(DirigentError::Runtime(RuntimeError::Journal(StoreError::Missing { .. }))) if is_default => {
+        Err(error) if is_default && matches!(error.store_error(), Some(StoreError::Missing { .. })) => {
             note_no_runs(command, output);
             return Ok(Exit::Success);
         }

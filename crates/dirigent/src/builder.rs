@@ -17,7 +17,7 @@ use dirigent_runtime::{
     pending_messages, read_run, record_run,
 };
 use dirigent_store::{Journal, JournalOptions, MessageId, MessageState, RunRecord};
-use dirigent_tools::{Tool, ToolRegistry, ToolSettings};
+use dirigent_tools::{Tool, ToolRegistry, ToolSettings, ToolSource as _};
 
 use crate::agents::{AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, shipped_agents};
 use crate::config::{Config, ConfiguredModels};
@@ -138,7 +138,7 @@ impl Builder {
             (None, None) => Arc::new(OfflineModel),
         };
         let services = Services::new(journal.clone(), model, tools);
-        let tools = services.tools().specs();
+        let tools = services.tool_specs();
         let run_spec_factory = RunSpecFactory::new(self.models(), registry, tools, self.all_rules());
         prepare(
             configured.as_ref(),

@@ -61,8 +61,18 @@ pub enum DirigentError {
     Runtime(#[from] RuntimeError),
 }
 
+impl DirigentError {
+    /// Returns the journal's error if that is the cause.
+    pub fn store_error(&self) -> Option<&StoreError> {
+        match self {
+            DirigentError::Runtime(RuntimeError::Journal(error)) => error.downcast_ref(),
+            _ => None,
+        }
+    }
+}
+
 impl From<StoreError> for DirigentError {
     fn from(error: StoreError) -> Self {
-        DirigentError::Runtime(RuntimeError::Journal(error))
+        DirigentError::Runtime(RuntimeError::Journal(error.into()))
     }
 }

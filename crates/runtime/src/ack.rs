@@ -1,9 +1,9 @@
 //! The acknowledgement of a message to a run.
 
-use dirigent_store::MessageId;
 use tokio::sync::oneshot;
 
 use crate::error::RuntimeError;
+use crate::run_log::MessageId;
 
 type Reply = oneshot::Sender<Result<(), RuntimeError>>;
 

@@ -13,7 +13,6 @@ use dirigent_core::route::{AgentEffect, Delivery, Route};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_model::{ChatRequest, DeltaSink, ReplyFormat};
-use dirigent_store::StoreError;
 use dirigent_tools::ToolContext;
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
 use tokio::task::AbortHandle;
@@ -25,6 +24,7 @@ use crate::deltas::Delta;
 use crate::driver::Driver;
 use crate::effects;
 use crate::error::RuntimeError;
+use crate::run_log::RunLogError;
 use crate::run_resources::RunResources;
 use crate::spans;
 
@@ -48,17 +48,15 @@ pub(crate) enum AgentEvent {
     Deliver(RunInput),
     /// The lead has reported. It may be continued with its machine.
     LeadEnded(Box<Agent>),
-    JournalFailed(StoreError),
+    JournalFailed(RunLogError),
 }
 
 pub(crate) enum AgentMsg {
     /// An input for the machine: the result of an effect, or an input that the run's machine caused.
     Input(AgentInput),
-    Stored(Result<(), StoreError>),
+    Stored(Result<(), RunLogError>),
     /// A message from the user.
     Message(AgentMessage),
-    #[cfg(test)]
-    Break,
 }
 
 pub(crate) struct AgentState {
@@ -113,9 +111,8 @@ impl Actor for AgentActor {
             // The actor may have ended.
             let _ = actor.send_message(AgentMsg::Stored(stored));
         });
-        let journal = resources.services.journal.clone();
         let (scope, claim) = (Scope::Agent(brief.agent), resources.claim.clone());
-        let mut driver = Driver::new(machine, resources.run, scope, journal, claim, notify);
+        let mut driver = Driver::new(machine, resources.run, scope, claim, notify);
         match commands {
             Some(commands) => driver.start(now, &first, commands),
             None => drop(myself.send_message(AgentMsg::Input(first))),
@@ -146,9 +143,6 @@ impl Actor for AgentActor {
             AgentMsg::Stored(Ok(())) => state.stored(&myself),
             AgentMsg::Stored(Err(error)) => state.send_to_run(AgentEvent::JournalFailed(error)),
             AgentMsg::Message(message) => state.handle_message(message),
-            #[cfg(test)]
-            #[expect(clippy::panic, reason = "a deliberate crash, in tests only")]
-            AgentMsg::Break => panic!("broken on purpose"),
         }
         Ok(())
     }
@@ -313,10 +307,10 @@ impl AgentState {
                 .resources
                 .tool_context(effect, access, self.work.child_token())
         };
-        let (myself, tools) = (myself.clone(), self.resources.services.tools.clone());
+        let (myself, tool) = (myself.clone(), self.resources.services.tool(&call.tool));
         let span = spans::tool(&self.span, effect, &call.tool);
         self.resources.tasks.spawn(async move {
-            let result = effects::run_tool(tools, context, call, span).await;
+            let result = effects::run_tool(tool, context, call, span).await;
             let _ = myself.send_message(AgentMsg::Input(AgentInput::ToolFinished { effect, result }));
         });
     }

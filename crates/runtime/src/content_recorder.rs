@@ -1,23 +1,24 @@
 //! Records file contents in the journal before a call changes the files.
 
 use std::error::Error;
+use std::sync::Arc;
 
+use crate::run_log::{Original, RunLog, RunLogError};
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::FileVersion;
 use dirigent_core::undo::UndoPlan;
-use dirigent_store::{Journal, Original, StoreError};
 use dirigent_tools::{ContentStore, RunChanges};
 
 /// Records and loads file contents in the journal for one tool call.
 #[derive(Debug)]
 pub(crate) struct ContentRecorder {
-    journal: Journal,
+    journal: Arc<dyn RunLog>,
     run: RunId,
     effect: EffectId,
 }
 
 impl ContentRecorder {
-    pub(crate) fn new(journal: &Journal, run: RunId, effect: EffectId) -> Self {
+    pub(crate) fn new(journal: &Arc<dyn RunLog>, run: RunId, effect: EffectId) -> Self {
         ContentRecorder {
             journal: journal.clone(),
             run,
@@ -61,7 +62,7 @@ impl ContentStore for ContentRecorder {
     }
 }
 
-fn error_text(error: StoreError) -> String {
+fn error_text(error: RunLogError) -> String {
     match error.source() {
         Some(source) => format!("{error}: {source}"),
         None => error.to_string(),

@@ -1,18 +1,20 @@
 //! The report of an agent whose actor crashed, rebuilt from the agent's inputs in the journal. No model is asked and no tool runs.
 
+use std::sync::Arc;
+
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Machine;
 use dirigent_core::time::{Millis, Timestamp};
-use dirigent_store::Journal;
 
 use crate::blocking::blocking;
 use crate::journal_reader::read_view;
+use crate::run_log::RunLog;
 
 /// Builds the agent's report: the failure, and the work done before the crash.
 pub(crate) async fn report(
-    journal: Journal,
+    journal: Arc<dyn RunLog>,
     run: RunId,
     agent: AgentId,
     now: Timestamp,
@@ -20,7 +22,7 @@ pub(crate) async fn report(
 ) -> AgentReport {
     let read = blocking(move || {
         journal.flush()?;
-        let (_, mut agents) = read_view(&journal, run)?.into_machines().into_machines();
+        let (_, mut agents) = read_view(&*journal, run)?.into_machines().into_machines();
         Ok(agents.remove(&agent))
     });
     let machine = read.await.unwrap_or_else(|error| {

@@ -12,13 +12,13 @@ use dirigent_core::machine::{Machine, Refusal};
 use dirigent_core::message::ToolCall;
 use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, NewEntry, RunClaim, StoreError};
 
 use crate::ack::Ack;
 use crate::json::to_json;
+use crate::run_log::{Durability, NewEntry, RunClaim, RunLogError};
 
 /// A callback that the journal's thread calls for each input, once it is stored or the write has failed. It sends the actor a message.
-pub(crate) type Notify = Arc<dyn Fn(Result<(), StoreError>) + Send + Sync>;
+pub(crate) type Notify = Arc<dyn Fn(Result<(), RunLogError>) + Send + Sync>;
 
 /// A machine whose inputs are journaled.
 pub(crate) trait Journaled: Machine {
@@ -103,8 +103,7 @@ pub(crate) struct Driver<M: Journaled> {
     pub(crate) machine: M,
     run: RunId,
     scope: Scope,
-    journal: Journal,
-    claim: Weak<RunClaim>,
+    claim: Weak<dyn RunClaim>,
     notify: Notify,
     waiting: VecDeque<StoredInput<M::Command>>,
 }
@@ -114,15 +113,13 @@ impl<M: Journaled> Driver<M> {
         machine: M,
         run: RunId,
         scope: Scope,
-        journal: Journal,
-        claim: Weak<RunClaim>,
+        claim: Weak<dyn RunClaim>,
         notify: Notify,
     ) -> Self {
         Driver {
             machine,
             run,
             scope,
-            journal,
             claim,
             notify,
             waiting: VecDeque::new(),
@@ -212,11 +209,8 @@ impl<M: Journaled> Driver<M> {
     fn append(&self, entry: NewEntry) {
         let notify = self.notify.clone();
         match self.claim.upgrade() {
-            Some(claim) => self
-                .journal
-                .append(&claim, entry, move |stored| notify(stored.map(drop))),
-            // The run was released.
-            None => notify(Err(StoreError::NotClaimed { run: self.run })),
+            Some(claim) => claim.append(entry, Box::new(move |stored| notify(stored.map(drop)))),
+            None => notify(Err(RunLogError::released(self.run))),
         }
     }
 

@@ -9,7 +9,7 @@ use dirigent_core::text::shorten;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{ToolOutcome, ToolResult, ToolSpec, code};
 use dirigent_model::{ChatModel, ChatRequest};
-use dirigent_tools::{ToolContext, ToolRegistry};
+use dirigent_tools::{ToolContext, ToolEntry};
 use futures::FutureExt;
 use serde_json::Value;
 use tokio::time::Instant;
@@ -27,23 +27,23 @@ const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 /// Runs a tool call in its span.
 pub(crate) async fn run_tool(
-    tools: ToolRegistry,
+    tool: Option<ToolEntry>,
     context: ToolContext,
     call: ToolCall,
     span: Span,
 ) -> ToolResult {
-    let result = run(tools, context, call).instrument(span.clone()).await;
+    let result = run(tool, context, call).instrument(span.clone()).await;
     spans::record_result(&span, &result);
     result
 }
 
-async fn run(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolResult {
+async fn run(tool: Option<ToolEntry>, context: ToolContext, call: ToolCall) -> ToolResult {
     let started = Instant::now();
     let cancel = context.cancel.clone();
     let name = call.tool.clone();
     let work = AssertUnwindSafe(async move {
-        match tools.get(&call.tool) {
-            Some(tool) => match access_error(&context, tool.spec()) {
+        match tool {
+            Some(ToolEntry { spec, tool }) => match access_error(&context, &spec) {
                 Some(error) => ToolResult::failure(error.to_string()).with_code(error.code()),
                 None => tool.call(context, call.parameters).await,
             },
@@ -73,9 +73,9 @@ async fn run(tools: ToolRegistry, context: ToolContext, call: ToolCall) -> ToolR
 
 /// Returns an error if the tool needs more access than the agent has. The agent's machine checks this too, but against the tool spec in the
 /// run's journal. The tool in this process may be a newer version that needs more access.
-fn access_error(context: &ToolContext, tool: ToolSpec) -> Option<CallError> {
+fn access_error(context: &ToolContext, tool: &ToolSpec) -> Option<CallError> {
     (context.access < tool.access).then_some(CallError::AccessDenied {
-        tool: tool.name,
+        tool: tool.name.clone(),
         needs: tool.access,
         has: context.access,
     })

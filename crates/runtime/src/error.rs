@@ -1,5 +1,6 @@
 //! The runtime's errors. A run that fails is not one of them: it ends with a [`dirigent_core::run::EndReason`].
 
+use crate::run_log::RunLogError;
 use dirigent_core::approval::DecisionError;
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId};
@@ -7,14 +8,13 @@ use dirigent_core::machine::Refusal;
 use dirigent_core::question::AnswerError;
 use dirigent_core::recording::Difference;
 use dirigent_core::route::SteeringError;
-use dirigent_store::StoreError;
 
 /// A failure to start, resume, steer or read a run.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum RuntimeError {
     /// The journal cannot be read or written. A run whose journal cannot be written stops.
     #[error(transparent)]
-    Journal(#[from] StoreError),
+    Journal(#[from] RunLogError),
     /// The run has ended.
     #[error("run {} has already ended", run.short())]
     Ended {

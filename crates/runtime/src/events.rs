@@ -5,23 +5,24 @@ use std::collections::VecDeque;
 use dirigent_core::journal::Entry;
 use dirigent_core::machine::Refusal;
 use dirigent_core::view::{Event, RunView};
-use dirigent_store::Tail;
+use futures::StreamExt as _;
 
 use crate::error::RuntimeError;
+use crate::run_log::EntryStream;
 
 /// The events of a run, in order and without gaps. Even a slow reader misses none, because they come from the journal, not from the run's
 /// actors.
 pub struct Events {
-    tail: Tail,
+    entries: EntryStream,
     view: Option<RunView>,
     ready: VecDeque<Event>,
 }
 
 impl Events {
-    /// Creates the events of a run from its journal tail, which must start at the run's first entry.
-    pub(crate) fn new(tail: Tail) -> Self {
+    /// Creates the events of a run from its journal entries, beginning with the first one.
+    pub(crate) fn new(entries: EntryStream) -> Self {
         Events {
-            tail,
+            entries,
             view: None,
             ready: VecDeque::new(),
         }
@@ -33,7 +34,7 @@ impl Events {
             if let Some(event) = self.ready.pop_front() {
                 return Some(Ok(event));
             }
-            let entry = match self.tail.next().await? {
+            let entry = match self.entries.next().await? {
                 Ok(entry) => entry,
                 Err(error) => return Some(Err(error.into())),
             };

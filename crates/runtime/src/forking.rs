@@ -7,7 +7,6 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::view::RunView;
-use dirigent_store::StoreError;
 use uuid::Uuid;
 
 use crate::blocking::blocking;
@@ -16,6 +15,7 @@ use crate::handle::RunHandle;
 use crate::journal_reader::{read_entries, replay_entries};
 use crate::orchestrator::Orchestrator;
 use crate::replayed_run::ReplayedRun;
+use crate::run_log::{RunLogError, RunLogErrorKind};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
@@ -56,9 +56,9 @@ impl Orchestrator {
             RunId(Uuid::now_v7()),
         );
         let (claim, replayed) = blocking(move || {
-            let entries = match (read_entries(&journal, run), at) {
+            let entries = match (read_entries(&*journal, run), at) {
                 // The entries before a damaged one can still be shared.
-                (Err(StoreError::BrokenEntry { seq, .. }), Some(at)) if at < seq => {
+                (Err(error), Some(at)) if is_broken_after(&error, at) => {
                     journal.entries(run, 0, usize::try_from(at).unwrap_or(usize::MAX))
                 }
                 (entries, _) => entries,
@@ -82,6 +82,11 @@ impl Orchestrator {
         self.launch(new, claim, mode, RunMailbox::new(user, mailbox_state))
             .await
     }
+}
+
+/// Returns true if the entries up to `at` can be read.
+fn is_broken_after(error: &RunLogError, at: u64) -> bool {
+    matches!(error.kind(), RunLogErrorKind::BrokenEntry { seq } if at < seq)
 }
 
 /// Replays a run up to entry `at`, or up to the default entry. Also returns the entry's number.

@@ -6,7 +6,6 @@ use dirigent_core::approval::{Approval, Decision};
 use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::run::Report;
 use dirigent_core::steering::Steering;
-use dirigent_store::Journal;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::ack::Ack;
@@ -16,13 +15,14 @@ use crate::error::RuntimeError;
 use crate::events::Events;
 use crate::journal_reader::read_view;
 use crate::outcome::Outcome;
+use crate::run_log::RunLog;
 use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody};
 
 /// A handle of a run that this process owns. Clones are handles of the same run; dropping them does not stop it.
 #[derive(Clone)]
 pub struct RunHandle {
     pub(crate) run: RunId,
-    pub(crate) journal: Journal,
+    pub(crate) journal: Arc<dyn RunLog>,
     pub(crate) mailbox: Arc<RunMailbox>,
     pub(crate) outcome: watch::Receiver<Outcome>,
     pub(crate) listeners: Listeners,
@@ -116,22 +116,11 @@ impl RunHandle {
     /// [`RuntimeError::Answer`], [`RuntimeError::MessageRejected`], or [`RuntimeError::Ended`] if the run ended without handling the
     /// message. [`RuntimeError::DeliveryUnknown`] if the run crashed or ended, and the message may or may not have been applied.
     pub async fn steer(&self, steering: Steering) -> Result<(), RuntimeError> {
-        let (reply, mut settled) = oneshot::channel();
+        let (reply, settled) = oneshot::channel();
         let body = RunMessageBody::Steering(steering);
         let ack = Ack::new(reply);
         self.send(RunMessage { body, ack })?;
-        let run = self.run;
-        tokio::select! {
-            biased;
-            result = &mut settled => result.unwrap_or(Err(RuntimeError::DeliveryUnknown { run })),
-            ended = self.outcome() => match settled.try_recv() {
-                // The acknowledgement arrived together with the outcome, after the first branch was polled.
-                Ok(result) => result,
-                // Messages that are still in the mailbox are rejected before the outcome is set. So this message had already been passed to
-                // an actor, which was stopped.
-                Err(_) => Err(ended.err().unwrap_or(RuntimeError::DeliveryUnknown { run })),
-            },
-        }
+        acknowledged(self.run, settled, self.outcome()).await
     }
 
     /// Reads the calls of the run and its agents that wait for an approval, oldest first, also those of a paused run. Reads all of the
@@ -141,7 +130,7 @@ impl RunHandle {
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn approvals(&self) -> Result<Vec<Arc<Approval>>, RuntimeError> {
         let (journal, run) = (self.journal.clone(), self.run);
-        blocking(move || match read_view(&journal, run) {
+        blocking(move || match read_view(&*journal, run) {
             Ok(view) => Ok(view.approvals()),
             // The run's first entry is not stored yet.
             Err(RuntimeError::NeverBegan { .. }) => Ok(Vec::new()),
@@ -191,8 +180,73 @@ impl RunHandle {
     }
 }
 
+/// Waits until a message is accepted or rejected, or the run stops.
+async fn acknowledged(
+    run: RunId,
+    mut settled: oneshot::Receiver<Result<(), RuntimeError>>,
+    outcome: impl Future<Output = Result<Arc<Report>, RuntimeError>>,
+) -> Result<(), RuntimeError> {
+    tokio::select! {
+        biased;
+        result = &mut settled => result.unwrap_or(Err(RuntimeError::DeliveryUnknown { run })),
+        ended = outcome => match settled.try_recv() {
+            // The acknowledgement arrived together with the outcome, after the first branch was polled.
+            Ok(result) => result,
+            // Messages that are still in the mailbox are rejected before the outcome is set. So this message had already been passed to
+            // an actor, which was stopped.
+            Err(_) => Err(ended.err().unwrap_or(RuntimeError::DeliveryUnknown { run })),
+        },
+    }
+}
+
 fn stopped() -> RuntimeError {
     RuntimeError::Stopped {
         reason: "it was shut down while the run was active".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)]
+
+    use super::*;
+    use crate::run_mailbox::MailboxState;
+    use crate::user_presence::UserPresence;
+
+    const RUN: RunId = RunId(uuid::Uuid::nil());
+
+    #[tokio::test]
+    async fn an_accepted_message_counts_even_if_the_run_ends_at_once() {
+        // Many attempts, because a run rarely ends between the check for the reply and the check for the end.
+        for _ in 0..5_000 {
+            let (reply, settled) = oneshot::channel();
+            let (ending, mut ended) = watch::channel(false);
+            let run = std::thread::spawn(move || {
+                Ack::new(reply).accepted();
+                ending.send_replace(true);
+            });
+            let outcome = async move {
+                let _ = ended.wait_for(|ended| *ended).await;
+                Err(stopped())
+            };
+            acknowledged(RUN, settled, outcome).await.unwrap();
+            run.join().unwrap();
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_that_has_ended_rejects_unhandled_messages() {
+        let mailbox = RunMailbox::new(UserPresence::Absent, MailboxState::Open);
+        let (reply, settled) = oneshot::channel();
+        let body = RunMessageBody::Steering(Steering::Cancel);
+        let ack = Ack::new(reply);
+        assert!(mailbox.send(RunMessage { body, ack }).is_ok());
+
+        mailbox.reject_all(RUN);
+
+        let refused = acknowledged(RUN, settled, std::future::pending())
+            .await
+            .unwrap_err();
+        assert!(matches!(refused, RuntimeError::Ended { run: RUN }), "{refused}");
     }
 }

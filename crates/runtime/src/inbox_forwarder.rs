@@ -7,20 +7,21 @@ use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::steering::Steering;
-use dirigent_store::{Journal, Message, MessageId, MessageState, RunClaim};
+use futures::StreamExt as _;
 use tokio::sync::{oneshot, watch};
 
 use crate::ack::Ack;
 use crate::blocking::blocking;
 use crate::error::RuntimeError;
 use crate::outcome::Outcome;
+use crate::run_log::{Message, MessageId, MessageState, RunClaim, RunLog};
 use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody};
 
 /// Forwards a run's messages for as long as this process owns the run.
 pub(crate) struct InboxForwarder {
     pub(crate) run: RunId,
-    pub(crate) journal: Journal,
-    pub(crate) claim: Weak<RunClaim>,
+    pub(crate) journal: Arc<dyn RunLog>,
+    pub(crate) claim: Weak<dyn RunClaim>,
     pub(crate) mailbox: Arc<RunMailbox>,
     pub(crate) outcome: watch::Receiver<Outcome>,
 }
@@ -41,9 +42,10 @@ impl InboxForwarder {
     }
 
     async fn forward_all(&self) {
-        let mut inbox = self.journal.inbox(self.run);
-        loop {
-            let message = inbox.next().await;
+        let Some(mut inbox) = self.claim.upgrade().map(|claim| claim.inbox()) else {
+            return;
+        };
+        while let Some(message) = inbox.next().await {
             self.mailbox.set_delivering(true);
             self.forward(message).await;
             self.mailbox.set_delivering(false);
@@ -87,7 +89,7 @@ impl InboxForwarder {
     async fn reject(&self, message: MessageId, reason: String) {
         loop {
             match self.claim.upgrade() {
-                Some(claim) => self.journal.reject_message(&claim, message, reason.clone()),
+                Some(claim) => claim.reject_message(message, reason.clone()),
                 // The run was released. Its outcome is about to be set, which ends this forwarder.
                 None => future::pending().await,
             }

@@ -3,9 +3,9 @@
 use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
 use dirigent_core::view::{Event, RunView};
-use dirigent_store::{Journal, StoreError};
 
 use crate::error::RuntimeError;
+use crate::run_log::{RunLog, RunLogError};
 
 /// The maximum number of entries per read.
 const BATCH: usize = 1_000;
@@ -14,12 +14,12 @@ const BATCH: usize = 1_000;
 ///
 /// # Errors
 /// [`RuntimeError::NeverBegan`], [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
-pub fn read_run(journal: &Journal, run: RunId) -> Result<(RunView, Vec<Event>), RuntimeError> {
+pub fn read_run(journal: &dyn RunLog, run: RunId) -> Result<(RunView, Vec<Event>), RuntimeError> {
     replay_entries(run, read_entries(journal, run)?)
 }
 
 /// Rebuilds a run from its journal entries.
-pub(crate) fn read_view(journal: &Journal, run: RunId) -> Result<RunView, RuntimeError> {
+pub(crate) fn read_view(journal: &dyn RunLog, run: RunId) -> Result<RunView, RuntimeError> {
     Ok(read_run(journal, run)?.0)
 }
 
@@ -34,7 +34,7 @@ pub(crate) fn replay_entries(
 }
 
 /// Reads all entries of a run.
-pub(crate) fn read_entries(journal: &Journal, run: RunId) -> Result<Vec<Entry>, StoreError> {
+pub(crate) fn read_entries(journal: &dyn RunLog, run: RunId) -> Result<Vec<Entry>, RunLogError> {
     let mut entries = Vec::new();
     loop {
         let batch = journal.entries(run, entries.len() as u64, BATCH)?;

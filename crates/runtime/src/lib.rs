@@ -12,6 +12,9 @@
 //! The order is fixed: journal an input, then execute the commands that it caused. A message handler never awaits slow work: model requests
 //! and tool calls run in separate tasks that send their results back, so that an actor reacts to cancellation, guidance and deadlines at
 //! once. All decisions are made by the machines, none in this crate.
+//!
+//! What the actors need of the world are ports: [`run_log::RunLog`], where runs are journaled; [`dirigent_model::ChatModel`]; and
+//! [`dirigent_tools::ToolSource`].
 #![warn(missing_docs)]
 
 mod ack;
@@ -40,20 +43,15 @@ mod replayed_run;
 mod replaying;
 mod resuming;
 mod run_ending;
+pub mod run_log;
 mod run_mailbox;
 mod run_resources;
 mod services;
 mod shared_budget;
 mod spans;
 mod steering;
-#[cfg(test)]
-mod supervision_tests;
 mod supervisor;
 mod user_presence;
-
-// The tests of supervision share modules with those in `tests`, which name the crate.
-#[cfg(test)]
-extern crate self as dirigent_runtime;
 
 pub use deltas::Delta;
 pub use error::RuntimeError;

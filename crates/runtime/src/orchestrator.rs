@@ -6,7 +6,6 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use dirigent_core::id::RunId;
 use dirigent_core::spec::RunSpec;
-use dirigent_store::RunClaim;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
@@ -21,6 +20,7 @@ use crate::handle::RunHandle;
 use crate::inbox_forwarder::InboxForwarder;
 use crate::outcome::Outcome;
 use crate::replayed_run::ReplayedRun;
+use crate::run_log::RunClaim;
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::Services;
 use crate::spans;
@@ -115,12 +115,11 @@ impl Orchestrator {
     pub(crate) async fn launch(
         &self,
         run: RunId,
-        claim: RunClaim,
+        claim: Arc<dyn RunClaim>,
         mode: StartMode,
         mailbox: RunMailbox,
     ) -> Result<RunHandle, RuntimeError> {
         let (outcome, outcome_receiver) = watch::channel(Outcome::None);
-        let claim = Arc::new(claim);
         let arguments = SupervisorArguments {
             run,
             services: self.inner.services.clone(),
@@ -188,7 +187,7 @@ pub(crate) enum OrchestratorMsg {
 /// A run that this process owns. Dropping it releases the run, and tells all waiters for its outcome that the run stopped.
 pub(crate) struct OwnedRun {
     arguments: SupervisorArguments,
-    claim: Arc<RunClaim>,
+    claim: Arc<dyn RunClaim>,
     outcome: watch::Sender<Outcome>,
     runs: Arc<DashMap<RunId, RunHandle>>,
     restarts: u32,
@@ -295,7 +294,7 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: Str
         let journal = owned.arguments.services.journal.clone();
         let read = blocking(move || {
             journal.flush()?;
-            ReplayedRun::read(&journal, run)
+            ReplayedRun::read(&*journal, run)
         });
         match read.await {
             Ok(replayed) => {

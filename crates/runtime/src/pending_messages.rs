@@ -3,12 +3,12 @@
 use dirigent_core::id::RunId;
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, Message, MessageId, StoreError};
 
 use crate::dry_run::DryRun;
 use crate::error::RuntimeError;
 use crate::json::to_json;
 use crate::replayed_run::ReplayedRun;
+use crate::run_log::{Message, MessageId, Position, RunLog, RunLogError, RunLogErrorKind};
 
 /// A steering message that no process has handled yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -26,7 +26,7 @@ pub struct PendingMessage {
 ///
 /// # Errors
 /// An error if the journal cannot be read.
-pub fn pending_messages(journal: &Journal, run: RunId) -> Result<Vec<PendingMessage>, StoreError> {
+pub fn pending_messages(journal: &dyn RunLog, run: RunId) -> Result<Vec<PendingMessage>, RuntimeError> {
     let pending = journal.pending_messages(run)?;
     Ok(pending.into_iter().filter_map(parse_message).collect())
 }
@@ -42,12 +42,12 @@ fn parse_message(message: Message) -> Option<PendingMessage> {
 
 /// Posts a message to a run that another process owns.
 pub(crate) fn post_to_owner(
-    journal: &Journal,
+    journal: &dyn RunLog,
     run: RunId,
     at: Timestamp,
     steering: &Steering,
 ) -> Result<MessageId, RuntimeError> {
-    let posted = journal.post(run, at, to_json(steering));
+    let posted = journal.post(run, at, to_json(steering), Position::Last);
     posted.map_err(|error| post_error(run, error))
 }
 
@@ -58,7 +58,7 @@ pub(crate) fn post_to_owner(
 /// # Errors
 /// The error with which the run would reject the message. [`RuntimeError::Ended`] and [`RuntimeError::Journal`].
 pub(crate) fn post_for_resume(
-    journal: &Journal,
+    journal: &dyn RunLog,
     run: RunId,
     at: Timestamp,
     steering: &Steering,
@@ -72,17 +72,17 @@ pub(crate) fn post_for_resume(
             let _ = dry_run.handle(earlier.steering);
         }
         dry_run.handle(steering.clone())?;
-        match journal.post_after(run, at, to_json(steering), last) {
+        match journal.post(run, at, to_json(steering), Position::After(last)) {
             // Another message was posted in the meantime: check again, after that message.
-            Err(StoreError::OtherMessages { .. }) => {}
+            Err(error) if error.kind() == RunLogErrorKind::OtherMessages => {}
             posted => return posted.map_err(|error| post_error(run, error)),
         }
     }
 }
 
-fn post_error(run: RunId, error: StoreError) -> RuntimeError {
-    match error {
-        StoreError::Finished { .. } => RuntimeError::Ended { run },
-        error => RuntimeError::Journal(error),
+fn post_error(run: RunId, error: RunLogError) -> RuntimeError {
+    match error.kind() {
+        RunLogErrorKind::Finished => RuntimeError::Ended { run },
+        _ => RuntimeError::Journal(error),
     }
 }

@@ -4,6 +4,8 @@
 
 mod text;
 
+use std::sync::Arc;
+
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
@@ -11,7 +13,6 @@ use dirigent_core::observation::{Observation, SubTaskResult};
 use dirigent_core::prompt::{OutputHandle, READ_OUTPUT, whole_observations, whole_report};
 use dirigent_core::run::{Iteration, RunInput};
 use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult, ToolSpec, code};
-use dirigent_store::{Journal, StoreError};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -22,6 +23,7 @@ use serde_json::{Value, json};
 use self::text::Readable;
 use crate::error::RuntimeError;
 use crate::journal_reader::{read_entries, read_view};
+use crate::run_log::{RunLog, RunLogError};
 
 /// The default number of characters that a call returns.
 const DEFAULT_LENGTH: usize = 8_000;
@@ -58,7 +60,7 @@ const DESCRIPTION: &str = "Reads the full text of an output that was shortened o
 /// Its failure codes: `bad_parameters`; `not_found`, if the run has no output with this handle, or the output has no such line; and
 /// `journal`, if the journal could not be read.
 pub(crate) struct ReadOutput {
-    journal: Journal,
+    journal: Arc<dyn RunLog>,
 }
 
 #[derive(Deserialize)]
@@ -89,7 +91,7 @@ enum OutputSelection {
 }
 
 impl ReadOutput {
-    pub(crate) fn new(journal: Journal) -> Self {
+    pub(crate) fn new(journal: Arc<dyn RunLog>) -> Self {
         ReadOutput { journal }
     }
 }
@@ -123,7 +125,7 @@ impl Tool for ReadOutput {
         let journal = self.journal.clone();
         async move {
             // Reading the disk blocks the thread, and so does the search in a long output.
-            let read = move || read(&journal, context.run, parameters);
+            let read = move || read(&*journal, context.run, parameters);
             match tokio::task::spawn_blocking(read).await {
                 Ok(result) => result,
                 Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
@@ -133,7 +135,7 @@ impl Tool for ReadOutput {
     }
 }
 
-fn read(journal: &Journal, run: RunId, parameters: Value) -> ToolResult {
+fn read(journal: &dyn RunLog, run: RunId, parameters: Value) -> ToolResult {
     let selection = serde_json::from_value(parameters)
         .map_err(|error| error.to_string())
         .and_then(|parameters: Parameters| Ok((parameters.handle, parameters.selection()?)));
@@ -283,7 +285,7 @@ fn around(line: &str, at: usize) -> String {
 }
 
 /// Finds the output that a handle names in the journal, in the form in which models see it; `None` if the run has no such handle.
-fn find(journal: &Journal, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
+fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
         OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
         OutputHandle::Agent(agent) => {
@@ -331,7 +333,11 @@ fn not_found(handle: OutputHandle) -> String {
 }
 
 /// Finds the recorded result of a call.
-fn find_result(journal: &Journal, run: RunId, handle: EffectId) -> Result<Option<ToolResult>, StoreError> {
+fn find_result(
+    journal: &dyn RunLog,
+    run: RunId,
+    handle: EffectId,
+) -> Result<Option<ToolResult>, RunLogError> {
     let entries = read_entries(journal, run)?;
     Ok(entries.into_iter().find_map(|Entry { input, .. }| match input {
         Input::Run(RunInput::ToolFinished { effect, result })

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::Entry;
 use dirigent_core::view::RunView;
-use dirigent_store::Journal;
 
 use crate::error::RuntimeError;
 use crate::journal_reader::{read_entries, replay_entries};
+use crate::run_log::RunLog;
 
 /// A run's machines after the replay of its journal entries.
 pub(crate) struct ReplayedRun {
@@ -20,7 +20,7 @@ pub(crate) struct ReplayedRun {
 
 impl ReplayedRun {
     /// Replays a run's entries. Blocks on disk IO.
-    pub(crate) fn read(journal: &Journal, run: RunId) -> Result<ReplayedRun, RuntimeError> {
+    pub(crate) fn read(journal: &dyn RunLog, run: RunId) -> Result<ReplayedRun, RuntimeError> {
         let entries = read_entries(journal, run)?;
         let mut inherited = BTreeSet::new();
         if let Some(point) = journal.run(run)?.forked_from {

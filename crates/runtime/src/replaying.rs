@@ -9,7 +9,6 @@ use dirigent_core::recording::{Recorder, Recording, replay};
 use dirigent_core::run::Report;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, NewEntry, StoreError};
 use tokio::sync::watch;
 use uuid::Uuid;
 
@@ -21,6 +20,7 @@ use crate::journal_reader::{read_entries, replay_entries};
 use crate::json::to_json;
 use crate::orchestrator::Orchestrator;
 use crate::run_ending::{end_status, run_ending};
+use crate::run_log::{Durability, NewEntry, RunLog, RunLogError};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::user_presence::UserPresence;
 
@@ -28,7 +28,7 @@ use crate::user_presence::UserPresence;
 ///
 /// # Errors
 /// [`RuntimeError::Journal`], [`RuntimeError::Replay`], and [`RuntimeError::NeverBegan`] for a run without any input.
-pub fn record_run(journal: &Journal, run: RunId) -> Result<Recording, RuntimeError> {
+pub fn record_run(journal: &dyn RunLog, run: RunId) -> Result<Recording, RuntimeError> {
     let mut recorder = Recorder::new();
     for entry in read_entries(journal, run)? {
         let seq = entry.seq;
@@ -53,7 +53,7 @@ impl Orchestrator {
             let entries = replay(&recording, present, run)?;
             let (view, _) = replay_entries(run, entries.iter().cloned())?;
             let report = Arc::new(view.report().without_account());
-            write_entries(&journal, run, &recording, &entries, &report, now)?;
+            write_entries(&*journal, run, &recording, &entries, &report, now)?;
             let (_, outcome) = watch::channel(Some(Ok(report)));
             Ok(RunHandle {
                 run,
@@ -69,19 +69,19 @@ impl Orchestrator {
 
 /// Writes a new run with these entries to the journal. `now` is the time of its creation.
 fn write_entries(
-    journal: &Journal,
+    journal: &dyn RunLog,
     run: RunId,
     recording: &Recording,
     entries: &[Entry],
     report: &Report,
     now: Timestamp,
-) -> Result<(), StoreError> {
+) -> Result<(), RunLogError> {
     let spec = recording.spec();
     let claim = journal.create(run, &spec.goal, &spec.workspace, now)?;
     let (failed, failures) = mpsc::channel();
     for entry in entries {
         let failed = failed.clone();
-        let stored = move |stored: Result<u64, StoreError>| {
+        let stored = move |stored: Result<u64, RunLogError>| {
             if let Err(error) = stored {
                 // Only the first failure is received. Later failures are its consequences.
                 let _ = failed.send(error);
@@ -96,15 +96,16 @@ fn write_entries(
             durability: Durability::Normal,
             consumes: None,
         };
-        journal.append(&claim, entry, stored);
+        claim.append(entry, Box::new(stored));
     }
     if let Some(reason) = &report.end {
         let (status, ending) = (end_status(reason), run_ending(reason));
-        journal.end(&claim, now, status, ending, move |ended| {
+        let on_end = move |ended| {
             if let Err(error) = ended {
                 let _ = failed.send(error);
             }
-        });
+        };
+        claim.end(now, status, ending, Box::new(on_end));
     } else {
         drop(failed);
     }

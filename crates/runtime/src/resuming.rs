@@ -1,12 +1,13 @@
 //! Resumes an unowned run: after a crash (HOST-2), with an answer (PAOR-9), or after it failed at a limit or because its model could not be
 //! reached (PAOR-1).
 
+use std::sync::Arc;
+
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;
 use dirigent_core::steering::Steering;
-use dirigent_store::RunClaim;
 
 use crate::blocking::blocking;
 use crate::error::RuntimeError;
@@ -14,6 +15,7 @@ use crate::handle::RunHandle;
 use crate::orchestrator::Orchestrator;
 use crate::pending_messages::post_for_resume;
 use crate::replayed_run::ReplayedRun;
+use crate::run_log::RunClaim;
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
@@ -83,7 +85,7 @@ impl Orchestrator {
             let effect = question.ok_or(RuntimeError::NoQuestion { run })?;
             let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
             let steering = Steering::Answer { effect, answer };
-            blocking(move || post_for_resume(&journal, run, at, &steering)).await?;
+            blocking(move || post_for_resume(&*journal, run, at, &steering)).await?;
         }
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
         let mode = StartMode::Resume(Box::new(ResumedRun {
@@ -100,11 +102,11 @@ impl Orchestrator {
     pub(crate) async fn claim_resumable(
         &self,
         run: RunId,
-    ) -> Result<(RunClaim, ReplayedRun, bool), RuntimeError> {
+    ) -> Result<(Arc<dyn RunClaim>, ReplayedRun, bool), RuntimeError> {
         let journal = self.services().journal.clone();
         blocking(move || {
             let claim = journal.claim(run)?;
-            let replayed = ReplayedRun::read(&journal, run)?;
+            let replayed = ReplayedRun::read(&*journal, run)?;
             let machine = replayed.view.run();
             let is_over =
                 machine.phase().is_terminal() && !machine.end().is_some_and(EndReason::is_resumable);

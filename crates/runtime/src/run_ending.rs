@@ -1,9 +1,9 @@
 //! The end of a run as the journal records it.
 
 use dirigent_core::end_reason::EndReason;
-use dirigent_store::RunEnding;
 
 use crate::json::to_json;
+use crate::run_log::RunEnding;
 
 /// Returns whether a run that ends for this reason is finished, or paused. A paused run keeps its pending messages until it is resumed.
 pub(crate) fn run_ending(reason: &EndReason) -> RunEnding {

@@ -22,10 +22,6 @@ pub(crate) enum RunMessageBody {
     Steering(Steering),
     /// The user has left: see [`RunMailbox::set_user_absent`].
     UserAbsent,
-    #[cfg(test)]
-    Break,
-    #[cfg(test)]
-    BreakAgent(dirigent_core::id::AgentId),
 }
 
 /// A notification to the run's supervisor.
@@ -195,15 +191,6 @@ impl RunMailbox {
         for message in queue {
             message.ack.rejected(RuntimeError::Ended { run });
         }
-    }
-
-    /// Queues a message that makes an actor panic, even if the mailbox is closed.
-    #[cfg(test)]
-    pub(crate) fn inject_crash(&self, body: RunMessageBody) {
-        self.lock().push(RunMessage {
-            body,
-            ack: Ack::default(),
-        });
     }
 
     /// Takes the oldest message.

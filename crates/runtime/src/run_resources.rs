@@ -6,13 +6,13 @@ use std::sync::{Arc, Weak};
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::Access;
-use dirigent_store::RunClaim;
 use dirigent_tools::ToolContext;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::content_recorder::ContentRecorder;
 use crate::deltas::Listeners;
+use crate::run_log::RunClaim;
 use crate::services::Services;
 use crate::shared_budget::SharedBudget;
 
@@ -22,7 +22,7 @@ pub(crate) struct RunResources {
     pub(crate) run: RunId,
     pub(crate) spec: Arc<RunSpec>,
     pub(crate) services: Arc<Services>,
-    pub(crate) claim: Weak<RunClaim>,
+    pub(crate) claim: Weak<dyn RunClaim>,
     pub(crate) cancel: CancellationToken,
     pub(crate) tasks: TaskTracker,
     pub(crate) budget: Arc<SharedBudget>,

@@ -2,35 +2,52 @@
 
 use std::sync::Arc;
 
+use dirigent_core::prompt::READ_OUTPUT;
+use dirigent_core::tool::ToolSpec;
 use dirigent_model::ChatModel;
-use dirigent_store::Journal;
-use dirigent_tools::ToolRegistry;
+use dirigent_tools::{ToolEntry, ToolSource};
 
 use crate::clock::Clock;
 use crate::read_output::ReadOutput;
+use crate::run_log::RunLog;
 
-/// The journal, model, tools and clock that runs use.
+/// The run log, model, tools and clock that runs use.
 pub struct Services {
-    pub(crate) journal: Journal,
+    pub(crate) journal: Arc<dyn RunLog>,
     pub(crate) model: Arc<dyn ChatModel>,
-    pub(crate) tools: ToolRegistry,
+    tools: Arc<dyn ToolSource>,
+    /// The tool `read_output`, which reads the run log.
+    read_output: ToolEntry,
     pub(crate) clock: Clock,
 }
 
 impl Services {
-    /// Collects the services and adds the tool `read_output`, which reads the journal.
-    pub fn new(journal: Journal, model: Arc<dyn ChatModel>, mut tools: ToolRegistry) -> Self {
-        tools.insert(ReadOutput::new(journal.clone()));
+    /// Collects the services. Runs can also use the tool `read_output`, which replaces a tool of this name.
+    pub fn new(journal: impl RunLog, model: Arc<dyn ChatModel>, tools: impl ToolSource) -> Self {
+        let journal: Arc<dyn RunLog> = Arc::new(journal);
         Services {
+            read_output: ToolEntry::new(ReadOutput::new(journal.clone())),
             journal,
             model,
-            tools,
+            tools: Arc::new(tools),
             clock: Clock::start(),
         }
     }
 
-    /// The tools that runs can use.
-    pub fn tools(&self) -> &ToolRegistry {
-        &self.tools
+    /// Returns the specs of the tools that runs can use, ordered by name.
+    pub fn tool_specs(&self) -> Vec<ToolSpec> {
+        let mut specs = self.tools.specs();
+        specs.retain(|spec| spec.name != READ_OUTPUT);
+        let place = specs.partition_point(|spec| spec.name.as_str() < READ_OUTPUT);
+        specs.insert(place, ToolSpec::clone(&self.read_output.spec));
+        specs
+    }
+
+    /// Returns the tool with this name; `None` if there is no such tool now.
+    pub(crate) fn tool(&self, name: &str) -> Option<ToolEntry> {
+        match name {
+            READ_OUTPUT => Some(self.read_output.clone()),
+            _ => self.tools.get(name),
+        }
     }
 }

@@ -10,7 +10,6 @@ use dirigent_core::phase::Phase;
 use dirigent_core::run::{Run, RunInput};
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, MessageId, MessageState, NewEntry, StoreError};
 
 use crate::blocking::blocking;
 use crate::error::RuntimeError;
@@ -20,6 +19,7 @@ use crate::pending_messages::{post_for_resume, post_to_owner};
 use crate::replayed_run::ReplayedRun;
 use crate::resuming::not_resumed;
 use crate::run_ending::{end_status, run_ending};
+use crate::run_log::{Durability, MessageId, MessageState, NewEntry, RunLog, RunLogError, RunLogErrorKind};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
@@ -56,10 +56,10 @@ impl Orchestrator {
         }
         let (services, journal) = (self.services(), self.services().journal.clone());
         let idle = journal.clone();
-        if steering == Steering::Cancel && blocking(move || is_unowned(&idle, run)).await? {
+        if steering == Steering::Cancel && blocking(move || is_unowned(&*idle, run)).await? {
             match self.cancel_unowned(run).await {
                 // Another process has resumed the run in the meantime: post the message to it.
-                Err(RuntimeError::Journal(StoreError::AlreadyClaimed { .. })) => {}
+                Err(RuntimeError::Journal(error)) if error.kind() == RunLogErrorKind::AlreadyClaimed => {}
                 cancelled => return cancelled.map(|()| SteerOutcome::Accepted),
             }
         }
@@ -69,7 +69,7 @@ impl Orchestrator {
             return Ok(SteerOutcome::Accepted);
         }
         let at = services.clock.now();
-        let (message, owned) = blocking(move || post(&journal, run, at, &steering)).await?;
+        let (message, owned) = blocking(move || post(&*journal, run, at, &steering)).await?;
         if !owned {
             return Ok(SteerOutcome::Pending);
         }
@@ -83,7 +83,7 @@ impl Orchestrator {
     /// Cancels an unowned run: resumes it with the cancellation as its first message, so that no model request and no tool call starts.
     async fn cancel_unowned(&self, run: RunId) -> Result<(), RuntimeError> {
         let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
-        if blocking(move || cancel_never_began(&journal, run, at)).await? {
+        if blocking(move || cancel_never_began(&*journal, run, at)).await? {
             return Ok(());
         }
         let (claim, replayed, _) = self.claim_resumable(run).await?;
@@ -115,7 +115,7 @@ impl Orchestrator {
             if record.ended_at.is_none() || record.owner_pid.is_some() {
                 return Ok(false);
             }
-            let replayed = ReplayedRun::read(&reader, run)?;
+            let replayed = ReplayedRun::read(&*reader, run)?;
             Ok(is_resumable_failure(replayed.view.run()))
         });
         if !can_be_guided.await? {
@@ -125,10 +125,10 @@ impl Orchestrator {
             let claim = match claimed.claim(run) {
                 Ok(claim) => claim,
                 // Another process is about to end the run, or has resumed it in the meantime.
-                Err(StoreError::AlreadyClaimed { .. }) => return Ok(false),
+                Err(error) if error.kind() == RunLogErrorKind::AlreadyClaimed => return Ok(false),
                 Err(error) => return Err(error.into()),
             };
-            let machines = ReplayedRun::read(&claimed, run)?.view.into_machines();
+            let machines = ReplayedRun::read(&*claimed, run)?.view.into_machines();
             let (mut machine, _) = machines.into_machines();
             if !is_resumable_failure(&machine) {
                 return Ok(false);
@@ -151,10 +151,9 @@ impl Orchestrator {
             };
             let (stored, result) = std::sync::mpsc::channel();
             let ended = stored.clone();
-            journal.append(&claim, entry, move |done| drop(stored.send(done.map(drop))));
-            journal.end(&claim, at, end_status(reason), run_ending(reason), move |done| {
-                drop(ended.send(done))
-            });
+            claim.append(entry, Box::new(move |done| drop(stored.send(done.map(drop)))));
+            let on_end = Box::new(move |done| drop(ended.send(done)));
+            claim.end(at, end_status(reason), run_ending(reason), on_end);
             for done in result {
                 done?;
             }
@@ -170,7 +169,7 @@ fn is_resumable_failure(machine: &Run) -> bool {
 
 /// Posts a message to a run. Also returns true if a process owns the run afterwards.
 fn post(
-    journal: &Journal,
+    journal: &dyn RunLog,
     run: RunId,
     at: Timestamp,
     steering: &Steering,
@@ -184,17 +183,17 @@ fn post(
 }
 
 /// Returns true if no process owns the run.
-fn is_unowned(journal: &Journal, run: RunId) -> Result<bool, RuntimeError> {
+fn is_unowned(journal: &dyn RunLog, run: RunId) -> Result<bool, RuntimeError> {
     // Waits for queued writes: a run that has just ended in this process is released only after its last entries are written.
     journal.flush()?;
     Ok(journal.run(run)?.owner_pid.is_none())
 }
 
 /// Marks a run without entries as cancelled; returns false if the run has entries or has ended.
-fn cancel_never_began(journal: &Journal, run: RunId, at: Timestamp) -> Result<bool, RuntimeError> {
+fn cancel_never_began(journal: &dyn RunLog, run: RunId, at: Timestamp) -> Result<bool, RuntimeError> {
     let never_began = || {
         let record = journal.run(run)?;
-        Ok::<_, StoreError>(record.entries == 0 && record.ended_at.is_none())
+        Ok::<_, RunLogError>(record.entries == 0 && record.ended_at.is_none())
     };
     if !never_began()? {
         return Ok(false);
@@ -206,13 +205,8 @@ fn cancel_never_began(journal: &Journal, run: RunId, at: Timestamp) -> Result<bo
     }
     let (sender, ended) = std::sync::mpsc::channel();
     let reason = EndReason::Cancelled;
-    journal.end(
-        &claim,
-        at,
-        end_status(&reason),
-        run_ending(&reason),
-        move |done| drop(sender.send(done)),
-    );
-    ended.into_iter().collect::<Result<(), StoreError>>()?;
+    let on_end = Box::new(move |done| drop(sender.send(done)));
+    claim.end(at, end_status(&reason), run_ending(&reason), on_end);
+    ended.into_iter().collect::<Result<(), RunLogError>>()?;
     Ok(true)
 }

@@ -2,6 +2,9 @@
 //! it, and the other tests have none.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
+#[allow(dead_code)]
+#[path = "runs/fragile.rs"]
+mod fragile;
 #[path = "runs/script.rs"]
 mod script;
 #[path = "runs/world.rs"]

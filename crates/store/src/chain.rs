@@ -5,8 +5,6 @@ use dirigent_core::id::RunId;
 use rusqlite::types::{FromSql, FromSqlError, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use sha2::{Digest as _, Sha256};
 
-use crate::stored_entry::StoredEntry;
-
 /// Length of a checksum in bytes: the first half of a SHA-256.
 const LENGTH: usize = 16;
 
@@ -20,19 +18,10 @@ impl Chain {
         Chain::from_hash(Sha256::new().chain_update(run.0.as_bytes()))
     }
 
-    /// The checksum after the next entry.
-    pub(crate) fn next(self, entry: &StoredEntry<'_>) -> Self {
-        let agent = entry.agent.map_or(0, |number| u64::from(number) + 1);
-        let mut hash = Sha256::new()
-            .chain_update(self.0)
-            .chain_update(entry.seq.to_le_bytes())
-            .chain_update(entry.at.to_le_bytes())
-            .chain_update(agent.to_le_bytes());
-        if let Some(part) = &entry.part {
-            hash.update(part.offset.to_le_bytes());
-            hash.update(&part.digest);
-        }
-        hash.update(entry.body.as_bytes());
+    /// The checksum after the next entry, which `add` adds to the hash.
+    pub(crate) fn next(self, add: impl FnOnce(&mut Sha256)) -> Self {
+        let mut hash = Sha256::new().chain_update(self.0);
+        add(&mut hash);
         Chain::from_hash(hash)
     }
 

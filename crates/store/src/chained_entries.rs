@@ -105,7 +105,7 @@ pub(crate) fn walk(
             Err(e) if is_unreadable(&e) => return broken(last, EntryProblem::Changed),
             read => read?,
         };
-        chain = chain.next(&entry);
+        chain = entry.chain_after(chain);
         if entry.seq != last {
             return broken(last, EntryProblem::Missing);
         }
@@ -162,7 +162,7 @@ pub(crate) fn copy(
 ) -> rusqlite::Result<Result<Head, StoreError>> {
     let mut chain = Chain::start(run);
     let copied = walk(db, source, head, 0, last, &mut |entry| {
-        chain = chain.next(&entry);
+        chain = entry.chain_after(chain);
         entry.insert(db, id, chain).map(Ok)
     })?;
     Ok(copied.map(|()| Head {

@@ -17,12 +17,12 @@ use crate::contents;
 use crate::error::StoreError;
 use crate::job::{Job, JobOutcome};
 use crate::maintenance;
-use crate::message::{self, MessageId, PostError};
+use crate::message::{self, PostError};
 use crate::owner::{self, Liveness, Owner};
 use crate::progress::Progress;
-use crate::record::{ForkPoint, NewEntry, RunEnding};
 use crate::sql::{integer, run_key};
 use crate::stored_entry::StoredEntry;
+use dirigent_runtime::run_log::{ForkPoint, NewEntry, Position, RunEnding};
 
 /// The runs that this process owns.
 #[derive(Default)]
@@ -82,8 +82,12 @@ impl ClaimedRuns {
                 ..
             } => self.end(db, *run, *at, status, *ending),
             Job::Post {
-                run, at, body, last, ..
-            } => post(db, path, *run, *at, body, *last),
+                run,
+                at,
+                body,
+                position,
+                ..
+            } => post(db, path, *run, *at, body, *position),
             Job::RejectMessage { run, message, reason } => match self.runs.get(run) {
                 None => Ok(JobOutcome::Refused(StoreError::NotClaimed { run: *run })),
                 Some(claimed) => {
@@ -371,7 +375,7 @@ impl ClaimedRuns {
             claimed.write_state = WriteState::Open;
         }
         let row = StoredEntry::prepare(db, seq, entry)?;
-        let chain = claimed.chain.next(&row);
+        let chain = row.chain_after(claimed.chain);
         row.insert(db, claimed.id, chain)?;
         (claimed.last, claimed.chain) = (seq, chain);
         if !self.grown.contains(&run) {
@@ -452,15 +456,8 @@ fn owns_other_runs(db: &Connection, owner: &str, id: i64) -> rusqlite::Result<bo
         .exists(params![owner, id])
 }
 
-fn post(
-    db: &Connection,
-    path: &Path,
-    run: RunId,
-    at: Timestamp,
-    body: &str,
-    last: Option<MessageId>,
-) -> Applied {
-    Ok(match message::post(db, run, at, body, last)? {
+fn post(db: &Connection, path: &Path, run: RunId, at: Timestamp, body: &str, position: Position) -> Applied {
+    Ok(match message::post(db, run, at, body, position)? {
         Ok(message) => JobOutcome::Done(message.0),
         Err(PostError::NoSuchRun) => JobOutcome::Refused(no_such_run(path, run)),
         Err(PostError::Finished) => JobOutcome::Refused(StoreError::Finished { run }),

@@ -4,8 +4,8 @@ use dirigent_core::id::RunId;
 use dirigent_core::tool::FileVersion;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::record::Original;
 use crate::sql::{parsed, run_key};
+use dirigent_runtime::run_log::Original;
 
 /// Reads a recorded content; `None` if the digest is unknown.
 pub(crate) fn load(db: &Connection, digest: &str) -> rusqlite::Result<Option<Vec<u8>>> {

@@ -6,9 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dirigent_core::id::RunId;
+use dirigent_runtime::run_log::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 use rusqlite::ErrorCode;
-
-use crate::message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 
 /// A failure of the journal. `Clone`, because one failed transaction fails many callers.
 #[derive(Clone, Debug, thiserror::Error)]

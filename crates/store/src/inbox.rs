@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
+use dirigent_runtime::run_log::{MAX_MESSAGE_BYTES, Message, MessageId, MessageState, Position};
 
 use crate::error::StoreError;
 use crate::job::Job;
 use crate::journal::{Journal, RunClaim};
-use crate::message::{self, MAX_MESSAGE_BYTES, Message, MessageId, MessageState};
+use crate::message;
 use crate::watcher::{ChangeSubscription, INTERVAL};
 
 /// Maximum number of messages per read. Small, because a message can have 1 MiB.
@@ -24,40 +25,21 @@ impl Journal {
     /// waits for the next owner.
     ///
     /// # Errors
-    /// [`StoreError::Finished`] if the run has finished; [`StoreError::NoSuchRun`]; [`StoreError::MessageTooLong`];
-    /// [`StoreError::TooManyMessages`]; a write failure.
-    pub fn post(&self, run: RunId, at: Timestamp, body: String) -> Result<MessageId, StoreError> {
-        self.post_if(run, at, body, None)
-    }
-
-    /// Posts a message like [`Self::post`], but only if `last` is still the run's newest pending message (`None`: no message is pending).
-    /// Use this for a message that is valid only directly after the messages that its sender has read.
-    ///
-    /// # Errors
-    /// [`StoreError::OtherMessages`] if the newest pending message is a different one; the errors of [`Self::post`].
-    pub fn post_after(
+    /// [`StoreError::Finished`] if the run has finished; [`StoreError::OtherMessages`] if the position is taken;
+    /// [`StoreError::NoSuchRun`]; [`StoreError::MessageTooLong`]; [`StoreError::TooManyMessages`]; a write failure.
+    pub fn post(
         &self,
         run: RunId,
         at: Timestamp,
         body: String,
-        last: Option<MessageId>,
-    ) -> Result<MessageId, StoreError> {
-        self.post_if(run, at, body, Some(last.unwrap_or(MessageId(0))))
-    }
-
-    fn post_if(
-        &self,
-        run: RunId,
-        at: Timestamp,
-        body: String,
-        last: Option<MessageId>,
+        position: Position,
     ) -> Result<MessageId, StoreError> {
         check_length(&body)?;
         self.wait(|reply| Job::Post {
             run,
             at,
             body,
-            last,
+            position,
             reply,
         })
     }

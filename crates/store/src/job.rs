@@ -10,8 +10,7 @@ use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::maintenance::{ContentReferences, ImportedRun, PruneFilter};
-use crate::message::MessageId;
-use crate::record::{Durability, ForkPoint, NewEntry, Original, RunEnding};
+use dirigent_runtime::run_log::{Durability, ForkPoint, MessageId, NewEntry, Original, Position, RunEnding};
 
 /// A job for the writer thread, with the channel or callback for its result.
 pub(crate) enum Job {
@@ -51,8 +50,7 @@ pub(crate) enum Job {
         run: RunId,
         at: Timestamp,
         body: String,
-        /// The message that must be the newest pending one (0: no message may be pending); `None` to skip this check.
-        last: Option<MessageId>,
+        position: Position,
         reply: SyncSender<Result<MessageId, StoreError>>,
     },
     RejectMessage {

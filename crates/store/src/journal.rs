@@ -16,10 +16,10 @@ use crate::job::{Job, OnCommit};
 use crate::options::{JournalAccess, JournalOptions};
 use crate::progress::LiveRuns;
 use crate::reader::Readers;
-use crate::record::{ForkPoint, NewEntry, RunEnding, RunRecord};
 use crate::schema;
 use crate::watcher::{ChangeSubscription, Watcher};
 use crate::writer::Writer;
+use dirigent_runtime::run_log::{ForkPoint, NewEntry, RunEnding, RunRecord};
 
 /// The journal of runs. Clones are handles of the same journal, which has one writer thread.
 ///
@@ -77,6 +77,10 @@ impl RunClaim {
     /// Returns the claimed run.
     pub fn run(&self) -> RunId {
         self.run
+    }
+
+    pub(crate) fn journal(&self) -> &Journal {
+        &self.journal
     }
 }
 

@@ -4,7 +4,8 @@
 //! connections, and any number of [`Tail`]s follow a run without slowing it down. Only one process at a time owns a run, by holding a
 //! [`RunClaim`]. When that process ends, even by `kill -9`, other processes can claim its runs at once.
 //!
-//! This crate makes no decisions about a run. It stores entries in the order in which they are appended.
+//! This crate makes no decisions about a run. It stores entries in the order in which they are appended, and so implements the port
+//! [`dirigent_runtime::run_log::RunLog`].
 //!
 //! ```
 //! use dirigent_core::id::{RunId, Scope};
@@ -78,7 +79,7 @@ mod originals;
 mod owner;
 mod progress;
 mod reader;
-mod record;
+mod run_log;
 mod schema;
 mod sql;
 mod stored_entry;
@@ -86,13 +87,15 @@ mod tail;
 mod watcher;
 mod writer;
 
+pub use dirigent_runtime::run_log::{
+    Durability, ForkPoint, MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState,
+    NewEntry, Original, Position, RunEnding, RunRecord,
+};
 pub use error::{EntryProblem, StoreError};
 pub use inbox::Inbox;
 pub use journal::{Journal, RunClaim};
 pub use maintenance::{
     JournalCheck, JournalProblem, JournalSpace, PausedRuns, PruneFilter, Pruned, PrunedRun,
 };
-pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState};
 pub use options::JournalOptions;
-pub use record::{Durability, ForkPoint, NewEntry, Original, RunEnding, RunRecord};
 pub use tail::Tail;

@@ -1,56 +1,14 @@
-//! Messages to runs, and their SQL. A message is pending until it is either accepted, as an entry of its run, or rejected.
-
-use std::fmt;
+//! The SQL for messages to runs.
 
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
+use dirigent_runtime::run_log::{MAX_PENDING_MESSAGES, Message, MessageId, MessageState, Position};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use crate::sql::{integer, run_key, unsigned};
 
-/// Maximum length of a message's body, in bytes: 1 MiB.
-pub const MAX_MESSAGE_BYTES: usize = 1024 * 1024;
-
-/// Maximum number of pending messages of a run.
-pub const MAX_PENDING_MESSAGES: u64 = 1_000;
-
 /// The rejection reason of the messages that are pending when their run finishes.
 const RUN_ENDED: &str = "the run finished before the message was handled";
-
-/// A message's number in its journal. Later messages have higher numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct MessageId(pub u64);
-
-impl fmt::Display for MessageId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
-    }
-}
-
-/// A message to a run.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// The number of the message.
-    pub id: MessageId,
-    /// The time at which the message was posted.
-    pub at: Timestamp,
-    /// The text that was passed to [`crate::Journal::post`].
-    pub body: String,
-}
-
-/// The state of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum MessageState {
-    /// The message is not handled yet: no process owns the run, or its owner has not read the message.
-    Pending,
-    /// The message is stored as an entry of the run.
-    Accepted,
-    /// The message will not become an entry.
-    Rejected {
-        /// The reason, as text for the user.
-        reason: String,
-    },
-}
 
 /// Returns the number of the newest message of the journal, 0 if there is none.
 pub(crate) fn newest(db: &Connection) -> rusqlite::Result<u64> {
@@ -94,14 +52,13 @@ pub(crate) fn state(db: &Connection, message: MessageId) -> rusqlite::Result<Opt
         .optional()
 }
 
-/// Inserts a message within a transaction. `last` is the message that must be the newest pending one (0: no message may be pending); `None`
-/// skips this check. The outer error makes the whole transaction fail.
+/// Inserts a message within a transaction. The outer error makes the whole transaction fail.
 pub(crate) fn post(
     db: &Connection,
     run: RunId,
     at: Timestamp,
     body: &str,
-    last: Option<MessageId>,
+    position: Position,
 ) -> rusqlite::Result<Result<MessageId, PostError>> {
     let found = db
         .prepare_cached("SELECT id, ended_at IS NOT NULL AND NOT paused FROM runs WHERE run = ?1")?
@@ -119,7 +76,9 @@ pub(crate) fn post(
             "SELECT count(*), coalesce(max(id), 0) FROM messages WHERE run = ?1 AND body IS NOT NULL",
         )?
         .query_row([run], |row| Ok((unsigned(row, 0)?, unsigned(row, 1)?)))?;
-    if last.is_some_and(|last| last.0 != newest) {
+    if let Position::After(last) = position
+        && last.map_or(0, |last| last.0) != newest
+    {
         return Ok(Err(PostError::Outdated));
     }
     if count >= MAX_PENDING_MESSAGES {

@@ -6,7 +6,7 @@ use crate::contents;
 use crate::error::StoreError;
 use crate::job::Job;
 use crate::journal::Journal;
-use crate::record::Original;
+use dirigent_runtime::run_log::Original;
 
 impl Journal {
     /// Records a file that a call is about to change. When this function returns, the content is on disk and survives a power failure.

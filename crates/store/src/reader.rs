@@ -14,9 +14,9 @@ use uuid::Uuid;
 use crate::chained_entries::{EntryBatch, read_entries};
 use crate::error::StoreError;
 use crate::owner::{Liveness, liveness};
-use crate::record::{ForkPoint, RunRecord};
 use crate::schema::{ReadConnection, open_for_reading};
 use crate::sql::{parsed, run_key, unsigned};
+use dirigent_runtime::run_log::{ForkPoint, RunRecord};
 
 /// Maximum number of idle connections that are kept open.
 const MAX_IDLE_CONNECTIONS: usize = 4;

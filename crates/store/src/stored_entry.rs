@@ -7,12 +7,13 @@ use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};
+use sha2::Digest as _;
 
 use crate::chain::Chain;
 use crate::contents;
 use crate::error::{EntryProblem, StoreError};
-use crate::record::NewEntry;
 use crate::sql::{integer, unsigned};
+use dirigent_runtime::run_log::NewEntry;
 
 /// The columns that [`StoredEntry::read`] expects, in this order.
 pub(crate) const COLUMNS: &str = "seq, at, scope, body, cut, part, chain";
@@ -61,6 +62,21 @@ impl<'a> StoredEntry<'a> {
             agent,
             body,
             part,
+        })
+    }
+
+    /// Returns the checksum of the entries up to this one, from that of the entries before it.
+    pub(crate) fn chain_after(&self, before: Chain) -> Chain {
+        before.next(|hash| {
+            let agent = self.agent.map_or(0, |number| u64::from(number) + 1);
+            hash.update(self.seq.to_le_bytes());
+            hash.update(self.at.to_le_bytes());
+            hash.update(agent.to_le_bytes());
+            if let Some(part) = &self.part {
+                hash.update(part.offset.to_le_bytes());
+                hash.update(&part.digest);
+            }
+            hash.update(self.body.as_bytes());
         })
     }
 

@@ -14,9 +14,8 @@ use crate::claimed_runs::ClaimedRuns;
 use crate::error::StoreError;
 use crate::files;
 use crate::job::{Job, JobOutcome};
-use crate::message::MessageId;
 use crate::progress::LiveRuns;
-use crate::record::Durability;
+use dirigent_runtime::run_log::{Durability, MessageId};
 
 /// Maximum number of jobs in one transaction.
 const MAX_BATCH: usize = 256;

@@ -37,7 +37,7 @@ pub use execute_sql::{Connection, ConnectionCheck, Connections, Database, execut
 pub use file_operations::file_operations;
 pub use git::git;
 pub use http_request::{HttpRules, http_request};
-pub use registry::ToolRegistry;
+pub use registry::{ToolEntry, ToolRegistry, ToolSource};
 pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};
 pub use search::search;

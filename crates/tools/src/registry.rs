@@ -1,16 +1,45 @@
-//! A set of tools, by name.
+//! Where runs find their tools: the port [`ToolSource`], and a set of tools that implements it.
 
 use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use dirigent_core::tool::ToolSpec;
 
 use crate::tool::Tool;
 
-/// The tools of an orchestrator, by name.
+/// Where runs find their tools, by name.
+pub trait ToolSource: Send + Sync + 'static {
+    /// Returns the specs of all tools, ordered by name. New runs can use these tools.
+    fn specs(&self) -> Vec<ToolSpec>;
+
+    /// Returns the tool with this name; `None` if there is no such tool now.
+    fn get(&self, name: &str) -> Option<ToolEntry>;
+}
+
+/// A tool with its spec, which is made once.
+#[derive(Clone)]
+pub struct ToolEntry {
+    /// What models are told about the tool.
+    pub spec: Arc<ToolSpec>,
+    /// The tool.
+    pub tool: Arc<dyn Tool>,
+}
+
+impl ToolEntry {
+    /// Makes the entry of a tool.
+    pub fn new(tool: impl Tool) -> Self {
+        ToolEntry {
+            spec: Arc::new(tool.spec()),
+            tool: Arc::new(tool),
+        }
+    }
+}
+
+/// A set of tools, by name.
 #[derive(Clone, Default)]
 pub struct ToolRegistry {
-    tools: BTreeMap<String, Arc<dyn Tool>>,
+    tools: BTreeMap<String, ToolEntry>,
 }
 
 impl ToolRegistry {
@@ -21,27 +50,31 @@ impl ToolRegistry {
 
     /// Adds a tool, replacing a tool of the same name.
     pub fn insert(&mut self, tool: impl Tool) {
-        self.tools.insert(tool.spec().name, Arc::new(tool));
+        let entry = ToolEntry::new(tool);
+        self.tools.insert(entry.spec.name.clone(), entry);
     }
 
     /// Adds the tools of another registry, replacing tools of the same names.
     pub fn extend(&mut self, other: ToolRegistry) {
         self.tools.extend(other.tools);
     }
+}
 
-    /// Returns the tool with this name.
-    pub fn get(&self, name: &str) -> Option<Arc<dyn Tool>> {
-        self.tools.get(name).cloned()
+impl ToolSource for ToolRegistry {
+    fn specs(&self) -> Vec<ToolSpec> {
+        self.tools
+            .values()
+            .map(|entry| ToolSpec::clone(&entry.spec))
+            .collect()
     }
 
-    /// Returns the specs of all tools, ordered by name.
-    pub fn specs(&self) -> Vec<ToolSpec> {
-        self.tools.values().map(|tool| tool.spec()).collect()
+    fn get(&self, name: &str) -> Option<ToolEntry> {
+        self.tools.get(name).cloned()
     }
 }
 
-impl std::fmt::Debug for ToolRegistry {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+impl fmt::Debug for ToolRegistry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.tools.keys()).finish()
     }
 }

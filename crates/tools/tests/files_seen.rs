@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{SeenFiles, StateChange, ToolOutcome, ToolResult};
-use dirigent_tools::{Tool, ToolContext, ToolSettings, built_in, file_operations};
+use dirigent_tools::{Tool, ToolContext, ToolSettings, ToolSource as _, built_in, file_operations};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -26,7 +26,7 @@ impl<'a> Agent<'a> {
     fn beside(folder: &'a Folder, registry: &dirigent_tools::ToolRegistry) -> Self {
         let tools = ["file_operations", "rename_symbol"]
             .into_iter()
-            .filter_map(|name| Some((name.to_owned(), registry.get(name)?)))
+            .filter_map(|name| Some((name.to_owned(), registry.get(name)?.tool)))
             .collect();
         Agent {
             folder,

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{
-    Connection, Connections, Database, Tool, ToolContext, ToolSettings, built_in, execute_sql,
+    Connection, Connections, Database, Tool, ToolContext, ToolSettings, ToolSource as _, built_in,
+    execute_sql,
 };
 use rusqlite::Connection as Sqlite;
 use serde_json::{Value, json};
@@ -601,7 +602,7 @@ fn models_read_which_databases_there_are_and_nothing_of_where() {
         connections,
         ..ToolSettings::default()
     };
-    let spec = built_in(&settings).get("execute_sql").unwrap().spec();
+    let spec = built_in(&settings).get("execute_sql").unwrap().spec;
     insta::assert_snapshot!(serde_json::to_string_pretty(&spec).unwrap());
     assert!(built_in(&ToolSettings::default()).get("execute_sql").is_none());
 }

@@ -3,7 +3,9 @@
 
 use crate::folder::{Folder, error, output};
 use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult};
-use dirigent_tools::{IntoToolResult, Tool, ToolContext, ToolSettings, TypedTool, built_in, typed};
+use dirigent_tools::{
+    IntoToolResult, Tool, ToolContext, ToolSettings, ToolSource as _, TypedTool, built_in, typed,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -169,7 +171,7 @@ fn the_built_in_tools_are_in_the_registry() {
 #[test]
 fn what_models_read_of_the_file_tools() {
     let specs: Vec<_> = ["file_operations", "search"]
-        .map(|name| built_in(&ToolSettings::default()).get(name).unwrap().spec())
+        .map(|name| built_in(&ToolSettings::default()).get(name).unwrap().spec)
         .into();
     insta::assert_snapshot!(serde_json::to_string_pretty(&specs).unwrap());
 }

@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use dirigent_tools::{ToolSettings, ToolSource as _, built_in};
+
 use super::definition::AgentDefinition;
 use super::file::{self, Dialect};
 use super::tool_selection::ToolSelection;
@@ -20,7 +22,7 @@ const SHIPPED: [(&str, &str); 4] = [
 
 /// Returns the sub-agents that ship with Dirigent, as defined in `config/agents`.
 pub fn shipped_agents() -> Vec<AgentDefinition> {
-    let known = known_tools(&dirigent_tools::built_in(&dirigent_tools::ToolSettings::default()).specs());
+    let known = known_tools(&built_in(&ToolSettings::default()).specs());
     let read = |(name, text): (&str, &str)| {
         #[expect(
             clippy::expect_used,

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use dirigent_core::run::Report;
-use dirigent_store::StoreError;
 use ractor::ActorRef;
 
 use super::state::{Closing, SupervisorArguments, SupervisorMsg, SupervisorState};
@@ -11,6 +10,7 @@ use crate::blocking::blocking;
 use crate::error::RuntimeError;
 use crate::journal_reader::read_view;
 use crate::run_ending::{end_status, run_ending};
+use crate::run_log::RunLogError;
 use crate::spans;
 
 /// The maximum number of times to check whether a run's work has ended. All checks together take less than the second that HOST-8 allows.
@@ -61,15 +61,13 @@ impl SupervisorState {
         spans::record_end(&self.arguments.span, reason, &self.driver.machine.report().usage);
         let (status, ending) = (end_status(reason), run_ending(reason));
         let (actor, run) = (myself.clone(), self.arguments.run);
-        let closed = move |ended: Result<(), StoreError>| {
+        let closed = move |ended: Result<(), RunLogError>| {
             let _ = actor.send_message(SupervisorMsg::Closed(ended));
         };
         let services = &self.arguments.services;
         match self.arguments.claim.upgrade() {
-            Some(claim) => services
-                .journal
-                .end(&claim, services.clock.now(), status, ending, closed),
-            None => closed(Err(StoreError::NotClaimed { run })),
+            Some(claim) => claim.end(services.clock.now(), status, ending, Box::new(closed)),
+            None => closed(Err(RunLogError::released(run))),
         }
     }
 
@@ -78,7 +76,7 @@ impl SupervisorState {
         let (run, journal) = (self.arguments.run, self.arguments.services.journal.clone());
         let (myself, known) = (myself.clone(), self.driver.machine.report());
         tokio::spawn(async move {
-            let read = blocking(move || Ok(read_view(&journal, run)?.report())).await;
+            let read = blocking(move || Ok(read_view(&*journal, run)?.report())).await;
             let report = read.map(Report::without_account).unwrap_or(known);
             let _ = myself.send_message(SupervisorMsg::Reported(Box::new(report)));
         });

@@ -21,11 +21,6 @@ impl SupervisorState {
         let Some(RunMessage { body, ack }) = self.arguments.mailbox.pop() else {
             return;
         };
-        #[cfg(test)]
-        #[expect(clippy::panic, reason = "a deliberate crash, in tests only")]
-        if let RunMessageBody::Break = body {
-            panic!("broken on purpose");
-        }
         if self.closing.is_some() {
             let run = self.arguments.run;
             return ack.rejected(RuntimeError::Ended { run });
@@ -33,14 +28,6 @@ impl SupervisorState {
         match body {
             RunMessageBody::Steering(steering) => self.steer(steering, ack),
             RunMessageBody::UserAbsent => self.check_user_presence(myself),
-            #[cfg(test)]
-            RunMessageBody::Break => {}
-            #[cfg(test)]
-            RunMessageBody::BreakAgent(agent) => {
-                if let Some(actor) = self.agents.get(&agent) {
-                    let _ = actor.send_message(AgentMsg::Break);
-                }
-            }
         }
     }
 

@@ -46,9 +46,8 @@ impl Actor for RunSupervisor {
             let _ = actor.send_message(SupervisorMsg::Stored(stored));
         });
         let now = arguments.services.clock.now();
-        let journal = arguments.services.journal.clone();
         let (run, claim) = (arguments.run, arguments.claim.clone());
-        let driver = |machine| Driver::new(machine, run, Scope::Run, journal, claim, notify);
+        let driver = |machine| Driver::new(machine, run, Scope::Run, claim, notify);
         match mode {
             StartMode::New(spec) => {
                 let (machine, commands) = Run::start(now, spec.clone())?;

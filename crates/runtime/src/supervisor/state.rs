@@ -13,7 +13,6 @@ use dirigent_core::run::{Report, Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::ToolResult;
-use dirigent_store::{RunClaim, StoreError};
 use ractor::{ActorId, ActorRef};
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -28,6 +27,7 @@ use crate::driver::Driver;
 use crate::error::RuntimeError;
 use crate::outcome::Outcome;
 use crate::replayed_run::ReplayedRun;
+use crate::run_log::{RunClaim, RunLogError};
 use crate::run_mailbox::{MailboxEvent, MailboxState, RunMailbox};
 use crate::run_resources::RunResources;
 use crate::services::Services;
@@ -39,7 +39,7 @@ pub(crate) struct SupervisorArguments {
     pub(crate) run: RunId,
     pub(crate) services: Arc<Services>,
     /// Weak, because the orchestrator owns the claim.
-    pub(crate) claim: Weak<RunClaim>,
+    pub(crate) claim: Weak<dyn RunClaim>,
     pub(crate) mailbox: Arc<RunMailbox>,
     /// Cancelled when the run ends for any reason.
     pub(crate) cancel: CancellationToken,
@@ -83,7 +83,7 @@ pub(crate) enum SupervisorMsg {
         resumed: RunInput,
         first_message: Option<Steering>,
     },
-    Stored(Result<(), StoreError>),
+    Stored(Result<(), RunLogError>),
     Agent(AgentEvent),
     Mailbox(MailboxEvent),
     ToolEnded {
@@ -98,7 +98,7 @@ pub(crate) enum SupervisorMsg {
     /// All agents and tasks of the run have ended.
     WorkEnded,
     /// The run's end is journaled.
-    Closed(Result<(), StoreError>),
+    Closed(Result<(), RunLogError>),
     /// The final report, with the work of agents that were stopped.
     Reported(Box<Report>),
 }

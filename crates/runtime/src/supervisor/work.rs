@@ -142,10 +142,10 @@ impl SupervisorState {
         let cancel = resources.cancel.child_token();
         self.calls.insert(effect, cancel.clone());
         let context = resources.tool_context(effect, Access::ReadWrite, cancel);
-        let (myself, tools) = (myself.clone(), resources.services.tools.clone());
+        let (myself, tool) = (myself.clone(), resources.services.tool(&call.tool));
         let span = spans::tool(self.iteration_span(), effect, &call.tool);
         self.arguments.tasks.spawn(async move {
-            let result = effects::run_tool(tools, context, call, span).await;
+            let result = effects::run_tool(tool, context, call, span).await;
             let _ = myself.send_message(SupervisorMsg::ToolEnded { effect, result });
         });
     }

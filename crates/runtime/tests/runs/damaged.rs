@@ -1,12 +1,12 @@
 //! HOST-2, HOST-9: what the journal shares between runs, and runs whose entries are damaged.
 
-use dirigent_runtime::{RuntimeError, UserPresence};
+use dirigent_runtime::UserPresence;
 use dirigent_store::{EntryProblem, StoreError};
 use dirigent_tools::ToolRegistry;
 use rusqlite::Connection;
 
 use crate::script::{Asked, Reply, Scripted, achieved, plan_work, say};
-use crate::world::{World, ended, within};
+use crate::world::{World, ended, store_error, within};
 
 async fn plan_and_work(asked: Asked) -> Reply {
     match asked.who() {
@@ -64,10 +64,10 @@ async fn host_9_a_damaged_run_is_not_resumed_but_forked_before_the_damage() {
 
     for at in [None, Some(5)] {
         match within(fork(at)).await {
-            Err(RuntimeError::Journal(error)) => {
-                assert!(is_broken(&error, (5, EntryProblem::Changed)), "{error:?}");
+            Err(error) => {
+                let error = store_error(&error);
+                assert!(is_broken(error, (5, EntryProblem::Changed)), "{error:?}");
             }
-            Err(other) => panic!("{other:?}"),
             Ok(_) => panic!("forked at {at:?}"),
         }
     }

@@ -10,7 +10,7 @@ use dirigent_core::steering::Steering;
 use dirigent_core::time::Timestamp;
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{Orchestrator, Resume, RuntimeError, SteerOutcome, UserPresence};
-use dirigent_store::{Journal, MessageState};
+use dirigent_store::{Journal, MessageState, Position};
 
 use crate::questions::{asking, gated};
 use crate::script::{Gate, tools};
@@ -41,7 +41,7 @@ fn guidance(entries: &[Entry]) -> Vec<&str> {
 
 /// The settled state of a message. An orchestrator would stop waiting earlier.
 async fn settled(journal: &Journal, run: RunId, body: String) -> MessageState {
-    let message = journal.post(run, Timestamp(0), body).unwrap();
+    let message = journal.post(run, Timestamp(0), body, Position::Last).unwrap();
     let far_away = Duration::from_secs(120);
     journal.wait_settled(message, far_away).await.unwrap()
 }
@@ -193,7 +193,9 @@ async fn paor_9_a_pending_answer_is_accepted_before_the_run_pauses() {
 
     // First a message without effect, then the answer.
     let (journal, other) = another(&world).await;
-    let unreadable = journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
+    let unreadable = journal
+        .post(run, Timestamp(0), "sing".to_owned(), Position::Last)
+        .unwrap();
     assert_eq!(other.steer(run, answer).await.unwrap(), SteerOutcome::Pending);
     let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
@@ -218,7 +220,9 @@ async fn paor_9_without_a_pending_answer_the_run_pauses_again() {
         other.steer(run, guide("be quick")).await.unwrap(),
         SteerOutcome::Pending
     );
-    journal.post(run, Timestamp(0), "sing".to_owned()).unwrap();
+    journal
+        .post(run, Timestamp(0), "sing".to_owned(), Position::Last)
+        .unwrap();
     let resume = world.orchestrator.resume(run, Resume::new());
     let report = ended(&resume.await.unwrap()).await.unwrap();
 
@@ -236,7 +240,7 @@ async fn host_2_messages_are_accepted_exactly_once_wherever_the_process_ends() {
     for words in &said {
         world
             .journal
-            .post(run, Timestamp(0), body(&guide(words)))
+            .post(run, Timestamp(0), body(&guide(words)), Position::Last)
             .unwrap();
     }
 

@@ -4,12 +4,12 @@ use std::sync::atomic::Ordering;
 
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::tool::Repeat;
-use dirigent_runtime::{RuntimeError, UserPresence};
+use dirigent_runtime::UserPresence;
 use dirigent_store::{Journal, JournalOptions, StoreError};
 use serde_json::json;
 
 use crate::script::{Scripted, achieved, call, counting, plan_work, say, tools};
-use crate::world::{World, ended, resumed, start_up};
+use crate::world::{World, ended, resumed, start_up, store_error};
 
 const ROOM: u64 = 512 * 1024;
 
@@ -35,7 +35,7 @@ async fn host_2_a_full_journal_stops_the_run_before_its_next_tool_call() {
     let handle = world.start(UserPresence::Absent).await;
     let error = ended(&handle).await.unwrap_err();
 
-    assert!(matches!(error, RuntimeError::Journal(StoreError::Full { .. })));
+    assert!(matches!(store_error(&error), StoreError::Full { .. }));
     assert_eq!(noted.load(Ordering::SeqCst), 0);
     assert_eq!(world.status(handle.id()), None);
     assert!(world.orchestrator.run(handle.id()).is_none());
@@ -74,10 +74,8 @@ async fn a_run_that_cannot_be_journaled_does_not_start() {
         .start(world.spec.clone(), UserPresence::Absent)
         .await;
 
-    assert!(matches!(
-        refused.err(),
-        Some(RuntimeError::Journal(StoreError::Full { .. }))
-    ));
+    let refused = refused.err().unwrap();
+    assert!(matches!(store_error(&refused), StoreError::Full { .. }));
     assert_eq!(world.model.asked(), 0);
     assert_eq!(world.journal.runs().unwrap(), []);
 }

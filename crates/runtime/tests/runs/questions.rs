@@ -12,7 +12,7 @@ use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Journal, StoreError};
 
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
-use crate::world::{World, ended, event, resumed, start_up, within};
+use crate::world::{World, ended, event, resumed, start_up, store_error, within};
 
 /// Asks the user after its first iteration, and answers the goal once it has the answer.
 pub fn asking() -> Arc<Scripted> {
@@ -350,8 +350,6 @@ async fn host_2_an_active_run_cannot_be_resumed() {
     gate.open();
     let report = ended(&handle).await.unwrap();
 
-    assert!(
-        matches!(refused, RuntimeError::Journal(StoreError::AlreadyClaimed { run, .. }) if run == handle.id())
-    );
+    assert!(matches!(store_error(&refused), StoreError::AlreadyClaimed { run, .. } if *run == handle.id()));
     assert_eq!(report.summary, "Done.");
 }

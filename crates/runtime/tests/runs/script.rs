@@ -15,7 +15,7 @@ use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
 use dirigent_model::{ChatModel, ChatRequest};
-use dirigent_tools::{Tool, ToolContext, ToolRegistry};
+use dirigent_tools::{Tool, ToolContext, ToolRegistry, ToolSource as _};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};

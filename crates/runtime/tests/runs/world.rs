@@ -10,14 +10,18 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{Report, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::view::EventKind;
+use dirigent_runtime::run_log::{RunLog, RunLogErrorKind};
 use dirigent_runtime::{Orchestrator, Resume, RunHandle, RuntimeError, Services, UserPresence};
 use dirigent_store::{Journal, JournalOptions, StoreError};
 use dirigent_tools::ToolRegistry;
 
+use super::fragile::Fragile;
 use super::script::{Scripted, spec};
 
 pub struct World {
     pub journal: Journal,
+    /// The run log of the orchestrator: that journal.
+    pub log: Fragile,
     pub orchestrator: Orchestrator,
     pub spec: RunSpec,
     pub model: Arc<Scripted>,
@@ -34,9 +38,11 @@ impl World {
         let folder = tempfile::tempdir().unwrap();
         let journal = options.open(&folder.path().join("journal.db")).unwrap();
         let spec = spec(folder.path(), &tools);
-        let orchestrator = start_up(&journal, &model, &tools).await;
+        let log = Fragile::new(journal.clone());
+        let orchestrator = start_up(&log, &model, &tools).await;
         World {
             journal,
+            log,
             orchestrator,
             spec,
             model,
@@ -97,8 +103,12 @@ impl World {
     }
 }
 
-pub async fn start_up(journal: &Journal, model: &Arc<Scripted>, tools: &ToolRegistry) -> Orchestrator {
-    let services = Services::new(journal.clone(), model.clone(), tools.clone());
+pub async fn start_up(
+    log: &(impl RunLog + Clone),
+    model: &Arc<Scripted>,
+    tools: &ToolRegistry,
+) -> Orchestrator {
+    let services = Services::new(log.clone(), model.clone(), tools.clone());
     Orchestrator::start_up(services).await.unwrap()
 }
 
@@ -108,7 +118,7 @@ pub async fn resumed(orchestrator: &Orchestrator, run: RunId, user: UserPresence
     within(async {
         loop {
             match orchestrator.resume(run, Resume::new().user(user)).await {
-                Err(RuntimeError::Journal(StoreError::AlreadyClaimed { .. })) => {
+                Err(RuntimeError::Journal(error)) if error.kind() == RunLogErrorKind::AlreadyClaimed => {
                     tokio::task::yield_now().await
                 }
                 resumed => return resumed.unwrap(),
@@ -140,6 +150,14 @@ pub async fn event(handle: &RunHandle, is_meant: impl Fn(&EventKind) -> bool) {
         panic!("the run ended without that event");
     })
     .await;
+}
+
+/// The journal's own error.
+pub fn store_error(error: &RuntimeError) -> &StoreError {
+    match error {
+        RuntimeError::Journal(error) => error.downcast_ref().unwrap(),
+        other => panic!("{other}"),
+    }
 }
 
 fn alive_tasks() -> usize {

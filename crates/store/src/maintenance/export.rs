@@ -19,8 +19,8 @@ use crate::chained_entries::{Head, walk};
 use crate::contents;
 use crate::error::{EntryProblem, StoreError};
 use crate::journal::Journal;
-use crate::record::Original;
 use crate::sql::{parsed, unsigned};
+use dirigent_runtime::run_log::Original;
 
 impl Journal {
     /// Writes a run to a new file, as lines of JSON: its record, its entries, and the recorded contents of the files that it changed.

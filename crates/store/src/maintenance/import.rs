@@ -22,9 +22,9 @@ use crate::contents;
 use crate::error::StoreError;
 use crate::job::{Job, JobOutcome};
 use crate::journal::Journal;
-use crate::record::{Durability, NewEntry, Original};
 use crate::sql::{integer, run_key};
 use crate::stored_entry::StoredEntry;
+use dirigent_runtime::run_log::{Durability, NewEntry, Original};
 
 impl Journal {
     /// Adds a run to the journal from a file that [`Journal::export`] has written; returns the run's id. Reads and checks the whole file
@@ -235,7 +235,7 @@ impl ImportedRun {
         let mut chain = Chain::start(run);
         for (seq, entry) in (1..).zip(&self.entries) {
             let row = StoredEntry::prepare(db, seq, entry)?;
-            chain = chain.next(&row);
+            chain = row.chain_after(chain);
             row.insert(db, id, chain)?;
         }
         db.execute(

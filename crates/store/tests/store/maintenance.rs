@@ -9,8 +9,8 @@ use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::FileVersion;
 use dirigent_store::{
-    Durability, ForkPoint, Journal, JournalSpace, NewEntry, Original, PausedRuns, PruneFilter, RunEnding,
-    StoreError,
+    Durability, ForkPoint, Journal, JournalSpace, NewEntry, Original, PausedRuns, Position, PruneFilter,
+    RunEnding, StoreError,
 };
 use rusqlite::Connection;
 
@@ -767,7 +767,9 @@ mod prune {
     fn pending_messages_go_with_their_run() {
         let f = fixture();
         finished(&f.journal, 1, RunEnding::Paused);
-        f.journal.post(run(1), Timestamp(1), "hello".to_owned()).unwrap();
+        f.journal
+            .post(run(1), Timestamp(1), "hello".to_owned(), Position::Last)
+            .unwrap();
         let paused = PruneFilter {
             paused: PausedRuns::Delete,
             ..OLD

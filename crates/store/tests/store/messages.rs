@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use dirigent_core::time::Timestamp;
 use dirigent_store::{
-    Journal, MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState, NewEntry, RunClaim,
-    RunEnding, StoreError,
+    Journal, MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState, NewEntry, Position,
+    RunClaim, RunEnding, StoreError,
 };
 
 use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, open, run, stored};
@@ -14,7 +14,7 @@ use crate::other_process::{Role, kill, start};
 const LONG: Duration = Duration::from_secs(120);
 
 fn post(journal: &Journal, text: &str) -> Result<MessageId, StoreError> {
-    journal.post(run(1), Timestamp(5), text.to_owned())
+    journal.post(run(1), Timestamp(5), text.to_owned(), Position::Last)
 }
 
 fn take(journal: &Journal, claim: &RunClaim, message: &Message) -> Result<u64, StoreError> {
@@ -58,7 +58,9 @@ fn a_message_that_is_to_follow_another_is_posted_only_while_that_is_the_newest()
     let f = fixture();
     let claim = create(&f.journal, 1);
     let other = open(&f.path);
-    let after = |journal: &Journal, last| journal.post_after(run(1), Timestamp(5), "next".to_owned(), last);
+    let after = |journal: &Journal, last| {
+        journal.post(run(1), Timestamp(5), "next".to_owned(), Position::After(last))
+    };
 
     let first = after(&f.journal, None).unwrap();
     assert!(matches!(
@@ -87,7 +89,9 @@ async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
     let other = open(&f.path);
     for number in 1..=40 {
         post(&other, &format!("{number}")).unwrap();
-        other.post(run(2), Timestamp(5), "for run 2".to_owned()).unwrap();
+        other
+            .post(run(2), Timestamp(5), "for run 2".to_owned(), Position::Last)
+            .unwrap();
     }
     let mut inbox = f.journal.inbox(run(1));
     let mut seen = Vec::new();
@@ -138,7 +142,7 @@ fn pending_messages_are_listed_in_order_until_they_are_settled() {
     let _other_run = create(&f.journal, 2);
     let ids = ["first", "second", "third"].map(|text| post(&f.journal, text).unwrap());
     f.journal
-        .post(run(2), Timestamp(5), "for run 2".to_owned())
+        .post(run(2), Timestamp(5), "for run 2".to_owned(), Position::Last)
         .unwrap();
     let waiting = || f.journal.pending_messages(run(1)).unwrap();
     let bodies = |messages: Vec<Message>| -> Vec<String> {

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::NewEntry;
+use dirigent_store::{NewEntry, Position};
 
 use crate::fixture::{append, append_entry, create, entry, open, run};
 
@@ -82,7 +82,10 @@ async fn the_other_process() {
             println!("at work");
             for number in 1.. {
                 // It is faster than the owner, so there may be too many pending messages.
-                while journal.post(run(1), Timestamp(1), number.to_string()).is_err() {}
+                while journal
+                    .post(run(1), Timestamp(1), number.to_string(), Position::Last)
+                    .is_err()
+                {}
             }
         }
         other => panic!("no role: {other}"),

@@ -13,7 +13,7 @@ use std::process::Command;
 
 use crate::folder::{Folder, context};
 use dirigent_core::tool::{ToolOutcome, ToolResult};
-use dirigent_tools::{ToolSettings, built_in};
+use dirigent_tools::{ToolSettings, ToolSource as _, built_in};
 use serde_json::Value;
 
 /// The content of the file `secret` beside the workspace.
@@ -81,7 +81,7 @@ impl Scene {
 }
 
 async fn call(workspace: &Path, (tool, parameters): Call) -> ToolResult {
-    let tool = built_in(&ToolSettings::default()).get(tool).unwrap();
+    let tool = built_in(&ToolSettings::default()).get(tool).unwrap().tool;
     tool.call(context(workspace), parameters).await
 }
 

@@ -7,26 +7,21 @@ use std::time::Duration;
 use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
 use dirigent_core::end_reason::EndReason;
-use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::Repeat;
 use dirigent_core::view::EventKind;
-use dirigent_store::{MessageState, RunClaim};
+use dirigent_runtime::run_log::{MessageState, Position};
+use dirigent_runtime::{RunHandle, RuntimeError, UserPresence};
 use dirigent_tools::ToolRegistry;
 use serde_json::json;
-use tokio::sync::watch;
-use uuid::Uuid;
 
+use super::fragile::{CRASH, crash, crash_agent};
 use super::script::{self, Asked, Gate, Reply, Scripted, call, plan, say, tools, work};
+use super::supervision::{REFLECTOR, WORKER, blocked, inputs, resumptions, usual};
 use super::world::{World, ended, within};
-use super::{REFLECTOR, WORKER, inputs, resumptions, usual};
-use crate::deltas::Listeners;
-use crate::inbox_forwarder::InboxForwarder;
-use crate::run_mailbox::{MailboxState, RunMailbox, RunMessage, RunMessageBody};
-use crate::{RunHandle, RuntimeError, UserPresence};
 
 /// The tool `risk`, which needs an approval, and the counter of its calls.
 fn risky() -> (ToolRegistry, Arc<AtomicUsize>) {
@@ -71,7 +66,7 @@ async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
     let asked = approval(&handle).await;
 
     // The decision waits in the mailbox until the supervisor is rebuilt, and then until the call's agent is restarted.
-    handle.mailbox.inject_crash(RunMessageBody::Break);
+    crash(&handle);
     within(handle.decide(asked.effect, approve(&asked)))
         .await
         .unwrap();
@@ -96,7 +91,7 @@ async fn paor_7_an_agent_that_crashes_while_its_call_waits_is_an_observation() {
     let handle = world.start(UserPresence::Present).await;
     let asked = approval(&handle).await;
 
-    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
+    crash_agent(&handle, WORKER).await;
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -127,7 +122,7 @@ async fn paor_7_a_crashed_delegate_is_a_failed_call_of_its_caller() {
     let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     // Agent 3 is the reflector in other tests. Here it is the agent to which the worker delegates.
-    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(REFLECTOR));
+    crash_agent(&handle, REFLECTOR).await;
     let report = ended(&handle).await.unwrap();
 
     match &report.iterations[0].observations[0].finding {
@@ -165,7 +160,10 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
     within(gate.entered()).await;
     let post = |steering: &Steering| {
         let body = serde_json::to_string(steering).unwrap();
-        world.journal.post(handle.id(), Default::default(), body).unwrap()
+        world
+            .journal
+            .post(handle.id(), Default::default(), body, Position::Last)
+            .unwrap()
     };
     let guide = |words: &str| {
         let guidance = words.to_owned();
@@ -173,14 +171,14 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
     };
 
     let first = guide("first");
-    handle.mailbox.inject_crash(RunMessageBody::Break);
+    crash(&handle);
     let second = guide("second");
     within(gate.entered()).await;
     let to_worker = post(&Steering::GuideAgent {
         agent: WORKER,
         guidance: "third".to_owned(),
     });
-    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
+    crash_agent(&handle, WORKER).await;
     let last = guide("last");
     let far_away = Duration::from_secs(60);
     for message in [first, second, last] {
@@ -215,136 +213,48 @@ async fn host_2_messages_of_other_processes_are_accepted_once_despite_crashes() 
     }
 }
 
-/// A run with an open mailbox but no actors: the test plays its supervisor.
-fn unattended(world: &World) -> (RunHandle, RunClaim, watch::Sender<crate::outcome::Outcome>) {
-    let run = RunId(Uuid::now_v7());
-    let claim = world
-        .journal
-        .create(run, "goal", "/", Default::default())
-        .unwrap();
-    let (ending, outcome) = watch::channel(None);
-    let handle = RunHandle {
-        run,
-        journal: world.journal.clone(),
-        mailbox: Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Open)),
-        outcome,
-        listeners: Listeners::default(),
-    };
-    (handle, claim, ending)
-}
-
-async fn next_message(mailbox: &RunMailbox) -> RunMessage {
-    within(async {
-        loop {
-            match mailbox.pop() {
-                Some(message) => return message,
-                None => tokio::task::yield_now().await,
-            }
-        }
-    })
-    .await
-}
-
 fn guide(guidance: &str) -> Steering {
     let guidance = guidance.to_owned();
     Steering::Guide { guidance }
 }
 
 #[tokio::test]
-async fn host_2_a_message_that_an_ending_run_rejects_is_sent_again_after_a_crash() {
-    let world = World::new(Scripted::new(usual), tools([])).await;
-    let (handle, claim, ending) = unattended(&world);
-    let claim = Arc::new(claim);
-    let forwarder = InboxForwarder {
-        run: handle.run,
-        journal: world.journal.clone(),
-        claim: Arc::downgrade(&claim),
-        mailbox: handle.mailbox.clone(),
-        outcome: handle.outcome.clone(),
-    };
-    let working = tokio::spawn(forwarder.run());
-    let body = serde_json::to_string(&guide("go on")).unwrap();
-    world.journal.post(handle.run, Default::default(), body).unwrap();
-
-    let message = next_message(&handle.mailbox).await;
-    assert!(handle.mailbox.is_delivering());
-    handle.mailbox.close();
-    let run = handle.run;
-    message.ack.rejected(RuntimeError::Ended { run });
-    handle.mailbox.update(|| (MailboxState::Open, ()));
-    let again = next_message(&handle.mailbox).await;
-
-    assert!(matches!(
-        again.body,
-        RunMessageBody::Steering(Steering::Guide { .. })
-    ));
-    ending.send_replace(Some(Err(RuntimeError::Ended { run })));
-    within(working).await.unwrap();
-}
-
-#[tokio::test]
 async fn host_2_a_message_that_may_have_been_accepted_is_not_sent_again() {
-    let world = World::new(Scripted::new(usual), tools([])).await;
-    let (handle, _claim, _ending) = unattended(&world);
-    let run = handle.run;
-    world.orchestrator.inner.runs.insert(run, handle.clone());
-    let orchestrator = world.orchestrator.clone();
-    let steering = tokio::spawn(async move { orchestrator.steer(run, guide("go on")).await });
+    let gate = Gate::shut();
+    let world = World::new(blocked("worker", &gate), tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    within(gate.entered()).await;
 
-    // The run ends before the message is acknowledged.
-    let message = next_message(&handle.mailbox).await;
-    handle.mailbox.close();
-    drop(message);
-    let open = within(steering).await.unwrap().unwrap_err();
+    // The supervisor crashes while it handles the message.
+    let steering = world.orchestrator.steer(handle.id(), guide(CRASH));
+    let open = within(steering).await.unwrap_err();
 
     assert!(matches!(open, RuntimeError::DeliveryUnknown { .. }), "{open}");
-    assert!(!world.journal.has_pending_messages(run).unwrap());
+    assert!(!world.journal.has_pending_messages(handle.id()).unwrap());
+    gate.open();
+    ended(&handle).await.unwrap();
 }
 
 #[tokio::test]
-async fn a_run_that_has_ended_rejects_unhandled_messages() {
+async fn host_2_a_message_to_a_run_whose_end_crashes_is_settled() {
     let world = World::new(Scripted::new(usual), tools([])).await;
-    let (handle, _claim, _ending) = unattended(&world);
-    let steering = tokio::spawn({
-        let handle = handle.clone();
-        async move { handle.steer(guide("go on")).await }
-    });
-    tokio::task::yield_now().await;
+    world.log.crash_at_end();
+    let handle = world.start(UserPresence::Absent).await;
+    let body = serde_json::to_string(&guide("go on")).unwrap();
+    let position = Position::Last;
+    let posted = world
+        .journal
+        .post(handle.id(), Default::default(), body, position);
+    let report = ended(&handle).await.unwrap();
 
-    handle.mailbox.reject_all(handle.run);
-    let refused = within(steering).await.unwrap().unwrap_err();
-
-    assert!(matches!(refused, RuntimeError::Ended { .. }), "{refused}");
-}
-
-#[tokio::test]
-async fn an_accepted_message_counts_even_if_the_run_ends_at_once() {
-    let world = World::new(Scripted::new(usual), tools([])).await;
-    let (handle, _claim, _ending) = unattended(&world);
-    // Many attempts, because a run rarely ends between the check for the reply and the check for the end.
-    for _ in 0..5_000 {
-        let (ending, outcome) = watch::channel(None);
-        let mailbox = Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Open));
-        let for_mailbox = mailbox.clone();
-        let run = std::thread::spawn(move || {
-            let message = loop {
-                match for_mailbox.pop() {
-                    Some(message) => break message,
-                    None => std::thread::yield_now(),
-                }
-            };
-            message.ack.accepted();
-            let reason = "it ends".to_owned();
-            ending.send_replace(Some(Err(RuntimeError::Stopped { reason })));
-        });
-        let handle = RunHandle {
-            mailbox,
-            outcome,
-            ..handle.clone()
-        };
-        within(handle.steer(guide("go on"))).await.unwrap();
-        run.join().unwrap();
-    }
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    let far_away = Duration::from_secs(60);
+    let state = world
+        .journal
+        .wait_settled(posted.unwrap(), far_away)
+        .await
+        .unwrap();
+    assert_ne!(state, MessageState::Pending);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]

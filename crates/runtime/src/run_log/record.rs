@@ -1,11 +1,11 @@
-//! The data types that callers write to and read from the journal.
+//! What is written to and read from a run log.
 
 use dirigent_core::id::{EffectId, RunId, Scope};
 use dirigent_core::setup::SharedText;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::FileVersion;
 
-use crate::message::MessageId;
+use super::message::MessageId;
 
 /// The durability of an entry at the time when its callback is called.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,7 +65,7 @@ pub struct RunRecord {
     pub created_at: Timestamp,
     /// The time at which the run was marked as ended; `None` while it can continue.
     pub ended_at: Option<Timestamp>,
-    /// The reason for the end, as the JSON that was passed to [`crate::Journal::end`].
+    /// The reason for the end, as the JSON that was passed to [`RunClaim::end`](super::RunClaim::end).
     pub status: Option<String>,
     /// The id of the live process that owns the run; `None` if no process owns it.
     pub owner_pid: Option<u32>,

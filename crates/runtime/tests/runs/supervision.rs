@@ -1,15 +1,5 @@
 //! Tests of supervision with real actors: a crash becomes an observation or a recorded failure, or the actor is rebuilt from the journal,
 //! and everyone who waits for the run gets an outcome.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
-
-#[allow(dead_code)]
-#[path = "../../tests/runs/script.rs"]
-mod script;
-mod steering;
-#[allow(dead_code)]
-#[path = "../../tests/runs/world.rs"]
-mod world;
-
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -22,34 +12,34 @@ use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::RunInput;
 use dirigent_core::tool::{Repeat, StateChange, ToolResult};
 use dirigent_core::view::EventKind;
-use serde_json::json;
+use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 
-use crate::run_mailbox::RunMessageBody;
-use crate::{Resume, RunHandle, RuntimeError, UserPresence};
-use script::{
+use super::fragile::{crash, crash_agent};
+use super::script::{
     Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say,
     tools, work,
 };
-use world::{World, ended, event, within};
+use super::world::{World, ended, event, within};
+use serde_json::json;
 
 /// The lead is always agent 1; here the worker is agent 2 and the reflector agent 3.
-const LEAD: AgentId = AgentId(1);
-const WORKER: AgentId = AgentId(2);
-const REFLECTOR: AgentId = AgentId(3);
+pub const LEAD: AgentId = AgentId(1);
+pub const WORKER: AgentId = AgentId(2);
+pub const REFLECTOR: AgentId = AgentId(3);
 
-fn inputs(world: &World, handle: &RunHandle) -> Vec<Input> {
+pub fn inputs(world: &World, handle: &RunHandle) -> Vec<Input> {
     let entries = world.entries(handle.id()).into_iter();
     entries.map(|entry| entry.input).collect()
 }
 
-fn resumptions(world: &World, handle: &RunHandle) -> usize {
+pub fn resumptions(world: &World, handle: &RunHandle) -> usize {
     let inputs = inputs(world, handle).into_iter();
     inputs
         .filter(|input| matches!(input, Input::Run(RunInput::Resumed { .. })))
         .count()
 }
 
-async fn usual(asked: Asked) -> Reply {
+pub async fn usual(asked: Asked) -> Reply {
     match asked.who() {
         "lead" => plan_work(),
         "worker" => say("worked"),
@@ -58,7 +48,7 @@ async fn usual(asked: Asked) -> Reply {
 }
 
 /// A model with the usual replies, except that the replies to the agent `who` wait at the gate.
-fn blocked(who: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
+pub fn blocked(who: &'static str, gate: &Arc<Gate>) -> Arc<Scripted> {
     Scripted::gated(gate, move |asked, gate| async move {
         if asked.who() == who {
             gate.pass().await;
@@ -80,7 +70,7 @@ async fn paor_7_a_crashed_sub_agent_is_an_observation_and_its_request_ends() {
 
     let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
-    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
+    crash_agent(&handle, WORKER).await;
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -112,7 +102,7 @@ async fn paor_7_a_crashed_sub_agent_does_not_affect_its_sibling() {
     let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     within(gate.entered()).await;
-    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
+    crash_agent(&handle, WORKER).await;
     event(&handle, |kind| matches!(kind, EventKind::SubTaskFinished { .. })).await;
     gate.open();
     let report = ended(&handle).await.unwrap();
@@ -144,7 +134,7 @@ async fn paor_12_a_crashed_lead_or_reflector_is_a_recorded_failure() {
 
         let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
-        handle.mailbox.inject_crash(RunMessageBody::BreakAgent(agent));
+        crash_agent(&handle, agent).await;
         let report = ended(&handle).await.unwrap();
 
         let error = expected.to_owned();
@@ -163,7 +153,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
 
         let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
-        handle.mailbox.inject_crash(RunMessageBody::Break);
+        crash(&handle);
         // The new supervisor repeats the request after the first request was dropped.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
@@ -215,7 +205,7 @@ async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_saf
 
         let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
-        handle.mailbox.inject_crash(RunMessageBody::Break);
+        crash(&handle);
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();
@@ -237,7 +227,7 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
 
         let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
-        handle.mailbox.inject_crash(RunMessageBody::Break);
+        crash(&handle);
         let report = ended(&handle).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -256,14 +246,12 @@ async fn host_8_a_cancel_counts_once_whether_a_breakdown_comes_before_or_behind_
 
         let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
-        let breakdown = || handle.mailbox.inject_crash(RunMessageBody::Break);
         if breaks_first {
-            breakdown();
-            handle.cancel().unwrap();
+            crash(&handle);
         } else {
-            handle.cancel().unwrap();
-            breakdown();
+            world.log.crash_at_end();
         }
+        handle.cancel().unwrap();
 
         world.cancelled(&handle).await;
         assert_eq!(gate.inside(), 0);
@@ -294,7 +282,7 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
     let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
     handle.guide("first").unwrap();
-    handle.mailbox.inject_crash(RunMessageBody::Break);
+    crash(&handle);
     handle.guide("second").unwrap();
     within(gate.entered()).await;
     gate.open();
@@ -326,7 +314,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
         .resume(handle.id(), Resume::new().answer(answer));
     let resumed = resume.await.unwrap();
     within(gate.entered()).await;
-    resumed.mailbox.inject_crash(RunMessageBody::Break);
+    crash(&resumed);
     within(gate.entered()).await;
     gate.open();
     let report = ended(&resumed).await.unwrap();
@@ -345,7 +333,7 @@ async fn a_run_whose_supervisor_crashes_too_often_stops_and_can_be_resumed() {
     let handle = world.start(UserPresence::Absent).await;
     for _ in 0..4 {
         within(gate.entered()).await;
-        handle.mailbox.inject_crash(RunMessageBody::Break);
+        crash(&handle);
     }
     let error = ended(&handle).await.unwrap_err();
 
@@ -379,7 +367,7 @@ async fn crashes_before_the_first_input_count_too() {
 
     let handle = world.start(UserPresence::Absent).await;
     for _ in 0..4 {
-        handle.mailbox.inject_crash(RunMessageBody::Break);
+        crash(&handle);
     }
     let error = ended(&handle).await.unwrap_err();
 
@@ -399,7 +387,7 @@ async fn a_crash_of_one_run_does_not_affect_another() {
     within(gate.entered()).await;
     within(gate.entered()).await;
 
-    broken.mailbox.inject_crash(RunMessageBody::Break);
+    crash(&broken);
     within(gate.entered()).await;
     gate.open();
     for handle in [&broken, &other] {
@@ -443,7 +431,7 @@ async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
 
     let handle = world.start(UserPresence::Absent).await;
     within(gate.entered()).await;
-    handle.mailbox.inject_crash(RunMessageBody::BreakAgent(WORKER));
+    crash_agent(&handle, WORKER).await;
     let report = ended(&handle).await.unwrap();
 
     match &report.iterations[0].observations[0].finding {
@@ -458,17 +446,4 @@ async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
     }
     // The lead's request, the worker's first and the reflector's.
     assert_eq!((report.usage.model_calls, report.usage.tool_calls), (3, 1));
-}
-
-#[tokio::test]
-async fn a_run_that_cannot_be_started_is_not_active() {
-    let world = World::new(Scripted::new(usual), tools([])).await;
-    let inner = &world.orchestrator.inner;
-    inner.actor.stop_and_wait(None, None).await.unwrap();
-
-    let start = world.orchestrator.start(world.spec.clone(), UserPresence::Absent);
-    let error = start.await.err().unwrap();
-
-    assert!(matches!(error, RuntimeError::Stopped { .. }), "{error}");
-    assert!(inner.runs.is_empty());
 }
