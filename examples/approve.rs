@@ -29,7 +29,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .user(UserPresence::Present);
     let run = dirigent.start(goal).await?;
 
-    let mut events = run.events();
+    let mut events = run.events(0);
     while let Some(event) = events.next().await {
         if let EventKind::ApprovalAsked { approval } = event?.kind {
             println!(

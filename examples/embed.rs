@@ -9,7 +9,7 @@ async fn main() -> Result<(), dirigent::DirigentError> {
     let dirigent = Dirigent::builder().journal(journal).build().await?;
     let goal = Goal::new("Find all usages of `Dirigent`").workspace(env!("CARGO_MANIFEST_DIR"));
     let run = dirigent.start(goal).await?;
-    let mut events = run.events();
+    let mut events = run.events(0);
     while let Some(event) = events.next().await {
         println!("{}", serde_json::json!(event?.kind)["event"]);
     }

@@ -31,9 +31,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         .user(UserPresence::Present);
     let run = dirigent.start(goal).await?;
 
-    let mut events = run.events();
+    let mut events = run.events(0);
     while let Some(event) = events.next().await {
-        match event?.kind {
+        match &event?.kind {
             EventKind::PhaseChanged { transition } => println!("── {}", transition.to),
             EventKind::PlanMade { plan } => {
                 println!("plan: {}", plan.summary);
@@ -44,7 +44,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
                 );
             }
             EventKind::ToolFinished { tool, success, .. } => {
-                println!("{tool} {}", if success { "succeeded" } else { "failed" });
+                println!("{tool} {}", if *success { "succeeded" } else { "failed" });
             }
             EventKind::QuestionAsked { question, .. } => {
                 println!("question: {}", question.question);

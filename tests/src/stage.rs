@@ -122,8 +122,8 @@ pub async fn achieved_report(run: &RunHandle) -> Arc<Report> {
 }
 
 /// All events of a run, to its end.
-pub async fn all_events(run: &RunHandle) -> Vec<Event> {
-    let (mut events, mut all) = (run.events(), Vec::new());
+pub async fn all_events(run: &RunHandle) -> Vec<Arc<Event>> {
+    let (mut events, mut all) = (run.events(0), Vec::new());
     while let Some(event) = events.next().await {
         all.push(event.expect("the journal can be read"));
     }
@@ -131,7 +131,7 @@ pub async fn all_events(run: &RunHandle) -> Vec<Event> {
 }
 
 /// Reads on to the first event that fits.
-pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Event {
+pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Arc<Event> {
     while let Some(event) = events.next().await {
         let event = event.expect("the journal can be read");
         if fits(&event.kind) {
@@ -144,8 +144,8 @@ pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Ev
 /// Reads on to the next call that waits for an approval.
 pub async fn next_approval(events: &mut Events) -> Arc<Approval> {
     let asked = until(events, |kind| matches!(kind, EventKind::ApprovalAsked { .. })).await;
-    match asked.kind {
-        EventKind::ApprovalAsked { approval } => approval,
+    match &asked.kind {
+        EventKind::ApprovalAsked { approval } => approval.clone(),
         other => unreachable!("just matched: {other:?}"),
     }
 }

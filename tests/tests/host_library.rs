@@ -258,12 +258,12 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
         .start(stage.goal("Paint it").user(UserPresence::Present))
         .await
         .unwrap();
-    until(&mut paint.events(), asks).await;
+    until(&mut paint.events(0), asks).await;
     let cut = dirigent
         .start(stage.goal("Cut it").user(UserPresence::Present))
         .await
         .unwrap();
-    until(&mut cut.events(), asks).await;
+    until(&mut cut.events(0), asks).await;
 
     // then the third ends while both wait
     let rest = dirigent.start(stage.goal("Rest")).await.unwrap();

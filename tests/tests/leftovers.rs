@@ -131,7 +131,7 @@ impl World {
         let dirigent = self.builder(stage, model).agent(waiter).build().await.unwrap();
 
         let run = dirigent.start(stage.goal("Wait")).await.unwrap();
-        until(&mut run.events(), |kind| {
+        until(&mut run.events(0), |kind| {
             matches!(kind, EventKind::ToolStarted { .. })
         })
         .await;

@@ -143,7 +143,7 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
     let dirigent = stage.builder(model).build().await.unwrap();
     let goal = stage.goal("What do the files say?").user(UserPresence::Present);
     let run = dirigent.start(goal).await.unwrap();
-    let mut events = run.events();
+    let mut events = run.events(0);
     until(&mut events, |kind| {
         matches!(kind, EventKind::QuestionAsked { .. })
     })
@@ -237,7 +237,7 @@ async fn host_9_a_cancelled_run_replays_to_its_cancellation() {
     let model = Scripted::new().lead([Reply::Never]);
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Rename it")).await.unwrap();
-    until(&mut run.events(), |kind| {
+    until(&mut run.events(0), |kind| {
         matches!(kind, EventKind::AgentStarted { .. })
     })
     .await;

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use anyhow::Context;
-use dirigent::{Delta, DirigentError, RunHandle, RunId, UserPresence};
+use dirigent::{Delta, DirigentError, RunHandle, RunId, RunView, UserPresence};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -33,12 +33,13 @@ pub(crate) async fn follow(
         replayed: false,
     };
     let mut screen = Screen::new(&watching, output);
-    let mut events = dirigent.follow(run);
+    let mut events = dirigent.events(run, 0);
     loop {
         tokio::select! {
             event = events.next() => {
                 let Some(event) = event else { break };
-                screen.show(&event.map_err(DirigentError::from)?);
+                let event = event.map_err(DirigentError::from)?;
+                screen.show(&event);
             }
             _ = interrupt.recv() => {
                 screen.finish();
@@ -51,7 +52,7 @@ pub(crate) async fn follow(
     if !watching.json {
         print_summary(&events, run, &watching, output);
     }
-    let end = events.view().and_then(|view| view.run().end().cloned());
+    let end = events.with_view(|view| view.run().end().cloned()).flatten();
     if end.is_none() {
         output.note(&format!(
             "no process owns the run any more; continue it with `dirigent resume {}`",
@@ -84,7 +85,7 @@ pub(crate) async fn watch(
         UserPresence::Present => Some(InteractiveSession::new(history, output)?),
         UserPresence::Absent => None,
     };
-    let mut events = run.events();
+    let mut events = run.events(0);
     let mut deltas = screen.shows_deltas().then(|| run.deltas());
     let mut cancelled = false;
     loop {
@@ -95,8 +96,8 @@ pub(crate) async fn watch(
                 if !session.as_ref().is_some_and(|session| session.shows_as_dialog(&event)) {
                     screen.show(&event);
                 }
-                if let (Some(session), Some(view)) = (&mut session, events.view()) {
-                    session.handle_event(&event, view, run, &mut screen).await;
+                if let Some(session) = &mut session {
+                    session.handle_event(&event, &events, run, &mut screen).await;
                 }
             }
             Some(delta) = next_delta(&mut deltas) => screen.show_delta(&delta),
@@ -152,11 +153,11 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
 }
 
 fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
-    let Some(view) = events.view() else {
+    let summary_and_diff = |view: &RunView| (summary(view, run, detail(watching.verbose)), view.diff());
+    let Some((summary, diff)) = events.with_view(summary_and_diff) else {
         return;
     };
-    output.print(&format!("\n{}", summary(view, run, detail(watching.verbose))));
-    let diff = view.diff();
+    output.print(&format!("\n{summary}"));
     if watching.diff && !diff.is_empty() {
         output.print(&coloured_diff(&sanitize(&diff)));
     } else if !diff.is_empty() && !watching.replayed {

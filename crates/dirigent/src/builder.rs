@@ -433,15 +433,10 @@ impl Dirigent {
         self.orchestrator.run(run)
     }
 
-    /// Returns the events of a run in the journal from its beginning. For a run that another process owns, these are the events so far.
-    pub fn events(&self, run: RunId) -> Events {
-        self.orchestrator.events(run)
-    }
-
-    /// Returns the events of a run from its beginning and as they occur, whichever process owns it. They end with the run, or when no process owns
-    /// it any more.
-    pub fn follow(&self, run: RunId) -> Events {
-        self.orchestrator.follow(run)
+    /// Returns the events of a run after journal entry `after` (0: from the first), as they occur, whichever process owns the run. They end
+    /// with the run, or when no process owns it any more. All watchers of a run share one reader of its entries.
+    pub fn events(&self, run: RunId, after: u64) -> Events {
+        self.orchestrator.events(run, after)
     }
 
     /// Returns all runs of the journal, newest first. Reads the disk.

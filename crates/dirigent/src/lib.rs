@@ -11,7 +11,7 @@
 //! let dirigent = Dirigent::builder().journal(folder.path().join("journal.db")).build().await?;
 //! let run = dirigent.start(Goal::new("Count the lines in notes.txt").workspace(folder.path())).await?;
 //!
-//! let mut events = run.events();
+//! let mut events = run.events(0);
 //! while let Some(event) = events.next().await {
 //!     println!("{:?}", event?.kind);
 //! }

@@ -156,16 +156,12 @@ fn resume(c: &mut Criterion) {
         let orchestrator = bench.orchestrator(&cut_off, model).await;
         let spec = spec(bench.folder.path(), &bench.tools);
         let handle = orchestrator.start(spec, UserPresence::Absent).await.unwrap();
-        let mut events = handle.events();
+        let mut events = handle.events(0);
         let mut turns = 0;
         while turns <= (INPUTS / 3) as u32 {
             events.next().await.unwrap().unwrap();
-            turns = events
-                .view()
-                .unwrap()
-                .agents()
-                .last()
-                .map_or(0, |agent| agent.turns());
+            let turns_of_last = |view: &RunView| view.agents().last().map_or(0, |agent| agent.turns());
+            turns = events.with_view(turns_of_last).unwrap();
         }
         handle.id()
     });

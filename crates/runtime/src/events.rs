@@ -1,64 +1,271 @@
-//! The events of a run for its watchers.
+//! The events of runs for their watchers. All watchers of a run share one feed, which reads the run's entries once and applies each to one
+//! [`RunView`]. The run's actors know nothing of it, so no watcher slows a run.
 
 use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use dashmap::DashMap;
+use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
 use dirigent_core::machine::Refusal;
 use dirigent_core::view::{Event, RunView};
 use futures::StreamExt as _;
+use tokio::runtime::Handle;
+use tokio::sync::watch;
+use tokio::task::AbortHandle;
 
+use crate::blocking::blocking;
 use crate::error::RuntimeError;
-use crate::run_log::EntryStream;
+use crate::journal_reader::read_run;
+use crate::run_log::{EntryStream, RunLog};
 
-/// The events of a run, in order and without gaps. Even a slow reader misses none, because they come from the journal, not from the run's
-/// actors.
-pub struct Events {
-    entries: EntryStream,
-    view: Option<RunView>,
-    ready: VecDeque<Event>,
+/// The number of events that a feed keeps. A watcher that is further behind reads the run again.
+const KEPT: usize = 4_096;
+
+/// The feeds of all runs that are being watched.
+#[derive(Clone)]
+pub(crate) struct Feeds {
+    journal: Arc<dyn RunLog>,
+    runtime: Handle,
+    feeds: Arc<DashMap<RunId, Weak<Feed>>>,
 }
 
-impl Events {
-    /// Creates the events of a run from its journal entries, beginning with the first one.
-    pub(crate) fn new(entries: EntryStream) -> Self {
+impl Feeds {
+    /// Creates the feeds of a run log. They run in the current tokio runtime.
+    pub(crate) fn new(journal: Arc<dyn RunLog>) -> Self {
+        Feeds {
+            journal,
+            runtime: Handle::current(),
+            feeds: Arc::default(),
+        }
+    }
+
+    /// Returns the events of a run after entry `after`.
+    pub(crate) fn watch(&self, run: RunId, after: u64) -> Events {
+        let mut slot = self.feeds.entry(run).or_default();
+        let existing = slot.upgrade();
+        let feed = match existing.as_ref().filter(|feed| !feed.has_ended()) {
+            Some(feed) => feed.clone(),
+            None => {
+                let feed = self.start(run);
+                *slot = Arc::downgrade(&feed);
+                feed
+            }
+        };
+        // Dropping a feed removes its slot, which must not be locked then.
+        drop(slot);
+        drop(existing);
         Events {
-            entries,
-            view: None,
-            ready: VecDeque::new(),
+            journal: self.journal.clone(),
+            grown: feed.grown.clone(),
+            feed,
+            cursor: Cursor::After(after),
+            older: VecDeque::new(),
+            has_failed: false,
         }
     }
 
-    /// Waits for the next event; `None` after the last.
-    pub async fn next(&mut self) -> Option<Result<Event, RuntimeError>> {
-        loop {
-            if let Some(event) = self.ready.pop_front() {
-                return Some(Ok(event));
-            }
-            let entry = match self.entries.next().await? {
-                Ok(entry) => entry,
-                Err(error) => return Some(Err(error.into())),
-            };
+    fn start(&self, run: RunId) -> Arc<Feed> {
+        let (growing, grown) = watch::channel(());
+        let feed = Arc::new(Feed {
+            run,
+            window: Mutex::default(),
+            grown,
+            reader: OnceLock::new(),
+            feeds: Arc::downgrade(&self.feeds),
+        });
+        let entries = self.journal.follow(run, 0);
+        let reader = self.runtime.spawn(read(Arc::downgrade(&feed), entries, growing));
+        let _ = feed.reader.set(reader.abort_handle());
+        feed
+    }
+}
+
+/// Reads the entries of a run into its feed, until the run ends or nobody watches it.
+async fn read(feed: Weak<Feed>, mut entries: EntryStream, growing: watch::Sender<()>) {
+    while let Some(entry) = entries.next().await {
+        let Some(feed) = feed.upgrade() else {
+            return;
+        };
+        let applied = entry.map_err(RuntimeError::from).and_then(|entry| {
             let (run, seq) = (entry.run, entry.seq);
-            match self.apply(entry) {
-                Ok(events) => self.ready.extend(events),
-                Err(refusal) => return Some(Err(RuntimeError::Replay { run, seq, refusal })),
-            }
+            let applied = feed.window().apply(entry);
+            applied.map_err(|refusal| RuntimeError::Replay { run, seq, refusal })
+        });
+        if let Err(error) = applied {
+            feed.window().error = Some(error);
+            return;
         }
+        growing.send_replace(());
+    }
+}
+
+/// The newest events of a run, for all its watchers.
+struct Feed {
+    run: RunId,
+    window: Mutex<Window>,
+    /// Notified of new events. Closed once no more events follow.
+    grown: watch::Receiver<()>,
+    reader: OnceLock<AbortHandle>,
+    feeds: Weak<DashMap<RunId, Weak<Feed>>>,
+}
+
+impl Feed {
+    fn has_ended(&self) -> bool {
+        self.grown.has_changed().is_err()
     }
 
-    fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
-        match &mut self.view {
-            Some(view) => view.apply(entry),
+    fn window(&self) -> MutexGuard<'_, Window> {
+        self.window.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Feed {
+    fn drop(&mut self) {
+        if let Some(reader) = self.reader.get() {
+            reader.abort();
+        }
+        if let Some(feeds) = self.feeds.upgrade() {
+            feeds.remove_if(&self.run, |_, feed| feed.strong_count() == 0);
+        }
+    }
+}
+
+/// The events that a feed keeps, with the run as of the last one.
+#[derive(Default)]
+struct Window {
+    view: Option<RunView>,
+    /// The number of events before the kept ones.
+    dropped: usize,
+    /// The number of the entry that caused the last dropped event; 0 if none is dropped.
+    dropped_seq: u64,
+    events: VecDeque<Arc<Event>>,
+    error: Option<RuntimeError>,
+}
+
+/// A watcher's place among the events of a run.
+#[derive(Clone, Copy)]
+enum Cursor {
+    /// Before the first event of an entry after this one.
+    After(u64),
+    /// Behind so many events.
+    Behind(usize),
+}
+
+/// The event at a cursor.
+enum Found {
+    Event(Arc<Event>),
+    /// The event is no longer kept.
+    Dropped,
+    /// The event has not happened yet.
+    Nothing,
+}
+
+impl Window {
+    fn apply(&mut self, entry: Entry) -> Result<(), Refusal> {
+        let events = match &mut self.view {
+            Some(view) => view.apply(entry)?,
             None => {
                 let (view, events) = RunView::start(entry)?;
                 self.view = Some(view);
-                Ok(events)
+                events
+            }
+        };
+        self.events.extend(events.into_iter().map(Arc::new));
+        while self.events.len() > KEPT
+            && let Some(event) = self.events.pop_front()
+        {
+            self.dropped += 1;
+            self.dropped_seq = event.seq;
+        }
+        Ok(())
+    }
+
+    /// Returns the event at the cursor, and moves the cursor behind it.
+    fn take(&self, cursor: &mut Cursor) -> Found {
+        let place = match *cursor {
+            Cursor::After(seq) if seq < self.dropped_seq => return Found::Dropped,
+            Cursor::After(seq) => self.events.partition_point(|event| event.seq <= seq),
+            Cursor::Behind(count) if count < self.dropped => return Found::Dropped,
+            Cursor::Behind(count) => count - self.dropped,
+        };
+        match self.events.get(place) {
+            Some(event) => {
+                *cursor = Cursor::Behind(self.dropped + place + 1);
+                Found::Event(event.clone())
+            }
+            None => Found::Nothing,
+        }
+    }
+}
+
+/// The events of a run, in order and without gaps. A reader that is slow misses none: it reads what it missed from the run log.
+pub struct Events {
+    journal: Arc<dyn RunLog>,
+    feed: Arc<Feed>,
+    grown: watch::Receiver<()>,
+    cursor: Cursor,
+    /// Events that the feed no longer had.
+    older: VecDeque<Arc<Event>>,
+    has_failed: bool,
+}
+
+impl Events {
+    /// Waits for the next event; `None` after the last, or after an error. Cancel safe.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+    pub async fn next(&mut self) -> Option<Result<Arc<Event>, RuntimeError>> {
+        let mut has_ended = false;
+        loop {
+            if let Some(event) = self.older.pop_front() {
+                return Some(Ok(event));
+            }
+            if self.has_failed {
+                return None;
+            }
+            // An event that comes between this check and the wait ends the wait at once.
+            self.grown.mark_unchanged();
+            let found = self.feed.window().take(&mut self.cursor);
+            match found {
+                Found::Event(event) => return Some(Ok(event)),
+                Found::Dropped => {
+                    if let Err(error) = self.read_older().await {
+                        return Some(Err(self.fail(error)));
+                    }
+                }
+                Found::Nothing if has_ended => {
+                    let error = self.feed.window().error.clone()?;
+                    return Some(Err(self.fail(error)));
+                }
+                // Events may have been added just before the end.
+                Found::Nothing => has_ended = self.grown.changed().await.is_err(),
             }
         }
     }
 
-    /// The run as of the last event; `None` before the first.
-    pub fn view(&self) -> Option<&RunView> {
-        self.view.as_ref()
+    /// Reads the run as of the newest event, which may be later than the event that was returned last; `None` before the first event. The
+    /// run's feed waits meanwhile, so `read` should be short.
+    pub fn with_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
+        self.feed.window().view.as_ref().map(read)
+    }
+
+    fn fail(&mut self, error: RuntimeError) -> RuntimeError {
+        self.has_failed = true;
+        error
+    }
+
+    /// Reads the events from the cursor on from the run log.
+    async fn read_older(&mut self) -> Result<(), RuntimeError> {
+        let (journal, run) = (self.journal.clone(), self.feed.run);
+        let (_, mut events) = blocking(move || read_run(&*journal, run)).await?;
+        let count = events.len();
+        let seen = match self.cursor {
+            Cursor::After(seq) => events.partition_point(|event| event.seq <= seq),
+            Cursor::Behind(seen) => seen.min(count),
+        };
+        self.older = events.drain(seen..).map(Arc::new).collect();
+        self.cursor = Cursor::Behind(count);
+        Ok(())
     }
 }

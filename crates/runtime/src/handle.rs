@@ -12,7 +12,7 @@ use crate::ack::Ack;
 use crate::blocking::blocking;
 use crate::deltas::{Delta, Listeners};
 use crate::error::RuntimeError;
-use crate::events::Events;
+use crate::events::{Events, Feeds};
 use crate::journal_reader::read_view;
 use crate::outcome::Outcome;
 use crate::run_log::RunLog;
@@ -23,6 +23,7 @@ use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody};
 pub struct RunHandle {
     pub(crate) run: RunId,
     pub(crate) journal: Arc<dyn RunLog>,
+    pub(crate) feeds: Feeds,
     pub(crate) mailbox: Arc<RunMailbox>,
     pub(crate) outcome: watch::Receiver<Outcome>,
     pub(crate) listeners: Listeners,
@@ -124,7 +125,7 @@ impl RunHandle {
     }
 
     /// Reads the calls of the run and its agents that wait for an approval, oldest first, also those of a paused run. Reads all of the
-    /// run's entries; a caller that reads the run's events gets the same calls from [`Events::view`] at less cost.
+    /// run's entries; a caller that reads the run's events gets the same calls from [`Events::with_view`] at less cost.
     ///
     /// # Errors
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
@@ -154,9 +155,9 @@ impl RunHandle {
         }
     }
 
-    /// The events of the run, from its beginning.
-    pub fn events(&self) -> Events {
-        Events::new(self.journal.tail(self.run, 0))
+    /// Returns the events of the run after journal entry `after` (0: from the first). They end with the run.
+    pub fn events(&self, after: u64) -> Events {
+        self.feeds.watch(self.run, after)
     }
 
     /// Subscribes to live previews of the model replies, from the next request on. They are not journaled. A slow listener learns how many deltas

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use crate::blocking::blocking;
 use crate::deltas::Listeners;
 use crate::error::RuntimeError;
-use crate::events::Events;
+use crate::events::{Events, Feeds};
 use crate::handle::RunHandle;
 use crate::inbox_forwarder::InboxForwarder;
 use crate::outcome::Outcome;
@@ -42,6 +42,7 @@ pub struct Orchestrator {
 pub(crate) struct Inner {
     services: Arc<Services>,
     pub(crate) runs: Arc<DashMap<RunId, RunHandle>>,
+    pub(crate) feeds: Feeds,
     pub(crate) actor: ActorRef<OrchestratorMsg>,
 }
 
@@ -66,6 +67,7 @@ impl Orchestrator {
                 })?;
         Ok(Orchestrator {
             inner: Arc::new(Inner {
+                feeds: Feeds::new(services.journal.clone()),
                 services: Arc::new(services),
                 runs,
                 actor,
@@ -100,15 +102,10 @@ impl Orchestrator {
         self.inner.runs.get(&run).map(|handle| handle.clone())
     }
 
-    /// The events of any run in the journal, from its beginning. They end with the run, or after the last stored event if this process does not
-    /// own the run.
-    pub fn events(&self, run: RunId) -> Events {
-        Events::new(self.inner.services.journal.tail(run, 0))
-    }
-
-    /// The events of a run, from its beginning, whichever process owns it. They end with the run, or once no process owns it.
-    pub fn follow(&self, run: RunId) -> Events {
-        Events::new(self.inner.services.journal.follow(run, 0))
+    /// Returns the events of a run after journal entry `after` (0: from the first), whichever process owns the run. They end with the run, or
+    /// once no process owns it.
+    pub fn events(&self, run: RunId, after: u64) -> Events {
+        self.inner.feeds.watch(run, after)
     }
 
     /// Starts the supervisor of a claimed run.
@@ -132,6 +129,7 @@ impl Orchestrator {
         };
         let handle = RunHandle {
             run,
+            feeds: self.inner.feeds.clone(),
             journal: self.inner.services.journal.clone(),
             mailbox: arguments.mailbox.clone(),
             outcome: outcome_receiver,

@@ -49,6 +49,7 @@ impl Orchestrator {
     pub async fn replay(&self, recording: Recording, present: RunSpec) -> Result<RunHandle, RuntimeError> {
         let run = RunId(Uuid::now_v7());
         let (journal, now) = (self.services().journal.clone(), self.services().clock.now());
+        let feeds = self.inner.feeds.clone();
         blocking(move || {
             let entries = replay(&recording, present, run)?;
             let (view, _) = replay_entries(run, entries.iter().cloned())?;
@@ -57,6 +58,7 @@ impl Orchestrator {
             let (_, outcome) = watch::channel(Some(Ok(report)));
             Ok(RunHandle {
                 run,
+                feeds,
                 journal,
                 mailbox: Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Closed)),
                 outcome,

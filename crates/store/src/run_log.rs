@@ -54,10 +54,6 @@ impl RunLog for Journal {
         Ok(self.entries(run, after, limit)?)
     }
 
-    fn tail(&self, run: RunId, after: u64) -> EntryStream {
-        entries(self.tail(run, after))
-    }
-
     fn follow(&self, run: RunId, after: u64) -> EntryStream {
         entries(self.follow(run, after))
     }

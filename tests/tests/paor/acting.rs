@@ -125,7 +125,7 @@ async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
     let report = achieved_report(&run).await;
 
     let events = all_events(&run).await.into_iter();
-    let told = events.filter_map(|event| match event.kind {
+    let told = events.filter_map(|event| match &event.kind {
         EventKind::ToolFinished { metadata, .. } => Some(json!(metadata)),
         _ => None,
     });

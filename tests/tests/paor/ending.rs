@@ -11,7 +11,7 @@ async fn ends(model: Scripted, limits: RunLimits, journaled: Value) {
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Try").limits(limits)).await.unwrap();
     if journaled["reason"] == "cancelled" {
-        until(&mut run.events(), |kind| {
+        until(&mut run.events(0), |kind| {
             matches!(kind, EventKind::AgentStarted { .. })
         })
         .await;
@@ -22,7 +22,7 @@ async fn ends(model: Scripted, limits: RunLimits, journaled: Value) {
 
     assert_eq!(json!(report.end), journaled);
     let told = all_events(&run).await.into_iter();
-    let reasons = told.filter_map(|event| match event.kind {
+    let reasons = told.filter_map(|event| match &event.kind {
         EventKind::RunFinished { reason, .. } => Some(json!(reason)),
         _ => None,
     });

@@ -118,7 +118,7 @@ async fn paor_8_urgent_guidance_reaches_a_lead_that_waits_for_its_model() {
     let model = Scripted::new().lead([says("Never said.").behind(&gate), says("As you said.")]);
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     let run = dirigent.start(stage.goal("Try")).await.unwrap();
-    until(&mut run.events(), |kind| {
+    until(&mut run.events(0), |kind| {
         matches!(kind, EventKind::AgentStarted { .. })
     })
     .await;

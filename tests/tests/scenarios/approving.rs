@@ -46,7 +46,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
         .unwrap();
     let goal = stage.goal("Launch").user(UserPresence::Present);
     let run = dirigent.start(goal).await.unwrap();
-    let mut events = run.events();
+    let mut events = run.events(0);
 
     // when it waits for the user
     let approval = next_approval(&mut events).await;
@@ -58,7 +58,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
         std::path::Path::new(&approval.workspace),
         stage.workspace().canonicalize().unwrap()
     );
-    let mut again = run.events();
+    let mut again = run.events(0);
     until(
         &mut again,
         |kind| matches!(kind, EventKind::SubTaskFinished { observation } if observation.subtask.0 == "look"),

@@ -85,7 +85,7 @@ async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_doe
 
     // when
     let run = dirigent.start(stage.goal("Make the list exact")).await.unwrap();
-    let mut events = run.events();
+    let mut events = run.events(0);
     until(&mut events, is_read).await;
     until(&mut events, is_read).await;
     both_read.open();
@@ -153,7 +153,7 @@ async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen()
     };
     let dirigent = builder(&model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Make the list exact")).await.unwrap();
-    until(&mut run.events(), is_read).await;
+    until(&mut run.events(0), is_read).await;
     drop(dirigent);
     assert!(run.outcome().await.is_err());
 

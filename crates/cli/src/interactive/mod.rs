@@ -12,7 +12,7 @@ mod keys;
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use dirigent::{DirigentError, Event, EventKind, RunHandle, RunView};
+use dirigent::{DirigentError, Event, EventKind, Events, RunHandle};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use controller::HistoryCursor;
@@ -88,7 +88,7 @@ impl InteractiveSession {
     pub(crate) async fn handle_event(
         &mut self,
         event: &Event,
-        view: &RunView,
+        events: &Events,
         run: &RunHandle,
         screen: &mut Screen<'_>,
     ) {
@@ -106,9 +106,8 @@ impl InteractiveSession {
             }
             None => return,
         }
-        let actions = self
-            .controller
-            .update(PendingRequests::from_view(view), terminal_size());
+        let pending = events.with_view(PendingRequests::from_view).unwrap_or_default();
+        let actions = self.controller.update(pending, terminal_size());
         self.perform(actions, run, screen).await;
         self.draw(screen);
     }

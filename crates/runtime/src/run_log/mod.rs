@@ -75,11 +75,8 @@ pub trait RunLog: fmt::Debug + Send + Sync + 'static {
     /// [`RunLogErrorKind::BrokenEntry`]; no such run; a read failure.
     fn entries(&self, run: RunId, after: u64, limit: usize) -> Result<Vec<Entry>, RunLogError>;
 
-    /// Reads a run's entries after entry `after` and then, if this process owns the run, new ones until the run ends. A slow reader does not
-    /// delay the writer.
-    fn tail(&self, run: RunId, after: u64) -> EntryStream;
-
-    /// Like [`RunLog::tail`], whichever process owns the run. Ends with the run, or once no process owns it.
+    /// Reads a run's entries after entry `after` and then new ones, whichever process owns the run. Ends with the run, or once no process
+    /// owns it. A slow reader does not delay the writer.
     fn follow(&self, run: RunId, after: u64) -> EntryStream;
 
     /// Blocks until everything appended before is stored or has failed.

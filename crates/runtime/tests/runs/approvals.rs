@@ -94,7 +94,7 @@ fn decide(approval: &Approval) -> Steering {
 
 /// The waiting calls, once there are this many.
 async fn approvals(handle: &RunHandle, count: usize) -> Vec<Arc<Approval>> {
-    let mut events = handle.events();
+    let mut events = handle.events(0);
     within(async {
         loop {
             let approvals = handle.approvals().await.unwrap();
@@ -171,10 +171,10 @@ async fn approve_3_an_approval_that_has_expired_is_a_failed_call() {
 
     let handle = world.start(UserPresence::Present).await;
     let mut shown = None;
-    let mut events = handle.events();
+    let mut events = handle.events(0);
     while let Some(event) = within(events.next()).await {
-        if let EventKind::ApprovalAsked { approval } = event.unwrap().kind {
-            shown = Some(approval);
+        if let EventKind::ApprovalAsked { approval } = &event.unwrap().kind {
+            shown = Some(approval.clone());
         }
     }
     let report = ended(&handle).await.unwrap();

@@ -152,14 +152,14 @@ async fn risky() -> (World, Calls) {
 
 /// The last call that needed an approval since this entry.
 async fn asked_since(handle: &RunHandle, seq: u64) -> Arc<Approval> {
-    let mut events = handle.events();
+    let mut events = handle.events(0);
     within(async {
         while let Some(event) = events.next().await {
             let event = event.unwrap();
-            if let EventKind::ApprovalAsked { approval } = event.kind
+            if let EventKind::ApprovalAsked { approval } = &event.kind
                 && event.seq > seq
             {
-                return approval;
+                return approval.clone();
             }
         }
         panic!("the run ended");

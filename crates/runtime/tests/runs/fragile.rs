@@ -1,7 +1,7 @@
-//! A run log that makes an actor panic where a test wants it: while the actor writes.
+//! A run log that makes an actor panic where a test wants it, while the actor writes, and counts its readers.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use dirigent_core::id::{AgentId, RunId};
@@ -35,17 +35,26 @@ pub async fn crash_agent(handle: &RunHandle, agent: AgentId) {
 pub struct Fragile {
     journal: Journal,
     at_end: Arc<AtomicBool>,
+    readers: Arc<AtomicUsize>,
 }
 
 impl Fragile {
     pub fn new(journal: Journal) -> Self {
-        let at_end = Arc::default();
-        Fragile { journal, at_end }
+        Fragile {
+            journal,
+            at_end: Arc::default(),
+            readers: Arc::default(),
+        }
     }
 
     /// Makes the next supervisor panic that writes a run's end.
     pub fn crash_at_end(&self) {
         self.at_end.store(true, Ordering::SeqCst);
+    }
+
+    /// The number of readers that have followed a run.
+    pub fn readers(&self) -> usize {
+        self.readers.load(Ordering::SeqCst)
     }
 
     fn claimed(&self, claim: dirigent_store::RunClaim) -> Arc<dyn RunClaim> {
@@ -102,11 +111,8 @@ impl RunLog for Fragile {
         RunLog::entries(&self.journal, run, after, limit)
     }
 
-    fn tail(&self, run: RunId, after: u64) -> EntryStream {
-        RunLog::tail(&self.journal, run, after)
-    }
-
     fn follow(&self, run: RunId, after: u64) -> EntryStream {
+        self.readers.fetch_add(1, Ordering::SeqCst);
         RunLog::follow(&self.journal, run, after)
     }
 

@@ -249,7 +249,7 @@ async fn host_2_messages_are_accepted_exactly_once_wherever_the_process_ends() {
         let (journal, orchestrator) = another(&world).await;
         let handle = resumed(&orchestrator, run, UserPresence::Present).await;
         let mut count = 0;
-        let mut events = handle.events();
+        let mut events = handle.events(0);
         while count < heard {
             let event = within(events.next()).await.unwrap().unwrap();
             count += usize::from(matches!(event.kind, EventKind::Guided { .. }));
@@ -273,10 +273,10 @@ async fn another_process_follows_a_run_to_its_end() {
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
-    let mut events = other.follow(handle.id());
+    let mut events = other.events(handle.id(), 0);
     let mut kinds = Vec::new();
     while let Some(event) = within(events.next()).await {
-        let kind = event.unwrap().kind;
+        let kind = event.unwrap().kind.clone();
         if let EventKind::AgentStarted { .. } = kind {
             gate.open();
         }

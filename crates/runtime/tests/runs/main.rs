@@ -7,6 +7,7 @@ mod cancelling;
 mod damaged;
 mod delegating;
 mod deltas;
+mod events;
 mod failures;
 mod forking;
 mod fragile;

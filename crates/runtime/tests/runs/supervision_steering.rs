@@ -39,11 +39,11 @@ async fn take_a_risk(asked: Asked) -> Reply {
 
 /// The first call that waits for an approval.
 async fn approval(handle: &RunHandle) -> Arc<Approval> {
-    let mut events = handle.events();
+    let mut events = handle.events(0);
     within(async {
         while let Some(event) = events.next().await {
-            if let EventKind::ApprovalAsked { approval } = event.unwrap().kind {
-                return approval;
+            if let EventKind::ApprovalAsked { approval } = &event.unwrap().kind {
+                return approval.clone();
             }
         }
         panic!("the run ended");

@@ -32,7 +32,7 @@ async fn look_then_work_world() -> World {
 async fn all(mut events: Events) -> Vec<Event> {
     let mut all = Vec::new();
     while let Some(event) = within(events.next()).await {
-        all.push(event.unwrap());
+        all.push(Event::clone(&event.unwrap()));
     }
     all
 }
@@ -80,7 +80,7 @@ async fn paor_1_a_run_goes_through_its_phases_and_ends_with_a_report() {
     let world = look_then_work_world().await;
 
     let handle = world.start(UserPresence::Absent).await;
-    let events = all(handle.events()).await;
+    let events = all(handle.events(0)).await;
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(lines(&events), EVENTS);
@@ -119,11 +119,14 @@ async fn a_watcher_that_does_not_read_delays_nobody_and_misses_nothing() {
     let world = look_then_work_world().await;
 
     let handle = world.start(UserPresence::Absent).await;
-    let idle = handle.events();
+    let idle = handle.events(0);
     ended(&handle).await.unwrap();
 
     assert_eq!(lines(&all(idle).await), EVENTS);
-    assert_eq!(lines(&all(world.orchestrator.events(handle.id())).await), EVENTS);
+    assert_eq!(
+        lines(&all(world.orchestrator.events(handle.id(), 0)).await),
+        EVENTS
+    );
     let (view, stored) = read_run(&world.journal, handle.id()).unwrap();
     assert_eq!(lines(&stored), EVENTS);
     assert_eq!(view.run().phase(), Phase::Complete);

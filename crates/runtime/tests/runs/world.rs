@@ -140,7 +140,7 @@ pub async fn within<T>(work: impl Future<Output = T>) -> T {
 
 /// Waits for the first matching event.
 pub async fn event(handle: &RunHandle, is_meant: impl Fn(&EventKind) -> bool) {
-    let mut events = handle.events();
+    let mut events = handle.events(0);
     within(async {
         while let Some(event) = events.next().await {
             if is_meant(&event.unwrap().kind) {
