@@ -6,9 +6,9 @@ use std::io::{BufRead, BufReader, Write};
 use std::os::unix::fs::symlink;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::folder::Folder;
+use crate::meanwhile::{meanwhile, turn_into_link_and_back};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome};
 use dirigent_tools::workspace::{FileError, Workspace};
@@ -177,20 +177,6 @@ fn a_move_names_the_version_of_what_was_moved() {
     assert_eq!(version("folder"), None);
 }
 
-/// Does it all the while that the other is done.
-fn meanwhile(mut again: impl FnMut() + Send, work: impl FnOnce()) {
-    let stop = AtomicBool::new(false);
-    std::thread::scope(|scope| {
-        scope.spawn(|| {
-            while !stop.load(Ordering::Relaxed) {
-                again();
-            }
-        });
-        work();
-        stop.store(true, Ordering::Relaxed);
-    });
-}
-
 #[test]
 fn a_file_that_turns_into_a_link_leads_nowhere_else() {
     let outside = Folder::with(&[("secret", b"inside")]);
@@ -208,24 +194,14 @@ fn a_file_that_turns_into_a_link_leads_nowhere_else() {
             let _ = workspace.remove("file", Some(b"inside"));
         }
     });
-    assert_eq!(std::fs::read(outside.path("secret")).unwrap(), b"inside");
+    assert_eq!(std::fs::read_to_string(outside.path("secret")).unwrap(), "inside");
 }
 
 #[test]
 fn a_folder_that_turns_into_a_link_does_not_lead_to_what_is_protected() {
     let folder = Folder::with(&[(".git/file", b"inside"), ("dir/file", b"inside")]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
-    let swap = || {
-        std::fs::rename(folder.path("dir"), folder.path("aside")).unwrap();
-        // A file may be made in it while it is removed.
-        while symlink(".git", folder.path("dir")).is_err() {
-            let _ = std::fs::remove_dir_all(folder.path("dir"));
-        }
-        std::fs::remove_file(folder.path("dir")).unwrap();
-        while std::fs::rename(folder.path("aside"), folder.path("dir")).is_err() {
-            let _ = std::fs::remove_dir_all(folder.path("dir"));
-        }
-    };
+    let swap = || turn_into_link_and_back(&folder, ".git".as_ref());
     meanwhile(swap, || {
         for _ in 0..2000 {
             let _ = workspace.create("dir/new", b"broken in");
@@ -239,7 +215,10 @@ fn a_folder_that_turns_into_a_link_does_not_lead_to_what_is_protected() {
         .map(|entry| entry.unwrap().file_name())
         .collect();
     assert_eq!(left, ["file"]);
-    assert_eq!(std::fs::read(folder.path(".git/file")).unwrap(), b"inside");
+    assert_eq!(
+        std::fs::read_to_string(folder.path(".git/file")).unwrap(),
+        "inside"
+    );
 }
 
 #[test]

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::folder::{Folder, error, output};
+use crate::meanwhile::{meanwhile, turn_into_link_and_back};
 use dirigent_tools::workspace::{FileError, Hidden, Workspace};
 use dirigent_tools::{file_operations, search};
 use serde_json::json;
@@ -54,61 +53,41 @@ async fn an_absolute_path_into_the_workspace_is_taken_as_meant() {
 fn a_folder_that_turns_into_a_link_leads_nowhere_else() {
     let outside = Folder::with(&[("file", b"outside")]);
     let folder = Folder::with(&[("dir/file", b"inside")]);
-    let (dir, aside, target) = (folder.path("dir"), folder.path("aside"), outside.path(""));
-    let stop = Arc::new(AtomicBool::new(false));
-    let swapper = std::thread::spawn({
-        let stop = Arc::clone(&stop);
-        move || {
-            while !stop.load(Ordering::Relaxed) {
-                std::fs::rename(&dir, &aside).unwrap();
-                // A new file makes its folder anew where that is gone for the moment, and may be removed while the folder is.
-                while symlink(&target, &dir).is_err() {
-                    let _ = std::fs::remove_dir_all(&dir);
-                }
-                std::fs::remove_file(&dir).unwrap();
-                while std::fs::rename(&aside, &dir).is_err() {
-                    let _ = std::fs::remove_dir_all(&dir);
-                }
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let swap = || turn_into_link_and_back(&folder, &outside.path(""));
+    meanwhile(swap, || {
+        for round in 0..2000 {
+            if let Ok(content) = workspace.read("dir/file") {
+                assert_eq!(
+                    String::from_utf8_lossy(&content),
+                    "inside",
+                    "read in round {round}"
+                );
             }
+            let _ = workspace.replace("dir/file", b"outside", b"broken in");
+            let _ = workspace.create("dir/new", b"broken in");
+            let _ = workspace.remove("dir/new", None);
         }
     });
-    let workspace = Workspace::open(&folder.path("")).unwrap();
-    for _ in 0..2000 {
-        if let Ok(content) = workspace.read("dir/file") {
-            assert_eq!(content, b"inside");
-        }
-        let _ = workspace.replace("dir/file", b"outside", b"broken in");
-        let _ = workspace.create("dir/new", b"broken in");
-        let _ = workspace.remove("dir/new", None);
-    }
-    stop.store(true, Ordering::Relaxed);
-    swapper.join().unwrap();
     assert_eq!(names(&outside), ["file"]);
-    assert_eq!(std::fs::read(outside.path("file")).unwrap(), b"outside");
+    assert_eq!(std::fs::read_to_string(outside.path("file")).unwrap(), "outside");
 }
 
 #[test]
 fn whoever_reads_sees_the_old_content_or_the_new() {
     let (old, new) = (vec![b'o'; 300_000], vec![b'n'; 500_000]);
     let folder = Folder::with(&[("file", &old)]);
-    let path = folder.path("file");
-    let stop = Arc::new(AtomicBool::new(false));
-    let reader = std::thread::spawn({
-        let (stop, old, new) = (Arc::clone(&stop), old.clone(), new.clone());
-        move || {
-            while !stop.load(Ordering::Relaxed) {
-                let seen = std::fs::read(&path).unwrap();
-                assert!(seen == old || seen == new, "{} bytes seen", seen.len());
-            }
+    let workspace = Workspace::open(&folder.path("")).unwrap();
+    let read = || {
+        let seen = std::fs::read(folder.path("file")).unwrap();
+        assert!(seen == old || seen == new, "{} bytes seen", seen.len());
+    };
+    meanwhile(read, || {
+        for _ in 0..20 {
+            workspace.replace("file", &old, &new).unwrap();
+            workspace.replace("file", &new, &old).unwrap();
         }
     });
-    let workspace = Workspace::open(&folder.path("")).unwrap();
-    for _ in 0..20 {
-        workspace.replace("file", &old, &new).unwrap();
-        workspace.replace("file", &new, &old).unwrap();
-    }
-    stop.store(true, Ordering::Relaxed);
-    reader.join().unwrap();
     assert_eq!(names(&folder), ["file"]);
 }
 

@@ -14,6 +14,8 @@ mod files_undone;
 mod folder;
 mod git;
 mod http_request;
+#[cfg(unix)]
+mod meanwhile;
 mod rename_symbol;
 mod restoring;
 mod sandbox;
