@@ -49,6 +49,7 @@ impl Orchestrator {
         guidance: Option<String>,
         user: UserPresence,
     ) -> Result<RunHandle, RuntimeError> {
+        self.ensure_running()?;
         let services = self.services();
         let (journal, now, new) = (
             services.journal.clone(),

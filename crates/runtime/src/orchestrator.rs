@@ -2,11 +2,13 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use dashmap::DashMap;
 use dirigent_core::id::RunId;
 use dirigent_core::spec::RunSpec;
-use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use futures::future::join_all;
+use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -44,6 +46,7 @@ pub(crate) struct Inner {
     pub(crate) runs: Arc<DashMap<RunId, RunHandle>>,
     pub(crate) feeds: Feeds,
     pub(crate) actor: ActorRef<OrchestratorMsg>,
+    is_shut_down: AtomicBool,
 }
 
 impl Drop for Inner {
@@ -71,6 +74,7 @@ impl Orchestrator {
                 services: Arc::new(services),
                 runs,
                 actor,
+                is_shut_down: AtomicBool::new(false),
             }),
         })
     }
@@ -85,6 +89,7 @@ impl Orchestrator {
     /// # Errors
     /// [`RuntimeError::Journal`] if the run cannot be journaled; in this case nothing was started.
     pub async fn start(&self, spec: RunSpec, user: UserPresence) -> Result<RunHandle, RuntimeError> {
+        self.ensure_running()?;
         let run = RunId(Uuid::now_v7());
         let (journal, at) = (
             self.inner.services.journal.clone(),
@@ -106,6 +111,29 @@ impl Orchestrator {
     /// once no process owns it.
     pub fn events(&self, run: RunId, after: u64) -> Events {
         self.inner.feeds.watch(run, after)
+    }
+
+    /// Stops all active runs of this process at their last journal entry, so that they can be resumed, and waits until their work has ended
+    /// and everything is stored. Runs that are started or resumed afterwards fail.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Journal`] if the run log cannot store what was appended.
+    pub async fn shut_down(&self) -> Result<(), RuntimeError> {
+        self.inner.is_shut_down.store(true, Ordering::SeqCst);
+        let (done, wait) = oneshot::channel();
+        let _ = self.inner.actor.send_message(OrchestratorMsg::ShutDown { done });
+        // Fails only if the actor has ended, and then no run is active.
+        let _ = wait.await;
+        let journal = self.inner.services.journal.clone();
+        blocking(move || Ok(journal.flush()?)).await
+    }
+
+    /// Returns an error once the orchestrator is shut down.
+    pub(crate) fn ensure_running(&self) -> Result<(), RuntimeError> {
+        if self.inner.is_shut_down.load(Ordering::SeqCst) {
+            return Err(shut_down());
+        }
+        Ok(())
     }
 
     /// Starts the supervisor of a claimed run.
@@ -180,6 +208,8 @@ pub(crate) enum OrchestratorMsg {
         mode: StartMode,
         started: Option<oneshot::Sender<()>>,
     },
+    /// Stops all runs. `done` is sent once they are released.
+    ShutDown { done: oneshot::Sender<()> },
 }
 
 /// A run that this process owns. Dropping it releases the run, and tells all waiters for its outcome that the run stopped.
@@ -210,7 +240,11 @@ impl OwnedRun {
     }
 }
 
-type Supervised = HashMap<ActorId, OwnedRun>;
+#[derive(Default)]
+struct Supervised {
+    runs: HashMap<ActorId, OwnedRun>,
+    is_shut_down: bool,
+}
 
 impl Actor for OrchestratorActor {
     type Msg = OrchestratorMsg;
@@ -222,7 +256,7 @@ impl Actor for OrchestratorActor {
         _myself: ActorRef<OrchestratorMsg>,
         (): (),
     ) -> Result<Supervised, ActorProcessingErr> {
-        Ok(HashMap::new())
+        Ok(Supervised::default())
     }
 
     async fn handle(
@@ -231,20 +265,34 @@ impl Actor for OrchestratorActor {
         message: OrchestratorMsg,
         supervised: &mut Supervised,
     ) -> Result<(), ActorProcessingErr> {
-        let OrchestratorMsg::Launch { owned, mode, started } = message;
-        let arguments = (owned.arguments.clone(), mode);
-        match Actor::spawn_linked(None, RunSupervisor, arguments, myself.get_cell()).await {
-            Ok((actor, _)) => {
-                owned.arguments.mailbox.attach(actor.get_derived());
-                supervised.insert(actor.get_id(), owned);
-                if let Some(started) = started {
-                    // The caller may have stopped waiting.
-                    let _ = started.send(());
+        match message {
+            OrchestratorMsg::Launch { owned, .. } if supervised.is_shut_down => {
+                owned.end(Some(Err(shut_down())));
+            }
+            OrchestratorMsg::Launch { owned, mode, started } => {
+                let arguments = (owned.arguments.clone(), mode);
+                match Actor::spawn_linked(None, RunSupervisor, arguments, myself.get_cell()).await {
+                    Ok((actor, _)) => {
+                        owned.arguments.mailbox.attach(actor.get_derived());
+                        supervised.runs.insert(actor.get_id(), owned);
+                        if let Some(started) = started {
+                            // The caller may have stopped waiting.
+                            let _ = started.send(());
+                        }
+                    }
+                    Err(error) => {
+                        let reason = error.to_string();
+                        owned.end(Some(Err(RuntimeError::Stopped { reason })));
+                    }
                 }
             }
-            Err(error) => {
-                let reason = error.to_string();
-                owned.end(Some(Err(RuntimeError::Stopped { reason })));
+            OrchestratorMsg::ShutDown { done } => {
+                supervised.is_shut_down = true;
+                tokio::spawn(release_all(
+                    myself.get_cell(),
+                    std::mem::take(&mut supervised.runs),
+                    done,
+                ));
             }
         }
         Ok(())
@@ -258,12 +306,12 @@ impl Actor for OrchestratorActor {
     ) -> Result<(), ActorProcessingErr> {
         match event {
             SupervisionEvent::ActorFailed(actor, error) => {
-                if let Some(owned) = supervised.remove(&actor.get_id()) {
+                if let Some(owned) = supervised.runs.remove(&actor.get_id()) {
                     rebuild(&myself, owned, error.to_string());
                 }
             }
             SupervisionEvent::ActorTerminated(actor, state, _) => {
-                if let Some(owned) = supervised.remove(&actor.get_id()) {
+                if let Some(owned) = supervised.runs.remove(&actor.get_id()) {
                     let ended = state.and_then(|mut state| state.take::<SupervisorState>().ok());
                     owned.end(ended.and_then(|state| state.outcome));
                 }
@@ -271,6 +319,27 @@ impl Actor for OrchestratorActor {
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
         }
         Ok(())
+    }
+}
+
+/// Stops the supervisors of all runs, and then releases the runs.
+async fn release_all(orchestrator: ActorCell, runs: HashMap<ActorId, OwnedRun>, done: oneshot::Sender<()>) {
+    // The supervisors stop first, so that they journal nothing of the work that is dropped next.
+    orchestrator.stop_children_and_wait(None, None).await;
+    for owned in runs.values() {
+        owned.arguments.cancel.cancel();
+    }
+    join_all(runs.values().map(|owned| wait_for_all(&owned.arguments))).await;
+    for owned in runs.into_values() {
+        owned.end(Some(Err(shut_down())));
+    }
+    // The caller may have stopped waiting.
+    let _ = done.send(());
+}
+
+fn shut_down() -> RuntimeError {
+    RuntimeError::Stopped {
+        reason: "it was shut down".to_owned(),
     }
 }
 

@@ -47,6 +47,7 @@ impl Orchestrator {
     /// [`RuntimeError::ReplayMismatch`] if the replayed run differs from the recording; in this case nothing is journaled.
     /// [`RuntimeError::Journal`] if the run cannot be written.
     pub async fn replay(&self, recording: Recording, present: RunSpec) -> Result<RunHandle, RuntimeError> {
+        self.ensure_running()?;
         let run = RunId(Uuid::now_v7());
         let (journal, now) = (self.services().journal.clone(), self.services().clock.now());
         let feeds = self.inner.feeds.clone();

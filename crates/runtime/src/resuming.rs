@@ -103,6 +103,7 @@ impl Orchestrator {
         &self,
         run: RunId,
     ) -> Result<(Arc<dyn RunClaim>, ReplayedRun, bool), RuntimeError> {
+        self.ensure_running()?;
         let journal = self.services().journal.clone();
         blocking(move || {
             let claim = journal.claim(run)?;

@@ -68,7 +68,12 @@ async fn all_watchers_of_a_run_share_one_reader_of_its_entries() {
     }
 
     assert_eq!(world.log.readers(), 1);
-    assert!(expected.iter().map(|event| &**event).eq(&stored(&world, &expected)));
+    assert!(
+        expected
+            .iter()
+            .map(|event| &**event)
+            .eq(&stored(&world, &expected))
+    );
 }
 
 #[tokio::test]

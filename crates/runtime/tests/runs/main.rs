@@ -19,6 +19,7 @@ mod redirecting;
 mod resuming;
 mod script;
 mod several;
+mod shutting_down;
 mod supervision;
 mod supervision_steering;
 mod whole_run;
