@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let mut events = run.events(0);
     while let Some(event) = events.next().await {
-        if let EventKind::ApprovalAsked { approval } = event?.kind {
+        if let EventKind::ApprovalAsked { approval } = &event?.kind {
             println!(
                 "approval requested: {} with {}",
                 approval.tool, approval.parameters

@@ -170,12 +170,7 @@ pub fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision {
 /// Waits until a run whose orchestrator was dropped can be carried on by another one.
 pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
     loop {
-        let held = dirigent
-            .runs()
-            .unwrap()
-            .into_iter()
-            .any(|other| other.run == run && other.owner_pid.is_some());
-        if !held {
+        if dirigent.record(run).await.unwrap().owner_pid.is_none() {
             return;
         }
         tokio::task::yield_now().await;

@@ -589,7 +589,7 @@ async fn paor_5_a_program_without_a_configuration_reads_no_agents_of_projects() 
     let stage = Stage::new().file(".claude/agents/api-expert.md", EXPERT);
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
     assert_eq!(
-        names(&dirigent.agents(Some(&stage.workspace()))),
+        names(&dirigent.agents(Some(&stage.workspace())).await.unwrap()),
         ["explore", "implement", "review", "verify"]
     );
 }

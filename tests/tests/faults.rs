@@ -870,7 +870,7 @@ async fn pursue(stage: &Stage, model: Arc<dyn ChatModel>, form: Form, notes: &No
         .unwrap();
     let run = dirigent.start(stage.goal("Note it")).await.unwrap();
     let report = run.outcome().await.expect("the run is carried out to its end");
-    let mut replayed = json!(dirigent.read(run.id()).unwrap().0.report());
+    let mut replayed = json!(dirigent.read(run.id()).await.unwrap().0.report());
     // The journal alone has the account.
     replayed.as_object_mut().unwrap().remove("account");
     assert_eq!(replayed, json!(*report), "the journal tells the same");

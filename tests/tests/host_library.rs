@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use dirigent::{DirigentError, EndReason, EventKind, OfflineModel, Report, UserPresence};
+use dirigent::{DirigentError, EndReason, EventKind, OfflineModel, Report, RunFilter, UserPresence};
 use dirigent_tests::probes::{Notes, note};
 use dirigent_tests::scripted::{Scripted, achieved, ask_user, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, all_events, until};
@@ -86,7 +86,7 @@ async fn host_1_what_is_wrong_with_a_goal_or_an_agent_is_said_before_anything_st
         "agent `scout`: there is no tool `serch`; available: apply_patch, execute_command, file_operations, find_definition, git, http_request, \
          list_symbols, read_output, rename_symbol, search"
     );
-    assert_eq!(dirigent.runs().unwrap().len(), 0);
+    assert_eq!(dirigent.runs(RunFilter::new()).await.unwrap().runs.len(), 0);
 }
 
 // HOST-4

@@ -141,7 +141,7 @@ async fn pursued(
     );
     let end = report.end.as_ref().expect("a run ends for a reason");
     assert_eq!(stage.journaled_end()["reason"], json!(end)["reason"]);
-    let replayed = dirigent.read(run.id()).unwrap().0.report();
+    let replayed = dirigent.read(run.id()).await.unwrap().0.report();
     assert_eq!(
         json!(replayed.end),
         json!(report.end),
@@ -152,7 +152,7 @@ async fn pursued(
         json!(report.iterations),
         "the journal tells the same"
     );
-    let timely = check_limits(&dirigent, run.id(), &run_limits, end);
+    let timely = check_limits(&dirigent, run.id(), &run_limits, end).await;
     let seen = Seen::of(stage.entries());
     let (replies, called) = (model.replies(), seen.calls_of("note"));
     // What comes when the time has run out is not journaled.
@@ -179,9 +179,14 @@ async fn pursued(
 }
 
 /// Also whether nothing was cut off as the time of the run or of an agent ran out.
-fn check_limits(dirigent: &Dirigent, run: dirigent::RunId, limits: &RunLimits, end: &EndReason) -> bool {
+async fn check_limits(
+    dirigent: &Dirigent,
+    run: dirigent::RunId,
+    limits: &RunLimits,
+    end: &EndReason,
+) -> bool {
     let mut timely = *end != EndReason::TimeLimit;
-    let (view, _) = dirigent.read(run).unwrap();
+    let (view, _) = dirigent.read(run).await.unwrap();
     assert!(view.run().iteration() <= limits.max_iterations);
     for agent in view.agents() {
         let spec = agent.spec();

@@ -9,8 +9,8 @@ use dirigent::core::recording::{FormatError, Part};
 use dirigent::model::{OpenAiModel, OpenAiOptions, RetryPolicy, Retrying};
 use dirigent::store::Journal;
 use dirigent::{
-    AgentDefinition, Builder, Difference, DirigentError, EndReason, EventKind, Goal, Recording, RunHandle,
-    RunId, RunLimits, RuntimeError, UserPresence, read_recording, write_recording,
+    AgentDefinition, Builder, Difference, DirigentError, EndReason, EventKind, Goal, Recording, RunFilter,
+    RunHandle, RunId, RunLimits, RuntimeError, UserPresence, read_recording, write_recording,
 };
 use dirigent_model_server::{Matcher, ModelServer, Rule, Script, Turn};
 use dirigent_tests::cli::{self, Place};
@@ -39,7 +39,7 @@ async fn recorded(stage: &Stage) -> Recording {
         .unwrap();
     let run = dirigent.start(stage.goal("Note the milk")).await.unwrap();
     run.outcome().await.unwrap();
-    dirigent.recording(run.id()).unwrap()
+    dirigent.recording(run.id()).await.unwrap()
 }
 
 /// The recording replayed by the same crew on a model that answers nothing.
@@ -52,7 +52,10 @@ async fn replayed(recording: &Recording, goal: Goal) -> Result<RunHandle, Dirige
         .unwrap();
     let run = dirigent.replay(recording, goal).await;
     assert_eq!(notes.all(), Vec::<String>::new(), "a tool ran");
-    assert_eq!(dirigent.runs().unwrap().len(), usize::from(run.is_ok()));
+    assert_eq!(
+        dirigent.runs(RunFilter::new()).await.unwrap().runs.len(),
+        usize::from(run.is_ok())
+    );
     run
 }
 
@@ -153,7 +156,7 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
     let report = run.outcome().await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
     assert!(server.violations().is_empty(), "{:?}", server.violations());
-    write_recording(&file, &dirigent.recording(run.id()).unwrap()).unwrap();
+    write_recording(&file, &dirigent.recording(run.id()).await.unwrap()).unwrap();
     let asked = server.requests().len();
     assert_eq!(asked, 11);
     drop((server, dirigent));
@@ -224,7 +227,7 @@ async fn host_9_a_run_that_waits_for_its_user_replays_to_its_question() {
     let dirigent = stage.builder(model).build().await.unwrap();
     let run = dirigent.start(stage.goal("Rename it")).await.unwrap();
     assert_eq!(run.outcome().await.unwrap().end, Some(EndReason::UserRequired));
-    let recording = dirigent.recording(run.id()).unwrap();
+    let recording = dirigent.recording(run.id()).await.unwrap();
 
     let again = replay_with_defaults(&recording).await.unwrap();
 
@@ -243,7 +246,7 @@ async fn host_9_a_cancelled_run_replays_to_its_cancellation() {
     .await;
     run.cancel().unwrap();
     assert_eq!(run.outcome().await.unwrap().end, Some(EndReason::Cancelled));
-    let recording = dirigent.recording(run.id()).unwrap();
+    let recording = dirigent.recording(run.id()).await.unwrap();
 
     let again = replay_with_defaults(&recording).await.unwrap();
 

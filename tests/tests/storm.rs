@@ -47,7 +47,7 @@ async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
     let total = served.tokens();
     assert!(total <= 60_000, "{total}");
     check_exhausted(&report, total);
-    check_journal(&dirigent, &run, &report);
+    check_journal(&dirigent, &run, &report).await;
     assert_eq!(
         served.requests(),
         server.requests().len(),
@@ -76,7 +76,7 @@ async fn host_6_what_a_server_counts_beyond_what_was_reserved_is_at_most_a_reply
     let (total, longest) = (served.tokens(), served.longest());
     assert!(total <= 60_000 + u64::from(SIDE_BY_SIDE) * longest, "{total}");
     check_exhausted(&report, total);
-    check_journal(&dirigent, &run, &report);
+    check_journal(&dirigent, &run, &report).await;
 }
 
 // A busy server
@@ -105,7 +105,7 @@ async fn host_7_a_storm_of_429_loses_no_agent_and_multiplies_no_request() {
         // The lead's, the reflector's, each agent's, and one more for each that was refused.
         assert_eq!(server.requests().len(), 2 + AGENTS + 40);
         assert_eq!(server.violations(), []);
-        check_journal(&dirigent, &run, &report);
+        check_journal(&dirigent, &run, &report).await;
     }
 }
 
@@ -132,7 +132,7 @@ async fn host_7_a_server_that_stays_busy_is_asked_as_often_as_the_policy_allows(
     }
     assert_eq!(asked.len(), AGENTS, "each was asked for");
     assert!(asked.values().all(|times| *times <= ATTEMPTS), "{asked:?}");
-    check_journal(&dirigent, &run, &report);
+    check_journal(&dirigent, &run, &report).await;
 }
 
 // Cancelling
@@ -152,7 +152,7 @@ async fn host_8_cancelling_a_hundred_agents_closes_their_connections() {
     assert_eq!(report.end, Some(EndReason::Cancelled));
     server.wait_for_hang_ups(AGENTS).await;
     assert_eq!(server.requests().len(), 1 + AGENTS);
-    check_journal(&dirigent, &run, &report);
+    check_journal(&dirigent, &run, &report).await;
 }
 
 /// Ends long before the server would want to be asked again.
@@ -169,7 +169,7 @@ async fn host_8_cancelling_does_not_wait_for_a_busy_server() {
 
     let report = ended.expect("it ends at once").unwrap();
     assert_eq!(report.end, Some(EndReason::Cancelled));
-    check_journal(&dirigent, &run, &report);
+    check_journal(&dirigent, &run, &report).await;
 }
 
 // The crowd
@@ -327,8 +327,8 @@ fn check_exhausted(report: &Report, served: u64) {
 }
 
 /// The journal tells the same, and of agents that were stopped what they had used by then.
-fn check_journal(dirigent: &Dirigent, run: &RunHandle, report: &Report) {
-    let replayed = dirigent.read(run.id()).unwrap().0.report();
+async fn check_journal(dirigent: &Dirigent, run: &RunHandle, report: &Report) {
+    let replayed = dirigent.read(run.id()).await.unwrap().0.report();
     if let Some(EndReason::BudgetExhausted { used, .. }) = report.end {
         assert!(
             used <= replayed.usage.tokens(),

@@ -256,7 +256,7 @@ fn contents(root: &Path) -> Vec<(String, Vec<u8>)> {
 /// The run is given free once its supervisor has gone, a moment after its outcome.
 async fn undo(dirigent: &Dirigent, run: RunId, to: Option<u64>) -> dirigent::Undo {
     loop {
-        match dirigent.undo(run, to) {
+        match dirigent.undo(run, to).await {
             Err(DirigentError::RunActive { .. }) => tokio::task::yield_now().await,
             undo => return undo.unwrap(),
         }
@@ -273,7 +273,7 @@ async fn files_that_were_made_edited_moved_and_deleted_are_what_they_were() {
     let undo = undo(&dirigent, run, None).await;
 
     assert_eq!(undo.refused(), []);
-    let undone = undo.apply().unwrap();
+    let undone = undo.apply().await.unwrap();
     assert_eq!(undone.failed, []);
     assert!(
         undone.done.contains(&UndoStep::Move {
@@ -290,14 +290,14 @@ async fn files_that_were_made_edited_moved_and_deleted_are_what_they_were() {
 async fn undone_to_an_entry_files_are_what_they_were_there() {
     let stage = stage();
     let (dirigent, run) = all_kinds(&stage).await;
-    let (_, events) = dirigent.read(run).unwrap();
+    let (_, events) = dirigent.read(run).await.unwrap();
     let third = events
         .iter()
         .filter(|event| matches!(event.kind, dirigent::EventKind::ToolFinished { .. }))
         .nth(2)
         .unwrap();
 
-    let undone = undo(&dirigent, run, Some(third.seq)).await.apply().unwrap();
+    let undone = undo(&dirigent, run, Some(third.seq)).await.apply().await.unwrap();
 
     assert_eq!(undone.failed, []);
     let found: Vec<_> = contents(&stage.workspace())
@@ -330,12 +330,12 @@ async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
         .collect();
     assert_eq!(refused, ["moved/b.txt"]);
     assert!(matches!(
-        undo.apply(),
+        undo.apply().await,
         Err(DirigentError::UndoRefused { refused: 1 })
     ));
     assert_eq!(stage.read("a.txt"), "three\n");
 
-    let _ = undo.skip_refused().apply().unwrap();
+    let _ = undo.skip_refused().apply().await.unwrap();
     assert_eq!(stage.read("moved/b.txt"), "mine\n");
     assert!(!stage.workspace().join("b.txt").exists());
     assert_eq!(stage.read("a.txt"), "one\n");
@@ -370,7 +370,7 @@ async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
     fs::remove_dir(stage.workspace().join("sub")).unwrap();
     fs::write(stage.workspace().join("sub"), "mine\n").unwrap();
 
-    let undone = undo.apply().unwrap();
+    let undone = undo.apply().await.unwrap();
 
     assert_eq!(stage.read("moved/b.txt"), "b\n");
     assert_eq!(stage.read("sub"), "mine\n");
@@ -402,7 +402,7 @@ async fn where_a_folder_cannot_be_moved_back_nothing_takes_its_place() {
     fs::remove_dir(stage.workspace().join("in")).unwrap();
     fs::write(stage.workspace().join("in"), "mine\n").unwrap();
 
-    let undone = undo.apply().unwrap();
+    let undone = undo.apply().await.unwrap();
 
     assert_eq!(
         undone.failed[1..],
@@ -421,15 +421,15 @@ async fn a_folder_that_is_gone_and_an_entry_that_is_not_there_are_named() {
     let stage = stage();
     let (dirigent, run) = all_kinds(&stage).await;
     let _ = undo(&dirigent, run, None).await;
-    let no_entry = dirigent.undo(run, Some(9_999)).unwrap_err().to_string();
+    let no_entry = dirigent.undo(run, Some(9_999)).await.unwrap_err().to_string();
     assert!(no_entry.contains("has no entry 9999"), "{no_entry}");
 
     fs::rename(stage.workspace(), stage.workspace().with_extension("away")).unwrap();
 
-    let gone = dirigent.undo(run, None).unwrap_err();
+    let gone = dirigent.undo(run, None).await.unwrap_err();
     assert!(matches!(gone, DirigentError::Workspace { .. }), "{gone}");
     // What was changed can still be looked at, as far as it is known.
-    let diff = String::from_utf8(dirigent.diff(run, None).unwrap().bytes()).unwrap();
+    let diff = String::from_utf8(dirigent.diff(run, None).await.unwrap().bytes()).unwrap();
     assert!(diff.contains("+three"), "{diff}");
 }
 
@@ -444,7 +444,7 @@ async fn a_run_that_is_carried_out_is_not_undone() {
         .await
         .unwrap();
 
-    let refused = dirigent.undo(run.id(), None).unwrap_err();
+    let refused = dirigent.undo(run.id(), None).await.unwrap_err();
 
     assert!(matches!(refused, DirigentError::RunActive { .. }), "{refused}");
     assert!(refused.to_string().contains("cancel it first"), "{refused}");

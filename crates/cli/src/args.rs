@@ -6,7 +6,9 @@ mod limits;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use dirigent::RunState;
 use dirigent::core::id::{AgentId, EffectId, Scope};
 
 use crate::exit;
@@ -399,6 +401,31 @@ pub(crate) struct RunsCommand {
     /// Maximum number of runs
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
+    /// List only runs in this state; can be given several times
+    #[arg(long, value_name = "STATE", value_parser = run_state())]
+    pub(crate) state: Vec<RunState>,
+    /// List only runs that work in this folder
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// List only runs with this text in their goal
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) goal: Option<String>,
+    /// Begin after this run
+    #[arg(long, value_name = "RUN")]
+    pub(crate) after: Option<String>,
+}
+
+impl RunsCommand {
+    /// Returns true if the options leave out runs.
+    pub(crate) fn is_filtered(&self) -> bool {
+        !self.state.is_empty() || self.workspace.is_some() || self.goal.is_some() || self.after.is_some()
+    }
+}
+
+/// Parses a state by its name in JSON.
+fn run_state() -> impl TypedValueParser<Value = RunState> {
+    let names = RunState::ALL.map(RunState::name);
+    PossibleValuesParser::new(names).try_map(|name| name.parse::<RunState>())
 }
 
 #[derive(Args)]

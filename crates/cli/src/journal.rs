@@ -88,7 +88,7 @@ async fn backup(db: Option<PathBuf>, command: BackupCommand, output: &Output) ->
 
 async fn export(db: Option<PathBuf>, command: ExportCommand, output: &Output) -> anyhow::Result<Exit> {
     let dirigent = open_reading(db).await?;
-    let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+    let run = dirigent.find(&command.run).await?;
     if let Some(file) = command.file {
         dirigent.export_run(run, &file).await?;
         output.note(&format!(
@@ -114,7 +114,7 @@ async fn import(db: Option<PathBuf>, command: ImportCommand, output: &Output) ->
     }
     let dirigent = open(db).await?;
     let run = dirigent.import_run(&command.file).await?;
-    let record = tokio::task::block_in_place(|| dirigent.record(run))?;
+    let record = dirigent.record(run).await?;
     output.print(&if command.json {
         json!({"run": run, "goal": record.goal, "entries": record.entries}).to_string()
     } else {

@@ -7,13 +7,13 @@ use serde_json::{Value, json};
 use crate::output::{Output, sanitize};
 
 /// The run's pending messages; empty while a process owns the run, because that process handles messages at once.
-pub(crate) fn load_pending_messages(
+pub(crate) async fn load_pending_messages(
     dirigent: &Dirigent,
     record: &RunRecord,
 ) -> Result<Vec<PendingMessage>, DirigentError> {
     match record.owner_pid {
         Some(_) => Ok(Vec::new()),
-        None => dirigent.pending_messages(record.run),
+        None => dirigent.pending_messages(record.run).await,
     }
 }
 
@@ -37,13 +37,13 @@ pub(crate) fn pending_messages_json(messages: &[PendingMessage]) -> Value {
 }
 
 /// Prints the messages that were rejected after the resume, each with its reason.
-pub(crate) fn report_rejected(
+pub(crate) async fn report_rejected(
     dirigent: &Dirigent,
     messages: &[PendingMessage],
     output: &Output,
 ) -> Result<(), DirigentError> {
     for message in messages {
-        if let MessageState::Rejected { reason } = dirigent.message(message.message)? {
+        if let MessageState::Rejected { reason } = dirigent.message(message.message).await? {
             output.note(&format!(
                 "rejected: {}: {}",
                 summary(&message.steering),

@@ -26,11 +26,11 @@ impl<'a> RecordingFile<'a> {
     }
 
     /// Writes the run's journal as a recording.
-    pub(crate) fn write(self, dirigent: &Dirigent, run: RunId, output: &Output) -> anyhow::Result<()> {
+    pub(crate) async fn write(self, dirigent: &Dirigent, run: RunId, output: &Output) -> anyhow::Result<()> {
         let Some(file) = self.0 else { return Ok(()) };
-        let written = tokio::task::block_in_place(|| {
-            dirigent::write_recording(file, &dirigent.recording(run)?)?;
-            Ok::<(), DirigentError>(())
+        let recording = dirigent.recording(run).await;
+        let written = recording.and_then(|recording| {
+            tokio::task::block_in_place(|| Ok(dirigent::write_recording(file, &recording)?))
         });
         written.map_err(|error| {
             // The error becomes text, so that the exit code is 1 and not the code for bad usage: the file was writable when the run

@@ -30,7 +30,7 @@ pub(crate) async fn start(
     config::warn_unconfined(&config, output);
     let record = RecordingFile::create(command.record.record.as_ref())?;
     let dirigent = open_configured(db, &config).await?;
-    let agents = tokio::task::block_in_place(|| dirigent.agents(Some(&command.workspace)));
+    let agents = dirigent.agents(Some(&command.workspace)).await?;
     agents::warn_refused(&agents, output);
     let limits = command.limits.with_defaults(config.limits());
     if limits.max_cost.is_some() {
@@ -48,7 +48,7 @@ pub(crate) async fn start(
         warn_no_model_chosen(&config, output);
     }
     if exit != Exit::Killed {
-        record.write(&dirigent, run.id(), output)?;
+        record.write(&dirigent, run.id(), output).await?;
     }
     Ok(exit)
 }
@@ -84,19 +84,15 @@ pub(crate) async fn resume(
     let config = config::load(file, None)?;
     config::warn_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
-    let run = dirigent.find(&command.run)?;
-    let runs = tokio::task::block_in_place(|| dirigent.runs())?;
+    let run = dirigent.find(&command.run).await?;
     let history = HistoryCursor {
         // Entries are numbered from 1 without gaps, so the number of entries is the number of the last entry.
-        last_seq: runs
-            .iter()
-            .find(|record| record.run == run)
-            .map_or(0, |record| record.entries),
+        last_seq: dirigent.record(run).await?.entries,
         answered: command.answer.is_some(),
     };
-    let messages = tokio::task::block_in_place(|| dirigent.pending_messages(run))?;
+    let messages = dirigent.pending_messages(run).await?;
     let limits = if command.limits.any_set() {
-        let (view, _) = tokio::task::block_in_place(|| dirigent.read(run))?;
+        let (view, _) = dirigent.read(run).await?;
         let spec = view.run().spec();
         Some(command.limits.with_defaults(spec.limits.clone()))
     } else {
@@ -111,22 +107,27 @@ pub(crate) async fn resume(
         Ok(run) => run,
         Err(error) => match error.store_error() {
             Some(StoreError::AlreadyClaimed { pid, .. }) if history.answered => {
-                return report_unused_answer(&dirigent, run, *pid, output);
+                return report_unused_answer(&dirigent, run, *pid, output).await;
             }
             _ => return Err(error.into()),
         },
     };
     let exit = watch(&run, signals, history, &command.watching, output).await?;
-    tokio::task::block_in_place(|| report_rejected(&dirigent, &messages, output))?;
+    report_rejected(&dirigent, &messages, output).await?;
     if exit != Exit::Killed {
-        record.write(&dirigent, run.id(), output)?;
+        record.write(&dirigent, run.id(), output).await?;
     }
     Ok(exit)
 }
 
 /// Reports that another process resumed the run first, so that the answer of this command was not used.
-fn report_unused_answer(dirigent: &Dirigent, run: RunId, pid: u32, output: &Output) -> anyhow::Result<Exit> {
-    let (view, _) = tokio::task::block_in_place(|| dirigent.read(run))?;
+async fn report_unused_answer(
+    dirigent: &Dirigent,
+    run: RunId,
+    pid: u32,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let (view, _) = dirigent.read(run).await?;
     let id = run.short();
     if view.run().question().is_some() {
         output.error(&format!(
@@ -154,9 +155,9 @@ pub(crate) async fn fork(
     let config = config::load(file, None)?;
     config::warn_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
-    let source = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+    let source = dirigent.find(&command.run).await?;
     let user = user_presence(&command.watching, output);
-    if let Some(pid) = tokio::task::block_in_place(|| dirigent.record(source))?.owner_pid {
+    if let Some(pid) = dirigent.record(source).await?.owner_pid {
         let id = source.short();
         output.note(&format!(
             "note: run {id} is still running in process {pid}, in the same folder; the fork may repeat work that is in progress there"
@@ -164,14 +165,14 @@ pub(crate) async fn fork(
     }
     let signals = ShutdownSignals::listen()?;
     let run = dirigent.fork(source, command.at, command.guidance, user).await?;
-    let forked = tokio::task::block_in_place(|| dirigent.record(run.id()))?.forked_from;
+    let forked = dirigent.record(run.id()).await?.forked_from;
     let history = HistoryCursor {
         last_seq: forked.map_or(0, |point| point.seq),
         answered: false,
     };
     let exit = watch(&run, signals, history, &command.watching, output).await?;
     if exit != Exit::Killed {
-        record.write(&dirigent, run.id(), output)?;
+        record.write(&dirigent, run.id(), output).await?;
     }
     Ok(exit)
 }

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::{Dirigent, DirigentError, EndReason, PendingMessage, RunRecord, StoreError, render};
+use dirigent::{
+    Dirigent, DirigentError, PendingMessage, RunFilter, RunPage, RunRecord, RunState, StoreError, render,
+};
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
@@ -34,15 +36,10 @@ pub(crate) async fn runs(
         }
         Err(error) => return Err(error.into()),
     };
-    let runs = tokio::task::block_in_place(|| dirigent.runs())?;
+    let RunPage { runs, total, next } = dirigent.runs(filter(command, &dirigent).await?).await?;
     let mut text = String::new();
-    for record in runs.iter().take(command.limit) {
-        let read = tokio::task::block_in_place(|| {
-            Ok::<_, DirigentError>((
-                pending_requests(&dirigent, record)?,
-                load_pending_messages(&dirigent, record)?,
-            ))
-        });
+    for record in &runs {
+        let read = pending_work(&dirigent, record).await;
         // A run that cannot be read does not hide the others.
         let unreadable = read
             .as_ref()
@@ -64,7 +61,7 @@ pub(crate) async fn runs(
                 .chars()
                 .take(80)
                 .collect();
-            let state = style(format!("{:<12}", state(record).1)).bold();
+            let state = style(format!("{:<12}", state_text(record))).bold();
             let _ = writeln!(
                 text,
                 "{}  {}  {state}  {goal}",
@@ -81,40 +78,60 @@ pub(crate) async fn runs(
             }
         }
     }
-    match (runs.len(), command.json) {
-        (0, _) => note_no_runs(command, output),
-        (all, false) if all > command.limit => {
-            output.print(&text);
-            output.note(&format!("{} more; see them with --limit", all - command.limit));
-        }
-        (_, _) => output.print(&text),
+    if runs.is_empty() {
+        note_no_runs(command, output);
+        return Ok(Exit::Success);
+    }
+    output.print(&text);
+    if let Some(next) = next.filter(|_| !command.json) {
+        output.note(&format!(
+            "{} of {total} runs; see the next ones with --after {}, or more with --limit",
+            runs.len(),
+            next.short()
+        ));
     }
     Ok(Exit::Success)
 }
 
+/// The runs that the options select.
+async fn filter(command: &RunsCommand, dirigent: &Dirigent) -> Result<RunFilter, DirigentError> {
+    let mut filter = RunFilter::new().limit(command.limit);
+    for state in &command.state {
+        filter = filter.state(*state);
+    }
+    if let Some(folder) = &command.workspace {
+        // A folder that is gone may still have runs.
+        let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
+        filter = filter.workspace(folder.to_string_lossy());
+    }
+    if let Some(text) = &command.goal {
+        filter = filter.text(text);
+    }
+    match &command.after {
+        Some(run) => Ok(filter.after(dirigent.find(run).await?)),
+        None => Ok(filter),
+    }
+}
+
 fn note_no_runs(command: &RunsCommand, output: &Output) {
-    if !command.json {
+    if command.json {
+        return;
+    }
+    if command.is_filtered() {
+        output.note("no such runs; see all with `dirigent runs`");
+    } else {
         output.note("no runs yet; start one with `dirigent run GOAL`, or try `dirigent demo`");
     }
 }
 
-/// The run's state: the name in JSON, and the text for the user.
-fn state(record: &RunRecord) -> (&'static str, &'static str) {
-    let reason = record
-        .status
-        .as_deref()
-        .and_then(|status| serde_json::from_str(status).ok());
-    match (record.owner_pid, reason) {
-        (Some(_), _) => ("running", "running"),
-        (None, None) if record.entries == 0 => ("never_began", "never began"),
-        (None, None) => ("interrupted", "interrupted"),
-        (None, Some(EndReason::GoalAchieved)) => ("goal_achieved", "achieved"),
-        (None, Some(EndReason::IterationLimit { .. })) => ("iteration_limit", "limit"),
-        (None, Some(EndReason::TimeLimit)) => ("time_limit", "limit"),
-        (None, Some(EndReason::BudgetExhausted { .. })) => ("budget_exhausted", "limit"),
-        (None, Some(EndReason::UserRequired)) => ("user_required", "needs you"),
-        (None, Some(EndReason::Cancelled)) => ("cancelled", "cancelled"),
-        (None, Some(EndReason::Failed { .. })) => ("failed", "failed"),
+/// The run's state as text for the user.
+fn state_text(record: &RunRecord) -> &'static str {
+    match RunState::of(record) {
+        RunState::NeverBegan => "never began",
+        RunState::GoalAchieved => "achieved",
+        RunState::IterationLimit | RunState::TimeLimit | RunState::BudgetExhausted => "limit",
+        RunState::UserRequired => "needs you",
+        other => other.name(),
     }
 }
 
@@ -126,7 +143,7 @@ fn as_json(
 ) -> Value {
     let mut object = json!({
         "run": record.run,
-        "state": state(record).0,
+        "state": RunState::of(record),
         "goal": record.goal,
         "workspace": record.workspace,
         "created_at": record.created_at,
@@ -148,11 +165,22 @@ fn forked_from(record: &RunRecord) -> Value {
         .map_or(Value::Null, |point| json!({"run": point.run, "at": point.seq}))
 }
 
+/// The run's pending requests and messages.
+async fn pending_work(
+    dirigent: &Dirigent,
+    record: &RunRecord,
+) -> Result<(PendingRequests, Vec<PendingMessage>), DirigentError> {
+    Ok((
+        pending_requests(dirigent, record).await?,
+        load_pending_messages(dirigent, record).await?,
+    ))
+}
+
 /// The run's pending requests. A run that has ended and does not wait for the user has none, so its journal is not read.
-fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
-    match state(record).0 {
-        "running" | "interrupted" | "user_required" => {
-            Ok(PendingRequests::from_view(&dirigent.read(record.run)?.0))
+async fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
+    match RunState::of(record) {
+        RunState::Running | RunState::Interrupted | RunState::UserRequired => {
+            Ok(PendingRequests::from_view(&dirigent.read(record.run).await?.0))
         }
         _ => Ok(PendingRequests::default()),
     }
@@ -166,20 +194,17 @@ pub(crate) async fn show(
     let file = RecordingFile::create(command.record.as_ref())?;
     let dirigent = open_reading(db).await?;
     if command.steps {
-        return steps(&dirigent, command, output);
+        return steps(&dirigent, command, output).await;
     }
     if command.record.is_some() {
-        let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
-        file.write(&dirigent, run, output)?;
+        let run = dirigent.find(&command.run).await?;
+        file.write(&dirigent, run, output).await?;
         return Ok(Exit::Success);
     }
-    let (record, (view, _), messages) = tokio::task::block_in_place(|| {
-        let run = dirigent.find(&command.run)?;
-        let record = dirigent.record(run)?;
-        let messages = load_pending_messages(&dirigent, &record)?;
-        Ok::<_, DirigentError>((record, dirigent.read(run)?, messages))
-    })?;
-    let run = record.run;
+    let run = dirigent.find(&command.run).await?;
+    let record = dirigent.record(run).await?;
+    let messages = load_pending_messages(&dirigent, &record).await?;
+    let (view, _) = dirigent.read(run).await?;
     let machine = view.run();
     let graphs = |form: GraphForm| {
         machine.iterations().iter().map(move |iteration| match form {
@@ -228,12 +253,10 @@ pub(crate) async fn show(
     Ok(Exit::Success)
 }
 
-fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow::Result<Exit> {
-    let (recording, events) = tokio::task::block_in_place(|| {
-        let run = dirigent.find(&command.run)?;
-        let (_, events) = dirigent.read(run)?;
-        Ok::<_, DirigentError>((dirigent.recording(run)?, events))
-    })?;
+async fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow::Result<Exit> {
+    let run = dirigent.find(&command.run).await?;
+    let (_, events) = dirigent.read(run).await?;
+    let recording = dirigent.recording(run).await?;
     let steps = Steps::new(recording.entries(), &events);
     if command.json {
         for step in steps.as_json() {

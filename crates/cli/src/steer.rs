@@ -34,17 +34,15 @@ struct TargetRun {
 impl TargetRun {
     async fn find(db: Option<PathBuf>, text: &str) -> anyhow::Result<Self> {
         let dirigent = open_existing(Dirigent::builder(), db).await?;
-        let (run, end, requests, messages) = tokio::task::block_in_place(|| {
-            let run = dirigent.find(text)?;
-            let record = dirigent.record(run)?;
-            let messages = load_pending_messages(&dirigent, &record)?;
-            if record.entries == 0 {
-                return Ok((run, None, PendingRequests::default(), messages));
-            }
-            let (view, _) = dirigent.read(run)?;
-            let end = view.run().end().cloned();
-            Ok::<_, DirigentError>((run, end, PendingRequests::from_view(&view), messages))
-        })?;
+        let run = dirigent.find(text).await?;
+        let record = dirigent.record(run).await?;
+        let messages = load_pending_messages(&dirigent, &record).await?;
+        let (end, requests) = if record.entries == 0 {
+            (None, PendingRequests::default())
+        } else {
+            let (view, _) = dirigent.read(run).await?;
+            (view.run().end().cloned(), PendingRequests::from_view(&view))
+        };
         Ok(TargetRun {
             dirigent,
             run,

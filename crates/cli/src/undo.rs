@@ -4,12 +4,12 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use dirigent::core::tool::{StateChange, display_path};
-use dirigent::{Dirigent, DirigentError, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
+use dirigent::{Dirigent, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
 use crate::exit::Exit;
-use crate::open::open_existing;
+use crate::open::{open_existing, open_reading};
 use crate::output::{Output, sanitize};
 
 pub(crate) async fn diff(
@@ -17,11 +17,9 @@ pub(crate) async fn diff(
     command: &DiffCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open_existing(Dirigent::builder(), db).await?;
-    let (run, diff) = tokio::task::block_in_place(|| {
-        let run = dirigent.find(&command.run)?;
-        Ok::<_, DirigentError>((run, dirigent.diff(run, command.to)?))
-    })?;
+    let dirigent = open_reading(db).await?;
+    let run = dirigent.find(&command.run).await?;
+    let diff = dirigent.diff(run, command.to).await?;
     let bytes = diff.bytes();
     for call in &diff.unfinished {
         output.note(&sanitize(&unfinished_text(call)));
@@ -47,14 +45,16 @@ pub(crate) async fn undo(
     command: &UndoCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let dirigent = open_existing(Dirigent::builder(), db).await?;
-    tokio::task::block_in_place(|| {
-        let run = dirigent.find(&command.run)?;
-        execute(dirigent.undo(run, command.to)?, command, output)
-    })
+    let dirigent = if command.dry_run {
+        open_reading(db).await?
+    } else {
+        open_existing(Dirigent::builder(), db).await?
+    };
+    let run = dirigent.find(&command.run).await?;
+    execute(dirigent.undo(run, command.to).await?, command, output).await
 }
 
-fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result<Exit> {
+async fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result<Exit> {
     let refused = undo.refused().to_vec();
     let undo = if command.skip_changed {
         undo.skip_refused()
@@ -74,7 +74,7 @@ fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result
     }
     let idle = preview.steps.is_empty() || is_refused || command.dry_run;
     let undone = if !idle && is_confirmed(command, output) {
-        Some(undo.apply()?)
+        Some(undo.apply().await?)
     } else {
         None
     };

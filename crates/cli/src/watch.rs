@@ -23,7 +23,7 @@ pub(crate) async fn follow(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let dirigent = open_reading(db).await?;
-    let run = tokio::task::block_in_place(|| dirigent.find(&command.run))?;
+    let run = dirigent.find(&command.run).await?;
     let mut interrupt = signal(SignalKind::interrupt()).context("cannot listen for Ctrl-C")?;
     let watching = WatchOptions {
         json: command.json,

@@ -26,8 +26,10 @@
 #![warn(missing_docs)]
 
 mod agents;
+mod blocking;
 mod builder;
 pub mod config;
+mod dirigent;
 mod error;
 mod goal;
 mod known_tools;
@@ -40,8 +42,9 @@ mod suggest;
 mod undo;
 
 pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
-pub use builder::{Builder, Dirigent};
+pub use builder::Builder;
 pub use config::{Config, ConfigError};
+pub use dirigent::Dirigent;
 pub use dirigent_core::agent_spec::ModelProfile;
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 pub use dirigent_core::end_reason::{EndReason, FailureCause};
@@ -63,7 +66,7 @@ pub use dirigent_runtime::{
 };
 pub use dirigent_store::{
     JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns, Pruned, PrunedRun,
-    RunRecord, StoreError,
+    RunFilter, RunPage, RunRecord, RunState, StoreError,
 };
 pub use dirigent_tools::{
     Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, Sandbox, ToolSettings,

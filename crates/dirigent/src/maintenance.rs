@@ -5,9 +5,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use dirigent_core::id::RunId;
 use dirigent_core::time::{Millis, Timestamp};
-use dirigent_store::{Journal, JournalCheck, PausedRuns, PruneFilter, Pruned, PrunedRun, StoreError};
+use dirigent_store::{Journal, JournalCheck, PausedRuns, PruneFilter, Pruned, PrunedRun};
 
-use crate::builder::blocking;
 use crate::{Dirigent, DirigentError};
 
 impl Dirigent {
@@ -16,7 +15,7 @@ impl Dirigent {
     /// # Errors
     /// A failure to read the journal that is not damage.
     pub async fn check_journal(&self) -> Result<JournalCheck, DirigentError> {
-        self.with_journal(Journal::check).await
+        self.reading(Journal::check).await
     }
 
     /// Copies the journal to a new file, which is a journal itself; returns the copy's length in bytes. Runs may be active. Only the user can
@@ -26,7 +25,7 @@ impl Dirigent {
     /// The file exists or cannot be written, or an error of the journal. In these cases, no file is created.
     pub async fn back_up_journal(&self, file: impl Into<PathBuf>) -> Result<u64, DirigentError> {
         let file = file.into();
-        self.with_journal(move |journal| journal.backup(&file)).await
+        self.reading(move |journal| journal.backup(&file)).await
     }
 
     /// Writes a run, with the recorded contents that its undo needs, to a new file. Only the user can access the file.
@@ -35,7 +34,7 @@ impl Dirigent {
     /// An unknown or damaged run, or the file exists or cannot be written. In these cases, no file is created.
     pub async fn export_run(&self, run: RunId, file: impl Into<PathBuf>) -> Result<(), DirigentError> {
         let file = file.into();
-        self.with_journal(move |journal| journal.export(run, &file)).await
+        self.reading(move |journal| journal.export(run, &file)).await
     }
 
     /// Adds a run from a file of [`Self::export_run`] to the journal; returns its id.
@@ -44,7 +43,7 @@ impl Dirigent {
     /// The run exists, the file is not an exported run or is not complete, or an error of the journal. In these cases, nothing is written.
     pub async fn import_run(&self, file: impl Into<PathBuf>) -> Result<RunId, DirigentError> {
         let file = file.into();
-        self.with_journal(move |journal| journal.import(&file)).await
+        self.reading(move |journal| journal.import(&file)).await
     }
 
     /// Returns the runs that [`Self::prune_runs`] would delete, oldest first.
@@ -57,7 +56,7 @@ impl Dirigent {
         paused: PausedRuns,
     ) -> Result<Vec<PrunedRun>, DirigentError> {
         let filter = filter(older_than, paused);
-        self.with_journal(move |journal| journal.prunable(filter)).await
+        self.reading(move |journal| journal.prunable(filter)).await
     }
 
     /// Deletes the runs that ended longer ago than `older_than` and that no process owns, with everything that only they needed. They can
@@ -71,15 +70,7 @@ impl Dirigent {
         paused: PausedRuns,
     ) -> Result<Pruned, DirigentError> {
         let filter = filter(older_than, paused);
-        self.with_journal(move |journal| journal.prune(filter)).await
-    }
-
-    async fn with_journal<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Journal) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, DirigentError> {
-        let journal = self.journal.clone();
-        Ok(blocking(move || work(&journal)).await?)
+        self.reading(move |journal| journal.prune(filter)).await
     }
 }
 

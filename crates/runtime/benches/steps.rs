@@ -16,6 +16,7 @@ use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::message::Message;
 use dirigent_core::tool::Repeat;
+use dirigent_core::view::RunView;
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_runtime::{Orchestrator, Resume, Services, UserPresence};
 use dirigent_store::Journal;

@@ -118,7 +118,7 @@ impl Orchestrator {
     ///
     /// # Errors
     /// [`RuntimeError::Journal`] if the run log cannot store what was appended.
-    pub async fn shut_down(&self) -> Result<(), RuntimeError> {
+    pub async fn shutdown(&self) -> Result<(), RuntimeError> {
         self.inner.is_shut_down.store(true, Ordering::SeqCst);
         let (done, wait) = oneshot::channel();
         let _ = self.inner.actor.send_message(OrchestratorMsg::ShutDown { done });

@@ -16,6 +16,7 @@ use crate::job::{Job, OnCommit};
 use crate::options::{JournalAccess, JournalOptions};
 use crate::progress::LiveRuns;
 use crate::reader::Readers;
+use crate::run_filter::{RunFilter, RunPage};
 use crate::schema;
 use crate::watcher::{ChangeSubscription, Watcher};
 use crate::writer::Writer;
@@ -241,7 +242,15 @@ impl Journal {
     /// # Errors
     /// Any failure to read the journal.
     pub fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
-        self.readers().runs()
+        Ok(self.readers().page(&RunFilter::new().limit(usize::MAX))?.runs)
+    }
+
+    /// Reads a page of the records of the runs that the filter selects, newest first.
+    ///
+    /// # Errors
+    /// [`StoreError::NoSuchRun`] if the page begins after a run that does not exist; any failure to read the journal.
+    pub fn run_page(&self, filter: &RunFilter) -> Result<RunPage, StoreError> {
+        self.readers().page(filter)
     }
 
     /// Reads the record of a run.

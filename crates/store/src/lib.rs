@@ -79,6 +79,7 @@ mod originals;
 mod owner;
 mod progress;
 mod reader;
+mod run_filter;
 mod run_log;
 mod schema;
 mod sql;
@@ -98,4 +99,5 @@ pub use maintenance::{
     JournalCheck, JournalProblem, JournalSpace, PausedRuns, PruneFilter, Pruned, PrunedRun,
 };
 pub use options::JournalOptions;
+pub use run_filter::{RunFilter, RunPage, RunState, UnknownRunState};
 pub use tail::Tail;

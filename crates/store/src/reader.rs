@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
-use rusqlite::types::ValueRef;
+use rusqlite::types::{Value, ValueRef};
 use rusqlite::{Connection, OptionalExtension, Row, params_from_iter};
 use uuid::Uuid;
 
 use crate::chained_entries::{EntryBatch, read_entries};
 use crate::error::StoreError;
 use crate::owner::{Liveness, liveness};
+use crate::run_filter::{RunFilter, RunPage};
 use crate::schema::{ReadConnection, open_for_reading};
 use crate::sql::{parsed, run_key, unsigned};
 use dirigent_runtime::run_log::{ForkPoint, RunRecord};
@@ -63,14 +64,51 @@ impl Readers {
         self.with(|db| read_entries(&*db.unchecked_transaction()?, run, after, limit))
     }
 
-    pub(crate) fn runs(&self) -> Result<Vec<RunRecord>, StoreError> {
-        self.records(&format!("{RECORDS} ORDER BY created_at DESC, id DESC"), None)
+    /// Reads the runs that a filter selects, newest first.
+    pub(crate) fn page(&self, filter: &RunFilter) -> Result<RunPage, StoreError> {
+        let (selected, mut parameters) = filter.condition(self.live_owners()?);
+        let count = format!("SELECT count(*) FROM runs WHERE {selected}");
+        let total = self.with(|db| {
+            db.prepare_cached(&count)?
+                .query_row(params_from_iter(&parameters), |row| unsigned(row, 0))
+        })?;
+        if let Some(run) = filter.last_known() {
+            self.run(run)?;
+        }
+        let page = filter.page_condition(&mut parameters);
+        let page = page.map_or(String::new(), |page| format!(" AND {page}"));
+        let size = filter.page_size();
+        // One more than the page has, to know whether there is a next page.
+        let limit = i64::try_from(size).unwrap_or(i64::MAX).saturating_add(1);
+        let sql = format!("{RECORDS} WHERE {selected}{page} ORDER BY created_at DESC, id DESC LIMIT {limit}");
+        let mut runs = self.records(&sql, &parameters)?;
+        let has_more = runs.len() > size;
+        runs.truncate(size);
+        let next = runs.last().filter(|_| has_more).map(|last| last.run);
+        Ok(RunPage { runs, total, next })
     }
 
     pub(crate) fn run(&self, run: RunId) -> Result<RunRecord, StoreError> {
-        self.records(&format!("{RECORDS} WHERE run = ?1"), Some(run))?
+        let parameters = [Value::from(run_key(run))];
+        self.records(&format!("{RECORDS} WHERE run = ?1"), &parameters)?
             .pop()
             .ok_or_else(|| self.no_such_run(run.to_string()))
+    }
+
+    /// Returns the names of the live processes that own runs, as a JSON array.
+    fn live_owners(&self) -> Result<String, StoreError> {
+        let owners: Vec<String> = self.with(|db| {
+            db.prepare_cached("SELECT DISTINCT owner FROM claims")?
+                .query_map([], |row| row.get(0))?
+                .collect()
+        })?;
+        let mut live = Vec::new();
+        for owner in owners {
+            if liveness(&self.path, &owner)? == Liveness::Alive {
+                live.push(owner);
+            }
+        }
+        Ok(serde_json::Value::from(live).to_string())
     }
 
     pub(crate) fn ownership(&self, run: RunId) -> Result<Ownership, StoreError> {
@@ -134,10 +172,10 @@ impl Readers {
         })
     }
 
-    fn records(&self, sql: &str, run: Option<RunId>) -> Result<Vec<RunRecord>, StoreError> {
+    fn records(&self, sql: &str, parameters: &[Value]) -> Result<Vec<RunRecord>, StoreError> {
         let rows: Vec<(RunRecord, Option<String>)> = self.with(|db| {
             db.prepare_cached(sql)?
-                .query_map(params_from_iter(run.map(run_key)), |row| {
+                .query_map(params_from_iter(parameters), |row| {
                     Ok((record(row), row.get(6).unwrap_or_default()))
                 })?
                 .collect()

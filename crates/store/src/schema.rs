@@ -30,6 +30,7 @@ const TABLES: &str = "
         forked_from TEXT,                        -- the id of its source, which may have been deleted since
         forked_at   INTEGER                      -- the last entry that both runs share
     ) STRICT;
+    CREATE INDEX newest ON runs (created_at, id);
     CREATE TABLE journal (
         run   INTEGER NOT NULL REFERENCES runs (id),
         seq   INTEGER NOT NULL,                  -- from 1, without gaps

@@ -134,7 +134,7 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
         interrupted.starts_with("the run ended before this iteration was evaluated: "),
         "{interrupted}"
     );
-    let recording = dirigent.recording(run.id()).unwrap();
+    let recording = dirigent.recording(run.id()).await.unwrap();
     let replayed = dirigent
         .replay(&recording, Goal::from_recording(&recording))
         .await

@@ -58,7 +58,7 @@ async fn lead_1_a_lead_that_changes_a_file_itself_is_judged_and_goes_on_in_its_c
     let expected = [&iteration[..], &iteration[..], &[Phase::Complete]].concat();
     assert_eq!(phases.collect::<Vec<_>>(), expected);
 
-    let recording = dirigent.recording(run.id()).unwrap();
+    let recording = dirigent.recording(run.id()).await.unwrap();
     let replayed = dirigent
         .replay(&recording, Goal::from_recording(&recording))
         .await

@@ -24,11 +24,12 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::DirigentError;
+use crate::blocking::blocking;
 
 pub use diff::{FileDiff, RunDiff};
 
 /// The plan for undoing a run, from [`crate::Dirigent::undo`].
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Undo {
     journal: Journal,
     run: RunId,
@@ -254,12 +255,17 @@ impl Undo {
     }
 
     /// Executes the steps. Content is recorded in the journal before it is replaced or deleted. A path that changed in the meantime or
-    /// cannot be written is skipped, together with the steps that depend on it, and reported in [`Undone::failed`]. Blocks on the disk.
+    /// cannot be written is skipped, together with the steps that depend on it, and reported in [`Undone::failed`].
     ///
     /// # Errors
     /// [`DirigentError::UndoRefused`] if a path is refused, [`DirigentError::RunActive`] if a process owns the run. In both cases, nothing
     /// is changed.
-    pub fn apply(&self) -> Result<Undone, DirigentError> {
+    pub async fn apply(&self) -> Result<Undone, DirigentError> {
+        let undo = self.clone();
+        blocking(move || undo.apply_now()).await
+    }
+
+    fn apply_now(&self) -> Result<Undone, DirigentError> {
         if !self.refused.is_empty() {
             let refused = self.refused.len();
             return Err(DirigentError::UndoRefused { refused });

@@ -43,7 +43,7 @@ async fn host_2_runs_that_were_shut_down_are_resumed_without_repeating_finished_
         within(gate.entered()).await;
     }
 
-    within(world.orchestrator.shut_down()).await.unwrap();
+    within(world.orchestrator.shutdown()).await.unwrap();
 
     assert_eq!(gate.inside(), 0);
     for run in &runs {
@@ -69,8 +69,8 @@ async fn nothing_starts_after_a_shutdown_and_nothing_is_journaled_of_it() {
     let before = world.start(UserPresence::Absent).await;
     ended(&before).await.unwrap();
 
-    within(world.orchestrator.shut_down()).await.unwrap();
-    within(world.orchestrator.shut_down()).await.unwrap();
+    within(world.orchestrator.shutdown()).await.unwrap();
+    within(world.orchestrator.shutdown()).await.unwrap();
 
     let orchestrator = &world.orchestrator;
     let started = orchestrator

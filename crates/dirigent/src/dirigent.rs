@@ -1,0 +1,305 @@
+//! The orchestrator of runs, as programs use it.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use dirigent_core::agent_spec::AgentSpec;
+use dirigent_core::id::RunId;
+use dirigent_core::recording::Recording;
+use dirigent_core::steering::Steering;
+use dirigent_core::view::{Event, RunView};
+use dirigent_runtime::{
+    Events, Orchestrator, PendingMessage, Resume, RunHandle, SteerOutcome, UserPresence, pending_messages,
+    read_run, record_run,
+};
+use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRecord};
+
+use crate::agents::{Agents, RunSpecFactory};
+use crate::blocking::blocking;
+use crate::builder::Builder;
+use crate::config::ConfiguredModels;
+use crate::undo::{RunDiff, Undo};
+use crate::{DirigentError, Goal};
+
+/// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
+#[derive(Clone)]
+pub struct Dirigent {
+    pub(crate) orchestrator: Orchestrator,
+    pub(crate) journal: Journal,
+    pub(crate) run_spec_factory: Arc<RunSpecFactory>,
+    /// The models of the configuration; `None` if the program sets its own model.
+    pub(crate) configured: Option<ConfiguredModels>,
+}
+
+impl Dirigent {
+    /// Returns a builder with the offline model, the built-in tools and the shipped agents.
+    pub fn builder() -> Builder {
+        Builder::new()
+    }
+
+    /// Starts a run.
+    ///
+    /// # Errors
+    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], an error in the configuration, or an error of the journal. In these
+    /// cases, no run is started.
+    pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
+        let (run_spec_factory, user) = (self.run_spec_factory.clone(), goal.user);
+        let spec = blocking(move || {
+            let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
+            run_spec_factory.spec(text, workspace, goal.limits, &goal.agent_limits)
+        });
+        let spec = spec.await?;
+        prepare_models(self.configured.as_ref(), spec.setup.agents.iter())?;
+        Ok(self.orchestrator.start(spec, user).await?)
+    }
+
+    /// Returns a recording of a run in the journal up to its latest entry (HOST-9); [`crate::write_recording`] writes it to a file.
+    ///
+    /// # Errors
+    /// An unknown run, or a run that never began.
+    pub async fn recording(&self, run: RunId) -> Result<Recording, DirigentError> {
+        self.reading(move |journal| record_run(journal, run)).await
+    }
+
+    /// Replays a recording with the agents, prompts and tools of this orchestrator and journals it as a new run, which has reached the end of the
+    /// recording when this function returns (HOST-9). No model is asked, no tool runs, and the workspace need not exist. So a recorded run can serve
+    /// as a test:
+    ///
+    /// ```
+    /// use dirigent::{Dirigent, Goal};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), dirigent::DirigentError> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// # let (journal, file) = (folder.path().join("journal.db"), folder.path().join("count.jsonl"));
+    /// # std::fs::write(folder.path().join("notes.txt"), "one\ntwo\n").unwrap();
+    /// # let recorded = Dirigent::builder().journal(&journal).build().await?;
+    /// # let run = recorded.start(Goal::new("Count the lines in notes.txt").workspace(folder.path())).await?;
+    /// # run.outcome().await?;
+    /// # dirigent::write_recording(&file, &recorded.recording(run.id()).await?)?;
+    /// let recording = dirigent::read_recording(&file)?;
+    /// let dirigent = Dirigent::builder().journal(&journal).build().await?;
+    /// let run = dirigent.replay(&recording, Goal::from_recording(&recording)).await?;
+    /// assert!(run.outcome().await?.is_achieved());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`dirigent_runtime::RuntimeError::ReplayMismatch`] with the first difference, in which case nothing is journaled, or an error of the journal.
+    pub async fn replay(&self, recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
+        // The path of the workspace is compared with the recorded path; the folder is not opened.
+        let workspace = goal.workspace.to_string_lossy().into_owned();
+        let (run_spec_factory, text, recorded) = (
+            self.run_spec_factory.clone(),
+            goal.checked_text()?,
+            recording.spec().setup.clone(),
+        );
+        let present =
+            blocking(move || run_spec_factory.spec_for_replay(&recorded, text, workspace, goal.limits))
+                .await?;
+        Ok(self.orchestrator.replay(recording.clone(), present).await?)
+    }
+
+    /// Resumes a run at the end of its journal (HOST-2). Its agents ask the models that it was started with, by their references in the
+    /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model could
+    /// be reached, plans again with the limits in `resume` (PAOR-1).
+    ///
+    /// # Errors
+    /// The run has ended, another process owns it, `resume` has an answer but the run asked no question, the run would reach a limit at once,
+    /// or one of its models is no longer configured. In these cases, the run is unchanged.
+    pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
+        self.prepare_run_models(run).await?;
+        Ok(self.orchestrator.resume(run, resume).await?)
+    }
+
+    /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
+    /// included.
+    pub async fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
+        let (run_spec_factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
+        blocking(move || Ok::<_, DirigentError>(run_spec_factory.list_agents(workspace.as_deref()))).await
+    }
+
+    /// Sets up the models that a run was started with. Ignores other errors of the run, because resuming the run reports them.
+    async fn prepare_run_models(&self, run: RunId) -> Result<(), DirigentError> {
+        let Some(configured) = self.configured.clone() else {
+            return Ok(());
+        };
+        let Ok((view, _)) = self.read(run).await else {
+            return Ok(());
+        };
+        let spec = view.run().spec();
+        for agent in spec.setup.all_agents() {
+            if let Some(model) = &agent.model {
+                configured.check_unchanged(model, agent.asks.as_deref())?;
+                configured.prepare(model)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Starts a new run that shares the first `at` journal entries of another run and continues from there, with the guidance if it is given
+    /// (HOST-9). Without `at`, it shares all entries before the run's end. If the run ended because an agent failed, it shares the entries before
+    /// that failure, so after an outage the fork asks the model again. The original run is unchanged.
+    ///
+    /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to
+    /// the fork: a call that waits or has not ended needs approval again in the fork (APPROVE-3).
+    ///
+    /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder.
+    ///
+    /// # Errors
+    /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run had already ended at it; or one of the run's
+    /// models is no longer configured. In these cases, no run is started.
+    pub async fn fork(
+        &self,
+        run: RunId,
+        at: Option<u64>,
+        guidance: Option<String>,
+        user: UserPresence,
+    ) -> Result<RunHandle, DirigentError> {
+        self.prepare_run_models(run).await?;
+        Ok(self.orchestrator.fork(run, at, guidance, user).await?)
+    }
+
+    /// Sends guidance, a decision about a call, an answer or a cancellation to any run of the journal. A run of this process receives the message
+    /// directly, a run of another process through the journal. A message for a run without an owner waits in the journal until the run is resumed
+    /// ([`Self::pending_messages`]), but a cancellation takes effect at once. Each message is applied exactly once.
+    ///
+    /// # Errors
+    /// The reason why the run does not accept the message, as for [`RunHandle::steer`]. A rejection by another process is always
+    /// [`dirigent_runtime::RuntimeError::MessageRejected`]. A message for a run without an owner is also rejected if the run would not
+    /// accept it after the messages that already wait.
+    pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, DirigentError> {
+        Ok(self.orchestrator.steer(run, steering).await?)
+    }
+
+    /// Returns the messages that wait in the journal until the run is resumed, in the order in which they were sent.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn pending_messages(&self, run: RunId) -> Result<Vec<PendingMessage>, DirigentError> {
+        self.reading(move |journal| pending_messages(journal, run)).await
+    }
+
+    /// Returns the state of a message that was sent through the journal.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn message(&self, message: MessageId) -> Result<MessageState, DirigentError> {
+        self.reading(move |journal| journal.message(message)).await
+    }
+
+    /// Returns a run that this process owns.
+    pub fn run(&self, run: RunId) -> Option<RunHandle> {
+        self.orchestrator.run(run)
+    }
+
+    /// Returns the events of a run after journal entry `after` (0: from the first), as they occur, whichever process owns the run. They end
+    /// with the run, or when no process owns it any more. All watchers of a run share one reader of its entries.
+    pub fn events(&self, run: RunId, after: u64) -> Events {
+        self.orchestrator.events(run, after)
+    }
+
+    /// Returns a page of the runs of the journal that the filter selects, newest first.
+    ///
+    /// ```
+    /// use dirigent::{Dirigent, RunFilter, RunState};
+    ///
+    /// # async fn list(dirigent: &Dirigent) -> Result<(), dirigent::DirigentError> {
+    /// let failed = RunFilter::new().state(RunState::Failed).limit(50);
+    /// let mut page = dirigent.runs(failed.clone()).await?;
+    /// while let Some(last) = page.next {
+    ///     page = dirigent.runs(failed.clone().after(last)).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The page begins after an unknown run, or an error of the journal.
+    pub async fn runs(&self, filter: RunFilter) -> Result<RunPage, DirigentError> {
+        self.reading(move |journal| journal.run_page(&filter)).await
+    }
+
+    /// Finds a run by its full id, by at least four digits at the beginning or end of its id, or by `last`.
+    ///
+    /// # Errors
+    /// No run or several runs match.
+    pub async fn find(&self, text: &str) -> Result<RunId, DirigentError> {
+        let text = text.to_owned();
+        self.reading(move |journal| journal.find(&text)).await
+    }
+
+    /// Returns the journal's record of a run, without reading its entries.
+    ///
+    /// # Errors
+    /// An unknown run.
+    pub async fn record(&self, run: RunId) -> Result<RunRecord, DirigentError> {
+        self.reading(move |journal| journal.run(run)).await
+    }
+
+    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `to`. For a fork without `to`, only the
+    /// changes after the shared entries are undone. Nothing is changed before [`Undo::apply`].
+    ///
+    /// # Errors
+    /// [`DirigentError::RunActive`] while a process owns the run, [`DirigentError::Workspace`] if its workspace no longer exists, or an unknown run
+    /// or entry.
+    pub async fn undo(&self, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
+        self.reading(move |journal| Undo::load(journal, run, to)).await
+    }
+
+    /// Returns the changes of a run in files, or its changes after its journal entry `to`, in a format that `git apply` accepts. It compares the
+    /// content before the first change with the content after the last.
+    ///
+    /// # Errors
+    /// An unknown run or entry.
+    pub async fn diff(&self, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
+        self.reading(move |journal| RunDiff::load(journal, run, to)).await
+    }
+
+    /// Returns the current state of a run in the journal, with its events.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn read(&self, run: RunId) -> Result<(RunView, Vec<Event>), DirigentError> {
+        self.reading(move |journal| read_run(journal, run)).await
+    }
+
+    /// Stops all runs of this process at their last journal entry, so that they can be resumed, and waits until their work has ended and
+    /// everything is stored. Waiters for these runs get an error. Runs that are started or resumed afterwards fail; the journal can still be
+    /// read.
+    ///
+    /// # Errors
+    /// The journal cannot store what the runs have done.
+    pub async fn shutdown(&self) -> Result<(), DirigentError> {
+        Ok(self.orchestrator.shutdown().await?)
+    }
+
+    /// Reads or writes the journal without blocking the async runtime.
+    pub(crate) async fn reading<T, E>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, E> + Send + 'static,
+    ) -> Result<T, DirigentError>
+    where
+        T: Send + 'static,
+        E: Send + 'static,
+        DirigentError: From<E>,
+    {
+        let journal = self.journal.clone();
+        blocking(move || work(&journal)).await
+    }
+}
+
+/// Sets up the models of the agents before a run starts.
+pub(crate) fn prepare_models<'a>(
+    configured: Option<&ConfiguredModels>,
+    agents: impl IntoIterator<Item = &'a AgentSpec>,
+) -> Result<(), DirigentError> {
+    let Some(configured) = configured else {
+        return Ok(());
+    };
+    for model in agents.into_iter().filter_map(|agent| agent.model.as_deref()) {
+        configured.prepare(model)?;
+    }
+    Ok(())
+}

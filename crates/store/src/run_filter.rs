@@ -1,0 +1,250 @@
+//! Lists of runs: which runs a list has, page by page, newest first.
+
+use std::str::FromStr;
+
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::id::RunId;
+use dirigent_core::time::Timestamp;
+use dirigent_runtime::run_log::RunRecord;
+use rusqlite::types::Value;
+use serde::{Deserialize, Serialize};
+
+use crate::sql::{integer, run_key};
+
+/// The default number of runs of a page.
+const DEFAULT_LIMIT: usize = 100;
+
+/// The state of a run as its record tells, in JSON in snake case.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum RunState {
+    /// A live process owns the run.
+    Running,
+    /// The run has no entries, because its process died at once.
+    NeverBegan,
+    /// The run's process died or was shut down before the run ended.
+    Interrupted,
+    /// The goal was achieved.
+    GoalAchieved,
+    /// The run ended at its limit of iterations.
+    IterationLimit,
+    /// The run ended at its time limit.
+    TimeLimit,
+    /// The run's budget was exhausted.
+    BudgetExhausted,
+    /// The run waits for its user.
+    UserRequired,
+    /// The run was cancelled.
+    Cancelled,
+    /// The run failed.
+    Failed,
+}
+
+impl RunState {
+    /// All states.
+    pub const ALL: [RunState; 10] = [
+        RunState::Running,
+        RunState::NeverBegan,
+        RunState::Interrupted,
+        RunState::GoalAchieved,
+        RunState::IterationLimit,
+        RunState::TimeLimit,
+        RunState::BudgetExhausted,
+        RunState::UserRequired,
+        RunState::Cancelled,
+        RunState::Failed,
+    ];
+
+    /// Returns the state of a run.
+    pub fn of(record: &RunRecord) -> Self {
+        let status = record.status.as_deref();
+        let reason = status.and_then(|status| serde_json::from_str(status).ok());
+        match (record.owner_pid, reason) {
+            (Some(_), _) => RunState::Running,
+            (None, None) if record.entries == 0 => RunState::NeverBegan,
+            (None, None) => RunState::Interrupted,
+            (None, Some(EndReason::GoalAchieved)) => RunState::GoalAchieved,
+            (None, Some(EndReason::IterationLimit { .. })) => RunState::IterationLimit,
+            (None, Some(EndReason::TimeLimit)) => RunState::TimeLimit,
+            (None, Some(EndReason::BudgetExhausted { .. })) => RunState::BudgetExhausted,
+            (None, Some(EndReason::UserRequired)) => RunState::UserRequired,
+            (None, Some(EndReason::Cancelled)) => RunState::Cancelled,
+            (None, Some(EndReason::Failed { .. })) => RunState::Failed,
+        }
+    }
+
+    /// Returns the state's name in JSON.
+    pub fn name(self) -> &'static str {
+        match self {
+            RunState::Running => "running",
+            RunState::NeverBegan => "never_began",
+            RunState::Interrupted => "interrupted",
+            RunState::GoalAchieved => "goal_achieved",
+            RunState::IterationLimit => "iteration_limit",
+            RunState::TimeLimit => "time_limit",
+            RunState::BudgetExhausted => "budget_exhausted",
+            RunState::UserRequired => "user_required",
+            RunState::Cancelled => "cancelled",
+            RunState::Failed => "failed",
+        }
+    }
+
+    /// The condition in SQL. `is_owned` is the condition that a live process owns the run.
+    fn condition(self, is_owned: &str) -> String {
+        match self {
+            RunState::Running => is_owned.to_owned(),
+            RunState::NeverBegan => format!("ended_at IS NULL AND entries = 0 AND NOT {is_owned}"),
+            RunState::Interrupted => format!("ended_at IS NULL AND entries > 0 AND NOT {is_owned}"),
+            ended => {
+                let name = ended.name();
+                format!(
+                    "CASE json_valid(status) WHEN 1 THEN status ->> 'reason' END = '{name}' AND NOT {is_owned}"
+                )
+            }
+        }
+    }
+}
+
+impl FromStr for RunState {
+    type Err = UnknownRunState;
+
+    fn from_str(name: &str) -> Result<Self, UnknownRunState> {
+        let found = RunState::ALL.into_iter().find(|state| state.name() == name);
+        found.ok_or_else(|| UnknownRunState {
+            name: name.to_owned(),
+        })
+    }
+}
+
+/// A text that is not the name of a [`RunState`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{name}` is not a state of runs: use one of {}", RunState::ALL.map(RunState::name).join(", "))]
+pub struct UnknownRunState {
+    name: String,
+}
+
+/// Which runs a list has. The default is all runs, 100 a page.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[must_use]
+pub struct RunFilter {
+    states: Vec<RunState>,
+    workspace: Option<String>,
+    text: Option<String>,
+    created_after: Option<Timestamp>,
+    created_before: Option<Timestamp>,
+    after: Option<RunId>,
+    limit: Option<usize>,
+}
+
+impl RunFilter {
+    /// Creates the filter that selects all runs.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Selects runs in this state, or in one of several if called again.
+    pub fn state(mut self, state: RunState) -> Self {
+        self.states.push(state);
+        self
+    }
+
+    /// Selects runs that work in this folder: an absolute path with links resolved.
+    pub fn workspace(mut self, folder: impl Into<String>) -> Self {
+        self.workspace = Some(folder.into());
+        self
+    }
+
+    /// Selects runs with this text in their goal, in upper or lower case.
+    pub fn text(mut self, text: impl Into<String>) -> Self {
+        self.text = Some(text.into());
+        self
+    }
+
+    /// Selects runs that were created after this time.
+    pub fn created_after(mut self, at: Timestamp) -> Self {
+        self.created_after = Some(at);
+        self
+    }
+
+    /// Selects runs that were created before this time.
+    pub fn created_before(mut self, at: Timestamp) -> Self {
+        self.created_before = Some(at);
+        self
+    }
+
+    /// Begins after this run, the last one of the page before ([`RunPage::next`]).
+    pub fn after(mut self, run: impl Into<Option<RunId>>) -> Self {
+        self.after = run.into();
+        self
+    }
+
+    /// Sets the maximum number of runs of a page, at least 1.
+    pub fn limit(mut self, limit: usize) -> Self {
+        self.limit = Some(limit.max(1));
+        self
+    }
+
+    /// The run after which the page begins.
+    pub(crate) fn last_known(&self) -> Option<RunId> {
+        self.after
+    }
+
+    /// The number of runs of a page.
+    pub(crate) fn page_size(&self) -> usize {
+        self.limit.unwrap_or(DEFAULT_LIMIT)
+    }
+
+    /// The condition in SQL that selects the runs of all pages, with its parameters. `owners` are the live owners of runs, as a JSON array.
+    pub(crate) fn condition(&self, owners: String) -> (String, Vec<Value>) {
+        const IS_OWNED: &str =
+            "id IN (SELECT run FROM claims WHERE owner IN (SELECT value FROM json_each(?1)))";
+        let mut parameters = vec![Value::from(owners)];
+        let mut conditions = vec!["json_valid(?1)".to_owned()];
+        if !self.states.is_empty() {
+            let states: Vec<_> = self
+                .states
+                .iter()
+                .map(|state| format!("({})", state.condition(IS_OWNED)))
+                .collect();
+            conditions.push(format!("({})", states.join(" OR ")));
+        }
+        let mut add = |condition: &str, value: Value| {
+            parameters.push(value);
+            conditions.push(condition.replace("??", &format!("?{}", parameters.len())));
+        };
+        if let Some(workspace) = &self.workspace {
+            add("workspace = ??", workspace.clone().into());
+        }
+        if let Some(text) = &self.text {
+            add("instr(lower(goal), lower(??)) > 0", text.clone().into());
+        }
+        if let Some(at) = self.created_after {
+            add("created_at > ??", integer(at.0).into());
+        }
+        if let Some(at) = self.created_before {
+            add("created_at < ??", integer(at.0).into());
+        }
+        (conditions.join(" AND "), parameters)
+    }
+
+    /// The condition in SQL for the runs of this page and the later ones, if it is not the first page.
+    pub(crate) fn page_condition(&self, parameters: &mut Vec<Value>) -> Option<String> {
+        parameters.push(run_key(self.after?).into());
+        let place = parameters.len();
+        Some(format!(
+            "(created_at, id) < (SELECT created_at, id FROM runs WHERE run = ?{place})"
+        ))
+    }
+}
+
+/// A page of a list of runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunPage {
+    /// The runs, newest first.
+    pub runs: Vec<RunRecord>,
+    /// The number of runs on all pages.
+    pub total: u64,
+    /// The run after which the next page begins ([`RunFilter::after`]); `None` if this is the last page.
+    pub next: Option<RunId>,
+}
