@@ -13,4 +13,5 @@ mod maintenance;
 mod messages;
 mod open;
 mod other_process;
+mod run_page;
 mod tail;
