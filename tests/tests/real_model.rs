@@ -32,7 +32,7 @@ use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
 /// Tokens of a reply: enough for a call, and it ends in seconds.
-const REPLY: u64 = 120;
+const REPLY: u64 = 80;
 const GOALS: [&str; 2] = [
     "Append the line `buy bread` to notes.txt.",
     "Use the tool teleport to send notes.txt to the moon.",
