@@ -237,7 +237,30 @@ fn host_3_runs_are_listed_newest_first() {
     });
     let newest = place.dirigent(["runs", "--limit", "1"]).with_code(0);
     assert_eq!(newest.stdout.lines().count(), 1);
-    assert_eq!(newest.stderr, "2 more; see them with --limit\n");
+    let next = newest
+        .stderr
+        .strip_prefix("1 of 3 runs; see the next ones with --after ")
+        .unwrap();
+    let next = next.strip_suffix(", or more with --limit\n").unwrap();
+    let rest = place.dirigent(["runs", "--after", next]).with_code(0);
+    assert_eq!(
+        format!("{}{}", newest.stdout, rest.stdout),
+        place.dirigent(["runs"]).with_code(0).stdout
+    );
+    let failed = place
+        .dirigent(["runs", "--state", "failed", "--goal", "RENAME"])
+        .with_code(0);
+    assert!(
+        failed.stdout.contains("nothing_here") && failed.stdout.lines().count() == 1,
+        "{failed}"
+    );
+    let elsewhere = place.dirigent(["runs", "--workspace", "/"]).with_code(0);
+    assert_eq!(
+        (elsewhere.stdout.as_str(), elsewhere.stderr.as_str()),
+        ("", "no such runs; see all with `dirigent runs`\n")
+    );
+    let unknown = place.dirigent(["runs", "--state", "done"]).with_code(2).stderr;
+    assert!(unknown.contains("goal_achieved, iteration_limit"), "{unknown}");
 }
 
 fn names(object: &Value) -> Vec<&str> {

@@ -4,7 +4,10 @@ use std::fmt;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::RunId;
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
 use rusqlite::{Connection, OptionalExtension, params};
+use serde::de::IgnoredAny;
 
 use crate::chained_entries::{Head, walk};
 use crate::error::{EntryProblem, StoreError};
@@ -169,6 +172,7 @@ fn check_run(
     let Some(head) = Head::read(db, run)? else {
         return Ok(None);
     };
+    check_status(db, run, head.id, problems)?;
     let mut after = 0;
     loop {
         let walked = walk(db, run, head, after, u64::MAX, &mut |mut entry| {
@@ -179,12 +183,14 @@ fn check_run(
                         "shares a part with other entries, and this part is missing or not as it was written";
                     problems.push(problem(run, Some(seq), text));
                 }
-                Ok(()) => {
-                    if let Err(StoreError::Entry { source, .. }) = entry.parse(run) {
+                Ok(()) => match entry.parse(run) {
+                    Ok(first) if seq == 1 => check_goal(db, head.id, &first, problems)?,
+                    Err(StoreError::Entry { source, .. }) => {
                         let text = format!("cannot be read by this version of Dirigent: {source}");
                         problems.push(problem(run, Some(seq), text));
                     }
-                }
+                    _ => {}
+                },
             }
             Ok(Ok(()))
         })?;
@@ -208,6 +214,46 @@ fn check_run(
             },
         };
     }
+}
+
+/// Checks that the record of a run has the goal and the workspace of its first entry.
+fn check_goal(
+    db: &Connection,
+    id: i64,
+    first: &Entry,
+    problems: &mut Vec<JournalProblem>,
+) -> rusqlite::Result<()> {
+    let Input::Run(RunInput::Started { spec }) = &first.input else {
+        return Ok(());
+    };
+    let same = db
+        .prepare_cached("SELECT goal = ?2, workspace = ?3 FROM runs WHERE id = ?1")?
+        .query_row(params![id, spec.goal, spec.workspace], |row| {
+            Ok([("goal", row.get(0)?), ("workspace", row.get(1)?)])
+        })?;
+    for (name, _) in same.into_iter().filter(|(_, same): &(_, bool)| !same) {
+        let text = format!("its record names another {name} than its first entry");
+        problems.push(problem(first.run, None, text));
+    }
+    Ok(())
+}
+
+/// Checks that a run that has ended has a reason for that, and no other run has one.
+fn check_status(
+    db: &Connection,
+    run: RunId,
+    id: i64,
+    problems: &mut Vec<JournalProblem>,
+) -> rusqlite::Result<()> {
+    let (has_ended, status): (bool, Option<String>) = db
+        .prepare_cached("SELECT ended_at IS NOT NULL, status FROM runs WHERE id = ?1")?
+        .query_row([id], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let is_readable = |status: &String| serde_json::from_str::<IgnoredAny>(status).is_ok();
+    if has_ended != status.is_some() || !status.as_ref().is_none_or(is_readable) {
+        let text = "the reason for its end is missing or not as it was written";
+        problems.push(problem(run, None, text));
+    }
+    Ok(())
 }
 
 fn next_entry(db: &Connection, id: i64, seq: u64) -> rusqlite::Result<Option<u64>> {

@@ -2,10 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{AgentId, EffectId, Scope};
-use dirigent_core::journal::Entry;
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::FileVersion;
 use dirigent_store::{
@@ -22,9 +24,13 @@ use crate::other_process::{self, Role};
 /// A run as Dirigent records it; its first entry has the setup.
 const RECORDED: &str = include_str!("../../../../tests/journals/v1-rename.jsonl");
 
-/// The first entry of a recorded run, whose setup is stored apart.
+/// The first entry of a recorded run, whose setup is stored apart, with the goal and the workspace of [`create`].
 fn started() -> NewEntry {
-    let recorded: Entry = serde_json::from_str(RECORDED.lines().next().unwrap()).unwrap();
+    let mut recorded: Entry = serde_json::from_str(RECORDED.lines().next().unwrap()).unwrap();
+    if let Input::Run(RunInput::Started { spec }) = &mut recorded.input {
+        let spec = Arc::make_mut(spec);
+        (spec.goal, spec.workspace) = ("goal".to_owned(), "/work".to_owned());
+    }
     let shared = recorded.input.as_ref().shared_text().unwrap().clone();
     NewEntry {
         body: serde_json::to_string(&recorded.input).unwrap(),
@@ -142,6 +148,26 @@ mod check {
                 "run 1: entry 2 is not as it was written",
                 "run 1: entry 4 is not as it was written",
                 "run 2: entry 1 is not as it was written",
+            ],
+        );
+    }
+
+    #[test]
+    fn a_changed_reason_for_the_end_is_listed() {
+        let problem = "the reason for its end is missing or not as it was written";
+        problems_after(
+            "UPDATE runs SET status = 'do' WHERE id = 1; UPDATE runs SET ended_at = 1 WHERE id = 2",
+            &[&format!("run 1: {problem}"), &format!("run 2: {problem}")],
+        );
+    }
+
+    #[test]
+    fn a_record_that_differs_from_its_run_is_listed() {
+        problems_after(
+            "UPDATE runs SET goal = 'another'; UPDATE runs SET workspace = '/elsewhere'",
+            &[
+                "run 1: its record names another goal than its first entry",
+                "run 1: its record names another workspace than its first entry",
             ],
         );
     }
