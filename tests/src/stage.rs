@@ -177,6 +177,12 @@ pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
     }
 }
 
+/// Waits for an operation of the library in a test without a runtime.
+pub fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+    runtime.block_on(work)
+}
+
 /// Lets that time pass at once for all that runs in the test's runtime, which must be of one thread. What has a limit can so have a long
 /// one, which no slow machine reaches, and yet be past it the moment the test says.
 pub async fn pass(time: Duration) {

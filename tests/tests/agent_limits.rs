@@ -7,7 +7,7 @@ use dirigent_model_server::{Gate, Request, Script, Turn};
 use dirigent_tests::cli::root;
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan};
 use dirigent_tests::served::{self, Served, is_lead, is_reflector, mentions};
-use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
+use dirigent_tests::stage::{Stage, achieved_report, agent, block_on, findings};
 use serde_json::json;
 
 const LAST_TURN: &str = "This is your last turn: ";
@@ -199,7 +199,7 @@ fn loop_2_the_limits_that_the_shipped_configuration_shows_are_the_ones_that_hold
     std::fs::write(&file, format!("[limits.lead]\n{}\n", settings.join("\n"))).unwrap();
 
     let config = Config::load(&Sources::none().file(file)).unwrap();
-    let agents = Dirigent::builder().agents(None).unwrap();
+    let agents = block_on(Dirigent::builder().agents(None)).unwrap();
     assert_eq!(AgentLimitSettings::from(agents.lead), config.agent_limits("lead"));
 }
 

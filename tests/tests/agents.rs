@@ -11,7 +11,7 @@ use dirigent::core::tool::Access;
 use dirigent::{AgentSource, Agents, Dirigent, ListedAgent, Millis, RefusedAgent};
 use dirigent_tests::cli::{Place, root};
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
-use dirigent_tests::stage::{Stage, achieved_report, findings};
+use dirigent_tests::stage::{Stage, achieved_report, block_on, findings};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -53,7 +53,7 @@ impl Files {
     /// Who a run in the project has.
     fn agents(&self) -> Agents {
         let builder = Dirigent::builder().config(&self.config());
-        builder.agents(Some(&self.path("project"))).unwrap()
+        block_on(builder.agents(Some(&self.path("project")))).unwrap()
     }
 
     /// Each refused file with its line and the reason.
@@ -94,7 +94,7 @@ fn claude(name: &str) -> String {
 
 #[test]
 fn paor_5_four_agents_ship() {
-    let agents = Dirigent::builder().agents(None).unwrap();
+    let agents = block_on(Dirigent::builder().agents(None)).unwrap();
     let told: Vec<String> = agents
         .agents
         .iter()
@@ -412,7 +412,7 @@ fn paor_5_a_projects_agent_takes_no_name_and_chooses_no_model_of_its_own() {
     // Whoever chooses a model for all means all.
     let sources = Sources::none().folder(files.path("user")).model("offline");
     let builder = Dirigent::builder().config(&Config::load(&sources).unwrap());
-    let agents = builder.agents(Some(&files.path("project"))).unwrap();
+    let agents = block_on(builder.agents(Some(&files.path("project")))).unwrap();
     assert_eq!(named(&agents, "small").model.as_deref(), Some("offline"));
 }
 
@@ -765,9 +765,7 @@ fn approve_1_a_rule_that_could_never_fit_is_an_error() {
     ] {
         let files = Files::new().with_config(&format!("[approvals]\n{rules}\n"));
         let error = match Config::load(&Sources::none().folder(files.path("user"))) {
-            Ok(config) => Dirigent::builder()
-                .config(&config)
-                .check()
+            Ok(config) => block_on(Dirigent::builder().config(&config).check())
                 .unwrap_err()
                 .to_string(),
             Err(error) => error.to_string(),
@@ -786,7 +784,7 @@ fn approve_1_a_rule_can_name_each_parameter_of_read_output() {
     let rules = "deny = [\"read_output(handle: a1.*, start_line: 1, end_line: 2, pattern: *, offset: 0, length: 9)\"]";
     let files = Files::new().with_config(&format!("[approvals]\n{rules}\n"));
     let config = Config::load(&Sources::none().folder(files.path("user"))).unwrap();
-    Dirigent::builder().config(&config).check().unwrap();
+    block_on(Dirigent::builder().config(&config).check()).unwrap();
 }
 
 #[test]

@@ -4,7 +4,10 @@
 use std::path::Path;
 use std::process::Command;
 
-use dirigent::{DirigentError, EndReason, EventKind, OfflineModel, Report, RunFilter, UserPresence};
+use dirigent::{
+    DirigentError, EndReason, EventKind, OfflineModel, Report, Resume, RunFilter, RunState, RuntimeError,
+    UserPresence,
+};
 use dirigent_tests::probes::{Notes, note};
 use dirigent_tests::scripted::{Scripted, achieved, ask_user, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, all_events, until};
@@ -87,6 +90,91 @@ async fn host_1_what_is_wrong_with_a_goal_or_an_agent_is_said_before_anything_st
          list_symbols, read_output, rename_symbol, search"
     );
     assert_eq!(dirigent.runs(RunFilter::new()).await.unwrap().runs.len(), 0);
+}
+
+#[tokio::test]
+async fn host_1_after_a_shutdown_no_run_starts_and_the_active_ones_can_be_resumed() {
+    let stage = Stage::new();
+    let asking = Scripted::new()
+        .lead([plan("Choose.", [])])
+        .reflector([ask_user("Two.", "Which colour?")]);
+    let dirigent = stage.builder(asking).build().await.unwrap();
+    let goal = || stage.goal("Paint it").user(UserPresence::Present);
+    let run = dirigent.start(goal()).await.unwrap();
+    until(&mut run.events(0), |kind| {
+        matches!(kind, EventKind::QuestionAsked { .. })
+    })
+    .await;
+
+    dirigent.shutdown().await.unwrap();
+
+    assert!(matches!(run.outcome().await, Err(RuntimeError::Stopped { .. })));
+    for refused in [
+        dirigent.start(goal()).await,
+        dirigent.resume(run.id(), Resume::new()).await,
+    ] {
+        let error = refused.err().unwrap().to_string();
+        assert_eq!(error, "the orchestrator is not running: it was shut down");
+    }
+    let record = dirigent.record(run.id()).await.unwrap();
+    assert_eq!(RunState::of(&record), RunState::Interrupted);
+    let model = Scripted::new()
+        .lead([plan("Paint.", [])])
+        .reflector([achieved("Painted.")]);
+    let other = stage.builder(model).build().await.unwrap();
+    let answer = Resume::new().answer("red".to_owned());
+    let resumed = other.resume(run.id(), answer).await.unwrap();
+    assert_eq!(achieved_report(&resumed).await.summary, "Painted.");
+}
+
+#[test]
+fn host_1_while_the_async_runtime_shuts_down_calls_return_an_error() {
+    let stage = Stage::new();
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let dirigent = runtime.block_on(stage.builder(Scripted::new()).build()).unwrap();
+    let handle = runtime.handle().clone();
+    runtime.shutdown_background();
+
+    let runs = handle.block_on(dirigent.runs(RunFilter::new())).err().unwrap();
+    let started = handle.block_on(dirigent.start(stage.goal("Look"))).err().unwrap();
+
+    for error in [runs, started] {
+        assert!(
+            matches!(error, DirigentError::Runtime(RuntimeError::Stopped { .. })),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn host_1_runs_are_listed_by_pages_of_what_a_filter_selects() {
+    let stage = Stage::new().file("notes.txt", "one\n");
+    let dirigent = stage.builder(OfflineModel).build().await.unwrap();
+    let mut counts = Vec::new();
+    for goal in [
+        "Count the lines in notes.txt",
+        "Write a poem",
+        "Count the lines in notes.txt",
+    ] {
+        let run = dirigent.start(stage.goal(goal)).await.unwrap();
+        run.outcome().await.unwrap();
+        if goal.starts_with("Count") {
+            counts.insert(0, run.id());
+        }
+    }
+
+    let filter = RunFilter::new().state(RunState::GoalAchieved).limit(1);
+    let first = dirigent.runs(filter.clone()).await.unwrap();
+    let second = dirigent.runs(filter.after(first.next.unwrap())).await.unwrap();
+
+    let listed: Vec<_> = first
+        .runs
+        .iter()
+        .chain(&second.runs)
+        .map(|record| record.run)
+        .collect();
+    assert_eq!(listed, counts);
+    assert_eq!(second.next, None);
 }
 
 // HOST-4

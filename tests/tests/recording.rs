@@ -156,13 +156,14 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
     let report = run.outcome().await.unwrap();
     assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
     assert!(server.violations().is_empty(), "{:?}", server.violations());
-    write_recording(&file, &dirigent.recording(run.id()).await.unwrap()).unwrap();
+    let recording = dirigent.recording(run.id()).await.unwrap();
+    write_recording(&file, recording).await.unwrap();
     let asked = server.requests().len();
     assert_eq!(asked, 11);
     drop((server, dirigent));
     std::fs::remove_dir_all(stage.workspace()).unwrap();
 
-    let recording = read_recording(&file).unwrap();
+    let recording = read_recording(&file).await.unwrap();
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
     let again = dirigent
         .replay(&recording, Goal::from_recording(&recording))

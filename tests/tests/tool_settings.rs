@@ -213,7 +213,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
 #[tokio::test]
 async fn a_variable_that_is_not_set_is_told_when_building() {
     let config = config("[connections.app]\ndatabase = \"postgres\"\nurl_env = \"APP_URL\"\n");
-    Dirigent::builder().config(&config).check().unwrap();
+    Dirigent::builder().config(&config).check().await.unwrap();
     let folder = TempDir::new().unwrap();
     let built = Dirigent::builder()
         .config(&config)

@@ -12,7 +12,11 @@ use crate::config;
 use crate::exit::Exit;
 use crate::output::{Output, sanitize};
 
-pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Output) -> anyhow::Result<Exit> {
+pub(crate) async fn list(
+    file: Option<PathBuf>,
+    command: &AgentsCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
     let config = config::load(file, None)?;
     let folder = command
         .workspace
@@ -26,7 +30,7 @@ pub(crate) fn list(file: Option<PathBuf>, command: &AgentsCommand, output: &Outp
         }
         .into());
     };
-    let agents = Dirigent::builder().config(&config).agents(Some(&folder))?;
+    let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
     let text = if command.json {
         as_json(&agents).to_string()
     } else {

@@ -64,7 +64,7 @@ pub(crate) async fn check(
 ) -> anyhow::Result<Exit> {
     let config = load(file, command.model.model.clone())?;
     let folder = Path::new(".").canonicalize()?;
-    let agents = Dirigent::builder().config(&config).agents(Some(&folder))?;
+    let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
     let used = config.used_models();
     let mut results = BTreeMap::new();
     for reference in &used {

@@ -134,7 +134,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Journal(command) => journal::journal(db, command, output).await,
         Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
         Command::Models(command) => models::list(file, command, output).await,
-        Command::Agents(command) => agents::list(file, &command, output),
+        Command::Agents(command) => agents::list(file, &command, output).await,
     }
 }
 

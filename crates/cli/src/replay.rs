@@ -17,10 +17,10 @@ use crate::watch::watch;
 pub(crate) struct RecordingFile<'a>(Option<&'a Path>);
 
 impl<'a> RecordingFile<'a> {
-    pub(crate) fn create(file: Option<&'a PathBuf>) -> Result<Self, DirigentError> {
+    pub(crate) async fn create(file: Option<&'a PathBuf>) -> Result<Self, DirigentError> {
         let file = file.map(PathBuf::as_path);
         if let Some(file) = file {
-            tokio::task::block_in_place(|| dirigent::check_recording_file(file))?;
+            dirigent::check_recording_file(file).await?;
         }
         Ok(RecordingFile(file))
     }
@@ -28,10 +28,10 @@ impl<'a> RecordingFile<'a> {
     /// Writes the run's journal as a recording.
     pub(crate) async fn write(self, dirigent: &Dirigent, run: RunId, output: &Output) -> anyhow::Result<()> {
         let Some(file) = self.0 else { return Ok(()) };
-        let recording = dirigent.recording(run).await;
-        let written = recording.and_then(|recording| {
-            tokio::task::block_in_place(|| Ok(dirigent::write_recording(file, &recording)?))
-        });
+        let written = match dirigent.recording(run).await {
+            Ok(recording) => dirigent::write_recording(file, recording).await,
+            Err(error) => Err(error),
+        };
         written.map_err(|error| {
             // The error becomes text, so that the exit code is 1 and not the code for bad usage: the file was writable when the run
             // started.
@@ -57,8 +57,7 @@ pub(crate) async fn replay(
     command: &RunCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let recording =
-        tokio::task::block_in_place(|| dirigent::read_recording(recording)).map_err(DirigentError::from)?;
+    let recording = dirigent::read_recording(recording).await?;
     let goal = match &command.goal {
         Some(text) => Goal::from_recording(&recording).text(text),
         None => Goal::from_recording(&recording),

@@ -28,7 +28,7 @@ pub(crate) async fn start(
     let config = config::load(file, command.model.model.clone())?;
     config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
     config::warn_unconfined(&config, output);
-    let record = RecordingFile::create(command.record.record.as_ref())?;
+    let record = RecordingFile::create(command.record.record.as_ref()).await?;
     let dirigent = open_configured(db, &config).await?;
     let agents = dirigent.agents(Some(&command.workspace)).await?;
     agents::warn_refused(&agents, output);
@@ -80,7 +80,7 @@ pub(crate) async fn resume(
     command: ResumeCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let record = RecordingFile::create(command.record.record.as_ref())?;
+    let record = RecordingFile::create(command.record.record.as_ref()).await?;
     let config = config::load(file, None)?;
     config::warn_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;
@@ -151,7 +151,7 @@ pub(crate) async fn fork(
     command: ForkCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let record = RecordingFile::create(command.record.record.as_ref())?;
+    let record = RecordingFile::create(command.record.record.as_ref()).await?;
     let config = config::load(file, None)?;
     config::warn_unconfined(&config, output);
     let dirigent = open_existing(Dirigent::builder().config(&config), db).await?;

@@ -191,7 +191,7 @@ pub(crate) async fn show(
     command: &ShowCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let file = RecordingFile::create(command.record.as_ref())?;
+    let file = RecordingFile::create(command.record.as_ref()).await?;
     let dirigent = open_reading(db).await?;
     if command.steps {
         return steps(&dirigent, command, output).await;

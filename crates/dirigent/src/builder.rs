@@ -23,6 +23,7 @@ use crate::{DirigentError, default_journal};
 type Prepared = (Option<ConfiguredModels>, RunSpecFactory, Services, Journal);
 
 /// Builds a [`Dirigent`].
+#[derive(Clone)]
 pub struct Builder {
     journal: Option<PathBuf>,
     journal_options: JournalOptions,
@@ -119,14 +120,18 @@ impl Builder {
         self
     }
 
-    /// Checks that the agents, the rules and the models of the configuration are consistent, without opening the journal. Reads the disk.
+    /// Checks that the agents, the rules and the models of the configuration are consistent, without opening the journal.
     ///
     /// # Errors
     /// A role of an unknown agent, a rule about an unknown tool, or a model that is not configured. A missing API key is reported only by
     /// [`Builder::build`].
-    pub fn check(&self) -> Result<(), DirigentError> {
-        self.checked_registry(&self.tools_without_connections().specs())
-            .map(drop)
+    pub async fn check(&self) -> Result<(), DirigentError> {
+        let builder = self.clone();
+        blocking(move || {
+            let specs = builder.tools_without_connections().specs();
+            builder.checked_registry(&specs).map(drop)
+        })
+        .await
     }
 
     /// Opens the journal and starts the orchestrator in the current tokio runtime.
@@ -170,11 +175,16 @@ impl Builder {
     }
 
     /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
-    /// included. Reads the disk.
+    /// included.
     ///
     /// # Errors
     /// The errors of [`Builder::check`].
-    pub fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
+    pub async fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
+        let (builder, workspace) = (self.clone(), workspace.map(Path::to_owned));
+        blocking(move || builder.list_agents(workspace.as_deref())).await
+    }
+
+    fn list_agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
         let specs = self.tools_without_connections().specs();
         let registry = self.checked_registry(&specs)?;
         let registry = match (workspace, &self.config) {

@@ -22,6 +22,9 @@ use crate::undo::{RunDiff, Undo};
 use crate::{DirigentError, Goal};
 
 /// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
+///
+/// No method blocks the thread: work on the disk runs on tokio's blocking threads, and runs to its end even if the caller stops waiting. A tokio
+/// runtime must be running. While it shuts down, methods return [`dirigent_runtime::RuntimeError::Stopped`].
 #[derive(Clone)]
 pub struct Dirigent {
     pub(crate) orchestrator: Orchestrator,
@@ -76,8 +79,8 @@ impl Dirigent {
     /// # let recorded = Dirigent::builder().journal(&journal).build().await?;
     /// # let run = recorded.start(Goal::new("Count the lines in notes.txt").workspace(folder.path())).await?;
     /// # run.outcome().await?;
-    /// # dirigent::write_recording(&file, &recorded.recording(run.id()).await?)?;
-    /// let recording = dirigent::read_recording(&file)?;
+    /// # dirigent::write_recording(&file, recorded.recording(run.id()).await?).await?;
+    /// let recording = dirigent::read_recording(&file).await?;
     /// let dirigent = Dirigent::builder().journal(&journal).build().await?;
     /// let run = dirigent.replay(&recording, Goal::from_recording(&recording)).await?;
     /// assert!(run.outcome().await?.is_achieved());
@@ -115,6 +118,9 @@ impl Dirigent {
 
     /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
     /// included.
+    ///
+    /// # Errors
+    /// Only that the async runtime is shutting down.
     pub async fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
         let (run_spec_factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
         blocking(move || Ok::<_, DirigentError>(run_spec_factory.list_agents(workspace.as_deref()))).await

@@ -7,6 +7,9 @@ use std::path::{Path, PathBuf};
 use dirigent_core::recording::{FormatError, Recording};
 use tempfile::NamedTempFile;
 
+use crate::DirigentError;
+use crate::blocking::blocking;
+
 /// Number of bytes at the beginning of a file that are searched for a recording's header.
 const HEADER_BYTES: u64 = 1 << 20;
 
@@ -45,12 +48,16 @@ pub enum RecordingError {
     },
 }
 
-/// Reads a recording. Reads the disk.
+/// Reads a recording.
 ///
 /// # Errors
 /// [`RecordingError::Read`], [`RecordingError::Format`].
-pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingError> {
-    let path = path.as_ref();
+pub async fn read_recording(path: impl Into<PathBuf>) -> Result<Recording, DirigentError> {
+    let path = path.into();
+    blocking(move || read(&path)).await
+}
+
+fn read(path: &Path) -> Result<Recording, RecordingError> {
     let failed = |error| RecordingError::Read {
         path: path.to_owned(),
         error,
@@ -69,26 +76,32 @@ pub fn read_recording(path: impl AsRef<Path>) -> Result<Recording, RecordingErro
     })
 }
 
-/// Writes a recording atomically, replacing an earlier recording. Only the user can read the file, as with the journal. Writes the disk.
+/// Writes a recording atomically, replacing an earlier recording. Only the user can read the file, as with the journal.
 ///
 /// # Errors
 /// [`RecordingError::NotARecording`], [`RecordingError::Write`].
-pub fn write_recording(path: impl AsRef<Path>, recording: &Recording) -> Result<(), RecordingError> {
-    let mut target = AtomicFile::new(path.as_ref())?;
+pub async fn write_recording(path: impl Into<PathBuf>, recording: Recording) -> Result<(), DirigentError> {
+    let path = path.into();
+    blocking(move || write(&path, &recording)).await
+}
+
+fn write(path: &Path, recording: &Recording) -> Result<(), RecordingError> {
+    let mut target = AtomicFile::new(path)?;
     let written = write!(target.file, "{recording}").and_then(|()| target.file.as_file().sync_all());
     let kept = written.and_then(|()| target.file.persist(&target.path).map_err(|error| error.error));
     kept.map(drop).map_err(|error| RecordingError::Write {
-        path: path.as_ref().to_owned(),
+        path: path.to_owned(),
         error,
     })
 }
 
-/// Checks, before a run starts, that [`write_recording`] can write to a path. Leaves no file behind. Writes the disk.
+/// Checks, before a run starts, that [`write_recording`] can write to a path. Leaves no file behind.
 ///
 /// # Errors
 /// The errors of [`write_recording`].
-pub fn check_recording_file(path: impl AsRef<Path>) -> Result<(), RecordingError> {
-    AtomicFile::new(path.as_ref()).map(drop)
+pub async fn check_recording_file(path: impl Into<PathBuf>) -> Result<(), DirigentError> {
+    let path = path.into();
+    blocking(move || AtomicFile::new(&path).map(drop)).await
 }
 
 /// A temporary file that replaces the target once it is complete, and is removed otherwise.
