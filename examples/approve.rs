@@ -1,8 +1,8 @@
 //! Approval of calls: the policy requires an approval for every command, and denies `rm`. In this example, the program approves each
 //! call itself; a service would ask a person.
 
-use dirigent::core::policy::{Policy, Rule, Ruling};
 use dirigent::{ApprovalAnswer, Decision, Detail, Dirigent, EventKind, Goal, UserPresence, render};
+use dirigent::{Policy, Rule, Ruling};
 
 fn rule(ruling: Ruling, calls: &str) -> Result<Rule, Box<dyn std::error::Error>> {
     let calls = calls.parse()?;

@@ -6,8 +6,8 @@ use std::io::Write as _;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
-use dirigent::core::tool::{Access, Repeat, ToolResult};
 use dirigent::tools::{Tool, ToolContext, typed};
+use dirigent_core::tool::{Access, Repeat, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;

@@ -8,11 +8,11 @@ use std::collections::VecDeque;
 use std::sync::{Arc, LazyLock, Mutex};
 
 use dirigent::AgentDefinition;
-use dirigent::core::message::{
+use dirigent::model::{ChatModel, ChatRequest};
+use dirigent_core::message::{
     FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall, Usage,
 };
-use dirigent::core::prompt::roles;
-use dirigent::model::{ChatModel, ChatRequest};
+use dirigent_core::prompt::roles;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};

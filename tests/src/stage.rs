@@ -5,14 +5,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use dirigent::core::journal::Entry;
-use dirigent::core::observation::SubTaskResult;
 use dirigent::model::ChatModel;
-use dirigent::store::Journal;
 use dirigent::{
     AgentDefinition, Approval, ApprovalAnswer, Builder, Decision, Dirigent, EndReason, Event, EventKind,
     Events, Goal, Report, RunHandle, RuntimeError,
 };
+use dirigent_core::journal::Entry;
+use dirigent_core::observation::SubTaskResult;
+use dirigent_store::Journal;
 use serde_json::Value;
 
 /// A workspace and a journal, gone when dropped.

@@ -113,7 +113,7 @@ async fn loop_7_loop_6_a_failed_calls_error_goes_back_and_the_model_finds_anothe
         ),
         says("There was no plan; now there is."),
     ];
-    let scout = agent("scout", &["file_operations"]).access(dirigent::core::tool::Access::ReadWrite);
+    let scout = agent("scout", &["file_operations"]).access(dirigent_core::tool::Access::ReadWrite);
 
     let (report, asked) = scouted(&stage, replies, scout, |it| it).await;
 
@@ -140,7 +140,7 @@ async fn loop_8_what_a_call_changed_reaches_the_model_in_its_result() {
         says("Changed."),
     ];
     let scout = agent("scout", &["file_operations", "execute_command"])
-        .access(dirigent::core::tool::Access::ReadWrite);
+        .access(dirigent_core::tool::Access::ReadWrite);
 
     let (report, asked) = scouted(&stage, replies, scout, |it| it).await;
 

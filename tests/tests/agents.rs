@@ -7,8 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dirigent::config::{Config, Sources};
-use dirigent::core::tool::Access;
 use dirigent::{AgentSource, Agents, Dirigent, ListedAgent, Millis, RefusedAgent};
+use dirigent_core::tool::Access;
 use dirigent_tests::cli::{Place, root};
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, block_on, findings};

@@ -385,7 +385,7 @@ fn host_2_a_journal_in_an_impossible_place_is_refused() {
 #[test]
 fn host_3_a_run_that_is_not_there_is_reported() {
     let place = Place::new();
-    drop(dirigent::store::Journal::open(&place.db()).unwrap());
+    drop(dirigent_store::Journal::open(&place.db()).unwrap());
     let said_of = |arguments: &[&str]| said(&place, &refused(&place, arguments, 2));
     assert_eq!(
         said_of(&["show", "last"]),

@@ -5,12 +5,12 @@
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
-use dirigent::core::agent_spec::ModelProfile;
-use dirigent::core::budget::BudgetKind;
-use dirigent::core::call::CallForm;
-use dirigent::core::tool::Access;
 use dirigent::model::{OpenAiModel, OpenAiOptions};
 use dirigent::{AgentLimits, EndReason, Millis, Report, RunLimits};
+use dirigent_core::agent_spec::ModelProfile;
+use dirigent_core::budget::BudgetKind;
+use dirigent_core::call::CallForm;
+use dirigent_core::tool::Access;
 use dirigent_model_server::{ModelServer, Reply, Request, Script, ToolCall, Turn, Usage};
 use dirigent_tests::stage::{Stage, agent};
 use serde_json::{Value, json};

@@ -4,8 +4,8 @@
 use std::sync::Arc;
 
 use dirigent::Report;
-use dirigent::core::agent_spec::ModelProfile;
-use dirigent::core::call::CallForm;
+use dirigent_core::agent_spec::ModelProfile;
+use dirigent_core::call::CallForm;
 use dirigent_tests::probes::{Notes, fail, note};
 use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, delegate, last_call, native, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
@@ -142,7 +142,7 @@ async fn call_7_a_file_is_not_deleted_by_quoting_a_line() {
                 ],
             )
             .reflector([achieved("Judged.")]);
-        let scout = agent("scout", &["file_operations"]).access(dirigent::core::tool::Access::ReadWrite);
+        let scout = agent("scout", &["file_operations"]).access(dirigent_core::tool::Access::ReadWrite);
         let dirigent = stage.builder(model.clone()).agent(scout).build().await.unwrap();
 
         let run = dirigent.start(stage.goal("Read the log")).await.unwrap();

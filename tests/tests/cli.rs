@@ -276,7 +276,10 @@ fn host_3_json_of_a_run_is_one_event_a_line_in_order() {
     let told: Vec<String> = events
         .iter()
         .map(|event| {
-            assert_eq!(names(event)[..5], ["run", "seq", "at", "scope", "event"]);
+            assert_eq!(
+                names(event)[..6],
+                ["version", "run", "seq", "at", "scope", "event"]
+            );
             format!(
                 "{} {}",
                 event["scope"].as_str().unwrap(),

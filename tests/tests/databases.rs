@@ -3,8 +3,8 @@
 
 use std::time::Duration;
 
-use dirigent::core::tool::Access;
 use dirigent::tools::{Connection, Connections, Database, execute_sql};
+use dirigent_core::tool::Access;
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent};
 use serde_json::{Value, json};

@@ -11,14 +11,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use dirigent::core::agent_spec::ModelProfile;
-use dirigent::core::call::CallForm;
-use dirigent::core::message::{ModelFailure, ModelReply};
 use dirigent::model::{
     Alternative, ChatModel, ChatRequest, Fallback, Jitter, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
 };
-use dirigent::model::{HttpClient, openai::Delivery};
+use dirigent::model::{Delivery, HttpClient};
 use dirigent::{EndReason, Report};
+use dirigent_core::agent_spec::ModelProfile;
+use dirigent_core::call::CallForm;
+use dirigent_core::message::{ModelFailure, ModelReply};
 use dirigent_model_server::{
     Fault, FinishReason, Flaw, Gate, Matcher, ModelServer, Reply, RetryAfter, Rule, Script, ToolCall, Turn,
 };

@@ -4,12 +4,12 @@
 
 use std::fmt::Write as _;
 
-use dirigent::core::agent::AgentCommand;
-use dirigent::core::journal::Entry;
-use dirigent::core::route::Delivery;
-use dirigent::core::run::{RunCommand, RunInput};
-use dirigent::core::run_tree::RunTree;
 use dirigent::{Detail, RunView, render};
+use dirigent_core::agent::AgentCommand;
+use dirigent_core::journal::Entry;
+use dirigent_core::route::Delivery;
+use dirigent_core::run::{RunCommand, RunInput};
+use dirigent_core::run_tree::RunTree;
 
 /// Each entry with the commands that it led to, and the summary at the end.
 fn replayed(journal: &str) -> String {

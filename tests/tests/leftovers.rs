@@ -10,11 +10,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use dirigent::core::tool::Access;
 use dirigent::tools::{
     Connection, Connections, Database, HttpRules, Sandbox, execute_command, execute_sql, http_request,
 };
 use dirigent::{Builder, EndReason, EventKind, Policy, Rule, Ruling};
+use dirigent_core::tool::Access;
 use dirigent_model_server::{ModelServer, Script};
 use dirigent_tests::cli::{Place, Watched};
 use dirigent_tests::scripted::{Scripted, achieved, call, calls, delegate, plan, says};

@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use dirigent::model::openai::Delivery;
+use dirigent::model::Delivery;
 use dirigent::model::{OpenAiModel, OpenAiOptions, RetryPolicy, Retrying};
 use dirigent::{Dirigent, EndReason, Goal, Report};
 use dirigent_model_server::{Fault, Matcher, ModelServer, Rule, Script, Turn};

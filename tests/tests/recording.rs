@@ -4,15 +4,15 @@
 
 use std::path::Path;
 
-use dirigent::core::journal::Entry;
-use dirigent::core::recording::{FormatError, Part};
 use dirigent::model::{OpenAiModel, OpenAiOptions, RetryPolicy, Retrying};
-use dirigent::store::Journal;
 use dirigent::{
     AgentDefinition, Builder, Difference, DirigentError, EndReason, EventKind, Goal, Recording, RunFilter,
     RunHandle, RunId, RunLimits, RuntimeError, UserPresence, read_recording, write_recording,
 };
+use dirigent_core::journal::Entry;
+use dirigent_core::recording::{FormatError, Part};
 use dirigent_model_server::{Matcher, ModelServer, Rule, Script, Turn};
+use dirigent_store::Journal;
 use dirigent_tests::cli::{self, Place};
 use dirigent_tests::probes::{Notes, note};
 use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, call, delegate, plan, says};

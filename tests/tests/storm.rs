@@ -7,13 +7,13 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use dirigent::core::agent_spec::ModelProfile;
-use dirigent::core::budget::BudgetKind;
-use dirigent::core::observation::ObservationStatus;
 use dirigent::model::{
     ChatModel, Jitter, Limited, ModelLimits, OpenAiModel, OpenAiOptions, RetryPolicy, Retrying,
 };
 use dirigent::{Dirigent, EndReason, Report, RunHandle, RunLimits};
+use dirigent_core::agent_spec::ModelProfile;
+use dirigent_core::budget::BudgetKind;
+use dirigent_core::observation::ObservationStatus;
 use dirigent_model_server::{Fault, Gate, ModelServer, Reply, Request, RetryAfter, Script, Turn, Usage};
 use dirigent_tests::stage::{Stage, agent};
 use serde_json::{Value, json};

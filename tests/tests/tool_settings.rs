@@ -7,8 +7,8 @@ use std::process::Command;
 use std::time::Duration;
 
 use dirigent::config::{Config, ConfigError, Sources};
-use dirigent::core::tool::Access;
 use dirigent::{Confinement, Database, Dirigent, HttpRules, Sandbox};
+use dirigent_core::tool::Access;
 use dirigent_tests::cli::{Place, ended};
 use serde_json::Value;
 use tempfile::TempDir;

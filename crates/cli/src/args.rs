@@ -9,7 +9,7 @@ use std::str::FromStr;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dirigent::RunState;
-use dirigent::core::id::{AgentId, EffectId, Scope};
+use dirigent::events::{AgentId, EffectId, Scope};
 
 use crate::exit;
 pub(crate) use journal::{

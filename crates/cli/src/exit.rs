@@ -63,7 +63,7 @@ impl Exit {
             Some(DirigentError::Config(_)) => Exit::Configuration,
             Some(DirigentError::NoDataFolder) => Exit::Journal,
             Some(DirigentError::Runtime(error)) => Exit::from_runtime_error(error),
-            None => Exit::Failed,
+            Some(_) | None => Exit::Failed,
         }
     }
 
@@ -98,10 +98,7 @@ impl Exit {
             | RuntimeError::Answer { .. }
             | RuntimeError::MessageRejected { .. }
             | RuntimeError::CannotFork { .. } => Exit::Usage,
-            RuntimeError::NotRunning { .. }
-            | RuntimeError::DeliveryUnknown { .. }
-            | RuntimeError::SupervisorCrashed { .. }
-            | RuntimeError::Stopped { .. } => Exit::Failed,
+            _ => Exit::Failed,
         }
     }
 

@@ -15,13 +15,7 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
         {
             "dirigent models --model PROVIDER/any lists the models of a provider".to_owned()
         }
-        DirigentError::EmptyGoal
-        | DirigentError::Workspace { .. }
-        | DirigentError::NoDataFolder
-        | DirigentError::Agent { .. }
-        | DirigentError::UndoRefused { .. }
-        | DirigentError::Config(_)
-        | DirigentError::Recording(_) => return None,
+        _ => return None,
     };
     Some(format!("next: {command}"))
 }
@@ -40,7 +34,7 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
             DecisionError::NotPending { .. }
             | DecisionError::DigestMismatch { .. }
             | DecisionError::Expired { .. } => Some(format!("dirigent approve {}", run.short())),
-            DecisionError::Parameters(_) | DecisionError::Denied(_) => None,
+            _ => None,
         },
         RuntimeError::CannotFork { run, .. } => Some(format!("dirigent show {} --steps", run.short())),
         RuntimeError::ReplayMismatch(_) => Some(
@@ -55,10 +49,6 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
             // The journal's other errors say what to do.
             _ => None,
         },
-        RuntimeError::Answer { .. }
-        | RuntimeError::MessageRejected { .. }
-        | RuntimeError::NeverBegan { .. }
-        | RuntimeError::Replay { .. }
-        | RuntimeError::Stopped { .. } => None,
+        _ => None,
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use console::style;
-use dirigent::core::brief::AgentRole;
-use dirigent::core::id::{AgentId, Scope, SubTaskId};
-use dirigent::core::observation::Observation;
-use dirigent::core::plan::{Plan, Work};
+use dirigent::events::AgentRole;
+use dirigent::events::Observation;
+use dirigent::events::{AgentId, Scope, SubTaskId};
+use dirigent::events::{Plan, Work};
 use dirigent::{Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -117,10 +117,7 @@ impl LiveTree {
                     self.lead = Some(event.scope);
                 }
             }
-            EventKind::LeadContinued
-            | EventKind::ModelReplied { .. }
-            | EventKind::ToolFinished { success: true, .. }
-            | EventKind::AgentFinished { failure: None, .. } => {}
+            _ => {}
         }
     }
 
@@ -179,28 +176,7 @@ impl LiveTree {
                     self.stop_preview(agent, u32::MAX);
                 }
             }
-            (
-                EventKind::RunStarted { .. }
-                | EventKind::PhaseChanged { .. }
-                | EventKind::PlanMade { .. }
-                | EventKind::SubTaskStarted { agent: None, .. }
-                | EventKind::SubTaskFinished { .. }
-                | EventKind::AgentStarted { .. }
-                | EventKind::LeadContinued
-                | EventKind::ModelReplied { .. }
-                | EventKind::ModelFailed { .. }
-                | EventKind::ToolStarted { .. }
-                | EventKind::ToolFinished { .. }
-                | EventKind::AgentFinished { .. }
-                | EventKind::Guided { .. }
-                | EventKind::ApprovalAsked { .. }
-                | EventKind::ApprovalDecided { .. }
-                | EventKind::ApprovalExpired { .. }
-                | EventKind::QuestionAsked { .. }
-                | EventKind::QuestionAnswered { .. }
-                | EventKind::Resumed,
-                _,
-            ) => {}
+            (_, _) => {}
         }
     }
 
@@ -371,22 +347,17 @@ fn style_of(template: &str) -> ProgressStyle {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
-    use dirigent::core::id::RunId;
-    use dirigent::core::message::Usage;
-    use dirigent::core::time::Timestamp;
+    use dirigent::events::RunId;
+    use dirigent::events::Timestamp;
+    use dirigent::events::Usage;
 
     use super::*;
 
     const ONE: AgentId = AgentId(1);
 
     fn event(scope: Scope, kind: EventKind) -> Event {
-        Event {
-            run: "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse::<RunId>().unwrap(),
-            seq: 1,
-            at: Timestamp(1),
-            scope,
-            kind,
-        }
+        let run = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse::<RunId>().unwrap();
+        Event::new(run, 1, Timestamp(1), scope, kind)
     }
 
     fn replied(turn: u32) -> Event {

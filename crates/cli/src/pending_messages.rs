@@ -1,6 +1,6 @@
 //! Messages to a run that no process owns. They are stored until the run is resumed.
 
-use dirigent::core::steering::Steering;
+use dirigent::Steering;
 use dirigent::{ApprovalAnswer, Dirigent, DirigentError, EffectId, MessageState, PendingMessage, RunRecord};
 use serde_json::{Value, json};
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 
 use dirigent::RunView;
-use dirigent::core::id::{EffectId, SubTaskId};
-use dirigent::core::question::Question;
-use dirigent::core::run::WaitingCall;
+use dirigent::events::Question;
+use dirigent::events::{EffectId, SubTaskId};
+use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq)]

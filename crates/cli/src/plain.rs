@@ -1,8 +1,8 @@
 //! Events as lines of text, for files, pipes and terminals that cannot redraw.
 
 use console::style;
-use dirigent::core::observation::{Observation, SubTaskResult};
-use dirigent::core::plan::{Plan, Work};
+use dirigent::events::{Observation, SubTaskResult};
+use dirigent::events::{Plan, Work};
 use dirigent::{Event, EventKind};
 
 use crate::output::sanitize;
@@ -107,12 +107,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             let failure = sanitize(&failure.to_string());
             format!("  {} {} ended: {failure}", style("✗").red(), event.scope)
         }
-        EventKind::AgentStarted { .. }
-        | EventKind::LeadContinued
-        | EventKind::ModelReplied { .. }
-        | EventKind::ToolStarted { .. }
-        | EventKind::AgentFinished { failure: None, .. }
-        | EventKind::RunFinished { .. } => return None,
+        _ => return None,
     };
     Some(text)
 }
@@ -177,7 +172,7 @@ fn first_line(text: &str) -> &str {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
-    use dirigent::core::id::SubTaskId;
+    use dirigent::events::SubTaskId;
 
     use super::*;
 

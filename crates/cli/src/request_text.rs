@@ -4,7 +4,7 @@
 //! part of itself or imitate a line of the dialog.
 
 use console::style;
-use dirigent::core::question::Question;
+use dirigent::events::Question;
 use dirigent::{ApprovalAnswer, Decision, EffectId, RunId};
 use serde_json::Value;
 
@@ -215,9 +215,9 @@ fn one_line(text: &str) -> String {
 mod tests {
     use std::sync::Arc;
 
-    use dirigent::core::approval::{Approval, Digest};
-    use dirigent::core::run::WaitingCall;
-    use dirigent::core::time::Timestamp;
+    use dirigent::events::Timestamp;
+    use dirigent::events::{Approval, Digest};
+    use dirigent::report::WaitingCall;
     use serde_json::json;
 
     use super::*;

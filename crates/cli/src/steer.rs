@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use dirigent::core::steering::Steering;
+use dirigent::Steering;
 use dirigent::{
     ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EndReason, PendingMessage, RunId,
     RuntimeError, SteerOutcome,

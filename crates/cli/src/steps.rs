@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use dirigent::core::brief::AgentRole;
-use dirigent::core::journal::Input;
-use dirigent::core::recording::RecordedEntry;
-use dirigent::core::run::RunInput;
+use dirigent::events::AgentRole;
+use dirigent::journal::Input;
+use dirigent::journal::RecordedEntry;
+use dirigent::journal::RunInput;
 use dirigent::{Event, EventKind};
 use serde_json::{Map, Value, json};
 
@@ -129,6 +129,7 @@ fn describe(kind: &EventKind) -> String {
         EventKind::QuestionAnswered { answer } => format!("answer: {answer}"),
         EventKind::Resumed => "resumed".to_owned(),
         EventKind::RunFinished { reason, .. } => format!("end: {reason}"),
+        other => other.name().replace('_', " "),
     }
 }
 

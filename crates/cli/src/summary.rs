@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use dirigent::core::budget::BudgetKind;
+use dirigent::events::BudgetKind;
 use dirigent::{Detail, EndReason, FailureCause, RunId, RunView, render};
 
 use crate::output::sanitize;

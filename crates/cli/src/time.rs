@@ -1,6 +1,6 @@
 //! Timestamps in local time.
 
-use dirigent::core::time::Timestamp;
+use dirigent::events::Timestamp;
 
 /// Date and time to the minute, in the local time zone.
 pub(crate) fn local(at: Timestamp) -> String {

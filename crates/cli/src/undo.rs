@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
-use dirigent::core::tool::{StateChange, display_path};
+use dirigent::events::{StateChange, display_path};
 use dirigent::{Dirigent, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 

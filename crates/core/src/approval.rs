@@ -79,6 +79,7 @@ pub enum ApprovalAnswer {
 
 /// The reason why a decision is not valid (APPROVE-3).
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum DecisionError {
     /// No call with this id waits for approval: it was already decided, its agent has ended, or no approval was requested.
     #[error("call `{effect}` does not wait for approval: it was already decided, has ended, or needed none")]

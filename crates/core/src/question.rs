@@ -19,6 +19,7 @@ pub struct Question {
 
 /// The reason why a text does not answer a question. The question remains open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum AnswerError {
     /// The text is a number, but no choice has this number.
     #[error(

@@ -11,6 +11,7 @@ use crate::config::ConfigError;
 
 /// Why an operation of [`Dirigent`](crate::Dirigent) or its [`Builder`](crate::Builder) failed.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum DirigentError {
     /// The goal is empty.
     #[error("the goal is empty: describe what to achieve, such as \"rename parse_amount to parse_money\"")]

@@ -80,11 +80,70 @@ pub use render::Detail;
 
 pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
 
-/// The domain types and the state machines, for programs that read journals or drive the state machines themselves.
-pub use dirigent_core as core;
-/// Chat models.
-pub use dirigent_model as model;
-/// The journal, which stores runs in an SQLite file.
-pub use dirigent_store as store;
-/// The tools, and the API for custom tools.
-pub use dirigent_tools as tools;
+/// The events of runs with everything that they hold, and the live previews of model replies. `docs/events.md` describes their JSON form.
+pub mod events {
+    pub use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
+    pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
+    pub use dirigent_core::brief::AgentRole;
+    pub use dirigent_core::budget::{BudgetExceeded, BudgetKind};
+    pub use dirigent_core::end_reason::{EndReason, FailureCause};
+    pub use dirigent_core::id::{AgentId, EffectId, IdError, RunId, Scope, SubTaskId};
+    pub use dirigent_core::message::{ModelFailure, ToolCall, Usage};
+    pub use dirigent_core::observation::{Observation, ObservationStatus, ObservedCall, SubTaskResult};
+    pub use dirigent_core::phase::{Phase, Transition};
+    pub use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
+    pub use dirigent_core::price::Cost;
+    pub use dirigent_core::question::Question;
+    pub use dirigent_core::time::{Millis, Timestamp};
+    pub use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, display_path};
+    pub use dirigent_core::view::{Event, EventKind, JSON_VERSION};
+    pub use dirigent_runtime::{Delta, Events};
+}
+
+/// The reports of runs with everything that they hold, besides [`events`].
+pub mod report {
+    pub use dirigent_core::plan::SubTaskState;
+    pub use dirigent_core::reflection::{Reflection, ReflectionVerdict};
+    pub use dirigent_core::run::{
+        ChangedFile, FileChangeKind, GuidanceStatus, IterationReport, Report, WaitingCall,
+    };
+    pub use dirigent_core::usage::{AgentUsage, ModelUsage, UsageReport, UsageTotals};
+}
+
+/// The runs and the entries of the journal, for programs that show runs step by step.
+pub mod journal {
+    pub use dirigent_core::agent::AgentInput;
+    pub use dirigent_core::journal::{Entry, Input};
+    pub use dirigent_core::recording::{RecordedEntry, Recording};
+    pub use dirigent_core::run::RunInput;
+    pub use dirigent_core::view::RunView;
+    pub use dirigent_store::{ForkPoint, RunFilter, RunPage, RunRecord, RunState, UnknownRunState};
+}
+
+/// Chat models: the API for custom ones, the ones for model servers, and wrappers of other models.
+pub mod model {
+    pub use dirigent_core::agent_spec::ModelProfile;
+    pub use dirigent_core::call::CallForm;
+    pub use dirigent_core::message::{
+        FinishReason, MalformedCall, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall, Usage,
+    };
+    pub use dirigent_core::price::{Cost, Price};
+    pub use dirigent_model::openai::Delivery;
+    pub use dirigent_model::{
+        Alternative, ChatModel, ChatRequest, DeltaSink, Fallback, HostedApi, HostedModel, HostedOptions,
+        HttpClient, Jitter, Limited, ModelLimits, ModelSetupError, OpenAiModel, OpenAiOptions, Priced,
+        ReplyFormat, RetryPolicy, Retrying, Timeouts,
+    };
+    pub use dirigent_offline::OfflineModel;
+}
+
+/// The API for custom tools, and the settings of the built-in ones.
+pub mod tools {
+    pub use dirigent_core::tool::{
+        Access, FileVersion, Repeat, SeenFile, StateChange, ToolOutcome, ToolResult, ToolSpec,
+    };
+    pub use dirigent_tools::{
+        Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, IntoToolResult, Sandbox,
+        Tool, ToolContext, ToolSettings, TypedTool, execute_command, execute_sql, http_request, typed,
+    };
+}

@@ -15,6 +15,7 @@ const HEADER_BYTES: u64 = 1 << 20;
 
 /// Why a recording cannot be read or written.
 #[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RecordingError {
     /// The file cannot be read.
     #[error("the recording {} cannot be read: {error}", path.display())]

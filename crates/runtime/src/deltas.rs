@@ -3,13 +3,15 @@
 use std::sync::{Arc, OnceLock};
 
 use dirigent_core::id::AgentId;
+use serde::Serialize;
 use tokio::sync::broadcast;
 
 /// The number of deltas that a listener may lag behind before it misses the oldest.
 const CHANNEL_CAPACITY: usize = 256;
 
-/// A piece of a model's reply, as it arrives.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A piece of a model's reply, as it arrives. JSON: `{"agent": 1, "turn": 1, "text": "…"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Delta {
     /// The agent that asked the model.
     pub agent: AgentId,

@@ -11,6 +11,7 @@ use dirigent_core::route::SteeringError;
 
 /// A failure to start, resume, steer or read a run.
 #[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
 pub enum RuntimeError {
     /// The journal cannot be read or written. A run whose journal cannot be written stops.
     #[error(transparent)]

@@ -329,6 +329,7 @@ pub enum StoreError {
 
 /// What is wrong with a stored entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum EntryProblem {
     /// The entry was stored, and is not there.
     #[error("is missing from the journal")]

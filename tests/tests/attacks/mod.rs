@@ -10,7 +10,7 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 use std::process::Command;
 
-use dirigent::core::tool::StateChange;
+use dirigent_core::tool::StateChange;
 use rusqlite::Connection;
 use scene::Told::{Done, NotRun, Refused};
 use scene::{Call, Scene, Told};

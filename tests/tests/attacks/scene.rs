@@ -9,11 +9,11 @@ use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use dirigent::core::agent::AgentInput;
-use dirigent::core::journal::Input;
-use dirigent::core::tool::{ToolOutcome, ToolResult};
-use dirigent::store::Journal;
+use dirigent_core::agent::AgentInput;
+use dirigent_core::journal::Input;
+use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_model_server::{ModelServer, Reply, Request, Script, ToolCall, Turn};
+use dirigent_store::Journal;
 use dirigent_tests::cli::{Ended, Place, ended};
 use dirigent_tests::scripted::delegate;
 use serde_json::{Value, json};

@@ -15,12 +15,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use dirigent::core::agent::AgentInput;
-use dirigent::core::id::{EffectId, Scope};
-use dirigent::core::journal::{Entry, Input};
-use dirigent::core::run::RunInput;
-use dirigent::store::Journal;
 use dirigent::{EventKind, RunView};
+use dirigent_core::agent::AgentInput;
+use dirigent_core::id::{EffectId, Scope};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::RunInput;
+use dirigent_store::Journal;
 use dirigent_tests::cli::{Ended, Place, Watched, ended};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;

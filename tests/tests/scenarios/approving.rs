@@ -1,7 +1,7 @@
 //! Approvals where agents work for agents (APPROVE-1 to APPROVE-3): what is shown is what runs, once, however deep it is asked for.
 
-use dirigent::core::id::Scope;
 use dirigent::{ApprovalAnswer, DecisionError, EventKind, RuntimeError, UserPresence};
+use dirigent_core::id::Scope;
 use dirigent_tests::probes::{LAUNCHED, launch};
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, decide, findings, next_approval, until};

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use dirigent::core::tool::Repeat;
 use dirigent::{AgentLimits, Millis, Report};
+use dirigent_core::tool::Repeat;
 use dirigent_tests::probes::{Notes, break_down, flood, note, wait};
 use dirigent_tests::scripted::{Asked, Gate, Reply, Scripted, achieved, after, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings, passing};

@@ -1,7 +1,7 @@
 //! Several agents in one workspace (PAOR-5): what one wrote, no other does away with unseen.
 
-use dirigent::core::tool::Access;
 use dirigent::{AgentDefinition, EventKind, Resume};
+use dirigent_core::tool::Access;
 use dirigent_tests::scripted::{Gate, Reply, Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings, until, until_free};
 use serde_json::{Value, json};

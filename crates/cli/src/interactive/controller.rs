@@ -6,10 +6,11 @@
 
 use std::collections::BTreeSet;
 
-use dirigent::core::approval::{ApprovalAnswer, Decision, DecisionError};
-use dirigent::core::id::{EffectId, Scope};
-use dirigent::core::question::Question;
-use dirigent::core::steering::Steering;
+use dirigent::DecisionError;
+use dirigent::Steering;
+use dirigent::events::Question;
+use dirigent::events::{ApprovalAnswer, Decision};
+use dirigent::events::{EffectId, Scope};
 use dirigent::{DirigentError, RuntimeError};
 
 use super::dialog::{DIALOG_HELP, DialogCommand};

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use dirigent::RunId;
-use dirigent::core::approval::{Approval, Digest};
-use dirigent::core::run::WaitingCall;
-use dirigent::core::time::Timestamp;
+use dirigent::events::Timestamp;
+use dirigent::events::{Approval, Digest};
+use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
 
 use super::*;

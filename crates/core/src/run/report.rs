@@ -20,10 +20,14 @@ use crate::question::Question;
 use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::usage::UsageReport;
+use crate::view::JSON_VERSION;
 
 /// The report of a run that has ended or is still in progress.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Report {
+    /// The version of the JSON form: [`JSON_VERSION`].
+    pub version: u32,
     /// The goal in the user's words.
     pub goal: String,
     /// The run's phase.
@@ -70,6 +74,7 @@ pub struct Report {
 
 /// A guidance entry of the user, with the iteration that takes it into account. JSON: `{"guidance": "…", "iteration": 2}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct GuidanceStatus {
     /// The guidance, in the user's words.
     pub guidance: String,
@@ -93,6 +98,7 @@ pub struct WaitingCall {
 
 /// One iteration of a report.
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct IterationReport {
     /// The iteration's number, from 1.
     pub iteration: u32,
@@ -115,6 +121,7 @@ impl Run {
     /// Like [`Run::report`], but includes the `unreported` work of agents that have not reported yet.
     pub(crate) fn report_with(&self, unreported: &[&AgentWork]) -> Report {
         Report {
+            version: JSON_VERSION,
             goal: self.spec().goal.clone(),
             phase: self.phase(),
             end: self.end().cloned(),

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use serde_json::{Map, Value};
 
 use crate::agent_report::AgentFailure;
@@ -18,8 +18,13 @@ use crate::question::Question;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
-/// An event of a run. JSON: `{"run", "seq", "at", "scope", "event": "…", …}`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+/// The version of the JSON form of [`Event`] and [`Report`](crate::run::Report). New events and new fields do not change it, so readers must
+/// ignore what they do not know. It grows when an event or a field is removed, renamed or changes its meaning.
+pub const JSON_VERSION: u32 = 1;
+
+/// An event of a run. JSON: `{"version", "run", "seq", "at", "scope", "event": "…", …}`, where `version` is [`JSON_VERSION`].
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
 pub struct Event {
     /// The run's id.
     pub run: RunId,
@@ -30,13 +35,50 @@ pub struct Event {
     /// The machine to which the event belongs.
     pub scope: Scope,
     /// The kind of event, with its data.
-    #[serde(flatten)]
     pub kind: EventKind,
+}
+
+impl Event {
+    /// Creates an event.
+    pub fn new(run: RunId, seq: u64, at: Timestamp, scope: Scope, kind: EventKind) -> Self {
+        Event {
+            run,
+            seq,
+            at,
+            scope,
+            kind,
+        }
+    }
+}
+
+impl Serialize for Event {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        #[derive(Serialize)]
+        struct Versioned<'a> {
+            version: u32,
+            run: RunId,
+            seq: u64,
+            at: Timestamp,
+            scope: Scope,
+            #[serde(flatten)]
+            kind: &'a EventKind,
+        }
+        let versioned = Versioned {
+            version: JSON_VERSION,
+            run: self.run,
+            seq: self.seq,
+            at: self.at,
+            scope: self.scope,
+            kind: &self.kind,
+        };
+        versioned.serialize(serializer)
+    }
 }
 
 /// The kind of an event, with its data.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum EventKind {
     /// The run started.
     RunStarted {
@@ -189,6 +231,32 @@ pub enum EventKind {
 }
 
 impl EventKind {
+    /// Returns the name of the event, as in its JSON form.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::RunStarted { .. } => "run_started",
+            EventKind::PhaseChanged { .. } => "phase_changed",
+            EventKind::PlanMade { .. } => "plan_made",
+            EventKind::SubTaskStarted { .. } => "subtask_started",
+            EventKind::SubTaskFinished { .. } => "subtask_finished",
+            EventKind::LeadContinued => "lead_continued",
+            EventKind::AgentStarted { .. } => "agent_started",
+            EventKind::ModelReplied { .. } => "model_replied",
+            EventKind::ModelFailed { .. } => "model_failed",
+            EventKind::ToolStarted { .. } => "tool_started",
+            EventKind::ToolFinished { .. } => "tool_finished",
+            EventKind::AgentFinished { .. } => "agent_finished",
+            EventKind::Guided { .. } => "guided",
+            EventKind::ApprovalAsked { .. } => "approval_asked",
+            EventKind::ApprovalDecided { .. } => "approval_decided",
+            EventKind::ApprovalExpired { .. } => "approval_expired",
+            EventKind::QuestionAsked { .. } => "question_asked",
+            EventKind::QuestionAnswered { .. } => "question_answered",
+            EventKind::Resumed => "resumed",
+            EventKind::RunFinished { .. } => "run_finished",
+        }
+    }
+
     /// Creates the event for the start of a call.
     pub(super) fn tool_started(effect: EffectId, call: ToolCall) -> Self {
         EventKind::ToolStarted {

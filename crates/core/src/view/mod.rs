@@ -3,12 +3,14 @@
 //! Each watcher feeds entries to its own [`RunView`], during the run or later. The run does not know its watchers.
 
 mod event;
+#[cfg(test)]
+mod event_tests;
 mod usage_ledger;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-pub use event::{Event, EventKind};
+pub use event::{Event, EventKind, JSON_VERSION};
 use serde_json::json;
 use usage_ledger::{PreviousUsage, RecordedInput, UsageLedger};
 
@@ -525,13 +527,7 @@ impl EntryEvents {
     }
 
     fn with(&self, kinds: Vec<EventKind>) -> Vec<Event> {
-        let event = |kind| Event {
-            run: self.run,
-            seq: self.seq,
-            at: self.at,
-            scope: self.scope,
-            kind,
-        };
+        let event = |kind| Event::new(self.run, self.seq, self.at, self.scope, kind);
         kinds.into_iter().map(event).collect()
     }
 }

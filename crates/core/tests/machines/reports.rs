@@ -35,8 +35,13 @@ fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
 fn a_report_as_json_has_the_reason_beside_the_phase() {
     let report = serde_json::to_value(achieved().report()).unwrap();
     assert_eq!(
-        [&report["phase"], &report["reason"], &report["iteration_count"]],
-        [&json!("complete"), &json!("goal_achieved"), &json!(1)]
+        [
+            &report["version"],
+            &report["phase"],
+            &report["reason"],
+            &report["iteration_count"]
+        ],
+        [&json!(1), &json!("complete"), &json!("goal_achieved"), &json!(1)]
     );
 }
 

@@ -36,6 +36,7 @@ impl fmt::Display for Origin {
 
 /// Why a configuration can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum ConfigError {
     /// A file does not exist or can't be read.
     #[error("{}: the configuration can't be read: {problem}", path.display())]

@@ -100,6 +100,7 @@ pub struct RefusedPath {
 /// Why a path cannot be undone. JSON: `{"reason": "changed"}`. The displayed text follows the path: `src/a.rs was deleted since the run`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum RefusalReason {
     /// The content differs from the content after the run.
     #[error("has changed since the run")]

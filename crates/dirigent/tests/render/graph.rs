@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use dirigent::core::plan::{PlanGraph, SubTask, SubTaskOutcome};
 use dirigent::render;
+use dirigent_core::plan::{PlanGraph, SubTask, SubTaskOutcome};
 use proptest::prelude::*;
 
 use crate::plans::{graph, numbered, plan, subtask};

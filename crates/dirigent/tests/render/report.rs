@@ -1,16 +1,16 @@
 //! Reports: concise and verbose (PAOR-10, PAOR-11), at the end of a run and before it (PAOR-3).
 
-use dirigent::core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
-use dirigent::core::budget::{BudgetExceeded, BudgetKind};
-use dirigent::core::price::Cost;
-use dirigent::core::run::RunInput;
-use dirigent::core::time::Millis;
-use dirigent::core::tool::{ToolOutcome, ToolResult};
 use dirigent::render::{self, Detail};
+use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use dirigent_core::approval::Approval;
+use dirigent_core::budget::{BudgetExceeded, BudgetKind};
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::message::ToolCall;
-use dirigent_core::run::{Report, WaitingCall};
+use dirigent_core::price::Cost;
+use dirigent_core::run::RunInput;
+use dirigent_core::run::WaitingCall;
+use dirigent_core::time::Millis;
+use dirigent_core::tool::{ToolOutcome, ToolResult};
 use insta::assert_snapshot;
 use serde_json::{Value, json};
 use std::sync::Arc;
@@ -60,11 +60,9 @@ fn paor_11_the_verbose_result_shows_failures_and_skipped_steps() {
 
 #[test]
 fn approve_2_the_result_says_which_calls_the_user_rejected_or_replaced() {
-    let report = Report {
-        rejected: vec!["change, for P: not that file".to_owned()],
-        guided: vec!["look, for Q: Look in src.".to_owned()],
-        ..achieved().report()
-    };
+    let mut report = achieved().report();
+    report.rejected = vec!["change, for P: not that file".to_owned()];
+    report.guided = vec!["look, for Q: Look in src.".to_owned()];
     let text = render::report(&report, Detail::Concise);
     assert!(
         text.ends_with(
@@ -237,15 +235,13 @@ fn paor_9_a_report_says_what_waits_for_approval_and_what_waits_with_it() {
         subtask: Some(subtask.into()),
         dependents,
     };
-    let report = Report {
-        end: Some(EndReason::UserRequired),
-        waiting: vec![
-            waiting("run.2", None, "main", 1),
-            waiting("a2.2", Some("implement"), "lib", 0),
-        ],
-        changed: Vec::new(),
-        ..renamed().report()
-    };
+    let mut report = renamed().report();
+    report.end = Some(EndReason::UserRequired);
+    report.waiting = vec![
+        waiting("run.2", None, "main", 1),
+        waiting("a2.2", Some("implement"), "lib", 0),
+    ];
+    report.changed = Vec::new();
     assert_snapshot!(render::report(&report, Detail::Concise), @r#"
     Waiting for you after 1 iteration, 2.0 s: 2 model calls, 1 tool call, 30 tokens.
 

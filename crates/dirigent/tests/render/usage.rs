@@ -1,9 +1,9 @@
 //! Usage tables (HOST-10).
 
-use dirigent::core::message::Usage;
-use dirigent::core::usage::{AgentUsage, ModelUsage, UsageReport, UsageTotals};
 use dirigent::render::{self, Detail};
 use dirigent::{AgentId, Cost, Millis};
+use dirigent_core::message::Usage;
+use dirigent_core::usage::{AgentUsage, ModelUsage, UsageReport, UsageTotals};
 
 use crate::fixture::usage;
 
