@@ -2,10 +2,8 @@
 //!
 //! The model is scripted, so that the example needs no key. A real model sends the conversation to a server.
 
-use dirigent::model::{ChatModel, ChatRequest};
-use dirigent::model::{Message, ModelFailure, ModelReply};
-use dirigent::tools::typed;
-use dirigent::tools::{Access, Repeat};
+use dirigent::model::{ChatModel, ChatRequest, Message, ModelFailure, ModelReply};
+use dirigent::tools::{Access, Repeat, typed};
 use dirigent::{AgentDefinition, Detail, Dirigent, Goal, render};
 use schemars::JsonSchema;
 use serde::Deserialize;

@@ -330,6 +330,7 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
     assert_eq!(
         names(&shown[0]),
         [
+            "version",
             "goal",
             "phase",
             "reason",

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::process::Command;
 
 use dirigent::{
-    DirigentError, EndReason, EventKind, OfflineModel, Report, Resume, RunFilter, RunState, RuntimeError,
-    UserPresence,
+    Dirigent, DirigentError, EndReason, EventKind, OfflineModel, Policy, Report, Resume, Rule, Ruling,
+    RunFilter, RunId, RunState, RuntimeError, UserPresence,
 };
 use dirigent_tests::probes::{Notes, note};
 use dirigent_tests::scripted::{Scripted, achieved, ask_user, call, delegate, plan, says};
@@ -175,6 +175,138 @@ async fn host_1_runs_are_listed_by_pages_of_what_a_filter_selects() {
         .collect();
     assert_eq!(listed, counts);
     assert_eq!(second.next, None);
+}
+
+/// A model whose clerk notes the date.
+fn noting() -> Scripted {
+    Scripted::new()
+        .lead([plan(
+            "Let the clerk do it.",
+            [delegate("file", "clerk", "Note the date.")],
+        )])
+        .agent(
+            "clerk",
+            [call("note", json!({"text": "21 June"})), says("Noted.")],
+        )
+        .reflector([achieved("The date is noted.")])
+}
+
+#[tokio::test]
+async fn host_1_a_goal_can_have_its_own_model_tools_and_agents() {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let shared = Scripted::new()
+        .lead([plan("Rest.", [])])
+        .reflector([achieved("Rested.")]);
+    let dirigent = stage.builder(shared).build().await.unwrap();
+    let goal = stage
+        .goal("Note the date")
+        .model(noting())
+        .tool(note(&notes))
+        .agent(agent("clerk", &["note"]));
+
+    let own = dirigent.start(goal).await.unwrap();
+    let other = dirigent.start(stage.goal("Rest")).await.unwrap();
+
+    assert_eq!(achieved_report(&own).await.summary, "The date is noted.");
+    assert_eq!(notes.all(), ["21 June"]);
+    assert_eq!(achieved_report(&other).await.summary, "Rested.");
+    let (view, _) = dirigent.read(other.id()).await.unwrap();
+    let setup = &view.run().spec().setup;
+    assert!(setup.agent("clerk").is_none());
+    assert!(setup.tools.iter().all(|tool| tool.name != "note"));
+}
+
+#[tokio::test]
+async fn approve_1_the_rules_of_a_goal_hold_for_its_run() {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let builder = stage.builder(noting()).tool(note(&notes));
+    let dirigent = builder.agent(agent("clerk", &["note"])).build().await.unwrap();
+    let deny = Rule {
+        ruling: Ruling::Deny,
+        calls: "note".parse().unwrap(),
+    };
+
+    let goal = stage.goal("Note the date").policy(Policy { rules: vec![deny] });
+    let run = dirigent.start(goal).await.unwrap();
+    run.outcome().await.unwrap();
+
+    assert_eq!(notes.all(), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn host_1_a_goals_invalid_agent_is_refused_before_anything_starts() {
+    let stage = Stage::new();
+    let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
+    let goal = || stage.goal("Note the date");
+
+    let unknown = dirigent.start(goal().agent(agent("clerk", &["note"]))).await;
+    let reserved = dirigent.start(goal().agent(agent("lead", &[]))).await;
+
+    let errors = [unknown, reserved].map(|refused| refused.err().unwrap().to_string());
+    assert!(
+        errors[0].starts_with("agent `clerk`: there is no tool `note`"),
+        "{}",
+        errors[0]
+    );
+    assert!(
+        errors[1].starts_with("agent `lead`: this is the name of a built-in agent"),
+        "{}",
+        errors[1]
+    );
+    assert_eq!(dirigent.runs(RunFilter::new()).await.unwrap().runs.len(), 0);
+}
+
+/// A run with its own model, tool and agent, which has stopped with a question.
+async fn paused(dirigent: &Dirigent, stage: &Stage, notes: &Notes) -> RunId {
+    let asking = Scripted::new()
+        .lead([plan("Choose.", [])])
+        .reflector([ask_user("Two.", "Which date?")]);
+    let goal = stage.goal("Note the date").model(asking).tool(note(notes));
+    let run = dirigent
+        .start(goal.agent(agent("clerk", &["note"])))
+        .await
+        .unwrap();
+    let report = run.outcome().await.unwrap();
+    assert_eq!(report.end, Some(EndReason::UserRequired));
+    run.id()
+}
+
+#[tokio::test]
+async fn host_2_a_run_is_resumed_with_its_own_model_and_tools() {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
+    let run = paused(&dirigent, &stage, &notes).await;
+
+    let resume = Resume::new()
+        .answer("21 June".to_owned())
+        .model(noting())
+        .tool(note(&notes));
+    let run = dirigent.resume(run, resume).await.unwrap();
+
+    assert_eq!(achieved_report(&run).await.summary, "The date is noted.");
+    assert_eq!(notes.all(), ["21 June"]);
+}
+
+#[tokio::test]
+async fn host_2_a_run_resumed_without_its_own_tools_tells_the_model_that_they_are_missing() {
+    let (stage, notes) = (Stage::new(), Notes::default());
+    let dirigent = stage.builder(noting()).build().await.unwrap();
+    let run = paused(&dirigent, &stage, &notes).await;
+
+    let answer = Resume::new().answer("21 June".to_owned());
+    let run = dirigent.resume(run, answer).await.unwrap();
+    let events = all_events(&run).await;
+
+    achieved_report(&run).await;
+    assert_eq!(notes.all(), Vec::<String>::new());
+    let errors: Vec<&str> = events
+        .iter()
+        .filter_map(|event| match &event.kind {
+            EventKind::ToolFinished { error, .. } => error.as_deref(),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(errors, ["there is no tool `note` in this process"]);
 }
 
 // HOST-4

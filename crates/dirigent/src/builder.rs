@@ -12,7 +12,10 @@ use dirigent_runtime::{Orchestrator, Services};
 use dirigent_store::{Journal, JournalOptions};
 use dirigent_tools::{Tool, ToolRegistry, ToolSettings, ToolSource as _};
 
-use crate::agents::{AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, shipped_agents};
+use crate::agents::{
+    AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, check_program_agents,
+    shipped_agents,
+};
 use crate::blocking::blocking;
 use crate::config::{Config, ConfiguredModels};
 use crate::dirigent::{Dirigent, prepare_models};
@@ -198,6 +201,7 @@ impl Builder {
 
     fn models(&self) -> ModelResolver {
         ModelResolver {
+            own: None,
             config: self.config.clone(),
             profile: match self.model {
                 Some(_) => self.profile,
@@ -236,24 +240,7 @@ impl Builder {
     /// Returns the sub-agents of every run, after checking them against the configuration. Reads the disk.
     fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
         let known = &known_tools(tools);
-        for agent in &self.agents {
-            if ["lead", "reflector"].contains(&agent.name()) {
-                return Err(DirigentError::Agent {
-                    name: agent.name().to_owned(),
-                    reason: "this is the name of a built-in agent: give the sub-agent another name"
-                        .to_owned(),
-                });
-            }
-            if let Some((tool, needs)) = agent.first_tool_beyond_access(known) {
-                return Err(DirigentError::Agent {
-                    name: agent.name().to_owned(),
-                    reason: format!(
-                        "its tool `{tool}` needs {needs} access, but the agent does not have it: give the agent this access, or declare the \
-                         tool with `.access(Access::ReadOnly)` if it changes nothing"
-                    ),
-                });
-            }
-        }
+        check_program_agents(&self.agents, known)?;
         let mut registry = AgentRegistry::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {
             registry = registry.with_user_agents(config, known);

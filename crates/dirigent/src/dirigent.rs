@@ -43,17 +43,20 @@ impl Dirigent {
     /// Starts a run.
     ///
     /// # Errors
-    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], an error in the configuration, or an error of the journal. In these
-    /// cases, no run is started.
+    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], [`DirigentError::Agent`] for a sub-agent of the goal, an error in the
+    /// configuration, or an error of the journal. In these cases, no run is started.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
-        let (run_spec_factory, user) = (self.run_spec_factory.clone(), goal.user);
+        let (user, own) = (goal.user, goal.own.services.clone());
+        let run_spec_factory = self.run_spec_factory.clone();
         let spec = blocking(move || {
             let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
+            let of_goal = run_spec_factory.for_goal(&goal.own)?;
+            let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
             run_spec_factory.spec(text, workspace, goal.limits, &goal.agent_limits)
         });
         let spec = spec.await?;
         prepare_models(self.configured.as_ref(), spec.setup.agents.iter())?;
-        Ok(self.orchestrator.start(spec, user).await?)
+        Ok(self.orchestrator.start_with(spec, user, own).await?)
     }
 
     /// Returns a recording of a run in the journal up to its latest entry (HOST-9); [`crate::write_recording`] writes it to a file.
@@ -98,21 +101,27 @@ impl Dirigent {
             goal.checked_text()?,
             recording.spec().setup.clone(),
         );
-        let present =
-            blocking(move || run_spec_factory.spec_for_replay(&recorded, text, workspace, goal.limits))
-                .await?;
+        let present = blocking(move || {
+            let of_goal = run_spec_factory.for_goal(&goal.own)?;
+            let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
+            run_spec_factory.spec_for_replay(&recorded, text, workspace, goal.limits)
+        })
+        .await?;
         Ok(self.orchestrator.replay(recording.clone(), present).await?)
     }
 
     /// Resumes a run at the end of its journal (HOST-2). Its agents ask the models that it was started with, by their references in the
     /// configuration. A run that stopped with a question continues with the answer. A run that failed at a limit, or because no model could
-    /// be reached, plans again with the limits in `resume` (PAOR-1).
+    /// be reached, plans again with the limits in `resume` (PAOR-1). A model and tools of its [`Goal`] must be given again, with
+    /// [`Resume::model`] and [`Resume::tool`].
     ///
     /// # Errors
     /// The run has ended, another process owns it, `resume` has an answer but the run asked no question, the run would reach a limit at once,
     /// or one of its models is no longer configured. In these cases, the run is unchanged.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
-        self.prepare_run_models(run).await?;
+        if !resume.has_model() {
+            self.prepare_run_models(run).await?;
+        }
         Ok(self.orchestrator.resume(run, resume).await?)
     }
 

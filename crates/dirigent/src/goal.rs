@@ -3,13 +3,19 @@
 use std::path::{Path, PathBuf};
 
 use dirigent_core::limits::{AgentLimitSettings, RunLimits};
+use std::sync::Arc;
+
+use dirigent_core::agent_spec::ModelProfile;
+use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
-use dirigent_runtime::UserPresence;
+use dirigent_model::ChatModel;
+use dirigent_runtime::{RunServices, UserPresence};
+use dirigent_tools::Tool;
 
 use crate::DirigentError;
-use crate::agents::GoalAgentLimits;
+use crate::agents::{AgentDefinition, GoalAgentLimits};
 
-/// A goal with its workspace and its limits.
+/// A goal with its workspace, its limits, and its own model, tools, sub-agents and rules, if it has any.
 #[derive(Clone, Debug)]
 pub struct Goal {
     pub(crate) text: String,
@@ -18,6 +24,16 @@ pub struct Goal {
     pub(crate) limits: Option<RunLimits>,
     pub(crate) agent_limits: GoalAgentLimits,
     pub(crate) user: UserPresence,
+    pub(crate) own: OwnParts,
+}
+
+/// What a goal has in addition to what all runs of its orchestrator have.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OwnParts {
+    pub(crate) services: RunServices,
+    pub(crate) profile: ModelProfile,
+    pub(crate) agents: Vec<AgentDefinition>,
+    pub(crate) policy: Policy,
 }
 
 impl Goal {
@@ -30,6 +46,7 @@ impl Goal {
             limits: None,
             agent_limits: GoalAgentLimits::default(),
             user: UserPresence::Absent,
+            own: OwnParts::default(),
         }
     }
 
@@ -82,6 +99,51 @@ impl Goal {
     /// Sets whether a user answers the run's questions with [`dirigent_runtime::RunHandle::answer`].
     pub fn user(mut self, user: UserPresence) -> Self {
         self.user = user;
+        self
+    }
+
+    /// Sets the model of all agents in this run. By default, they ask the models of the orchestrator.
+    ///
+    /// The model and the tools of a goal are not journaled: if the run is resumed, give them again, with [`Resume::model`] and
+    /// [`Resume::tool`]. Its sub-agents, rules and limits are journaled.
+    ///
+    /// ```
+    /// use dirigent::{Goal, OfflineModel};
+    ///
+    /// let goal = Goal::new("Count the lines in notes.txt").model(OfflineModel);
+    /// ```
+    ///
+    /// [`Resume::model`]: crate::Resume::model
+    /// [`Resume::tool`]: crate::Resume::tool
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.own.services.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Sets the profile of the model set with [`Goal::model`]: how it calls tools, its context window and its price.
+    pub fn profile(mut self, profile: ModelProfile) -> Self {
+        self.own.profile = profile;
+        self
+    }
+
+    /// Adds a tool to this run, which replaces a tool of the same name. Plans may call it, and so may agents that list it and have the access
+    /// that it needs.
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.own.services.tools.insert(tool);
+        self
+    }
+
+    /// Adds a sub-agent to this run, which replaces a sub-agent of the same name.
+    pub fn agent(mut self, agent: AgentDefinition) -> Self {
+        self.own.agents.retain(|other| other.name() != agent.name());
+        self.own.agents.push(agent);
+        self
+    }
+
+    /// Adds rules to the orchestrator's rules for this run: which calls run without approval, which need approval, and which are refused
+    /// (APPROVE-1).
+    pub fn policy(mut self, policy: Policy) -> Self {
+        self.own.policy = policy;
         self
     }
 

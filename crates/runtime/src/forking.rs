@@ -17,6 +17,7 @@ use crate::orchestrator::Orchestrator;
 use crate::replayed_run::ReplayedRun;
 use crate::run_log::{RunLogError, RunLogErrorKind};
 use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::services::RunServices;
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
@@ -80,7 +81,8 @@ impl Orchestrator {
             limits: None,
             first_message,
         }));
-        self.launch(new, claim, mode, RunMailbox::new(user, mailbox_state))
+        let mailbox = RunMailbox::new(user, mailbox_state);
+        self.launch(new, claim, mode, mailbox, RunServices::default())
             .await
     }
 }

@@ -62,6 +62,6 @@ pub use orchestrator::Orchestrator;
 pub use pending_messages::{PendingMessage, pending_messages};
 pub use replaying::record_run;
 pub use resuming::Resume;
-pub use services::Services;
+pub use services::{RunServices, Services};
 pub use steering::SteerOutcome;
 pub use user_presence::UserPresence;

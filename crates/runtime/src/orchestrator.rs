@@ -24,7 +24,7 @@ use crate::outcome::Outcome;
 use crate::replayed_run::ReplayedRun;
 use crate::run_log::RunClaim;
 use crate::run_mailbox::{MailboxState, RunMailbox};
-use crate::services::Services;
+use crate::services::{RunServices, Services};
 use crate::spans;
 use crate::supervisor::{
     Recovery, ResumedRun, RunSupervisor, StartMode, SupervisorArguments, SupervisorState, wait_for_all,
@@ -89,6 +89,19 @@ impl Orchestrator {
     /// # Errors
     /// [`RuntimeError::Journal`] if the run cannot be journaled; in this case nothing was started.
     pub async fn start(&self, spec: RunSpec, user: UserPresence) -> Result<RunHandle, RuntimeError> {
+        self.start_with(spec, user, RunServices::default()).await
+    }
+
+    /// Starts a run with its own model or tools. Its spec must name the tools.
+    ///
+    /// # Errors
+    /// The errors of [`Self::start`].
+    pub async fn start_with(
+        &self,
+        spec: RunSpec,
+        user: UserPresence,
+        own: RunServices,
+    ) -> Result<RunHandle, RuntimeError> {
         self.ensure_running()?;
         let run = RunId(Uuid::now_v7());
         let (journal, at) = (
@@ -99,7 +112,7 @@ impl Orchestrator {
         let claim = blocking(move || Ok(journal.create(run, &goal, &workspace, at)?)).await?;
         let mode = StartMode::New(Arc::new(spec));
         let mailbox = RunMailbox::new(user, MailboxState::Open);
-        self.launch(run, claim, mode, mailbox).await
+        self.launch(run, claim, mode, mailbox, own).await
     }
 
     /// Finds an active run of this process.
@@ -143,11 +156,12 @@ impl Orchestrator {
         claim: Arc<dyn RunClaim>,
         mode: StartMode,
         mailbox: RunMailbox,
+        own: RunServices,
     ) -> Result<RunHandle, RuntimeError> {
         let (outcome, outcome_receiver) = watch::channel(Outcome::None);
         let arguments = SupervisorArguments {
             run,
-            services: self.inner.services.clone(),
+            services: self.inner.services.for_run(own),
             claim: Arc::downgrade(&claim),
             mailbox: Arc::new(mailbox),
             cancel: CancellationToken::new(),

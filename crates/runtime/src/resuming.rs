@@ -8,6 +8,8 @@ use dirigent_core::id::RunId;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;
 use dirigent_core::steering::Steering;
+use dirigent_model::ChatModel;
+use dirigent_tools::Tool;
 
 use crate::blocking::blocking;
 use crate::error::RuntimeError;
@@ -17,15 +19,18 @@ use crate::pending_messages::post_for_resume;
 use crate::replayed_run::ReplayedRun;
 use crate::run_log::RunClaim;
 use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::services::RunServices;
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
-/// Options for resuming a run. By default the user is absent, no question is answered, and the run keeps its limits.
+/// Options for resuming a run. By default the user is absent, no question is answered, the run keeps its
+/// limits, and its agents use the orchestrator's model and tools.
 #[derive(Clone, Debug, Default)]
 pub struct Resume {
     user: UserPresence,
     answer: Option<String>,
     limits: Option<RunLimits>,
+    own: RunServices,
 }
 
 impl Resume {
@@ -55,6 +60,26 @@ impl Resume {
         self.limits = limits.into();
         self
     }
+
+    /// Sets the model of the run's agents, such as the one that the run was started with. By default, they ask the orchestrator's model.
+    #[must_use]
+    pub fn model(mut self, model: impl ChatModel) -> Self {
+        self.own.model = Some(Arc::new(model));
+        self
+    }
+
+    /// Adds a tool that the run was started with. A call of a tool that the run knows, but this process does not have, fails with an error for
+    /// the model. Tools that the run does not know are not offered to its agents.
+    #[must_use]
+    pub fn tool(mut self, tool: impl Tool) -> Self {
+        self.own.tools.insert(tool);
+        self
+    }
+
+    /// Returns true if the run's agents ask a model that is set with [`Self::model`].
+    pub fn has_model(&self) -> bool {
+        self.own.model.is_some()
+    }
 }
 
 impl Orchestrator {
@@ -68,7 +93,12 @@ impl Orchestrator {
     /// resumed and its question stays open. [`RuntimeError::Journal`] if another process owns the run or its entries cannot be read.
     /// [`RuntimeError::Replay`] if the machines refuse its entries.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, RuntimeError> {
-        let Resume { user, answer, limits } = resume;
+        let Resume {
+            user,
+            answer,
+            limits,
+            own,
+        } = resume;
         let (claim, replayed, has_ended) = self.claim_resumable(run).await?;
         let view = &replayed.view;
         let checked = view
@@ -94,8 +124,8 @@ impl Orchestrator {
             limits: limits.map(Box::new),
             first_message: None,
         }));
-        self.launch(run, claim, mode, RunMailbox::new(user, mailbox_state))
-            .await
+        let mailbox = RunMailbox::new(user, mailbox_state);
+        self.launch(run, claim, mode, mailbox, own).await
     }
 
     /// Claims a run that can be resumed, and replays it. The returned flag is true if the journal marks the run as ended.

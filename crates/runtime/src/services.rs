@@ -1,11 +1,13 @@
 //! The services that all runs of an orchestrator share.
 
+use std::collections::BTreeMap;
+use std::fmt;
 use std::sync::Arc;
 
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::ToolSpec;
 use dirigent_model::ChatModel;
-use dirigent_tools::{ToolEntry, ToolSource};
+use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 
 use crate::clock::Clock;
 use crate::read_output::ReadOutput;
@@ -43,11 +45,71 @@ impl Services {
         specs
     }
 
+    /// Returns these services with a run's own model and tools.
+    pub(crate) fn for_run(self: &Arc<Self>, own: RunServices) -> Arc<Services> {
+        if own.is_empty() {
+            return self.clone();
+        }
+        Arc::new(Services {
+            journal: self.journal.clone(),
+            model: own.model.unwrap_or_else(|| self.model.clone()),
+            tools: Arc::new(RunTools {
+                own: own.tools,
+                shared: self.tools.clone(),
+            }),
+            read_output: self.read_output.clone(),
+            clock: self.clock,
+        })
+    }
+
     /// Returns the tool with this name; `None` if there is no such tool now.
     pub(crate) fn tool(&self, name: &str) -> Option<ToolEntry> {
         match name {
             READ_OUTPUT => Some(self.read_output.clone()),
             _ => self.tools.get(name),
         }
+    }
+}
+
+/// The model and the tools of one run, which take precedence over those of its orchestrator. They are not journaled, so a run that is resumed
+/// needs them again.
+#[derive(Clone, Default)]
+pub struct RunServices {
+    /// The model of all agents; `None` for the orchestrator's model.
+    pub model: Option<Arc<dyn ChatModel>>,
+    /// The tools in addition to the orchestrator's tools. They replace tools of the same names.
+    pub tools: ToolRegistry,
+}
+
+impl RunServices {
+    fn is_empty(&self) -> bool {
+        self.model.is_none() && self.tools.specs().is_empty()
+    }
+}
+
+impl fmt::Debug for RunServices {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RunServices")
+            .field("has_model", &self.model.is_some())
+            .field("tools", &self.tools)
+            .finish()
+    }
+}
+
+/// A run's own tools and the shared tools.
+struct RunTools {
+    own: ToolRegistry,
+    shared: Arc<dyn ToolSource>,
+}
+
+impl ToolSource for RunTools {
+    fn specs(&self) -> Vec<ToolSpec> {
+        let all = self.shared.specs().into_iter().chain(self.own.specs());
+        let by_name: BTreeMap<String, ToolSpec> = all.map(|spec| (spec.name.clone(), spec)).collect();
+        by_name.into_values().collect()
+    }
+
+    fn get(&self, name: &str) -> Option<ToolEntry> {
+        self.own.get(name).or_else(|| self.shared.get(name))
     }
 }

@@ -21,6 +21,7 @@ use crate::resuming::not_resumed;
 use crate::run_ending::{end_status, run_ending};
 use crate::run_log::{Durability, MessageId, MessageState, NewEntry, RunLog, RunLogError, RunLogErrorKind};
 use crate::run_mailbox::{MailboxState, RunMailbox};
+use crate::services::RunServices;
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
 
@@ -97,7 +98,9 @@ impl Orchestrator {
             first_message: Some(Steering::Cancel),
         }));
         let mailbox = RunMailbox::new(UserPresence::Absent, MailboxState::Open);
-        let handle = self.launch(run, claim, mode, mailbox).await?;
+        let handle = self
+            .launch(run, claim, mode, mailbox, RunServices::default())
+            .await?;
         match handle.outcome().await?.end {
             Some(EndReason::Cancelled) => Ok(()),
             // The run had already ended, but the journal did not have its end yet.

@@ -16,7 +16,7 @@ mod tool_selection;
 
 pub use definition::AgentDefinition;
 pub(crate) use limits::GoalAgentLimits;
-pub(crate) use registry::AgentRegistry;
+pub(crate) use registry::{AgentRegistry, check_program_agents};
 pub use registry::{AgentSource, Agents, ListedAgent, RefusedAgent};
 pub(crate) use run_spec_factory::{ModelResolver, RunSpecFactory};
 pub use shipped::shipped_agents;

@@ -17,6 +17,7 @@ use super::definition::AgentDefinition;
 use super::file::{self, Dialect, ParsedAgentFile};
 use super::folder;
 use super::tool_selection::ToolSelection;
+use crate::DirigentError;
 use crate::config::{Config, ProjectAgents};
 use crate::known_tools::KnownTools;
 
@@ -168,6 +169,31 @@ impl AgentRegistry {
             refused: Vec::new(),
             reserved_names: BTreeSet::new(),
         }
+    }
+
+    /// Adds the agents of a goal, each of which replaces an agent of the same name. The other agents lose tools that need more access than they
+    /// have, which happens if the goal replaces a tool.
+    pub(crate) fn with_goal_agents(mut self, agents: &[AgentDefinition], known: &KnownTools) -> Self {
+        self.entries
+            .retain(|entry| agents.iter().all(|agent| agent.name() != entry.definition.name()));
+        for entry in &mut self.entries {
+            if entry.definition.first_tool_beyond_access(known).is_some() {
+                let (definition, notes) = entry.definition.clone().without_inaccessible_tools(known);
+                *entry = Arc::new(RegisteredAgent {
+                    definition,
+                    source: entry.source.clone(),
+                    notes: [entry.notes.clone(), notes].concat(),
+                });
+            }
+        }
+        self.entries.extend(agents.iter().cloned().map(|definition| {
+            Arc::new(RegisteredAgent {
+                definition,
+                source: AgentSource::Program,
+                notes: Vec::new(),
+            })
+        }));
+        self
     }
 
     /// Returns the names of all agents, and the reserved names.
@@ -350,4 +376,32 @@ impl AgentRegistry {
     fn refuse(&mut self, source: AgentSource, line: Option<usize>, reason: String) {
         self.refused.push(RefusedAgent { source, line, reason });
     }
+}
+
+/// Checks the sub-agents that the program defines: their names, and the access to their tools.
+///
+/// # Errors
+/// [`DirigentError::Agent`].
+pub(crate) fn check_program_agents(
+    agents: &[AgentDefinition],
+    known: &KnownTools,
+) -> Result<(), DirigentError> {
+    for agent in agents {
+        if ["lead", "reflector"].contains(&agent.name()) {
+            return Err(DirigentError::Agent {
+                name: agent.name().to_owned(),
+                reason: "this is the name of a built-in agent: give the sub-agent another name".to_owned(),
+            });
+        }
+        if let Some((tool, needs)) = agent.first_tool_beyond_access(known) {
+            return Err(DirigentError::Agent {
+                name: agent.name().to_owned(),
+                reason: format!(
+                    "its tool `{tool}` needs {needs} access, but the agent does not have it: give the agent this access, or declare the \
+                     tool with `.access(Access::ReadOnly)` if it changes nothing"
+                ),
+            });
+        }
+    }
+    Ok(())
 }

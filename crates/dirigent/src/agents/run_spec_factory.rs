@@ -1,20 +1,24 @@
 //! Builds the specs of runs: the lead, the reflector and the sub-agents with their models and prompts, the tools, the limits and the policy.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::policy::Policy;
+use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::setup::{RunSetup, SharedSetup};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::ToolSpec;
+use dirigent_tools::ToolSource as _;
 
 use super::definition::{AgentDefinition, lead, reflector};
 use super::limits::{GoalAgentLimits, resolve_limits};
-use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent};
+use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent, check_program_agents};
 use crate::DirigentError;
 use crate::config::Config;
+use crate::goal::OwnParts;
 use crate::known_tools::known_tools;
 
 /// Decides which model each agent asks.
@@ -23,6 +27,8 @@ pub(crate) struct ModelResolver {
     pub(crate) config: Option<Config>,
     /// The profile of the only model, if there is no configuration.
     pub(crate) profile: ModelProfile,
+    /// The profile of the model of a goal, which all agents ask whatever the configuration says; `None` if the goal has no model.
+    pub(crate) own: Option<ModelProfile>,
 }
 
 /// The model of an agent.
@@ -40,6 +46,9 @@ type AgentSettings = (AgentModel, AgentLimits);
 impl ModelResolver {
     /// Returns the reference of the model that an agent asks.
     pub(crate) fn model_name(&self, agent: &AgentDefinition) -> Option<String> {
+        if self.own.is_some() {
+            return None;
+        }
         let Some(config) = &self.config else {
             return agent.own_model().map(str::to_owned);
         };
@@ -61,7 +70,7 @@ impl ModelResolver {
         let (Some(config), Some(model)) = (&self.config, &name) else {
             return Ok(AgentModel {
                 name,
-                profile: self.profile,
+                profile: self.own.unwrap_or(self.profile),
                 ..AgentModel::default()
             });
         };
@@ -148,6 +157,35 @@ impl RunSpecFactory {
             policy,
             setups: Mutex::default(),
         }
+    }
+
+    /// Returns a factory for a goal with its own parts. `None` if the goal has none.
+    ///
+    /// # Errors
+    /// A sub-agent of the goal that is invalid.
+    pub(crate) fn for_goal(&self, own: &OwnParts) -> Result<Option<Self>, DirigentError> {
+        let own_tools = own.services.tools.specs();
+        let has_model = own.services.model.is_some();
+        if !has_model && own_tools.is_empty() && own.agents.is_empty() && own.policy.is_empty() {
+            return Ok(None);
+        }
+        let own_tools = own_tools.into_iter().filter(|tool| tool.name != READ_OUTPUT);
+        let all_tools = self.tools.iter().cloned().chain(own_tools);
+        let by_name: BTreeMap<String, ToolSpec> = all_tools.map(|tool| (tool.name.clone(), tool)).collect();
+        let tools: Vec<ToolSpec> = by_name.into_values().collect();
+        let known = known_tools(&tools);
+        check_program_agents(&own.agents, &known)?;
+        let models = ModelResolver {
+            own: has_model.then_some(own.profile),
+            ..self.models.clone()
+        };
+        let registry = self.registry.clone().with_goal_agents(&own.agents, &known);
+        models.check(&registry)?;
+        let rules = self.policy.rules.iter().chain(&own.policy.rules);
+        let policy = Policy {
+            rules: rules.cloned().collect(),
+        };
+        Ok(Some(RunSpecFactory::new(models, registry, tools, policy)))
     }
 
     /// Returns the setup of a run without a project's agents and without agent limits of its goal.
