@@ -237,11 +237,10 @@ fn host_3_runs_are_listed_newest_first() {
     });
     let newest = place.dirigent(["runs", "--limit", "1"]).with_code(0);
     assert_eq!(newest.stdout.lines().count(), 1);
-    let next = newest
-        .stderr
-        .strip_prefix("1 of 3 runs; see the next ones with --after ")
+    let next = newest.stderr.strip_prefix("1 of 3 runs; add --after ").unwrap();
+    let next = next
+        .strip_suffix(" for the next ones, or raise --limit\n")
         .unwrap();
-    let next = next.strip_suffix(", or more with --limit\n").unwrap();
     let rest = place.dirigent(["runs", "--after", next]).with_code(0);
     assert_eq!(
         format!("{}{}", newest.stdout, rest.stdout),

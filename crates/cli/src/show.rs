@@ -85,7 +85,7 @@ pub(crate) async fn runs(
     output.print(&text);
     if let Some(next) = next.filter(|_| !command.json) {
         output.note(&format!(
-            "{} of {total} runs; see the next ones with --after {}, or more with --limit",
+            "{} of {total} runs; add --after {} for the next ones, or raise --limit",
             runs.len(),
             next.short()
         ));
@@ -126,7 +126,7 @@ fn note_no_runs(command: &RunsCommand, output: &Output) {
 
 /// The run's state as text for the user.
 fn state_text(record: &RunRecord) -> &'static str {
-    match RunState::of(record) {
+    match RunState::from_record(record) {
         RunState::NeverBegan => "never began",
         RunState::GoalAchieved => "achieved",
         RunState::IterationLimit | RunState::TimeLimit | RunState::BudgetExhausted => "limit",
@@ -143,7 +143,7 @@ fn as_json(
 ) -> Value {
     let mut object = json!({
         "run": record.run,
-        "state": RunState::of(record),
+        "state": RunState::from_record(record),
         "goal": record.goal,
         "workspace": record.workspace,
         "created_at": record.created_at,
@@ -178,7 +178,7 @@ async fn pending_work(
 
 /// The run's pending requests. A run that has ended and does not wait for the user has none, so its journal is not read.
 async fn pending_requests(dirigent: &Dirigent, record: &RunRecord) -> Result<PendingRequests, DirigentError> {
-    match RunState::of(record) {
+    match RunState::from_record(record) {
         RunState::Running | RunState::Interrupted | RunState::UserRequired => {
             Ok(PendingRequests::from_view(&dirigent.read(record.run).await?.0))
         }

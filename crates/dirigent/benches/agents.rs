@@ -4,7 +4,7 @@
 //! cargo bench -p dirigent --bench agents -- [--agents A] [--rounds N] [--variant V] [--fanout P] [--threads T] [--db FOLDER]
 //! ```
 //! A agents each make N rounds: the model calls the tool `echo`, the tool runs, and its result goes back; then the model says "done". With
-//! `MOCK_URL` the model is an OpenAI-compatible server that plays this script by the model's name (`mock-r<N>-s<P>`: N rounds, P sub-tasks);
+//! `MOCK_URL` the model is an OpenAI-compatible server that plays this script by the model's name (`mock-r<N>-l0-s<P>`: N rounds, P sub-tasks);
 //! without it, replies are made in the process. Prints one line of JSON.
 //!
 //! | variant | an agent is |
@@ -254,7 +254,8 @@ async fn subject(variant: &str, rounds: u32, subtasks: u32, journal: &Path, work
 }
 
 fn main() {
-    let is_test = std::env::args().any(|argument| argument == "--test");
+    // As cargo has it: only `cargo bench` passes this.
+    let is_test = std::env::args().all(|argument| argument != "--bench");
     let (agents, rounds) = (
         number("--agents", if is_test { 2 } else { 100 }),
         number("--rounds", 10),

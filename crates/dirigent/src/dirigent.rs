@@ -23,7 +23,7 @@ use crate::{DirigentError, Goal};
 
 /// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
 ///
-/// No method blocks the thread: work on the disk runs on tokio's blocking threads, and runs to its end even if the caller stops waiting. A tokio
+/// No method waits for the disk on its thread: such work runs on tokio's blocking threads, and runs to its end even if the caller stops waiting. A tokio
 /// runtime must be running. While it shuts down, methods return [`dirigent_runtime::RuntimeError::Stopped`].
 #[derive(Clone)]
 pub struct Dirigent {
@@ -160,7 +160,8 @@ impl Dirigent {
     /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to
     /// the fork: a call that waits or has not ended needs approval again in the fork (APPROVE-3).
     ///
-    /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder.
+    /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder. The fork asks the
+    /// models of this orchestrator and uses its tools, also if the original run had a model or tools of its own ([`Goal::model`]).
     ///
     /// # Errors
     /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run had already ended at it; or one of the run's
@@ -210,7 +211,7 @@ impl Dirigent {
     }
 
     /// Returns the events of a run after journal entry `after` (0: from the first), as they occur, whichever process owns the run. They end
-    /// with the run, or when no process owns it any more. All watchers of a run share one reader of its entries.
+    /// with the run, or when no process owns it any more; an unknown run has none. All watchers of a run share one reader of its entries.
     pub fn events(&self, run: RunId, after: u64) -> Events {
         self.orchestrator.events(run, after)
     }
@@ -281,8 +282,8 @@ impl Dirigent {
     }
 
     /// Stops all runs of this process at their last journal entry, so that they can be resumed, and waits until their work has ended and
-    /// everything is stored. Waiters for these runs get an error. Runs that are started or resumed afterwards fail; the journal can still be
-    /// read.
+    /// everything is stored, but at most a second for calls that ignore their cancellation. Waiters for these runs get an error. Runs that are
+    /// started, resumed or steered afterwards fail; the journal can still be read.
     ///
     /// # Errors
     /// The journal cannot store what the runs have done.

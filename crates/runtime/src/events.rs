@@ -20,7 +20,7 @@ use crate::journal_reader::read_run;
 use crate::run_log::{EntryStream, RunLog};
 
 /// The number of events that a feed keeps. A watcher that is further behind reads the run again.
-const KEPT: usize = 4_096;
+const WINDOW_CAPACITY: usize = 4_096;
 
 /// The feeds of all runs that are being watched.
 #[derive(Clone)]
@@ -63,6 +63,12 @@ impl Feeds {
             older: VecDeque::new(),
             has_failed: false,
         }
+    }
+
+    /// Makes later watchers of a run start a new feed. Called when this process takes the run over, because a feed that began before may end
+    /// with the run's last owner.
+    pub(crate) fn renew(&self, run: RunId) {
+        self.feeds.remove(&run);
     }
 
     fn start(&self, run: RunId) -> Arc<Feed> {
@@ -126,6 +132,7 @@ impl Drop for Feed {
             reader.abort();
         }
         if let Some(feeds) = self.feeds.upgrade() {
+            // The slot may already have a newer feed.
             feeds.remove_if(&self.run, |_, feed| feed.strong_count() == 0);
         }
     }
@@ -153,12 +160,12 @@ enum Cursor {
 }
 
 /// The event at a cursor.
-enum Found {
+enum CursorRead {
     Event(Arc<Event>),
     /// The event is no longer kept.
-    Dropped,
+    Evicted,
     /// The event has not happened yet.
-    Nothing,
+    Pending,
 }
 
 impl Window {
@@ -172,7 +179,7 @@ impl Window {
             }
         };
         self.events.extend(events.into_iter().map(Arc::new));
-        while self.events.len() > KEPT
+        while self.events.len() > WINDOW_CAPACITY
             && let Some(event) = self.events.pop_front()
         {
             self.dropped += 1;
@@ -182,19 +189,19 @@ impl Window {
     }
 
     /// Returns the event at the cursor, and moves the cursor behind it.
-    fn take(&self, cursor: &mut Cursor) -> Found {
-        let place = match *cursor {
-            Cursor::After(seq) if seq < self.dropped_seq => return Found::Dropped,
+    fn take(&self, cursor: &mut Cursor) -> CursorRead {
+        let index = match *cursor {
+            Cursor::After(seq) if seq < self.dropped_seq => return CursorRead::Evicted,
             Cursor::After(seq) => self.events.partition_point(|event| event.seq <= seq),
-            Cursor::Behind(count) if count < self.dropped => return Found::Dropped,
+            Cursor::Behind(count) if count < self.dropped => return CursorRead::Evicted,
             Cursor::Behind(count) => count - self.dropped,
         };
-        match self.events.get(place) {
+        match self.events.get(index) {
             Some(event) => {
-                *cursor = Cursor::Behind(self.dropped + place + 1);
-                Found::Event(event.clone())
+                *cursor = Cursor::Behind(self.dropped + index + 1);
+                CursorRead::Event(event.clone())
             }
-            None => Found::Nothing,
+            None => CursorRead::Pending,
         }
     }
 }
@@ -228,18 +235,18 @@ impl Events {
             self.grown.mark_unchanged();
             let found = self.feed.window().take(&mut self.cursor);
             match found {
-                Found::Event(event) => return Some(Ok(event)),
-                Found::Dropped => {
+                CursorRead::Event(event) => return Some(Ok(event)),
+                CursorRead::Evicted => {
                     if let Err(error) = self.read_older().await {
                         return Some(Err(self.fail(error)));
                     }
                 }
-                Found::Nothing if has_ended => {
+                CursorRead::Pending if has_ended => {
                     let error = self.feed.window().error.clone()?;
                     return Some(Err(self.fail(error)));
                 }
                 // Events may have been added just before the end.
-                Found::Nothing => has_ended = self.grown.changed().await.is_err(),
+                CursorRead::Pending => has_ended = self.grown.changed().await.is_err(),
             }
         }
     }

@@ -8,7 +8,7 @@ use dashmap::DashMap;
 use dirigent_core::id::RunId;
 use dirigent_core::spec::RunSpec;
 use futures::future::join_all;
-use ractor::{Actor, ActorCell, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
+use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -185,6 +185,7 @@ impl Orchestrator {
             outcome: handle.outcome.clone(),
         };
         tokio::spawn(forwarder.run());
+        self.inner.feeds.renew(run);
         let runs = &self.inner.runs;
         runs.insert(run, handle.clone());
         let (started, wait) = oneshot::channel();
@@ -205,6 +206,7 @@ impl Orchestrator {
             Err(_) => {
                 // The run was released. If it has been resumed in the meantime, the handle of the resumed run stays.
                 runs.remove_if(&run, |_, found| Arc::ptr_eq(&found.mailbox, &handle.mailbox));
+                self.ensure_running()?;
                 Err(RuntimeError::Stopped {
                     reason: "its actor has ended".to_owned(),
                 })
@@ -224,6 +226,11 @@ pub(crate) enum OrchestratorMsg {
     },
     /// Stops all runs. `done` is sent once they are released.
     ShutDown { done: oneshot::Sender<()> },
+    /// Releases runs whose supervisors and tasks have ended, because of a shutdown.
+    Release {
+        runs: HashMap<ActorId, OwnedRun>,
+        done: oneshot::Sender<()>,
+    },
 }
 
 /// A run that this process owns. Dropping it releases the run, and tells all waiters for its outcome that the run stopped.
@@ -258,6 +265,8 @@ impl OwnedRun {
 struct Supervised {
     runs: HashMap<ActorId, OwnedRun>,
     is_shut_down: bool,
+    /// The outcomes of runs that ended while they were shut down.
+    outcomes: HashMap<ActorId, Outcome>,
 }
 
 impl Actor for OrchestratorActor {
@@ -302,11 +311,15 @@ impl Actor for OrchestratorActor {
             }
             OrchestratorMsg::ShutDown { done } => {
                 supervised.is_shut_down = true;
-                tokio::spawn(release_all(
-                    myself.get_cell(),
-                    std::mem::take(&mut supervised.runs),
-                    done,
-                ));
+                tokio::spawn(stop_all(myself, std::mem::take(&mut supervised.runs), done));
+            }
+            OrchestratorMsg::Release { runs, done } => {
+                for (actor, owned) in runs {
+                    let outcome = supervised.outcomes.remove(&actor).flatten();
+                    owned.end(outcome.or_else(|| Some(Err(shut_down()))));
+                }
+                // The caller may have stopped waiting.
+                let _ = done.send(());
             }
         }
         Ok(())
@@ -325,9 +338,14 @@ impl Actor for OrchestratorActor {
                 }
             }
             SupervisionEvent::ActorTerminated(actor, state, _) => {
-                if let Some(owned) = supervised.runs.remove(&actor.get_id()) {
-                    let ended = state.and_then(|mut state| state.take::<SupervisorState>().ok());
-                    owned.end(ended.and_then(|state| state.outcome));
+                let ended = state.and_then(|mut state| state.take::<SupervisorState>().ok());
+                let outcome = ended.and_then(|state| state.outcome);
+                match supervised.runs.remove(&actor.get_id()) {
+                    Some(owned) => owned.end(outcome),
+                    None if supervised.is_shut_down => {
+                        supervised.outcomes.insert(actor.get_id(), outcome);
+                    }
+                    None => {}
                 }
             }
             SupervisionEvent::ActorStarted(_) | SupervisionEvent::ProcessGroupChanged(_) => {}
@@ -336,19 +354,19 @@ impl Actor for OrchestratorActor {
     }
 }
 
-/// Stops the supervisors of all runs, and then releases the runs.
-async fn release_all(orchestrator: ActorCell, runs: HashMap<ActorId, OwnedRun>, done: oneshot::Sender<()>) {
+/// Stops the supervisors of all runs and then their work, and has the runs released.
+async fn stop_all(
+    orchestrator: ActorRef<OrchestratorMsg>,
+    runs: HashMap<ActorId, OwnedRun>,
+    done: oneshot::Sender<()>,
+) {
     // The supervisors stop first, so that they journal nothing of the work that is dropped next.
     orchestrator.stop_children_and_wait(None, None).await;
     for owned in runs.values() {
         owned.arguments.cancel.cancel();
     }
     join_all(runs.values().map(|owned| wait_for_all(&owned.arguments))).await;
-    for owned in runs.into_values() {
-        owned.end(Some(Err(shut_down())));
-    }
-    // The caller may have stopped waiting.
-    let _ = done.send(());
+    let _ = orchestrator.send_message(OrchestratorMsg::Release { runs, done });
 }
 
 fn shut_down() -> RuntimeError {

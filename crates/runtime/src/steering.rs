@@ -47,6 +47,7 @@ impl Orchestrator {
     /// The errors of [`crate::RunHandle::steer`]. [`RuntimeError::MessageRejected`] if another process rejects the message.
     /// [`RuntimeError::Journal`] if the journal cannot be read or written.
     pub async fn steer(&self, run: RunId, steering: Steering) -> Result<SteerOutcome, RuntimeError> {
+        self.ensure_running()?;
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
                 // The run has finished or paused without handling the message. The code below finds out from the journal which of the two

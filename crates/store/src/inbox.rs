@@ -25,7 +25,7 @@ impl Journal {
     /// waits for the next owner.
     ///
     /// # Errors
-    /// [`StoreError::Finished`] if the run has finished; [`StoreError::OtherMessages`] if the position is taken;
+    /// [`StoreError::Finished`] if the run has finished; [`StoreError::OtherMessages`] if the newest pending message is not the expected one;
     /// [`StoreError::NoSuchRun`]; [`StoreError::MessageTooLong`]; [`StoreError::TooManyMessages`]; a write failure.
     pub fn post(
         &self,

@@ -234,6 +234,9 @@ impl Journal {
     /// # Errors
     /// [`StoreError::Stopped`] if the writer thread has stopped.
     pub fn flush(&self) -> Result<(), StoreError> {
+        if self.inner.access == JournalAccess::ReadOnly {
+            return Ok(());
+        }
         self.wait(|reply| Job::Flush { reply })
     }
 

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::sql::{integer, run_key};
 
+/// The reason for a run's end in SQL; empty if it has none, or it cannot be read.
+const REASON: &str = "coalesce(CASE json_valid(status) WHEN 1 THEN status ->> 'reason' END, '')";
+
 /// The default number of runs of a page.
 const DEFAULT_LIMIT: usize = 100;
 
@@ -37,7 +40,7 @@ pub enum RunState {
     UserRequired,
     /// The run was cancelled.
     Cancelled,
-    /// The run failed.
+    /// The run failed, or the reason for its end cannot be read.
     Failed,
 }
 
@@ -57,11 +60,13 @@ impl RunState {
     ];
 
     /// Returns the state of a run.
-    pub fn of(record: &RunRecord) -> Self {
+    pub fn from_record(record: &RunRecord) -> Self {
         let status = record.status.as_deref();
         let reason = status.and_then(|status| serde_json::from_str(status).ok());
         match (record.owner_pid, reason) {
             (Some(_), _) => RunState::Running,
+            // Its reason cannot be read.
+            (None, None) if record.ended_at.is_some() => RunState::Failed,
             (None, None) if record.entries == 0 => RunState::NeverBegan,
             (None, None) => RunState::Interrupted,
             (None, Some(EndReason::GoalAchieved)) => RunState::GoalAchieved,
@@ -96,12 +101,15 @@ impl RunState {
             RunState::Running => is_owned.to_owned(),
             RunState::NeverBegan => format!("ended_at IS NULL AND entries = 0 AND NOT {is_owned}"),
             RunState::Interrupted => format!("ended_at IS NULL AND entries > 0 AND NOT {is_owned}"),
-            ended => {
-                let name = ended.name();
-                format!(
-                    "CASE json_valid(status) WHEN 1 THEN status ->> 'reason' END = '{name}' AND NOT {is_owned}"
-                )
+            RunState::Failed => {
+                let others = RunState::ALL
+                    .into_iter()
+                    .filter(|state| *state != RunState::Failed);
+                let names: Vec<_> = others.map(|state| format!("'{}'", state.name())).collect();
+                let names = names.join(", ");
+                format!("ended_at IS NOT NULL AND {REASON} NOT IN ({names}) AND NOT {is_owned}")
             }
+            ended => format!("{REASON} = '{}' AND NOT {is_owned}", ended.name()),
         }
     }
 }
@@ -155,7 +163,7 @@ impl RunFilter {
         self
     }
 
-    /// Selects runs with this text in their goal, in upper or lower case.
+    /// Selects runs with this text in their goal. ASCII letters match in upper and lower case.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
         self
@@ -200,6 +208,7 @@ impl RunFilter {
         const IS_OWNED: &str =
             "id IN (SELECT run FROM claims WHERE owner IN (SELECT value FROM json_each(?1)))";
         let mut parameters = vec![Value::from(owners)];
+        // SQLite refuses parameters that a statement does not use.
         let mut conditions = vec!["json_valid(?1)".to_owned()];
         if !self.states.is_empty() {
             let states: Vec<_> = self
@@ -231,9 +240,9 @@ impl RunFilter {
     /// The condition in SQL for the runs of this page and the later ones, if it is not the first page.
     pub(crate) fn page_condition(&self, parameters: &mut Vec<Value>) -> Option<String> {
         parameters.push(run_key(self.after?).into());
-        let place = parameters.len();
+        let index = parameters.len();
         Some(format!(
-            "(created_at, id) < (SELECT created_at, id FROM runs WHERE run = ?{place})"
+            "(created_at, id) < (SELECT created_at, id FROM runs WHERE run = ?{index})"
         ))
     }
 }

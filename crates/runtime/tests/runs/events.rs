@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::tool::Repeat;
-use dirigent_core::view::Event;
+use dirigent_core::view::{Event, EventKind};
 use dirigent_runtime::{Events, UserPresence, read_run};
 use serde_json::json;
 
 use crate::script::{Gate, Scripted, achieved, call, counting, plan_work, say, tools};
-use crate::world::{World, ended, within};
+use crate::world::{World, ended, resumed, start_up, within};
 
 async fn all(mut events: Events) -> Vec<Arc<Event>> {
     let mut all = Vec::new();
@@ -117,4 +117,27 @@ async fn a_watcher_that_falls_far_behind_misses_nothing() {
     assert_eq!(seen, quick);
     let expected: Vec<_> = quick.iter().filter(|event| event.seq > 9).collect();
     assert!(all(later).await.iter().eq(expected));
+}
+
+#[tokio::test]
+async fn a_watcher_of_a_resumed_run_sees_its_end_though_another_still_reads_what_was_before() {
+    let gate = Gate::shut();
+    let world = busy_world(3, &gate).await;
+    let handle = world.start(UserPresence::Absent).await;
+    within(gate.entered()).await;
+    world.orchestrator.shutdown().await.unwrap();
+    let registry = tools([counting("note", Repeat::Safe).0]);
+    let orchestrator = start_up(&world.log, &world.model, &registry).await;
+    // Keeps the feed that began before the resumption.
+    let mut before = orchestrator.events(handle.id(), 0);
+    within(before.next()).await.unwrap().unwrap();
+
+    let again = resumed(&orchestrator, handle.id(), UserPresence::Absent).await;
+    let watcher = tokio::spawn(all(again.events(0)));
+    gate.open();
+    ended(&again).await.unwrap();
+
+    let seen = watcher.await.unwrap();
+    assert!(matches!(seen.last().unwrap().kind, EventKind::RunFinished { .. }));
+    drop(before);
 }
