@@ -30,12 +30,13 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
             Some(format!("dirigent resume {}", run.short()))
         }
         RuntimeError::AtLimit { run, reason } => next_command(*run, reason, &PendingRequests::default()),
-        RuntimeError::Decision { run, fault } => match fault {
-            DecisionError::NotPending { .. }
-            | DecisionError::DigestMismatch { .. }
-            | DecisionError::Expired { .. } => Some(format!("dirigent approve {}", run.short())),
-            _ => None,
-        },
+        RuntimeError::Decision {
+            run,
+            fault:
+                DecisionError::NotPending { .. }
+                | DecisionError::DigestMismatch { .. }
+                | DecisionError::Expired { .. },
+        } => Some(format!("dirigent approve {}", run.short())),
         RuntimeError::CannotFork { run, .. } => Some(format!("dirigent show {} --steps", run.short())),
         RuntimeError::ReplayMismatch(_) => Some(
             "undo the change that makes the run differ, or record the run again with `dirigent run GOAL --record FILE`"

@@ -112,11 +112,10 @@ impl LiveTree {
             {
                 self.print_event(event);
             }
-            EventKind::AgentStarted { role, .. } => {
-                if *role == AgentRole::Lead {
-                    self.lead = Some(event.scope);
-                }
-            }
+            EventKind::AgentStarted {
+                role: AgentRole::Lead,
+                ..
+            } => self.lead = Some(event.scope),
             _ => {}
         }
     }
