@@ -117,7 +117,7 @@ async fn host_1_after_a_shutdown_no_run_starts_and_the_active_ones_can_be_resume
         assert_eq!(error, "the orchestrator is not running: it was shut down");
     }
     let record = dirigent.record(run.id()).await.unwrap();
-    assert_eq!(RunState::of(&record), RunState::Interrupted);
+    assert_eq!(RunState::from_record(&record), RunState::Interrupted);
     let model = Scripted::new()
         .lead([plan("Paint.", [])])
         .reflector([achieved("Painted.")]);

@@ -43,6 +43,10 @@ pub(crate) struct AgentArguments {
 
 /// An agent's message to its run.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the small variant is sent at most once by an agent"
+)]
 pub(crate) enum AgentEvent {
     /// An input for the run's machine, caused by a command of the agent's machine.
     Deliver(RunInput),
