@@ -28,7 +28,7 @@ impl Desk {
             json!({"tool": tool, "parameters": parameters, "terminate": false}).to_string()
         };
         match messages.last() {
-            _ if system.starts_with("You plan") => call(
+            _ if system.starts_with("You lead") => call(
                 "submit_plan",
                 json!({"summary": "Ask the clerk.", "subtasks": [
                     {"id": "ask", "title": "Look up order 17", "agent": "clerk", "task": "Where is order 17?"}

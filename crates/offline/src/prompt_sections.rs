@@ -158,6 +158,14 @@ impl<'a> Sections<'a> {
         json_lines(last.unwrap_or(self.request), tags::OBSERVATIONS).collect()
     }
 
+    /// Returns the observations of all earlier iterations of which this conversation tells, for a lead.
+    pub fn past_observations(&self) -> impl Iterator<Item = ObservationLine> {
+        let continuations = self.texts().skip(1).filter(|text| Later::is_continuation(text));
+        std::iter::once(self.request)
+            .chain(continuations)
+            .flat_map(|text| json_lines(text, tags::OBSERVATIONS))
+    }
+
     /// Returns the plan of this iteration.
     pub fn plan(&self) -> Option<Plan> {
         serde_json::from_str(self.text(tags::PLAN)?).ok()

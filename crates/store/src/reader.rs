@@ -145,7 +145,9 @@ impl Readers {
                 return Err(StoreError::NotARunId { text });
             }
             self.ids(
-                "WHERE run LIKE ?1 || '%' OR run LIKE '%' || ?1 ORDER BY created_at DESC, id DESC",
+                // The last part is where the short form of an id begins.
+                "WHERE run LIKE ?1 || '%' OR run LIKE '%' || ?1 OR substr(run, -8) LIKE ?1 || '%'
+                 ORDER BY created_at DESC, id DESC",
                 Some(&digits),
             )?
         };

@@ -1,13 +1,19 @@
 //! Plans that change no files: usages, checks, counts and lists.
 
+use dirigent_core::observation::ObservationStatus;
+
 use super::subtasks::{Draft, DraftOrCall, PlanningContext, agent_subtask, calls_subtask};
 use crate::checks::{self, CheckKind};
 use crate::conversation::Call;
 use crate::empty_plan::EmptyPlan;
 use crate::goal::{CheckSelection, CountTarget};
+use crate::prompt_sections::{failure_reason, interrupted_call};
 use crate::scope::Scope;
 use crate::sub_agent_task::SubAgentTask;
 use crate::tools::{self, Pattern, planned_call};
+
+/// The id of the sub-task that runs commands.
+const CHECK: &str = "check";
 
 /// Plans one sub-agent that finds the usages.
 pub(super) fn find_usages(symbol: &str, scope: &Scope) -> Draft {
@@ -30,7 +36,10 @@ pub(super) fn check(context: &PlanningContext<'_>, selection: &CheckSelection) -
         Ok(of_kind.map(|check| check.command).collect())
     };
     let commands = match selection {
-        CheckSelection::Command(command) => vec![command.clone()],
+        CheckSelection::Command(command) => match already_run(context, command) {
+            Some(plan) => return Ok(plan.into()),
+            None => vec![command.clone()],
+        },
         CheckSelection::Tests => of_project(CheckKind::Tests)?,
         CheckSelection::Build => of_project(CheckKind::Build)?,
     };
@@ -44,7 +53,29 @@ pub(super) fn check(context: &PlanningContext<'_>, selection: &CheckSelection) -
     let title = format!("Run {}", lines.join(" and "));
     Ok(Draft {
         summary: format!("Run `{}` and report how it ends.", lines.join("` and `")),
-        subtasks: vec![calls_subtask("check", title, Vec::new(), calls)],
+        subtasks: vec![calls_subtask(CHECK, title, Vec::new(), calls)],
+    })
+}
+
+/// Returns the plan for a command of the user that was started before, perhaps because guidance makes another plan necessary: it is not run
+/// twice. `None` if it was not started.
+fn already_run(context: &PlanningContext<'_>, command: &[String]) -> Option<EmptyPlan> {
+    let mut observations = context.sections.past_observations();
+    let ran = observations.find(|observation| {
+        observation.subtask.0 == CHECK && observation.status != ObservationStatus::Skipped
+    })?;
+    let line = command.join(" ");
+    Some(match (ran.status, interrupted_call(&ran)) {
+        (ObservationStatus::Succeeded, _) => {
+            EmptyPlan::NothingToDo(format!("`{line}` has already run, and succeeded."))
+        }
+        (_, Some(_)) => EmptyPlan::Impossible(format!(
+            "`{line}` was interrupted. It is not run again, because it may have done part of its work."
+        )),
+        (_, None) => EmptyPlan::Impossible(format!(
+            "`{line}` has already run, and failed: {}",
+            failure_reason(&ran)
+        )),
     })
 }
 

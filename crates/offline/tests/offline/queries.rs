@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dialogue::{
-    Dialogue, exited, found, graph, listing, matches, plan_request, ran, reflect_request, success,
+    Dialogue, exited, found, graph, listing, matches, plan_request, ran, reflect_request, skipped, success,
 };
 
 fn plan_of(goal: &str) -> Value {
@@ -173,5 +173,33 @@ fn files_are_counted_and_listed() {
     assert_eq!(
         judged("how many files are in src", &[count]),
         achieved("3 files in `src`, without ignored files.")
+    );
+}
+
+#[test]
+fn a_command_of_the_user_is_not_run_again() {
+    let call = |result| {
+        ran(
+            "check",
+            &[("execute_command", json!({"program": "make"}), result)],
+        )
+    };
+    let planned = |observation: Value| {
+        let more = format!("<OBSERVATIONS>\n{observation}\n</OBSERVATIONS>");
+        Dialogue::lead(&plan_request("run `make`", &more)).plan()["summary"].clone()
+    };
+    assert_eq!(
+        planned(call(exited(0, "", ""))),
+        "Nothing to do: `make` has already run, and succeeded."
+    );
+    let interrupted =
+        json!({"success": false, "error": "`execute_command` was interrupted", "code": "interrupted"});
+    assert_eq!(
+        planned(call(interrupted)),
+        "Not possible: `make` was interrupted. It is not run again, because it may have done part of its work."
+    );
+    assert_eq!(
+        planned(skipped("check", "because")),
+        "Run `make` and report how it ends."
     );
 }
