@@ -1,11 +1,10 @@
 //! The goal of a run.
 
 use std::path::{Path, PathBuf};
-
-use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use std::sync::Arc;
 
 use dirigent_core::agent_spec::ModelProfile;
+use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
 use dirigent_model::ChatModel;
