@@ -25,7 +25,7 @@ const WINDOW_CAPACITY: usize = 4_096;
 /// The feeds of all runs that are being watched.
 #[derive(Clone)]
 pub(crate) struct Feeds {
-    journal: Arc<dyn RunLog>,
+    pub(crate) journal: Arc<dyn RunLog>,
     runtime: Handle,
     feeds: Arc<DashMap<RunId, Weak<Feed>>>,
 }

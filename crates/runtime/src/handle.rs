@@ -15,14 +15,12 @@ use crate::error::RuntimeError;
 use crate::events::{Events, Feeds};
 use crate::journal_reader::read_view;
 use crate::outcome::Outcome;
-use crate::run_log::RunLog;
 use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody};
 
 /// A handle of a run that this process owns. Clones are handles of the same run; dropping them does not stop it.
 #[derive(Clone)]
 pub struct RunHandle {
     pub(crate) run: RunId,
-    pub(crate) journal: Arc<dyn RunLog>,
     pub(crate) feeds: Feeds,
     pub(crate) mailbox: Arc<RunMailbox>,
     pub(crate) outcome: watch::Receiver<Outcome>,
@@ -130,7 +128,7 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn approvals(&self) -> Result<Vec<Arc<Approval>>, RuntimeError> {
-        let (journal, run) = (self.journal.clone(), self.run);
+        let (journal, run) = (self.feeds.journal.clone(), self.run);
         blocking(move || match read_view(&*journal, run) {
             Ok(view) => Ok(view.approvals()),
             // The run's first entry is not stored yet.

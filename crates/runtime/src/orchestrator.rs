@@ -172,14 +172,13 @@ impl Orchestrator {
         let handle = RunHandle {
             run,
             feeds: self.inner.feeds.clone(),
-            journal: self.inner.services.journal.clone(),
             mailbox: arguments.mailbox.clone(),
             outcome: outcome_receiver,
             listeners: arguments.listeners.clone(),
         };
         let forwarder = InboxForwarder {
             run,
-            journal: handle.journal.clone(),
+            journal: self.inner.services.journal.clone(),
             claim: arguments.claim.clone(),
             mailbox: handle.mailbox.clone(),
             outcome: handle.outcome.clone(),

@@ -60,7 +60,6 @@ impl Orchestrator {
             Ok(RunHandle {
                 run,
                 feeds,
-                journal,
                 mailbox: Arc::new(RunMailbox::new(UserPresence::Absent, MailboxState::Closed)),
                 outcome,
                 listeners: Listeners::default(),

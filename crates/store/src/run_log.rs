@@ -22,7 +22,6 @@ impl From<StoreError> for RunLogError {
     fn from(error: StoreError) -> Self {
         let kind = match &error {
             StoreError::AlreadyClaimed { .. } => RunLogErrorKind::AlreadyClaimed,
-            StoreError::NotClaimed { .. } => RunLogErrorKind::Released,
             StoreError::Finished { .. } => RunLogErrorKind::Finished,
             StoreError::OtherMessages { .. } => RunLogErrorKind::OtherMessages,
             StoreError::BrokenEntry { seq, .. } => RunLogErrorKind::BrokenEntry { seq: *seq },

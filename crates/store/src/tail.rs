@@ -23,18 +23,6 @@ const BATCH: usize = 256;
 const OWNER_CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl Journal {
-    /// Follows a run, starting after entry `after` (0: from the first entry): returns its stored entries and then, if this process owns the
-    /// run, new ones until the run ends. A slow tail does not delay the writer.
-    pub fn tail(&self, run: RunId, after: u64) -> Tail {
-        let source = self.live().subscribe(run);
-        Tail::new(
-            self.clone(),
-            run,
-            after,
-            source.map_or(TailSource::Stored, TailSource::Live),
-        )
-    }
-
     /// Follows a run, starting after entry `after` (0: from the first entry), regardless of which process owns it: returns its stored
     /// entries and then new ones, which are noticed within about 200 ms. Ends when the run is marked as ended, or about a second after its
     /// owner released it or died. A slow tail does not delay the writer.
@@ -47,7 +35,7 @@ impl Journal {
     }
 }
 
-/// A run's stored and future entries. Created by [`Journal::tail`] and [`Journal::follow`].
+/// A run's stored and future entries. Created by [`Journal::follow`].
 pub struct Tail {
     journal: Journal,
     run: RunId,
@@ -87,11 +75,10 @@ impl Tail {
         }
     }
 
-    /// Waits until the next entry is stored and returns it. Returns `None` after the last entry: once the run is marked as ended, its claim
-    /// is released or, with [`Journal::tail`], if this process did not own the run when the tail was created. Also returns `None` after an
-    /// error.
+    /// Waits until the next entry is stored and returns it. Returns `None` after the last entry, once the run is marked as ended or its claim
+    /// is released, and after an error.
     ///
-    /// Cancel safe. Must be awaited in a Tokio runtime, for [`Journal::follow`] with timers. The journal is read on the runtime's blocking
+    /// Cancel safe. Must be awaited in a Tokio runtime with timers. The journal is read on the runtime's blocking
     /// threads.
     pub async fn next(&mut self) -> Option<Result<Entry, StoreError>> {
         loop {

@@ -29,8 +29,6 @@ pub enum RunLogErrorKind {
         /// The number of the first such entry.
         seq: u64,
     },
-    /// This process no longer owns the run.
-    Released,
     /// Any other failure, such as a full disk.
     Other,
 }
@@ -50,7 +48,7 @@ impl RunLogError {
 
     /// The error of a write for a run that this process has released.
     pub(crate) fn released(run: RunId) -> Self {
-        RunLogError::new(RunLogErrorKind::Released, Released { run })
+        RunLogError::new(RunLogErrorKind::Other, Released { run })
     }
 
     /// Returns the kind of failure.

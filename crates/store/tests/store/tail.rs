@@ -17,8 +17,8 @@ async fn a_tail_returns_stored_entries_then_new_ones_until_the_end() {
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
     append(&f.journal, &claim, "b").unwrap();
-    let mut from_the_start = f.journal.tail(run(1), 0);
-    let from_midway = tokio::spawn(all(f.journal.tail(run(1), 1)));
+    let mut from_the_start = f.journal.follow(run(1), 0);
+    let from_midway = tokio::spawn(all(f.journal.follow(run(1), 1)));
 
     assert_eq!(show(&from_the_start.next().await.unwrap().unwrap()), "1 a");
     append(&f.journal, &claim, "c").unwrap();
@@ -41,8 +41,8 @@ async fn tails_beside_a_busy_writer_see_everything_in_order() {
     const COUNT: usize = 3_000;
     let f = fixture();
     let claim = create(&f.journal, 1);
-    let never_read = f.journal.tail(run(1), 0);
-    let tails = [0, 0, 1_000].map(|after| tokio::spawn(all(f.journal.tail(run(1), after))));
+    let never_read = f.journal.follow(run(1), 0);
+    let tails = [0, 0, 1_000].map(|after| tokio::spawn(all(f.journal.follow(run(1), after))));
 
     let writer = f.journal.clone();
     tokio::task::spawn_blocking(move || {
@@ -69,7 +69,7 @@ async fn a_tail_ends_when_the_claim_is_released() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
-    let tail = tokio::spawn(all(f.journal.tail(run(1), 0)));
+    let tail = tokio::spawn(all(f.journal.follow(run(1), 0)));
 
     drop(claim);
 
@@ -84,9 +84,9 @@ async fn a_tail_of_an_unowned_run_ends_after_the_stored_entries() {
     drop(claim);
     drop(f.journal.claim(run(1)).unwrap());
 
-    assert_eq!(all(f.journal.tail(run(1), 0)).await, ["1 a"]);
-    assert_eq!(all(f.journal.tail(run(1), 1)).await, Vec::<String>::new());
-    assert_eq!(all(f.journal.tail(run(2), 0)).await, Vec::<String>::new());
+    assert_eq!(all(f.journal.follow(run(1), 0)).await, ["1 a"]);
+    assert_eq!(all(f.journal.follow(run(1), 1)).await, Vec::<String>::new());
+    assert_eq!(all(f.journal.follow(run(2), 0)).await, Vec::<String>::new());
 }
 
 #[tokio::test]
@@ -97,7 +97,7 @@ async fn paor_9_a_tail_follows_an_ended_run_that_is_claimed_again() {
     end(&f.journal, &claim).unwrap();
     drop(claim);
     let claim = f.journal.claim(run(1)).unwrap();
-    let tail = tokio::spawn(all(f.journal.tail(run(1), 0)));
+    let tail = tokio::spawn(all(f.journal.follow(run(1), 0)));
 
     append(&f.journal, &claim, "the answer").unwrap();
     end(&f.journal, &claim).unwrap();
@@ -116,7 +116,7 @@ async fn a_tail_returns_the_entries_before_an_unreadable_one_then_its_error() {
     };
     assert_eq!(append_entry(&f.journal, &claim, no_json).unwrap(), 2);
     append(&f.journal, &claim, "c").unwrap();
-    let mut tail = f.journal.tail(run(1), 0);
+    let mut tail = f.journal.follow(run(1), 0);
 
     assert_eq!(show(&tail.next().await.unwrap().unwrap()), "1 a");
     assert!(matches!(
@@ -131,7 +131,7 @@ async fn a_tail_returns_the_entries_before_an_unreadable_one_then_its_error() {
 async fn a_tail_brings_each_entry_without_waiting_for_the_next_and_may_be_interrupted() {
     let f = fixture();
     let claim = create(&f.journal, 1);
-    let mut tail = f.journal.tail(run(1), 0);
+    let mut tail = f.journal.follow(run(1), 0);
 
     for expected in ["1 a", "2 b", "3 c"] {
         // Cancelled at each wait; entries that it has read by then are still returned.
