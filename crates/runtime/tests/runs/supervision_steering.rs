@@ -237,7 +237,16 @@ async fn host_2_a_message_that_may_have_been_accepted_is_not_sent_again() {
 
 #[tokio::test]
 async fn host_2_a_message_to_a_run_whose_end_crashes_is_settled() {
-    let world = World::new(Scripted::new(usual), tools([])).await;
+    let gate = Gate::shut();
+    let lead_gate = gate.clone();
+    let model = Scripted::new(move |asked| {
+        let gate = lead_gate.clone();
+        async move {
+            gate.pass().await;
+            usual(asked).await
+        }
+    });
+    let world = World::new(model, tools([])).await;
     world.log.crash_at_end();
     let handle = world.start(UserPresence::Absent).await;
     let body = serde_json::to_string(&guide("go on")).unwrap();
@@ -245,6 +254,7 @@ async fn host_2_a_message_to_a_run_whose_end_crashes_is_settled() {
     let posted = world
         .journal
         .post(handle.id(), Default::default(), body, position);
+    gate.open();
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
