@@ -1,10 +1,10 @@
 //! What agents side by side cost: processor time and journal bytes for each step, a model request with its tool call.
 //!
 //! ```text
-//! cargo bench -p dirigent --bench agents -- [--agents A] [--rounds N] [--variant V] [--fanout P] [--threads T] [--db FOLDER]
+//! cargo bench -p dirigent --bench agents -- [--agents A] [--rounds N] [--latency MS] [--stream] [--variant V] [--fanout P] [--threads T] [--db FOLDER]
 //! ```
 //! A agents each make N rounds: the model calls the tool `echo`, the tool runs, and its result goes back; then the model says "done". With
-//! `MOCK_URL` the model is an OpenAI-compatible server that plays this script by the model's name (`mock-r<N>-l0-s<P>`: N rounds, P sub-tasks);
+//! `MOCK_URL` the model is an OpenAI-compatible server that plays this script by the model's name (`mock-r<N>-l<MS>-s<P>`: N rounds, MS latency, P sub-tasks);
 //! without it, replies are made in the process. Prints one line of JSON.
 //!
 //! | variant | an agent is |
@@ -30,6 +30,7 @@ use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, Repeat};
+use dirigent_model::openai::Delivery;
 use dirigent_model::{ChatModel, ChatRequest, OpenAiModel, OpenAiOptions};
 use dirigent_runtime::{Orchestrator, RunHandle, Services};
 use dirigent_store::Journal;
@@ -47,6 +48,10 @@ fn text(name: &str) -> Option<String> {
 
 fn number(name: &str, default: u32) -> u32 {
     text(name).map_or(default, |text| text.parse().expect("a number"))
+}
+
+fn flag(name: &str) -> bool {
+    std::env::args().any(|argument| argument == name)
 }
 
 /// The processor time of this process so far, in microseconds.
@@ -232,10 +237,16 @@ impl Subject {
 }
 
 async fn subject(variant: &str, rounds: u32, subtasks: u32, journal: &Path, workspace: &Path) -> Subject {
-    let name = format!("mock-r{rounds}-l0-s{subtasks}");
+    let name = format!("mock-r{rounds}-l{}-s{subtasks}", number("--latency", 0));
     let model: Arc<dyn ChatModel> = match std::env::var("MOCK_URL") {
         Ok(url) => {
-            Arc::new(OpenAiModel::new(OpenAiOptions::new(&url, &name).api_key("x".to_owned())).unwrap())
+            let mut options = OpenAiOptions::new(&url, &name).api_key("x".to_owned());
+            options.delivery = if flag("--stream") {
+                Delivery::Streamed
+            } else {
+                Delivery::Whole
+            };
+            Arc::new(OpenAiModel::new(options).unwrap())
         }
         Err(_) => Arc::new(InProcess { rounds, subtasks }),
     };
@@ -255,7 +266,7 @@ async fn subject(variant: &str, rounds: u32, subtasks: u32, journal: &Path, work
 
 fn main() {
     // As cargo has it: only `cargo bench` passes this.
-    let is_test = std::env::args().all(|argument| argument != "--bench");
+    let is_test = !flag("--bench");
     let (agents, rounds) = (
         number("--agents", if is_test { 2 } else { 100 }),
         number("--rounds", 10),
@@ -301,7 +312,7 @@ fn main() {
     let bytes = folder_bytes(folder.path());
     let line = json!({
         "peer": format!("dirigent-{variant}"), "version": format!("dirigent {}", env!("CARGO_PKG_VERSION")), "agents": runs, "rounds": rounds,
-        "latency_ms": 0, "fanout": fanout, "stream": false, "wall_s": wall, "agents_per_s": f64::from(agents) / wall, "llm_calls": steps,
+        "latency_ms": number("--latency", 0), "fanout": fanout, "stream": flag("--stream"), "wall_s": wall, "agents_per_s": f64::from(agents) / wall, "llm_calls": steps,
         "steps_per_s": steps as f64 / wall, "cpu_s": used / 1e6, "cpu_us_per_step": used / steps as f64, "rss_peak_mb": peak_memory(), "errors": 0,
         "db_bytes_per_step": bytes as f64 / (warm + steps) as f64,
     });
