@@ -12,6 +12,7 @@ use dirigent::model::{ChatModel, ChatRequest};
 use dirigent_core::message::{
     FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall, Usage,
 };
+use dirigent_core::mode::Mode;
 use dirigent_core::prompt::roles;
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -345,7 +346,10 @@ static SHIPPED: LazyLock<Vec<AgentDefinition>> = LazyLock::new(dirigent::shipped
 fn asker(messages: &[Message]) -> Asker {
     let system = messages[0].content();
     let is = |role: &str| system.starts_with(role.trim_end());
-    if is(roles::LEAD) {
+    if [Mode::Auto, Mode::Plan]
+        .iter()
+        .any(|mode| is(&roles::lead(*mode)))
+    {
         return Asker::Lead;
     }
     if is(roles::REFLECTOR) {

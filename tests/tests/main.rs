@@ -18,6 +18,7 @@ mod host_library;
 mod journal;
 mod journals;
 mod kill;
+mod modes;
 mod openai;
 mod output;
 mod paor;

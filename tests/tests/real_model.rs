@@ -17,6 +17,7 @@ use dirigent_core::call::CallForm;
 use dirigent_core::id::AgentId;
 use dirigent_core::journal::Entry;
 use dirigent_core::message::{ModelFailure, ModelReply};
+use dirigent_core::mode::Mode;
 use dirigent_core::prompt::roles;
 use dirigent_core::route::Delivery;
 use dirigent_core::run::RunInput;
@@ -374,7 +375,7 @@ impl Witness {
 impl ChatModel for Witness {
     fn chat(&self, request: ChatRequest) -> BoxFuture<'static, Result<ModelReply, ModelFailure>> {
         let system = request.messages[0].content();
-        let plans = [roles::LEAD, roles::REFLECTOR]
+        let plans = [&*roles::lead(Mode::Auto), roles::REFLECTOR]
             .iter()
             .any(|role| system.starts_with(role.trim_end()));
         let answer = match &self.asked {

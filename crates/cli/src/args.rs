@@ -209,6 +209,12 @@ pub(crate) struct RunCommand {
     /// The folder to work in; file tools cannot leave it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
+    /// What the lead may do itself
+    #[arg(long, value_enum, default_value_t, conflicts_with = "replay")]
+    pub(crate) mode: ModeChoice,
+    /// With `--mode plan`, carry plans out without asking; calls that need your approval still wait for it
+    #[arg(long, short)]
+    pub(crate) yes: bool,
     /// Keep changes even if the goal cannot be achieved, by adding this request to the goal
     #[arg(long, conflicts_with = "replay")]
     keep: bool,
@@ -225,6 +231,16 @@ pub(crate) struct RunCommand {
     /// Replay a recording without models or tools, and report the first difference
     #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "RunLimitOptions", "AgentLimitOptions"])]
     pub(crate) replay: Option<PathBuf>,
+}
+
+/// What the lead may do itself (LEAD-2).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ModeChoice {
+    /// Answer, act, delegate or plan, with all tools
+    #[default]
+    Auto,
+    /// Only look and plan: each plan is shown, and waits until you approve it
+    Plan,
 }
 
 /// The sentence that `--keep` adds to the goal.

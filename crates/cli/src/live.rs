@@ -4,10 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use console::style;
-use dirigent::events::AgentRole;
-use dirigent::events::Observation;
-use dirigent::events::{AgentId, Scope, SubTaskId};
-use dirigent::events::{Plan, Work};
+use dirigent::events::{AgentId, AgentRole, Observation, Plan, Scope, StateChange, SubTaskId, Work};
 use dirigent::{Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
@@ -28,6 +25,8 @@ pub(crate) struct LiveTree {
     phase: String,
     /// The lead, whose own changes are printed, because it has no line of its own.
     lead: Option<Scope>,
+    /// Set once the first change has been announced (LEAD-2).
+    has_changed: bool,
     subtasks: BTreeMap<SubTaskId, Line>,
     whole_plan: bool,
     /// The sub-task of each agent.
@@ -68,6 +67,7 @@ impl LiveTree {
             status,
             phase: String::new(),
             lead: None,
+            has_changed: false,
             subtasks: BTreeMap::new(),
             whole_plan: true,
             workers: BTreeMap::new(),
@@ -80,6 +80,7 @@ impl LiveTree {
 
     pub(crate) fn show(&mut self, event: &Event) {
         self.update_previews(event);
+        self.announce_first_change(event);
         match &event.kind {
             EventKind::PhaseChanged { transition } => {
                 let iteration = style(format!("(iteration {})", transition.iteration)).dim();
@@ -117,6 +118,18 @@ impl LiveTree {
                 ..
             } => self.lead = Some(event.scope),
             _ => {}
+        }
+    }
+
+    /// Announces the first change that the run makes, whoever makes it (LEAD-2).
+    fn announce_first_change(&mut self, event: &Event) {
+        if let EventKind::ToolFinished { tool, changes, .. } = &event.kind
+            && !self.has_changed
+            && changes.iter().any(StateChange::is_reflected)
+        {
+            self.has_changed = true;
+            let text = format!("{} {tool} makes the first change of this run", event.scope);
+            self.print(format!("  {} {}", style("●").yellow(), sanitize(&text)));
         }
     }
 
@@ -233,6 +246,11 @@ impl LiveTree {
         let _ = self.lines.println(text);
     }
 
+    /// Removes the tree from the screen while a program runs.
+    pub(crate) fn suspend<T>(&self, program: impl FnOnce() -> T) -> T {
+        self.lines.suspend(program)
+    }
+
     /// Draws the prompt beneath the tree. While a dialog is open, other output is deferred.
     pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
         if has_dialog {
@@ -346,9 +364,7 @@ fn style_of(template: &str) -> ProgressStyle {
 #[cfg(test)]
 #[allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 mod tests {
-    use dirigent::events::RunId;
-    use dirigent::events::Timestamp;
-    use dirigent::events::Usage;
+    use dirigent::events::{RunId, Timestamp, Usage};
 
     use super::*;
 

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use dirigent::RunView;
 use dirigent::events::Question;
-use dirigent::events::{EffectId, SubTaskId};
+use dirigent::events::{EffectId, Plan, SUBMIT_PLAN, SubTaskId};
 use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
 
@@ -21,6 +21,27 @@ pub(crate) struct PendingCall {
     pub(crate) call: WaitingCall,
     /// The call's sub-task and all sub-tasks that depend on it, each as `id: title`.
     pub(crate) affected_subtasks: Vec<String>,
+    /// The drawing of a plan that waits for approval (LEAD-2); `None` for any other call.
+    pub(crate) proposal: Option<Proposal>,
+}
+
+/// A plan that waits for approval.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Proposal {
+    pub(crate) plan: Plan,
+    /// The plan's tree, one line for each sub-task.
+    pub(crate) tree: String,
+}
+
+/// The proposal that a call makes; `None` if the call is not a plan.
+fn proposal(view: &RunView, call: &WaitingCall) -> Option<Proposal> {
+    let approval = &call.approval;
+    if approval.tool != SUBMIT_PLAN {
+        return None;
+    }
+    let plan = Plan::from_parameters(&approval.parameters).ok()?;
+    let tree = dirigent::render::proposal(&plan, &view.run().spec().setup)?;
+    Some(Proposal { plan, tree })
 }
 
 impl PendingRequests {
@@ -30,6 +51,7 @@ impl PendingRequests {
                 .subtask
                 .as_ref()
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
+            proposal: proposal(view, &call),
             call,
         });
         let question = view.run().question();

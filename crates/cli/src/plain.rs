@@ -1,8 +1,7 @@
 //! Events as lines of text, for files, pipes and terminals that cannot redraw.
 
 use console::style;
-use dirigent::events::{Observation, SubTaskResult};
-use dirigent::events::{Plan, Work};
+use dirigent::events::{Observation, Plan, SUBMIT_PLAN, SubTaskResult, Work};
 use dirigent::{Event, EventKind};
 
 use crate::output::sanitize;
@@ -74,8 +73,14 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             immediate: true,
         } => format!("  guidance, at once: {}", sanitize(guidance)),
         EventKind::ApprovalAsked { approval } => {
-            let call = sanitize(&format!("{} {}", approval.tool, approval.parameters));
-            let call = call.replace('\n', " ");
+            let plan = (approval.tool == SUBMIT_PLAN)
+                .then(|| approval.parameters.get("summary")?.as_str())
+                .flatten();
+            let call = match plan {
+                Some(summary) => format!("a plan: {summary}"),
+                None => format!("{} {}", approval.tool, approval.parameters),
+            };
+            let call = sanitize(&call).replace('\n', " ");
             format!(
                 "  {} {} waits for approval: {}\n    in full: dirigent approve {}",
                 style("!").yellow().bold(),

@@ -4,12 +4,12 @@
 //! part of itself or imitate a line of the dialog.
 
 use console::style;
-use dirigent::events::Question;
+use dirigent::events::{PlannedCall, Question, Work};
 use dirigent::{ApprovalAnswer, Decision, EffectId, RunId};
 use serde_json::Value;
 
 use crate::output::{escape_invisible, sanitize};
-use crate::pending_requests::{PendingCall, PendingRequests};
+use crate::pending_requests::{PendingCall, PendingRequests, Proposal};
 use crate::time::local;
 
 /// Prefix of each line of a multi-line text.
@@ -29,16 +29,22 @@ pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
         Some(name) => format!("{} ({})", one_line(name), effect.scope),
         None => "the plan".to_owned(),
     };
-    let tool = style(one_line(&approval.tool)).bold();
-    let mut lines = vec![format!(
-        "{} {effect}: {who} wants to use {tool}",
-        style("!").yellow().bold()
-    )];
-    lines.extend(
-        parameter_lines(&approval.parameters)
-            .into_iter()
-            .map(|line| format!("    {line}")),
-    );
+    let mark = style("!").yellow().bold();
+    let (first, shown) = match &pending.proposal {
+        Some(proposal) => (
+            format!("{mark} {effect}: {who} proposes a {}", style("plan").bold()),
+            proposal_lines(proposal),
+        ),
+        None => (
+            format!(
+                "{mark} {effect}: {who} wants to use {}",
+                style(one_line(&approval.tool)).bold()
+            ),
+            parameter_lines(&approval.parameters),
+        ),
+    };
+    let mut lines = vec![first];
+    lines.extend(shown.into_iter().map(|line| format!("    {line}")));
     let mut fact = |name: &str, value: &str| {
         lines.push(format!("  {} {value}", style(format!("{name:<7}")).dim()));
     };
@@ -54,6 +60,38 @@ pub(crate) fn approval_lines(pending: &PendingCall) -> Vec<String> {
         fact("expires", &local(at));
     }
     lines
+}
+
+/// A plan that waits for approval: its summary, its tree, then the task or the calls of each sub-task in full.
+fn proposal_lines(proposal: &Proposal) -> Vec<String> {
+    let plan = &proposal.plan;
+    let mut lines = block("", &plan.summary);
+    lines.extend(proposal.tree.lines().map(escape_invisible));
+    for subtask in &plan.subtasks {
+        lines.push(format!("{}:", style(one_line(&subtask.id.0)).bold()));
+        let work = match &subtask.work {
+            Work::Agent { agent, task } => block(&format!("{}: ", one_line(agent)), task),
+            Work::Calls { calls } => calls.iter().flat_map(call_lines).collect(),
+        };
+        lines.extend(work.into_iter().map(|line| format!("  {line}")));
+    }
+    lines
+}
+
+fn call_lines(call: &PlannedCall) -> Vec<String> {
+    let parameters = parameter_lines(&call.parameters).into_iter();
+    std::iter::once(one_line(&call.tool))
+        .chain(parameters.map(|line| format!("  {line}")))
+        .collect()
+}
+
+/// Text after a prefix, with each further line marked as its continuation.
+fn block(prefix: &str, text: &str) -> Vec<String> {
+    let mut lines = text.trim_end().split('\n').map(escape_invisible);
+    let first = lines.next().unwrap_or_default();
+    std::iter::once(format!("{prefix}{first}"))
+        .chain(lines.map(|line| format!("{BLOCK}{line}")))
+        .collect()
 }
 
 /// A question with its numbered choices.
@@ -245,6 +283,7 @@ mod tests {
         let lines = approval_lines(&PendingCall {
             call,
             affected_subtasks,
+            proposal: None,
         });
         console::strip_ansi_codes(&lines.join("\n")).into_owned()
     }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use dirigent::{Config, Dirigent, Goal, Resume, RunId, StoreError};
+use dirigent::{Config, Dirigent, Goal, Mode, Resume, RunId, StoreError};
 
 use crate::agents;
-use crate::args::{ForkCommand, ResumeCommand, RunCommand};
+use crate::args::{ForkCommand, ModeChoice, ResumeCommand, RunCommand};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
@@ -25,6 +25,17 @@ pub(crate) async fn start(
     if let Some(recording) = &command.replay {
         return replay::replay(db, file, recording, &command, output).await;
     }
+    let mode = match (command.mode, command.yes) {
+        (ModeChoice::Auto, false) => Mode::Auto,
+        (ModeChoice::Auto, true) => {
+            output.error(
+                "--yes approves plans, and the default mode does not ask about them: add `--mode plan`",
+            );
+            return Ok(Exit::Usage);
+        }
+        (ModeChoice::Plan, false) => Mode::Plan,
+        (ModeChoice::Plan, true) => Mode::ApprovedPlan,
+    };
     let config = config::load(file, command.model.model.clone())?;
     config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
     config::warn_unconfined(&config, output);
@@ -39,6 +50,7 @@ pub(crate) async fn start(
     let goal = Goal::new(command.goal_text())
         .workspace(command.workspace)
         .limits(limits)
+        .mode(mode)
         .user(user_presence(&command.watching, output));
     let goal = command.agent_limits.apply(goal);
     let signals = ShutdownSignals::listen()?;

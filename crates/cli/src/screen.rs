@@ -86,6 +86,14 @@ impl<'a> Screen<'a> {
         }
     }
 
+    /// Runs a program that has the terminal for itself, such as an editor.
+    pub(crate) fn suspend<T>(&self, program: impl FnOnce() -> T) -> T {
+        match self {
+            Screen::Json(_) | Screen::Plain(_) => program(),
+            Screen::Live(tree) => tree.suspend(program),
+        }
+    }
+
     /// Draws the prompt. While a dialog is open, other output is deferred, so that nothing separates the prompt from its question.
     pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
         match self {

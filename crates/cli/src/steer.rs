@@ -157,16 +157,15 @@ pub(crate) async fn approve(
     if !command.json {
         output.print(&approval_lines(pending).join("\n"));
     }
-    let digest = pending.call.approval.digest.clone();
-    let decision = Decision { digest, answer };
-    target
-        .send(
-            Steering::Decide { effect, decision },
-            &accepted,
-            command.json,
-            output,
-        )
-        .await
+    let message = match answer {
+        ApprovalAnswer::Guide { guidance } if pending.proposal.is_some() => Steering::Guide { guidance },
+        answer => {
+            let digest = pending.call.approval.digest.clone();
+            let decision = Decision { digest, answer };
+            Steering::Decide { effect, decision }
+        }
+    };
+    target.send(message, &accepted, command.json, output).await
 }
 
 /// The decision that the flags request, and the text to print if the run accepts it.

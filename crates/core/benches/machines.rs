@@ -43,6 +43,7 @@ fn spec() -> RunSpec {
         profile: ModelProfile::default(),
     };
     RunSpec {
+        mode: Default::default(),
         goal: "Look at everything".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits {

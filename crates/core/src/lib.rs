@@ -23,6 +23,7 @@ pub mod journal;
 pub mod limits;
 pub mod machine;
 pub mod message;
+pub mod mode;
 mod name;
 pub mod observation;
 pub mod phase;

@@ -4,6 +4,7 @@
 use crate::agent_spec::AgentSpec;
 use crate::call::ToolSet;
 use crate::limits::RunLimits;
+use crate::mode::Mode;
 use crate::setup::{AgentIndex, DelegationDepth, OfferedTools, SharedSetup};
 use serde::{Deserialize, Serialize};
 
@@ -18,6 +19,9 @@ pub struct RunSpec {
     pub limits: RunLimits,
     /// The agents, tools and rules of the run.
     pub setup: SharedSetup,
+    /// What the lead may do itself, and whether its plans wait for the user (LEAD-2).
+    #[serde(default, skip_serializing_if = "Mode::is_auto")]
+    pub mode: Mode,
 }
 
 impl RunSpec {

@@ -183,6 +183,7 @@ fn spec(workspace: &Path, goal: String, subtasks: u32, model: &str) -> RunSpec {
         answer,
     };
     RunSpec {
+        mode: Default::default(),
         goal,
         workspace: workspace.to_str().unwrap().to_owned(),
         limits: RunLimits {

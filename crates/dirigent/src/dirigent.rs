@@ -52,7 +52,7 @@ impl Dirigent {
             let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
             let of_goal = run_spec_factory.for_goal(&goal.own)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
-            run_spec_factory.spec(text, workspace, goal.limits, &goal.agent_limits)
+            run_spec_factory.spec(&goal, text, workspace)
         });
         let spec = spec.await?;
         prepare_models(self.configured.as_ref(), spec.setup.agents.iter())?;
@@ -104,7 +104,7 @@ impl Dirigent {
         let present = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal.own)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
-            run_spec_factory.spec_for_replay(&recorded, text, workspace, goal.limits)
+            run_spec_factory.spec_for_replay(&recorded, &goal, text, workspace)
         })
         .await?;
         Ok(self.orchestrator.replay(recording.clone(), present).await?)

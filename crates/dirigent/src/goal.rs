@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use dirigent_core::agent_spec::ModelProfile;
 use dirigent_core::limits::{AgentLimitSettings, RunLimits};
+use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
 use dirigent_model::ChatModel;
@@ -23,6 +24,7 @@ pub struct Goal {
     pub(crate) limits: Option<RunLimits>,
     pub(crate) agent_limits: GoalAgentLimits,
     pub(crate) user: UserPresence,
+    pub(crate) mode: Mode,
     pub(crate) own: OwnParts,
 }
 
@@ -45,16 +47,18 @@ impl Goal {
             limits: None,
             agent_limits: GoalAgentLimits::default(),
             user: UserPresence::Absent,
+            mode: Mode::Auto,
             own: OwnParts::default(),
         }
     }
 
-    /// Creates the goal of a recorded run, with its workspace and its limits, for [`crate::Dirigent::replay`].
+    /// Creates the goal of a recorded run, with its workspace, its limits and its mode, for [`crate::Dirigent::replay`].
     pub fn from_recording(recording: &Recording) -> Self {
         let spec = recording.spec();
         Goal::new(spec.goal.clone())
             .workspace(spec.workspace.clone())
             .limits(spec.limits.clone())
+            .mode(spec.mode)
     }
 
     /// Replaces the text.
@@ -98,6 +102,13 @@ impl Goal {
     /// Sets whether a user answers the run's questions with [`dirigent_runtime::RunHandle::answer`].
     pub fn user(mut self, user: UserPresence) -> Self {
         self.user = user;
+        self
+    }
+
+    /// Sets what the lead may do itself, and whether its plans wait for approval (LEAD-2). The default is [`Mode::Auto`]. A plan that waits is
+    /// an approval of the tool `submit_plan`, whose parameters are the plan; it is answered like any other approval.
+    pub fn mode(mut self, mode: Mode) -> Self {
+        self.mode = mode;
         self
     }
 

@@ -52,6 +52,7 @@ pub use dirigent_core::id::{AgentId, EffectId, RunId};
 pub use dirigent_core::limits::{
     AgentLimitSettings, AgentLimits, Limit, LimitSetting, LimitSettings, RunLimitSettings, RunLimits,
 };
+pub use dirigent_core::mode::Mode;
 pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
@@ -86,6 +87,7 @@ pub mod events {
     pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
     pub use dirigent_core::brief::AgentRole;
     pub use dirigent_core::budget::{BudgetExceeded, BudgetKind};
+    pub use dirigent_core::call::SUBMIT_PLAN;
     pub use dirigent_core::end_reason::{EndReason, FailureCause};
     pub use dirigent_core::id::{AgentId, EffectId, IdError, RunId, Scope, SubTaskId};
     pub use dirigent_core::message::{ModelFailure, ToolCall, Usage};

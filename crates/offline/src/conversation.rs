@@ -189,13 +189,14 @@ impl<'a> Exchanges<'a> {
                 self.go_on(content);
             }
             Message::Tool { content, name, .. } => {
-                if self.submitted {
+                let result: ModelToolResult = serde_json::from_str(content).unwrap_or_default();
+                // A plan that was not approved is made anew, with the user's guidance.
+                if self.submitted && result.code.as_deref() != Some(code::NOT_APPROVED) {
                     self.rejection = Some(content.as_str());
                 }
                 let index = self.pending.iter().position(|call| call.tool == *name);
                 if let Some(call) = self.pending.remove(index.unwrap_or(0)) {
-                    self.results
-                        .push((call, serde_json::from_str(content).unwrap_or_default()));
+                    self.results.push((call, result));
                 }
             }
             Message::User { content } if self.replied && Later::is_continuation(content) => {

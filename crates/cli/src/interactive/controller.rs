@@ -6,12 +6,8 @@
 
 use std::collections::BTreeSet;
 
-use dirigent::DecisionError;
-use dirigent::Steering;
-use dirigent::events::Question;
-use dirigent::events::{ApprovalAnswer, Decision};
-use dirigent::events::{EffectId, Scope};
-use dirigent::{DirigentError, RuntimeError};
+use dirigent::events::{ApprovalAnswer, Decision, EffectId, Question, Scope};
+use dirigent::{DecisionError, DirigentError, RuntimeError, Steering};
 
 use super::dialog::{DIALOG_HELP, DialogCommand};
 use super::editor::{EditResult, Editor};
@@ -30,6 +26,9 @@ pub(crate) enum Action {
     Open(Vec<String>),
     /// Send this message to the run, and pass the result to [`PromptController::on_result`].
     Send(Steering),
+    /// Let the user edit this text in their editor, and pass the new text to [`PromptController::edited`]. Without an editor, call
+    /// [`PromptController::edit_in_line`].
+    Edit(String),
     /// Tell the run that the user is absent from now on.
     SetUserAbsent,
 }
@@ -74,6 +73,8 @@ struct ActiveDialog {
     /// Set while keys go to the dialog rather than to the draft.
     has_focus: bool,
     editing_parameters: bool,
+    /// The edited plan that was not valid, to be edited further.
+    draft: Option<String>,
     /// All lines of a call that was shown only in part; empty once the whole call was shown.
     hidden_lines: Vec<String>,
 }
@@ -190,8 +191,13 @@ impl PromptController {
                 if let (Some(dialog), Steering::Decide { decision, .. }) = (&mut self.dialog, message)
                     && let ApprovalAnswer::Edit { parameters } = &decision.answer
                 {
-                    (dialog.editing_parameters, dialog.line) =
-                        (true, Editor::from_text(&parameters.to_string()));
+                    match dialog.draft {
+                        Some(_) => actions.push(Action::Show(vec!["  e edits your plan further".to_owned()])),
+                        None => {
+                            (dialog.editing_parameters, dialog.line) =
+                                (true, Editor::from_text(&parameters.to_string()));
+                        }
+                    }
                 }
                 return actions;
             }
@@ -271,6 +277,7 @@ impl PromptController {
             line: Editor::default(),
             has_focus: false,
             editing_parameters: false,
+            draft: None,
             hidden_lines,
         });
         Some(Action::Open(lines))
@@ -304,6 +311,34 @@ impl PromptController {
         vec![Action::Send(message)]
     }
 
+    /// Edits the parameters of the call in the dialog's line.
+    pub(crate) fn edit_in_line(&mut self) {
+        if let Some(dialog) = &mut self.dialog {
+            dialog.edit_in_line();
+        }
+    }
+
+    /// Handles the text that the user's editor has saved.
+    pub(crate) fn edited(&mut self, text: String) -> Vec<Action> {
+        let Some(dialog) = &mut self.dialog else {
+            return Vec::new();
+        };
+        let RequestKind::Call(pending) = &dialog.kind else {
+            return Vec::new();
+        };
+        let (effect, digest) = (pending.call.approval.effect, pending.call.approval.digest.clone());
+        dialog.draft = Some(text.clone());
+        let answer = dialog.edited_call(&text);
+        (dialog.editing_parameters, dialog.line) = (false, Editor::default());
+        match answer {
+            Ok(answer) => {
+                let decision = Decision { digest, answer };
+                vec![Action::Send(Steering::Decide { effect, decision })]
+            }
+            Err(shown) => vec![Action::Show(shown)],
+        }
+    }
+
     /// Handles a line entered in the dialog.
     fn answer(&mut self, line: String, terminal_size: TerminalSize) -> Vec<Action> {
         let Some(dialog) = &mut self.dialog else {
@@ -320,6 +355,10 @@ impl PromptController {
             },
             RequestKind::Call(pending) => {
                 let (effect, digest) = (pending.call.approval.effect, pending.call.approval.digest.clone());
+                let proposed = pending
+                    .proposal
+                    .is_some()
+                    .then(|| pending.call.approval.parameters.clone());
                 let answer = if dialog.editing_parameters {
                     dialog.edited_call(&line)
                 } else {
@@ -329,10 +368,19 @@ impl PromptController {
                             self.close_dialog();
                             return self.open_next(terminal_size).into_iter().collect();
                         }
-                        command => dialog.decision(command),
+                        command => match (command, &proposed) {
+                            (DialogCommand::Edit, Some(plan)) => {
+                                let text = dialog.draft.clone();
+                                return vec![Action::Edit(text.unwrap_or_else(|| format!("{plan:#}")))];
+                            }
+                            (command, _) => dialog.decision(command),
+                        },
                     }
                 };
                 match answer {
+                    Ok(ApprovalAnswer::Guide { guidance }) if proposed.is_some() => {
+                        vec![Action::Send(Steering::Guide { guidance })]
+                    }
                     Ok(answer) => {
                         let decision = Decision { digest, answer };
                         vec![Action::Send(Steering::Decide { effect, decision })]
@@ -365,6 +413,13 @@ impl ActiveDialog {
         }
     }
 
+    fn edit_in_line(&mut self) {
+        if let RequestKind::Call(pending) = &self.kind {
+            self.editing_parameters = true;
+            self.line = Editor::from_text(&pending.call.approval.parameters.to_string());
+        }
+    }
+
     /// Returns the decision that a command makes or, as the error, the lines to show if the command decides nothing.
     fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
         match command {
@@ -373,10 +428,7 @@ impl ActiveDialog {
             ]),
             DialogCommand::Approve => Ok(ApprovalAnswer::Approve),
             DialogCommand::Edit => {
-                if let RequestKind::Call(pending) = &self.kind {
-                    self.editing_parameters = true;
-                    self.line = Editor::from_text(&pending.call.approval.parameters.to_string());
-                }
+                self.edit_in_line();
                 Err(Vec::new())
             }
             DialogCommand::Reject(reason) => Ok(ApprovalAnswer::Reject { reason }),

@@ -34,6 +34,7 @@ fn call(effect: &str, parameters: Value) -> PendingCall {
     PendingCall {
         call,
         affected_subtasks: Vec::new(),
+        proposal: None,
     }
 }
 
@@ -109,7 +110,7 @@ fn guidance(text: &str) -> Action {
 fn message(action: &Action) -> &Steering {
     match action {
         Action::Send(message) => message,
-        Action::Show(_) | Action::Open(_) | Action::SetUserAbsent => panic!("{action:?}"),
+        Action::Show(_) | Action::Open(_) | Action::Edit(_) | Action::SetUserAbsent => panic!("{action:?}"),
     }
 }
 
@@ -117,7 +118,7 @@ fn message(action: &Action) -> &Steering {
 fn shown(actions: &[Action]) -> String {
     let lines = actions.iter().flat_map(|action| match action {
         Action::Show(lines) | Action::Open(lines) => lines.clone(),
-        Action::Send(_) | Action::SetUserAbsent => Vec::new(),
+        Action::Send(_) | Action::Edit(_) | Action::SetUserAbsent => Vec::new(),
     });
     console::strip_ansi_codes(&lines.collect::<Vec<_>>().join("\n")).into_owned()
 }

@@ -61,6 +61,16 @@ impl Keyboard {
         true
     }
 
+    /// Restores the terminal's mode, for another program in the foreground.
+    pub(crate) fn release(&mut self) {
+        if let Some(before) = self.saved_mode.take()
+            && self.is_foreground()
+        {
+            self.set_bracketed_paste(BRACKETED_PASTE[1]);
+            let _ = rustix::termios::tcsetattr(self.input.get_ref(), OptionalActions::Drain, &before);
+        }
+    }
+
     /// Returns true if the terminal is acquired. If an acquired terminal is closed, this counts as a hang-up even without SIGHUP, because
     /// the system sends SIGHUP only to the processes in the terminal's foreground.
     pub(crate) fn is_acquired(&self) -> bool {
@@ -147,11 +157,6 @@ impl Keyboard {
 
 impl Drop for Keyboard {
     fn drop(&mut self) {
-        if let Some(before) = self.saved_mode.take()
-            && self.is_foreground()
-        {
-            self.set_bracketed_paste(BRACKETED_PASTE[1]);
-            let _ = rustix::termios::tcsetattr(self.input.get_ref(), OptionalActions::Drain, &before);
-        }
+        self.release();
     }
 }

@@ -6,6 +6,7 @@
 mod controller;
 mod dialog;
 mod editor;
+mod external_editor;
 mod keyboard;
 mod keys;
 
@@ -20,7 +21,7 @@ use controller::{Action, PromptController, TerminalSize};
 use keyboard::Keyboard;
 use keys::Key;
 
-use crate::output::Output;
+use crate::output::{Output, sanitize};
 use crate::pending_requests::PendingRequests;
 use crate::screen::Screen;
 
@@ -164,12 +165,34 @@ impl InteractiveSession {
                             .on_result(&message, error.as_ref(), terminal_size()),
                     );
                 }
+                Action::Edit(text) => match external_editor::command() {
+                    Some(editor) => actions.extend(self.edit(&editor, &text, screen)),
+                    None => self.controller.edit_in_line(),
+                },
                 Action::SetUserAbsent => {
                     let _ = run.set_user_absent();
                 }
             }
         }
         opened
+    }
+
+    /// Lets the user edit the text in their editor, which has the terminal for itself meanwhile.
+    fn edit(&mut self, editor: &str, text: &str, screen: &Screen<'_>) -> Vec<Action> {
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.release();
+        }
+        let edited = tokio::task::block_in_place(|| screen.suspend(|| external_editor::edit(editor, text)));
+        if let Some(keyboard) = &mut self.keyboard {
+            keyboard.acquire();
+        }
+        match edited {
+            Ok(text) => self.controller.edited(text),
+            Err(error) => vec![Action::Show(vec![format!(
+                "  {}",
+                sanitize(&format!("{error:#}"))
+            )])],
+        }
     }
 
     fn draw(&self, screen: &mut Screen<'_>) {

@@ -28,7 +28,8 @@ pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
 pub use requests::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
-    continue_request, guidance, plan_request, reflect_request, summarise_request, summary, task_request,
+    continue_request, edited_plan, guidance, plan_request, reflect_request, summarise_request, summary,
+    task_request,
 };
 pub use sections::{CallLine, ObservationLine};
 pub use shorten::READ_OUTPUT;
@@ -38,8 +39,16 @@ pub use system::{call_in_prose, malformed, system_prompt};
 
 /// The role texts of the lead and the reflector, which every run has.
 pub mod roles {
-    /// Role text of the lead.
-    pub const LEAD: &str = include_str!("../../../../config/prompts/lead.md");
+    use serde_json::json;
+
+    use super::render;
+    use crate::mode::Mode;
+
+    /// Renders the role text of the lead, which depends on what it may do itself (LEAD-2).
+    pub fn lead(mode: Mode) -> String {
+        render("lead", json!({"plan_mode": !mode.is_auto()}))
+    }
+
     /// Role text of the reflector.
     pub const REFLECTOR: &str = include_str!("../../../../config/prompts/reflector.md");
 }
@@ -71,8 +80,10 @@ fn templates() -> Environment<'static> {
         template!("call_in_prose"),
         template!("calls"),
         template!("continue_request"),
+        template!("edited_plan"),
         template!("guidance"),
         template!("last_turn"),
+        template!("lead"),
         template!("malformed"),
         template!("plan_request"),
         template!("reflect_request"),

@@ -132,6 +132,11 @@ pub fn continue_request(context: &ContinueContext<'_>) -> String {
     )
 }
 
+/// Renders what follows the result of a plan that the user changed before approving it (LEAD-2). `plan` is the plan that was carried out.
+pub fn edited_plan(plan: &Value) -> String {
+    render("edited_plan", json!({"plan": plan}))
+}
+
 /// Renders guidance that the user gave while the lead works.
 pub fn guidance(number: u32, text: &str) -> String {
     render("guidance", json!({"number": number, "text": text}))

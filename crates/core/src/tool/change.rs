@@ -109,7 +109,7 @@ pub enum StateChange {
 impl StateChange {
     /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command is no change by itself, and neither is a
     /// request that only reads.
-    pub(crate) fn is_reflected(&self) -> bool {
+    pub fn is_reflected(&self) -> bool {
         match self {
             StateChange::FileCreated { .. }
             | StateChange::FileEdited { .. }

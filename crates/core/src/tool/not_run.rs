@@ -75,6 +75,12 @@ impl ToolResult {
         }
     }
 
+    /// Creates the result of a plan that the user did not approve but answered with guidance for the run (LEAD-2).
+    pub(crate) fn plan_not_approved() -> Self {
+        ToolResult::failure("the plan was not carried out: the user gave guidance instead of approving it")
+            .with_code(code::NOT_APPROVED)
+    }
+
     /// Creates the result of a call that the user did not approve but answered with guidance (APPROVE-2).
     pub(crate) fn guided(guidance: &str) -> Self {
         ToolResult::failure(format!("{GUIDED}{guidance}")).with_code(code::NOT_APPROVED)

@@ -82,6 +82,7 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
 /// `look` may be repeated, `change` may not; `explore` may only look, `implement` may do both.
 pub fn spec() -> RunSpec {
     RunSpec {
+        mode: Default::default(),
         goal: "Rename `a` to `b`".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits::default(),

@@ -2,10 +2,12 @@
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
+use dirigent_core::approval::{Approval, ApprovalAnswer, Decision};
 use dirigent_core::brief::{AgentRole, Continuation};
 use dirigent_core::id::AgentId;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::Message;
+use dirigent_core::mode::Mode;
 use dirigent_core::phase::Phase;
 use dirigent_core::run::{Run, RunInput};
 use dirigent_core::spec::RunSpec;
@@ -83,6 +85,100 @@ fn lead_1_a_plan_stays_open_and_the_message_is_its_result() {
     assert_eq!((lead.report(), lead.turns(), lead.continuations()), (None, 1, 1));
     assert_eq!(lead.work().usage.tokens(), 0, "it reports the work since then");
     assert_eq!(lead.usage().tokens(), 15);
+}
+
+/// A lead whose plans wait for approval, and a plan of it that waits since 10.
+fn proposing() -> (Agent, Approval) {
+    let mut spec = acting_spec();
+    spec.mode = Mode::Plan;
+    let mut lead = started(spec, AgentRole::Lead);
+    let commands = gives(
+        &mut lead,
+        10,
+        replied("a7.1", says_call("submit_plan", proposed("x"), true)),
+    );
+    assert!(
+        commands
+            .iter()
+            .any(|command| command.contains("ask to approve a7.2 submit_plan")),
+        "{commands:?}"
+    );
+    let approval = Approval::clone(lead.approval().unwrap());
+    (lead, approval)
+}
+
+fn proposed(path: &str) -> Value {
+    let calls = json!([{"tool": "look", "parameters": {"path": path}}]);
+    json!({"summary": "Look.", "subtasks": [{"id": "a", "title": "Look", "calls": calls}]})
+}
+
+fn decided(approval: &Approval, answer: ApprovalAnswer) -> AgentInput {
+    let (effect, digest) = (approval.effect, approval.digest.clone());
+    AgentInput::Decided {
+        effect,
+        decision: Decision { digest, answer },
+    }
+}
+
+#[test]
+fn lead_2_a_plan_is_reported_once_the_user_has_approved_it() {
+    let (mut lead, approval) = proposing();
+    assert!(lead.report().is_none());
+    gives(&mut lead, 20, decided(&approval, ApprovalAnswer::Approve));
+    assert!(matches!(lead.report().unwrap().result, Ok(AgentAnswer::Plan(_))));
+    gives(&mut lead, 30, continued(1, "Observed."));
+    assert_eq!(last(&lead).content(), "Observed.");
+}
+
+#[test]
+fn lead_2_the_lead_is_told_how_the_user_changed_its_plan() {
+    let (mut lead, approval) = proposing();
+    let parameters = json!({"summary": "Look.", "subtasks": [{"id": "lead", "title": "?", "calls": []}]});
+    let before = lead.clone();
+    let invalid = lead.handle(at(20), decided(&approval, ApprovalAnswer::Edit { parameters }));
+    assert!(invalid.unwrap_err().to_string().contains("the plan was refused"));
+    assert_eq!(lead, before);
+
+    let parameters = proposed("y");
+    gives(
+        &mut lead,
+        30,
+        decided(&approval, ApprovalAnswer::Edit { parameters }),
+    );
+    let Ok(AgentAnswer::Plan(plan)) = &lead.report().unwrap().result else {
+        panic!("a plan");
+    };
+    assert_eq!(json!(plan), proposed("y"));
+    gives(&mut lead, 40, continued(1, "Observed."));
+    let told = last(&lead).content();
+    assert!(
+        told.starts_with("Observed.") && told.contains("The user changed the plan"),
+        "{told}"
+    );
+}
+
+#[test]
+fn lead_2_guidance_withdraws_the_plan_that_waits() {
+    let (mut lead, _) = proposing();
+    let guidance = "look at y".to_owned();
+    let commands = gives(&mut lead, 20, AgentInput::RunGuided { number: 1, guidance });
+    assert!(
+        commands.iter().any(|command| command == "ask a7.3"),
+        "{commands:?}"
+    );
+    assert!(lead.approval().is_none());
+    assert!(last(&lead).content().contains("look at y"));
+}
+
+#[test]
+fn lead_2_a_plan_without_sub_tasks_and_an_answer_need_no_approval() {
+    for reply in [says_call("submit_plan", submits(), true), text("It is 42.")] {
+        let mut spec = acting_spec();
+        spec.mode = Mode::Plan;
+        let mut lead = started(spec, AgentRole::Lead);
+        gives(&mut lead, 10, replied("a7.1", reply));
+        assert!(lead.report().is_some());
+    }
 }
 
 #[test]

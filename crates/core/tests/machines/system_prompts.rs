@@ -3,6 +3,7 @@
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm};
 use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
 use dirigent_core::limits::AgentLimits;
+use dirigent_core::mode::Mode;
 use dirigent_core::prompt::{malformed, plan_request, roles, system_prompt};
 use dirigent_core::setup::RunSetup;
 use dirigent_core::submission::submission_tool;
@@ -56,7 +57,7 @@ fn explorers_prompt(calls: CallForm) -> String {
 #[test]
 fn prompt_2_the_leads_system_prompt() {
     let prompt = system_prompt(
-        roles::LEAD,
+        &roles::lead(Mode::Auto),
         &[&look()],
         AnswerForm::Plan,
         CallForm::Json,
@@ -336,7 +337,7 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
                 .filter(|tool| run.tools.iter().any(|it| it.name == tool.name))
                 .collect();
             let system = system_prompt(
-                roles::LEAD,
+                &roles::lead(Mode::Auto),
                 &offered,
                 agent.answer,
                 calls,

@@ -3,6 +3,7 @@
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
+use dirigent_core::mode::Mode;
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
@@ -199,11 +200,16 @@ fn lead_limits() -> AgentLimits {
 }
 
 /// The lead, which may use all tools of the run and delegate (LEAD-2).
-pub(crate) fn lead(tools: &[ToolSpec]) -> AgentDefinition {
+/// The lead of runs in a mode, with all of these tools that its access allows.
+pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
     let tools = tools.iter().map(|tool| tool.name.as_str());
-    let definition = AgentDefinition::new("lead", "Answers, acts, delegates or plans.", roles::LEAD)
+    let access = match mode {
+        Mode::Auto => Access::ReadWrite,
+        Mode::Plan | Mode::ApprovedPlan => Access::ReadOnly,
+    };
+    let definition = AgentDefinition::new("lead", "Answers, acts, delegates or plans.", roles::lead(mode))
         .tools(tools.filter(|tool| *tool != DELEGATE).chain([DELEGATE]))
-        .access(Access::ReadWrite)
+        .access(access)
         .default_limits(lead_limits());
     AgentDefinition {
         answer: AnswerForm::Plan,

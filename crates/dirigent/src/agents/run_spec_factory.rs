@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::setup::{RunSetup, SharedSetup};
@@ -18,7 +19,7 @@ use super::limits::{GoalAgentLimits, resolve_limits};
 use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent, check_program_agents};
 use crate::DirigentError;
 use crate::config::Config;
-use crate::goal::OwnParts;
+use crate::goal::{Goal, OwnParts};
 use crate::known_tools::known_tools;
 
 /// Decides which model each agent asks.
@@ -108,7 +109,7 @@ impl ModelResolver {
             notes: entry.notes.clone(),
         });
         Agents {
-            lead: resolve_limits(&lead(&[])),
+            lead: resolve_limits(&lead(&[], Mode::Auto)),
             reflector: resolve_limits(&reflector()),
             agents: agents.collect(),
             refused: registry.refused,
@@ -138,6 +139,7 @@ struct SetupKey {
     limits: GoalAgentLimits,
     /// False if the run allows no delegation (PAOR-5).
     delegation: bool,
+    mode: Mode,
 }
 
 impl RunSpecFactory {
@@ -190,7 +192,8 @@ impl RunSpecFactory {
 
     /// Returns the setup of a run without a project's agents and without agent limits of its goal.
     pub(crate) fn default_setup(&self) -> Result<SharedSetup, DirigentError> {
-        self.setup(&self.registry, &GoalAgentLimits::default(), &self.limits)
+        let agent_limits = GoalAgentLimits::default();
+        self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto)
     }
 
     /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
@@ -211,19 +214,20 @@ impl RunSpecFactory {
     /// Builds the spec of a run in a workspace, including its project's agents. Reads the disk.
     pub(crate) fn spec(
         &self,
-        goal: String,
+        goal: &Goal,
+        text: String,
         workspace: String,
-        limits: Option<RunLimits>,
-        agent_limits: &GoalAgentLimits,
     ) -> Result<RunSpec, DirigentError> {
         let registry = self.registry_for(Path::new(&workspace));
+        let (agent_limits, mode) = (&goal.agent_limits, goal.mode);
         agent_limits.check(["lead", "reflector"].into_iter().chain(registry.names()))?;
-        let limits = limits.unwrap_or_else(|| self.limits.clone());
+        let limits = goal.limits.clone().unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
-            setup: self.setup(&registry, agent_limits, &limits)?,
-            goal,
+            setup: self.setup(&registry, agent_limits, &limits, mode)?,
+            goal: text,
             workspace,
             limits,
+            mode,
         })
     }
 
@@ -233,8 +237,10 @@ impl RunSpecFactory {
         registry: &AgentRegistry,
         agent_limits: &GoalAgentLimits,
         limits: &RunLimits,
+        mode: Mode,
     ) -> Result<SharedSetup, DirigentError> {
         let key = SetupKey {
+            mode,
             agents: registry.entries.clone(),
             limits: agent_limits.clone(),
             delegation: allows_delegation(limits),
@@ -243,7 +249,7 @@ impl RunSpecFactory {
         let (key, setup) = match setups.iter().position(|(known, _)| *known == key) {
             Some(index) => setups.remove(index),
             None => {
-                let setup = self.build_setup(registry, agent_limits, limits)?;
+                let setup = self.build_setup(registry, agent_limits, limits, mode)?;
                 (key, setup.into())
             }
         };
@@ -259,6 +265,7 @@ impl RunSpecFactory {
         registry: &AgentRegistry,
         agent_limits: &GoalAgentLimits,
         limits: &RunLimits,
+        mode: Mode,
     ) -> Result<RunSetup, DirigentError> {
         let settings_for = |agent: &AgentDefinition| {
             Ok((
@@ -267,7 +274,7 @@ impl RunSpecFactory {
             ))
         };
         let builder = SpecBuilder::new(&self.tools, registry, limits, &settings_for);
-        let (lead, reflector) = builder.lead_and_reflector()?;
+        let (lead, reflector) = builder.lead_and_reflector(mode)?;
         Ok(RunSetup {
             lead,
             reflector,
@@ -282,9 +289,9 @@ impl RunSpecFactory {
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSetup,
-        goal: String,
+        goal: &Goal,
+        text: String,
         workspace: String,
-        limits: Option<RunLimits>,
     ) -> Result<RunSpec, DirigentError> {
         let settings_for = |agent: &AgentDefinition| {
             let same_name = recorded.all_agents().find(|other| other.name == agent.name());
@@ -305,7 +312,10 @@ impl RunSpecFactory {
         };
         let folder = Path::new(&workspace);
         let registry = self.registry_for(folder);
-        let limits = limits.unwrap_or_else(|| self.limits.clone());
+        let (limits, mode) = (
+            goal.limits.clone().unwrap_or_else(|| self.limits.clone()),
+            goal.mode,
+        );
         let mut builder = SpecBuilder::new(&self.tools, &registry, &limits, &settings_for);
         let is_known = |name: &str| {
             registry
@@ -319,7 +329,7 @@ impl RunSpecFactory {
         builder.agent_stubs.extend(gone.iter().cloned());
         let mut agents = builder.sub_agents()?;
         agents.extend(gone);
-        let (lead, reflector) = builder.lead_and_reflector()?;
+        let (lead, reflector) = builder.lead_and_reflector(mode)?;
         let setup = RunSetup {
             lead,
             reflector,
@@ -330,8 +340,9 @@ impl RunSpecFactory {
         Ok(RunSpec {
             setup: setup.into(),
             limits,
-            goal,
+            goal: text,
             workspace,
+            mode,
         })
     }
 }
@@ -394,10 +405,10 @@ impl<'a> SpecBuilder<'a> {
     }
 
     /// Builds the specs of the lead and the reflector.
-    fn lead_and_reflector(&self) -> Result<(AgentSpec, AgentSpec), DirigentError> {
+    fn lead_and_reflector(&self, mode: Mode) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
-        Ok((one(lead(self.tools))?, one(reflector())?))
+        Ok((one(lead(self.tools, mode))?, one(reflector())?))
     }
 
     fn build(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {

@@ -69,13 +69,23 @@ pub fn dot(graph: &PlanGraph) -> String {
 ///
 /// Lines from the 33rd level on are not indented further and name all their dependencies.
 pub fn tree(graph: &PlanGraph) -> String {
+    tree_of(graph, &|index| {
+        let subtask = &graph.plan().subtasks[index];
+        let state = graph.state(index);
+        let (title, id) = (plain_text(&subtask.title), plain_text(&subtask.id.0));
+        format!("{} {title} [{id}] {state}", sign(state))
+    })
+}
+
+/// Draws the tree of [`tree`] with other labels, which are functions of the sub-task's index.
+pub(super) fn tree_of(graph: &PlanGraph, label: &dyn Fn(usize) -> String) -> String {
     let mut drawing = String::new();
     let len = graph.plan().subtasks.len();
     let roots = (0..len).filter(|index| graph.dependencies(*index).next().is_none());
     let mut open: Vec<(usize, usize)> = roots.map(|index| (index, 0)).collect();
     open.reverse();
     while let Some((index, depth)) = open.pop() {
-        tree_line(graph, &mut drawing, index, depth);
+        tree_line(graph, &mut drawing, label(index), index, depth);
         let first_child = open.len();
         let under = graph.dependents(index);
         open.extend(
@@ -88,12 +98,9 @@ pub fn tree(graph: &PlanGraph) -> String {
     drawing
 }
 
-fn tree_line(graph: &PlanGraph, drawing: &mut String, index: usize, depth: usize) {
-    let subtask = &graph.plan().subtasks[index];
-    let state = graph.state(index);
+fn tree_line(graph: &PlanGraph, drawing: &mut String, label: String, index: usize, depth: usize) {
     let indent = "  ".repeat(depth.min(DEEPEST_INDENT));
-    let (title, id) = (plain_text(&subtask.title), plain_text(&subtask.id.0));
-    let _ = write!(drawing, "{indent}{} {title} [{id}] {state}", sign(state));
+    let _ = write!(drawing, "{indent}{label}");
     let names = |skipped: usize| -> Vec<String> {
         let dependencies = graph.dependencies(index).skip(skipped);
         dependencies
@@ -171,7 +178,7 @@ fn dot_text(text: &str) -> String {
 
 /// Returns the text on one line, with single spaces and without control characters and invisible characters, which can reorder or hide
 /// text.
-fn plain_text(text: &str) -> String {
+pub(super) fn plain_text(text: &str) -> String {
     let words: Vec<String> = text
         .split_whitespace()
         .map(|word| {

@@ -3,11 +3,13 @@
 //! They are computed from the data of `dirigent_core` and never parsed.
 
 mod graph;
+mod proposal;
 mod report;
 mod transcripts;
 mod usage;
 
 pub use graph::{dot, mermaid, tree};
+pub use proposal::proposal;
 pub use report::report;
 pub use transcripts::transcripts;
 pub use usage::usage;

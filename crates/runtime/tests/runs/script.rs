@@ -331,6 +331,7 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
     let tools = tools.specs();
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     RunSpec {
+        mode: Default::default(),
         goal: "Make it so".to_owned(),
         workspace: workspace.to_str().unwrap().to_owned(),
         limits: RunLimits::default(),

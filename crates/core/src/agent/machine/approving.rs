@@ -10,6 +10,7 @@ use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::{AgentCommand, AgentInput, AgentTimer};
 use crate::agent_report::AgentFailure;
 use crate::approval::{Approval, Decision, DecisionError, ResolvedDecision, resolve};
+use crate::call::SUBMIT_PLAN;
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::message::ToolCall;
@@ -61,9 +62,7 @@ impl Agent {
             Some((_, Pending::Model | Pending::Tool { .. })) | None => None,
         };
         let check = |parameters: &Value| match pending {
-            Some((call, _)) => self
-                .check(&with_parameters(call, parameters.clone()))
-                .map_err(|fault| fault.to_string()),
+            Some((call, _)) => self.check_edited(&with_parameters(call, parameters.clone())),
             None => Ok(parameters.clone()),
         };
         let policy = &self.run_spec.setup.policy;
@@ -73,10 +72,10 @@ impl Agent {
             return Err(DecisionError::NotPending { effect }.into());
         };
         match settled {
-            ResolvedDecision::Run => self.execute(now, effect, call, edited, approved, commands),
+            ResolvedDecision::Run => self.execute_approved(now, effect, call, edited, approved, commands),
             ResolvedDecision::RunWith(parameters) => {
                 let call = with_parameters(&call, parameters);
-                self.execute(now, effect, call, Edited::ByUser, approved, commands);
+                self.execute_approved(now, effect, call, Edited::ByUser, approved, commands);
             }
             ResolvedDecision::Reject(reason) => {
                 self.refuse_call(&call, &ToolResult::rejected(reason.as_deref()));
@@ -115,6 +114,20 @@ impl Agent {
     pub(super) fn withdraw_approval(&mut self, now: Timestamp, commands: &mut Commands) {
         if let Some((_, call, _)) = self.end_approval(now, commands) {
             let result = ToolResult::redirected();
+            self.refuse_call(&call, &result);
+            self.skip_remaining_calls(&result);
+            self.next_call(now, VecDeque::new(), commands);
+        }
+    }
+
+    /// Withdraws a plan that waits for approval, because the user gave guidance instead. The next request contains the guidance (LEAD-2).
+    pub(super) fn withdraw_plan(&mut self, now: Timestamp, commands: &mut Commands) {
+        let is_plan = |approval: &Arc<Approval>| approval.tool == SUBMIT_PLAN;
+        if !self.approval().is_some_and(is_plan) {
+            return;
+        }
+        if let Some((_, call, _)) = self.end_approval(now, commands) {
+            let result = ToolResult::plan_not_approved();
             self.refuse_call(&call, &result);
             self.skip_remaining_calls(&result);
             self.next_call(now, VecDeque::new(), commands);

@@ -15,6 +15,7 @@ use crate::call::{CallError, SUBMIT_PLAN, SUBMIT_REFLECTION};
 use crate::delegation::started_agent;
 use crate::id::EffectId;
 use crate::message::ToolCall;
+use crate::mode::Mode;
 use crate::plan::{Plan, PlanRules};
 use crate::policy::PolicyDecision;
 use crate::reflection::Reflection;
@@ -50,11 +51,14 @@ impl Agent {
                 continue;
             }
             match self.read_submission(&call) {
-                Some(Ok(answer)) => {
-                    calls.push_front(call);
-                    self.open_calls = calls;
-                    return self.finish(now, Ok(answer), commands);
+                Some(Ok(AgentAnswer::Plan(plan)))
+                    if self.run_spec.mode == Mode::Plan && !plan.subtasks.is_empty() =>
+                {
+                    self.ask_approval(now, call, commands);
+                    self.state = State::Calling(calls);
+                    return;
                 }
+                Some(Ok(answer)) => return self.submit(now, call, calls, answer, commands),
                 Some(Err(refused)) => self.refuse_call(&call, &refused),
                 None => {
                     match self.check(&call) {
@@ -83,6 +87,58 @@ impl Agent {
         self.open_calls = calls;
         self.append_progress();
         self.ask(now, commands);
+    }
+
+    /// Ends with the answer of a submission, which stays open with the calls that follow it.
+    fn submit(
+        &mut self,
+        now: Timestamp,
+        call: ToolCall,
+        mut rest: VecDeque<ToolCall>,
+        answer: AgentAnswer,
+        commands: &mut Commands,
+    ) {
+        rest.push_front(call);
+        self.open_calls = rest;
+        self.finish(now, Ok(answer), commands);
+    }
+
+    /// Runs a call that the user has approved, or submits an approved plan (LEAD-2).
+    pub(super) fn execute_approved(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        call: ToolCall,
+        edited: Edited,
+        approved: Option<Arc<Approval>>,
+        commands: &mut Commands,
+    ) {
+        match self.read_submission(&call) {
+            Some(Ok(answer)) => {
+                self.plan_edited = edited;
+                let rest = self.take_calls();
+                self.submit(now, call, rest, answer, commands);
+            }
+            // Not expected, because a plan is validated before it is shown, and again when it is edited.
+            Some(Err(refused)) => {
+                self.refuse_call(&call, &refused);
+                let rest = self.take_calls();
+                self.next_call(now, rest, commands);
+            }
+            None => self.execute(now, effect, call, edited, approved, commands),
+        }
+    }
+
+    /// Checks the parameters that the user gave to a call that waits for approval, and returns the parameters to run it with.
+    pub(super) fn check_edited(&self, call: &ToolCall) -> Result<Value, String> {
+        match self.read_submission(call) {
+            Some(Ok(_)) => Ok(call.parameters.clone()),
+            Some(Err(refused)) => Err(match refused.outcome {
+                ToolOutcome::Failure { error, .. } => error,
+                ToolOutcome::Success { .. } => String::new(),
+            }),
+            None => self.check(call).map_err(|fault| fault.to_string()),
+        }
     }
 
     /// Runs a call under this effect id. `approved` is the approval that was granted, if one was needed.

@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use super::{Agent, Commands, Guidance, Pending, State};
+use super::{Agent, Commands, Edited, Guidance, Pending, State};
 use crate::agent::{AgentCommand, AgentTimer};
 use crate::agent_report::{AgentAnswer, AgentWork};
 use crate::brief::{AgentRole, Continuation};
 use crate::machine::Refusal;
 use crate::message::{Message, ToolCall};
+use crate::prompt;
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::{ToolResult, code};
@@ -74,6 +75,10 @@ impl Agent {
         };
         let question = match submission {
             Some(call) => {
+                let message = match std::mem::replace(&mut self.plan_edited, Edited::No) {
+                    Edited::No => message,
+                    Edited::ByUser => format!("{message}\n\n{}", prompt::edited_plan(&call.parameters)),
+                };
                 self.conversation.push_submission_result(&call, message);
                 None
             }

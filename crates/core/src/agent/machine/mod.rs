@@ -85,6 +85,8 @@ pub struct Agent {
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.
     delegating_since: Option<Timestamp>,
+    /// Whether the user changed the open plan before it was approved (LEAD-2).
+    plan_edited: Edited,
     last_at: Timestamp,
 }
 
@@ -190,6 +192,7 @@ impl Agent {
             started_at: now,
             deadline,
             delegating_since: None,
+            plan_edited: Edited::No,
             last_at: now,
         };
         let mut commands = vec![AgentCommand::SetTimer {
@@ -382,13 +385,19 @@ impl Agent {
                 self.handle_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
-            AgentInput::Guided { guidance } => self.guidance.push(Guidance::OfAgent(guidance)),
+            AgentInput::Guided { guidance } => {
+                self.guidance.push(Guidance::OfAgent(guidance));
+                self.withdraw_plan(now, &mut commands);
+            }
             AgentInput::RunGuided { number, .. } | AgentInput::Redirected { number, .. }
                 if number != self.next_guidance() =>
             {
                 return Err(self.invalid_state(&input));
             }
-            AgentInput::RunGuided { guidance, .. } => self.guidance.push(Guidance::OfRun(guidance)),
+            AgentInput::RunGuided { guidance, .. } => {
+                self.guidance.push(Guidance::OfRun(guidance));
+                self.withdraw_plan(now, &mut commands);
+            }
             AgentInput::Redirected { guidance, .. } => self.redirect(now, guidance, &mut commands)?,
             AgentInput::Continued { ref continuation } if continuation.number != self.continuations + 1 => {
                 return Err(self.invalid_state(&input));
