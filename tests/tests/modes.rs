@@ -2,7 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_tests::cli::Place;
-use dirigent_tests::pty::{Terminal, last_line};
+use dirigent_tests::pty::{CTRL_D, Terminal, last_line};
 use serde_json::Value;
 
 const REPLACE: [&str; 4] = ["run", "--mode", "plan", "replace 'colour' with 'color'"];
@@ -58,7 +58,7 @@ fn lead_2_a_plan_waits_until_the_user_approves_it() {
 fn lead_2_guidance_takes_the_place_of_an_approval_and_makes_another_plan() {
     let place = two_files();
     let _ = place.dirigent(REPLACE).with_code(4);
-    approve(&place, &["--guide", "only in docs"]);
+    approve(&place, &["--guide", "only in work/docs"]);
     resume(&place, 4);
     let plan = waiting(&place)["parameters"].take();
     assert_eq!(plan["answers_guidance"], serde_json::json!([1]), "{plan}");
@@ -129,7 +129,12 @@ fn lead_2_a_plan_is_edited_in_the_users_editor() {
         all.contains("proposes a plan") && last_line(all).ends_with("· l later")
     });
     terminal.enters("e");
-    let (_, contents, _) = terminal.end();
+    // What the edited plan left out makes another plan.
+    terminal.wait_until("another plan", |all| {
+        all.matches("proposes a plan").count() == 2 && last_line(all).ends_with("· l later")
+    });
+    terminal.types(CTRL_D);
+    let contents = terminal.end_with(4);
     assert!(contents.contains("approved with other parameters"), "{contents}");
     assert_eq!(place.read("a.txt"), "red\ncolour\n");
     assert_eq!(place.read("docs/b.txt"), "color\n");

@@ -131,6 +131,7 @@ const RUN_HELP: &str = "\
 Examples:
   dirigent run \"Find all usages of function parse_amount and rename it to parse_money\"
   dirigent run \"replace 'colour' with 'color' in docs/\" --workspace ~/site --diff
+  dirigent run \"rename Point to Position\" --mode plan     # see and approve the plan before anything changes
   dirigent run \"run the tests\" --json
   dirigent run \"run the tests\" --record tests.jsonl
   dirigent run --replay tests.jsonl
