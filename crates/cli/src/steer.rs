@@ -157,14 +157,9 @@ pub(crate) async fn approve(
     if !command.json {
         output.print(&approval_lines(pending).join("\n"));
     }
-    let message = match answer {
-        ApprovalAnswer::Guide { guidance } if pending.proposal.is_some() => Steering::Guide { guidance },
-        answer => {
-            let digest = pending.call.approval.digest.clone();
-            let decision = Decision { digest, answer };
-            Steering::Decide { effect, decision }
-        }
-    };
+    let digest = pending.call.approval.digest.clone();
+    let decision = Decision { digest, answer };
+    let message = Steering::Decide { effect, decision };
     target.send(message, &accepted, command.json, output).await
 }
 

@@ -16,7 +16,7 @@ use crate::token_ratio::estimated_tokens;
 
 pub use change::{FileVersion, StateChange, display_path};
 pub use for_model::ModelToolResult;
-pub(crate) use not_run::guidance_from_error;
+pub use not_run::guidance_from_error;
 
 /// The specification of a tool. Journaled with the run, so that a replay makes the same decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -378,9 +378,6 @@ impl PromptController {
                     }
                 };
                 match answer {
-                    Ok(ApprovalAnswer::Guide { guidance }) if proposed.is_some() => {
-                        vec![Action::Send(Steering::Guide { guidance })]
-                    }
                     Ok(answer) => {
                         let decision = Decision { digest, answer };
                         vec![Action::Send(Steering::Decide { effect, decision })]

@@ -88,6 +88,6 @@ impl ToolResult {
 }
 
 /// Returns the user's guidance in the error of a [guided](ToolResult::guided) call; `None` for any other error.
-pub(crate) fn guidance_from_error(error: &str) -> Option<&str> {
+pub fn guidance_from_error(error: &str) -> Option<&str> {
     error.strip_prefix(GUIDED)
 }
