@@ -87,7 +87,7 @@ impl ToolResult {
     }
 }
 
-/// Returns the user's guidance in the error of a [guided](ToolResult::guided) call; `None` for any other error.
+/// Returns the guidance that the user gave instead of approving a call, from the call's error; `None` for any other error.
 pub fn guidance_from_error(error: &str) -> Option<&str> {
     error.strip_prefix(GUIDED)
 }
