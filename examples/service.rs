@@ -52,7 +52,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let interrupted = RunFilter::new().state(RunState::Interrupted);
     for record in dirigent.runs(interrupted).await?.runs {
         println!("interrupted: {}", record.goal);
-        let run = dirigent.resume(record.run, Resume::new()).await?;
+        // With nobody to approve the command, the run would stop before it could be cancelled.
+        let resume = Resume::new().user(UserPresence::Present);
+        let run = dirigent.resume(record.run, resume).await?;
         run.cancel()?;
         println!("cancelled: {:?}", run.outcome().await?.end);
     }

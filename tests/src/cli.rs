@@ -1,7 +1,7 @@
-//! The real `dirigent` command, run as its users run it: a folder of its own with a project, a journal and a home.
+//! Runs the real `dirigent` command as users do: in a temporary folder with a project, a journal and a home.
 //!
-//! Nothing here looks into the process: what a test knows of it is what it prints, how it ends and what it leaves on
-//! the disk.
+//! Tests see only what users see: the output, the exit code, and the files that
+//! remain.
 #![expect(
     clippy::expect_used,
     clippy::panic,
@@ -19,7 +19,7 @@ use std::sync::OnceLock;
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// What renames the function of the shop.
+/// The arguments that rename the function of the shop project.
 pub const RENAME: [&str; 4] = [
     "run",
     "rename the function parsePrice to readPrice",
@@ -27,7 +27,7 @@ pub const RENAME: [&str; 4] = [
     "work",
 ];
 
-/// A home, a project, a journal and a folder for temporary files that nobody else has.
+/// A home, a project, a journal and a folder for temporary files, for one test.
 pub struct Place {
     folder: TempDir,
 }
@@ -39,7 +39,7 @@ impl Default for Place {
 }
 
 impl Place {
-    /// An empty one.
+    /// Creates a place with an empty project.
     pub fn new() -> Self {
         let folder = tempfile::Builder::new()
             .prefix("dirigent-test-")
@@ -51,14 +51,14 @@ impl Place {
         Place { folder }
     }
 
-    /// One whose project is the sample of `dirigent demo`.
+    /// Creates a place whose project is the sample of `dirigent demo`.
     pub fn with_sample() -> Self {
         let place = Place::new();
         copy(&sample(), &place.work());
         place
     }
 
-    /// One whose project has two files, so that its rename goes step by step in one order.
+    /// Creates a place whose project has a source file and a text file with the old name, so that a rename takes several steps in a fixed order.
     pub fn with_shop() -> Self {
         let place = Place::new();
         place.write(
@@ -69,7 +69,7 @@ impl Place {
         place
     }
 
-    /// The same, where the new name of [`RENAME`] is in use.
+    /// Like [`Place::with_shop`], but the new name of [`RENAME`] is already in use.
     pub fn with_clash() -> Self {
         let place = Place::with_shop();
         place.write("read.js", "export function readPrice(file) { return file; }\n");
@@ -110,13 +110,13 @@ impl Place {
         fs::read_to_string(self.work().join(path)).expect("a text file")
     }
 
-    /// The project's files, build products apart.
+    /// The project's files without build products.
     pub fn files(&self) -> Vec<(String, Vec<u8>)> {
         files(&self.work())
     }
 
-    /// The command with these arguments, this place's journal and nothing of the environment but what programs need to
-    /// be found.
+    /// The command with these arguments and this place's journal. Of the environment it has only what is needed to
+    /// find programs.
     pub fn command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(binary());
         self.settle(&mut command);
@@ -124,7 +124,7 @@ impl Place {
         command
     }
 
-    /// The processes that were started here, whoever their parent is by now: this home is in their environment. Linux only.
+    /// The running processes that were started in this place, recognized by the home in their environment. Linux only.
     pub fn processes(&self) -> Vec<i32> {
         let marker = [b"HOME=", self.folder().join("home").as_os_str().as_bytes()].concat();
         let is_ours = |process: &Path| {
@@ -140,7 +140,7 @@ impl Place {
         .collect()
     }
 
-    /// The command lines of those processes.
+    /// The command lines of these processes.
     pub fn command_lines(&self) -> Vec<String> {
         let line = |id: i32| fs::read(format!("/proc/{id}/cmdline")).unwrap_or_default();
         let lines = self.processes().into_iter().map(line);
@@ -149,8 +149,8 @@ impl Place {
             .collect()
     }
 
-    /// Like `command`, for a command that is to end with its terminal: one that is started under `nohup`, as the tests may be, ignores that its
-    /// terminal is closed.
+    /// Like `command`, for a command that must end when its terminal is closed. Without this, a command ignores the closing if the tests run
+    /// under `nohup`.
     pub fn command_with_hang_up<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
         let inner = self.command(arguments);
         let mut command = Command::new("env");
@@ -192,24 +192,24 @@ impl Place {
 /// How a command ended.
 #[derive(Debug)]
 pub struct Ended {
-    /// Its status, with the signal that ended it, if one did.
+    /// The exit status, with the signal if a signal ended the command.
     pub status: ExitStatus,
-    /// What it printed.
+    /// The standard output.
     pub stdout: String,
-    /// What it said beside that.
+    /// The standard error output.
     pub stderr: String,
 }
 
 impl Ended {
-    /// Its exit code; none where a signal ended it.
+    /// The exit code; `None` if a signal ended the command.
     pub fn code(&self) -> Option<i32> {
         self.status.code()
     }
 
-    /// The same, if it ended with that exit code.
+    /// Returns `self` if the exit code is `code`.
     ///
     /// # Panics
-    /// If it did not: with all that it printed.
+    /// With the whole output if the exit code is another one.
     #[must_use]
     #[track_caller]
     pub fn with_code(self, code: i32) -> Self {
@@ -217,10 +217,10 @@ impl Ended {
         self
     }
 
-    /// What it printed, each line as JSON.
+    /// The standard output, each line parsed as JSON.
     ///
     /// # Panics
-    /// If a line is no JSON.
+    /// If a line is not JSON.
     #[track_caller]
     pub fn json_lines(&self) -> Vec<Value> {
         self.stdout
@@ -255,14 +255,14 @@ pub fn ended(command: &mut Command) -> Ended {
     command.output().expect("a program that starts").into()
 }
 
-/// A command under way that prints its events as JSON.
+/// A running command that prints its events as JSON.
 pub struct Watched {
     child: Child,
     lines: std::io::Lines<BufReader<ChildStdout>>,
 }
 
 impl Watched {
-    /// Starts it; its arguments must say `--json`.
+    /// Starts the command, whose arguments must contain `--json`.
     pub fn start(command: &mut Command) -> Self {
         let mut child = command
             .stdout(Stdio::piped())
@@ -276,12 +276,12 @@ impl Watched {
         }
     }
 
-    /// The process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Waits for the first event from here on of which that is true.
+    /// Waits for the next event for which `is_it` returns true.
     ///
     /// # Panics
     /// If the command ends before.
@@ -291,7 +291,7 @@ impl Watched {
         event.expect("the command ends after the event, and each of its lines is JSON")
     }
 
-    /// Waits for the first event from here on of which that is true; none where the command ends before, even within a line.
+    /// Waits for the next event for which `is_it` returns true; `None` if the command ends before, even within a line.
     pub fn find(&mut self, is_it: impl Fn(&Value) -> bool) -> Option<Value> {
         loop {
             let event = serde_json::from_str(&self.lines.next()?.ok()?).ok()?;
@@ -301,13 +301,13 @@ impl Watched {
         }
     }
 
-    /// Ends it as `kill -9` does, and waits until it is gone.
+    /// Kills the command like `kill -9`, and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().expect("a process that runs");
         self.child.wait().expect("a child");
     }
 
-    /// Waits for its end.
+    /// Waits for the command's end.
     pub fn end(self) -> Ended {
         let rest: Vec<String> = self.lines.map(|line| line.expect("readable output")).collect();
         let output = self.child.wait_with_output().expect("a child");
@@ -318,7 +318,7 @@ impl Watched {
     }
 }
 
-/// The environment of a process; empty where that is gone by now, another user's, or a thread of the system's.
+/// The environment of a process; empty if the process has ended, belongs to another user, or is a kernel thread.
 fn environment(process: &Path) -> Vec<u8> {
     let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
     // One that is becoming another program has neither arguments nor environment for a moment; one that never has is none of ours.
@@ -337,13 +337,13 @@ pub fn sample() -> PathBuf {
     root().join("config/samples/ledger")
 }
 
-/// The repository.
+/// The repository's root folder.
 pub fn root() -> PathBuf {
     let tests = Path::new(env!("CARGO_MANIFEST_DIR"));
     tests.parent().expect("tests/ lies in the repository").to_owned()
 }
 
-/// A folder's files with their content, sorted; build products apart.
+/// A folder's files with their content, sorted, without build products.
 pub fn files(folder: &Path) -> Vec<(String, Vec<u8>)> {
     let mut found = Vec::new();
     collect(folder, folder, &mut found);
@@ -369,7 +369,7 @@ fn collect(root: &Path, folder: &Path, found: &mut Vec<(String, Vec<u8>)>) {
     }
 }
 
-/// Copies a folder's files, build products apart.
+/// Copies a folder's files, without build products.
 pub fn copy(from: &Path, to: &Path) {
     for (name, content) in files(from) {
         let path = to.join(name);
@@ -378,7 +378,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// Where cargo and rustup find what they need, as their defaults lie in a home that tests don't have.
+/// The variables with the folders of cargo and rustup, which by default are in the home, and tests have another home.
 fn tool_homes() -> Vec<(OsString, OsString)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let at = |name: &str, default: &str| {
@@ -396,7 +396,7 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The `dirigent` binary of this build: the one beside the test where cargo has just built it too, or else one that is built
+/// The `dirigent` binary of this build: the one beside the test if cargo has just built it, otherwise one that is built
 /// now. `CARGO_BIN_EXE_dirigent` names another one.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
@@ -419,7 +419,7 @@ pub fn binary() -> &'static Path {
     })
 }
 
-/// Whether the binary is newer than all that it was made of.
+/// Returns true if the binary is newer than all its sources.
 fn is_fresh(binary: &Path, sources: &Path) -> bool {
     let changed = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
     let (Ok(built), Ok(sources)) = (changed(binary), fs::read_to_string(sources)) else {

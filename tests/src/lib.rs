@@ -1,4 +1,4 @@
-//! Ways to set up what the end-to-end tests run on.
+//! Fixtures of the end-to-end tests.
 
 pub mod approving;
 pub mod cli;

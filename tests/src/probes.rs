@@ -1,4 +1,4 @@
-//! Tools that show how calls are carried out: which ran, in which order, how many at once, and how they end.
+//! Tools that record how calls run: which ones, in which order, how many at once, and how they end.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs::OpenOptions;
@@ -15,28 +15,28 @@ use tokio::sync::Barrier;
 
 use crate::scripted::Gate;
 
-/// What `note` takes.
+/// The parameters of `note`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Note {
-    /// What to write down.
+    /// The text to record.
     text: String,
 }
 
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// What tools wrote down. Clones are the same.
+/// The texts that tools recorded. Clones share them.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    /// All of them, in order.
+    /// All texts, in order.
     pub fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
 
-    /// Waits until there is that note.
+    /// Waits until this text has been recorded.
     pub async fn until(&self, text: &str) {
         while !self.0.lock().unwrap().iter().any(|note| note == text) {
             tokio::task::yield_now().await;
@@ -48,7 +48,7 @@ impl Notes {
     }
 }
 
-/// `note`: writes a text down. Not safe to repeat.
+/// `note`: records a text. Not safe to repeat.
 pub fn note(notes: &Notes) -> impl Tool {
     let notes = notes.clone();
     typed("note", "Writes a text down.", move |_, Note { text }| {
@@ -58,7 +58,7 @@ pub fn note(notes: &Notes) -> impl Tool {
     .access(Access::ReadOnly)
 }
 
-/// `read_meter`: succeeds with 42, changes nothing, and says something for operators.
+/// `read_meter`: succeeds with 42, changes nothing, and logs a message.
 pub fn read_meter() -> impl Tool {
     typed("read_meter", "Reads the meter.", |_, Nothing {}| async {
         let mut result = ToolResult::success(json!({"meter": 42}));
@@ -69,7 +69,7 @@ pub fn read_meter() -> impl Tool {
     .access(Access::ReadOnly)
 }
 
-/// `fail`: fails with its own words.
+/// `fail`: fails with an error message of its own.
 pub fn fail() -> impl Tool {
     typed("fail", "Fails.", |_, Nothing {}| async {
         ToolResult::failure("the valve is shut; open it first")
@@ -88,7 +88,7 @@ pub fn break_down() -> impl Tool {
         .access(Access::ReadOnly)
 }
 
-/// `wait`: notes `started`, and ends only when the gate is open; notes `cancelled` when nobody waits for it any more.
+/// `wait`: records `started`, and ends once the gate is open; records `cancelled` if its future is dropped before.
 pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool {
     let (notes, gate) = (notes.clone(), gate.clone());
     typed(name, "Waits.", move |context, Nothing {}| {
@@ -111,18 +111,18 @@ pub fn wait(name: &str, repeat: Repeat, notes: &Notes, gate: &Gate) -> impl Tool
     .access(Access::ReadOnly)
 }
 
-/// What `launch` takes.
+/// The parameters of `launch`.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Launch {
-    /// What to launch.
+    /// The name of the thing to launch.
     what: String,
 }
 
 /// The file in the workspace to which `launch` adds a line for each call.
 pub const LAUNCHED: &str = "launched.txt";
 
-/// `launch`: cannot be undone, so a person must approve each call, whoever makes it. Not safe to repeat.
+/// `launch`: cannot be undone, so each call needs a person's approval, whichever agent makes it. Not safe to repeat.
 pub fn launch() -> impl Tool {
     typed(
         "launch",
@@ -138,7 +138,7 @@ pub fn launch() -> impl Tool {
     .requires_approval()
 }
 
-/// `flood`: returns a text of so many bytes.
+/// `flood`: returns a text of this many bytes.
 pub fn flood(bytes: usize) -> impl Tool {
     typed("flood", "Returns too much.", move |_, Nothing {}| async move {
         ToolResult::success(json!("flood ".repeat(bytes / 6)))
@@ -147,7 +147,7 @@ pub fn flood(bytes: usize) -> impl Tool {
     .access(Access::ReadOnly)
 }
 
-/// How many calls of `meet` ran at once.
+/// Counts how many calls of `meet` run at once.
 #[derive(Clone, Default)]
 pub struct Crowd {
     now: Arc<AtomicUsize>,
@@ -155,13 +155,13 @@ pub struct Crowd {
 }
 
 impl Crowd {
-    /// The most there ever were.
+    /// The highest number of simultaneous calls so far.
     pub fn most(&self) -> usize {
         self.most.load(Ordering::SeqCst)
     }
 }
 
-/// `meet`: ends only when that many calls of it run at the same time.
+/// `meet`: ends once this many calls of it run at the same time.
 pub fn meet(calls: usize, crowd: &Crowd) -> impl Tool {
     let (barrier, crowd) = (Arc::new(Barrier::new(calls)), crowd.clone());
     typed("meet", "Meets another call.", move |_, Nothing {}| {

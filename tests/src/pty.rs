@@ -1,8 +1,8 @@
-//! The real `dirigent` command in a real terminal: what it shows there, and a person who types.
+//! Runs the real `dirigent` command in a pseudo-terminal, reads its screen and types keys.
 //!
-//! A terminal is a pair of pseudo-terminal ends; what the command writes goes to a terminal emulator, whose screen with all that has
-//! scrolled out of it is what tests look at. Nothing sleeps: whoever waits is woken by what is written, and only a test that has
-//! failed waits to the end.
+//! The command's output goes to a terminal emulator; tests look at its screen, together with the lines that have
+//! scrolled out of it. Nothing sleeps: output wakes whoever waits for it, and only a test that
+//! fails waits for the whole time limit.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{Read, Write};
@@ -13,20 +13,20 @@ use std::time::{Duration, Instant};
 use pty_process::Size;
 use pty_process::blocking::Pty;
 
-/// How long a test waits for what never comes: longer than whole runs with builds and tests in them take on a busy machine.
+/// The time after which a test fails if the expected text does not appear: longer than a whole run with builds and tests on a busy machine.
 const PATIENCE: Duration = Duration::from_mins(10);
 
-/// Lines that are kept of what has scrolled out of the screen.
+/// The number of lines that are kept after they have scrolled out of the screen.
 const SCROLLBACK: usize = 10_000;
 
-/// The end of the input, as it is typed.
+/// Ctrl-D: ends the input.
 pub const CTRL_D: &str = "\u{4}";
-/// What interrupts, as it is typed.
+/// Ctrl-C: interrupts.
 pub const CTRL_C: &str = "\u{3}";
-/// What empties a line, as it is typed.
+/// Ctrl-U: deletes the line.
 pub const CTRL_U: &str = "\u{15}";
 
-/// A command in a terminal of its own. It is killed when this is dropped.
+/// A command in a terminal of its own. The command is killed on drop.
 pub struct Terminal {
     child: Child,
     keys: Arc<Pty>,
@@ -41,15 +41,15 @@ struct Shown {
 
 #[derive(Default)]
 struct State {
-    /// None before the terminal has its size.
+    /// `None` until the terminal has a size.
     parser: Option<vt100::Parser>,
     written: Vec<u8>,
     closed: bool,
-    /// Whether nobody is to read on.
+    /// True once reading must stop.
     hung_up: bool,
 }
 
-/// How big a terminal is.
+/// The size of a terminal.
 #[derive(Clone, Copy, Debug)]
 pub struct Dimensions {
     /// Lines.
@@ -73,7 +73,7 @@ impl Terminal {
         Terminal::sized(command, Dimensions::default())
     }
 
-    /// Starts a command in a terminal of that size. The terminal is an `xterm-256color`, unless the command's environment names another.
+    /// Starts a command in a terminal of this size. The terminal is an `xterm-256color`, unless the command's environment names another.
     pub fn sized(mut command: Command, size: Dimensions) -> Terminal {
         let (pty, pts) = pty_process::blocking::open().expect("a pseudo-terminal");
         pty.resize(Size::new(size.rows, size.columns)).expect("a size");
@@ -95,45 +95,45 @@ impl Terminal {
         Terminal { child, keys, shown }
     }
 
-    /// The process.
+    /// The process id.
     pub fn id(&self) -> u32 {
         self.child.id()
     }
 
-    /// Types that.
+    /// Types a text.
     pub fn types(&self, text: &str) {
         (&*self.keys)
             .write_all(text.as_bytes())
             .expect("a terminal that takes keys");
     }
 
-    /// Types that and Enter.
+    /// Types a text and Enter.
     pub fn enters(&self, text: &str) {
         self.types(&format!("{text}\r"));
     }
 
-    /// Waits until that text is on the screen or has scrolled out of it.
+    /// Waits until this text is on the screen or has scrolled out of it.
     ///
     /// # Panics
-    /// If the command ends without it, or it doesn't come.
+    /// If the command ends before, or the text does not appear in time.
     #[track_caller]
     pub fn wait_for(&self, text: &str) {
         self.wait_until(text, |all| all.contains(text));
     }
 
-    /// Waits until the last line that is not empty is like that: what is being typed is there.
+    /// Waits until the last non-empty line, in which the user types, satisfies the condition.
     ///
     /// # Panics
-    /// If the command ends without it, or it doesn't come.
+    /// If the command ends before, or the text does not appear in time.
     #[track_caller]
     pub fn wait_for_prompt(&self, text: &str) {
         self.wait_until(text, |all| last_line(all).contains(text));
     }
 
-    /// Waits until what can be seen is like that, and returns it.
+    /// Waits until the contents satisfy the condition, and returns them.
     ///
     /// # Panics
-    /// If the command ends before, or it never is; `what` says what was expected.
+    /// If the command ends before, or the time is over; `what` says what was expected.
     #[track_caller]
     pub fn wait_until(&self, what: &str, mut is_there: impl FnMut(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
@@ -155,15 +155,15 @@ impl Terminal {
         }
     }
 
-    /// The screen as it is now after all that has scrolled out of it, without blanks at the ends of lines and empty lines at the end.
+    /// The lines that have scrolled out, then the current screen, without blanks at the ends of lines and empty lines at the end.
     pub fn contents(&self) -> String {
         self.shown.state().all()
     }
 
-    /// Waits for the command's end: its status, all that can be seen then, and all that it has written.
+    /// Waits for the command's end. Returns its status, the final contents, and the raw output.
     ///
     /// # Panics
-    /// If it does not end.
+    /// If the command does not end in time.
     #[track_caller]
     pub fn end(mut self) -> (ExitStatus, String, Vec<u8>) {
         self.wait_for_end();
@@ -172,10 +172,10 @@ impl Terminal {
         (status, state.all(), std::mem::take(&mut state.written))
     }
 
-    /// The same, if it ended with that exit code.
+    /// Waits for the command's end, and returns the final contents.
     ///
     /// # Panics
-    /// If it did not: with all that can be seen.
+    /// With the contents if the exit code is not `code`.
     #[track_caller]
     pub fn end_with(self, code: i32) -> String {
         let (status, contents, _) = self.end();
@@ -202,7 +202,7 @@ impl Terminal {
     /// Closes the terminal under a command that redraws when a key is pressed, and waits for the command's end.
     ///
     /// # Panics
-    /// If it has ended before.
+    /// If the command has already ended.
     pub fn hang_up(mut self) -> ExitStatus {
         self.shown.state().hung_up = true;
         self.types("x");
@@ -213,14 +213,14 @@ impl Terminal {
         self.child.wait().expect("a child")
     }
 
-    /// Ends the command as `kill -9` does, and waits until it is gone.
+    /// Kills the command like `kill -9`, and waits for its end.
     pub fn kill(mut self) {
         self.child.kill().expect("a process that runs");
         self.child.wait().expect("a child");
     }
 }
 
-/// The last line that is not empty: what is being typed, where somebody can type.
+/// The last non-empty line, in which the user types.
 pub fn last_line(contents: &str) -> &str {
     contents.trim_end().rsplit('\n').next().unwrap_or_default()
 }
@@ -238,7 +238,7 @@ impl Shown {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes what is written until nobody has the terminal any more.
+    /// Reads the output until no process has the terminal open.
     fn read(&self, terminal: Arc<Pty>) {
         let mut bytes = [0; 65_536];
         let mut terminal = Some(terminal);

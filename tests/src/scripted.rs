@@ -1,7 +1,7 @@
-//! A chat model that says what a test wrote down, and remembers what it was asked.
+//! A chat model with scripted replies, which records its requests.
 //!
-//! It never decides anything: who asks is read from the system prompt, and each asker has its replies in order. A request for which
-//! none is left fails, and the failure names the asker.
+//! It decides nothing: the system prompt shows which agent asks, and each agent has a list of replies. A request for which
+//! no reply is left fails, and the failure names the agent.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::VecDeque;
@@ -14,31 +14,32 @@ use dirigent_core::message::{
 };
 use dirigent_core::mode::Mode;
 use dirigent_core::prompt::roles;
+use dirigent_core::tool::ModelToolResult;
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-/// Who asks the model.
+/// The agent that asks the model.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Asker {
     /// The run's lead.
     Lead,
     /// The run's reflector.
     Reflector,
-    /// The sub-agent of that name: a built-in one, or one whose role is `You are NAME.`.
+    /// The sub-agent with this name: a built-in one, or one whose role is `You are NAME.`.
     Agent(String),
 }
 
-/// What a test's model says to one request.
+/// The scripted answer to one request.
 pub enum Reply {
-    /// This text, finished.
+    /// This text, without calls.
     Says(String),
-    /// Calls that the provider delivers apart from the text.
+    /// Native calls: the provider returns them separately from the text.
     Native(Vec<ToolCall>),
-    /// Nothing, for ever.
+    /// The request never ends.
     Never,
-    /// No answer, for that reason.
+    /// The request fails for this reason.
     Fails(&'static str),
     /// The model's own code panics.
     Panics(&'static str),
@@ -47,39 +48,39 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The same, but not before the gate is open.
+    /// Delays the reply until the gate is open.
     pub fn behind(self, gate: &Gate) -> Reply {
         Reply::Behind(gate.clone(), Box::new(self))
     }
 }
 
-/// Holds a reply or a tool back until a test lets it go.
+/// Holds back a reply or a tool until the test opens the gate.
 #[derive(Clone)]
 pub struct Gate(Arc<Semaphore>);
 
 impl Gate {
-    /// A gate that is shut.
+    /// Creates a closed gate.
     pub fn shut() -> Gate {
         Gate(Arc::new(Semaphore::new(0)))
     }
 
-    /// Opens it for good.
+    /// Opens the gate permanently.
     pub fn open(&self) {
         self.0.close();
     }
 
-    /// Waits until it is open.
+    /// Waits until the gate is open.
     pub async fn passed(&self) {
         let _ = self.0.acquire().await;
     }
 }
 
-/// A request that the model got.
+/// A request that the model received.
 #[derive(Clone, Debug)]
 pub struct Asked {
-    /// Who asked.
+    /// The agent that asked.
     pub who: Asker,
-    /// The model that was asked for, where the agent names one.
+    /// The name of the requested model, if the agent has one.
     pub model: Option<String>,
     /// The whole conversation.
     pub messages: Vec<Message>,
@@ -91,15 +92,21 @@ impl Asked {
         self.messages[0].content()
     }
 
-    /// The first user message: what the agent is to do. For a lead, what it was told since as well.
+    /// The agent's task: the first user message, without the preamble that all agents of the run receive. For a lead, followed by the
+    /// run's later messages.
     pub fn task(&self) -> String {
+        self.told_after(without_preamble(self.messages[1].content()))
+    }
+
+    /// The first request, followed by the run's later messages to a lead.
+    fn told_after(&self, request: &str) -> String {
         let told = self.messages.iter().skip(2).filter(|message| match message {
             Message::User { .. } => true,
             Message::Tool { name, .. } => name == "submit_plan",
             Message::System { .. } | Message::Assistant { .. } => false,
         });
         let told = told.map(Message::content);
-        std::iter::once(self.messages[1].content())
+        std::iter::once(request)
             .chain(told)
             .collect::<Vec<_>>()
             .join("\n")
@@ -110,10 +117,10 @@ impl Asked {
         self.messages[self.messages.len() - 1].content()
     }
 
-    /// The last message, a tool's result.
+    /// The parts of the last message, a tool's result, by the names of [`ModelToolResult`].
     pub fn result(&self) -> Value {
         match &self.messages[self.messages.len() - 1] {
-            Message::Tool { content, .. } => serde_json::from_str(content).expect("results are JSON"),
+            Message::Tool { content, .. } => json!(ModelToolResult::from_text(content)),
             other => panic!("the last message is no result: {other:?}"),
         }
     }
@@ -131,14 +138,14 @@ impl Asked {
             .collect()
     }
 
-    /// The content of the last section `<NAME>` of the task; none where it has none.
+    /// The content of the last section `<NAME>` in the agent's messages; `None` if there is none.
     pub fn section(&self, name: &str) -> Option<String> {
-        let task = self.task();
-        let (_, rest) = task.rsplit_once(&format!("<{name}>"))?;
+        let told = self.told_after(self.messages[1].content());
+        let (_, rest) = told.rsplit_once(&format!("<{name}>"))?;
         Some(rest.split_once(&format!("</{name}>"))?.0.trim().to_owned())
     }
 
-    /// The lines of such a section, each as JSON.
+    /// The lines of the last section `<NAME>`, each parsed as JSON.
     pub fn json_lines(&self, name: &str) -> Vec<Value> {
         let section = self.section(name).unwrap_or_else(|| panic!("no section {name}"));
         section
@@ -148,7 +155,7 @@ impl Asked {
     }
 }
 
-/// The model. Clones are the same one.
+/// The scripted model. Clones share their state.
 #[derive(Clone, Default)]
 pub struct Scripted {
     inner: Arc<Inner>,
@@ -161,36 +168,36 @@ struct Inner {
     dropped: Arc<Mutex<u32>>,
 }
 
-/// What an asker is told.
+/// The replies to one agent.
 enum Script {
-    /// This, request by request.
+    /// One reply for each request, in order.
     InOrder(VecDeque<Reply>),
-    /// What the request asks for.
+    /// The reply is computed from the request.
     ByRequest(Arc<dyn Fn(&Asked) -> Reply + Send + Sync>),
 }
 
 impl Scripted {
-    /// A model that has nothing to say yet.
+    /// Creates a model without replies.
     pub fn new() -> Scripted {
         Scripted::default()
     }
 
-    /// What it says to leads, request by request, over the whole run.
+    /// Sets the replies to leads, one for each request of the whole run.
     pub fn lead(self, replies: impl IntoIterator<Item = Reply>) -> Scripted {
         self.asker(Asker::Lead, replies)
     }
 
-    /// What it says to reflectors.
+    /// Sets the replies to reflectors.
     pub fn reflector(self, replies: impl IntoIterator<Item = Reply>) -> Scripted {
         self.asker(Asker::Reflector, replies)
     }
 
-    /// What it says to the sub-agent of that name.
+    /// Sets the replies to the sub-agent with this name.
     pub fn agent(self, name: &str, replies: impl IntoIterator<Item = Reply>) -> Scripted {
         self.asker(Asker::Agent(name.to_owned()), replies)
     }
 
-    /// What it says to sub-agents of that name, however many there are, each by what it asks.
+    /// Sets a function that computes the replies to all sub-agents with this name.
     pub fn agents(self, name: &str, reply: impl Fn(&Asked) -> Reply + Send + Sync + 'static) -> Scripted {
         self.script(Asker::Agent(name.to_owned()), Script::ByRequest(Arc::new(reply)))
     }
@@ -219,7 +226,7 @@ impl Scripted {
         self.asked_by(&Asker::Reflector)
     }
 
-    /// The requests so far of the sub-agent of that name.
+    /// The requests so far of the sub-agent with this name.
     pub fn agent_asked(&self, name: &str) -> Vec<Asked> {
         self.asked_by(&Asker::Agent(name.to_owned()))
     }
@@ -231,7 +238,7 @@ impl Scripted {
             .collect()
     }
 
-    /// How many requests were dropped before they were answered.
+    /// The number of requests that were dropped before they were answered.
     pub fn dropped(&self) -> u32 {
         *self.inner.dropped.lock().unwrap()
     }
@@ -256,7 +263,7 @@ impl ChatModel for Scripted {
             model: request.model,
             messages: request.messages.to_vec(),
         };
-        let reply = named_changes(self.next(&asked), &asked);
+        let reply = self.next(&asked);
         self.inner.asked.lock().unwrap().push(asked);
         let unanswered = CountDrop(Some(self.inner.dropped.clone()));
         async move {
@@ -265,29 +272,6 @@ impl ChatModel for Scripted {
             answer
         }
         .boxed()
-    }
-}
-
-/// The reply; a judgement that the goal is reached names the files that its request does, as it must (PAOR-10), so that scripts need
-/// not.
-fn named_changes(reply: Reply, asked: &Asked) -> Reply {
-    let Reply::Says(text) = reply else {
-        return reply;
-    };
-    let section = asked.messages.get(1).and_then(|brief| {
-        let (_, after) = brief.content().split_once("<CHANGED_FILES>")?;
-        Some(after.split_once("</CHANGED_FILES>")?.0)
-    });
-    match (section, serde_json::from_str::<Value>(&text)) {
-        (Some(section), Ok(mut call))
-            if call["parameters"]["verdict"] == "achieved"
-                && call["parameters"].get("changed_files").is_none() =>
-        {
-            let named = section.lines().filter_map(|line| line.strip_prefix("- "));
-            call["parameters"]["changed_files"] = named.collect();
-            Reply::Says(call.to_string())
-        }
-        (_, _) => Reply::Says(text),
     }
 }
 
@@ -368,17 +352,17 @@ fn asker(messages: &[Message]) -> Asker {
 
 // What models say
 
-/// A text.
+/// A reply with this text.
 pub fn says(text: impl Into<String>) -> Reply {
     Reply::Says(text.into())
 }
 
-/// A call after which the model wants to be asked again.
+/// A call after which the model is asked again (`"terminate": false`).
 pub fn call(tool: &str, parameters: Value) -> Reply {
     says(json!({"tool": tool, "parameters": parameters, "terminate": false}).to_string())
 }
 
-/// A call whose result is the final one.
+/// A call whose result ends the agent's loop (`"terminate": true`).
 pub fn last_call(tool: &str, parameters: Value) -> Reply {
     says(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
 }
@@ -394,7 +378,7 @@ pub fn native<const N: usize>(calls: [(&str, Value); N]) -> Reply {
     Reply::Native(calls.into_iter().map(call).collect())
 }
 
-/// A plan of these sub-tasks, submitted.
+/// Submits a plan with these sub-tasks.
 pub fn plan<const N: usize>(summary: &str, subtasks: [Value; N]) -> Reply {
     last_call(
         "submit_plan",
@@ -402,7 +386,7 @@ pub fn plan<const N: usize>(summary: &str, subtasks: [Value; N]) -> Reply {
     )
 }
 
-/// A plan that answers guidance, submitted.
+/// Submits a plan that answers the given guidance.
 pub fn plan_for_guidance<const N: usize>(summary: &str, answers: &[u32], subtasks: [Value; N]) -> Reply {
     last_call(
         "submit_plan",
@@ -424,13 +408,13 @@ pub fn calls<const N: usize>(id: &str, calls: [(&str, Value); N]) -> Value {
     json!({"id": id, "title": format!("Title of {id}"), "calls": calls})
 }
 
-/// The same sub-task, once these have succeeded.
+/// Makes the sub-task depend on these sub-tasks.
 pub fn after<const N: usize>(mut subtask: Value, dependencies: [&str; N]) -> Value {
     subtask["depends_on"] = json!(dependencies.to_vec());
     subtask
 }
 
-/// The judgement that the goal is reached.
+/// Submits the reflection that the goal is reached.
 pub fn achieved(summary: &str) -> Reply {
     last_call(
         "submit_reflection",
@@ -438,7 +422,7 @@ pub fn achieved(summary: &str) -> Reply {
     )
 }
 
-/// The judgement that more is to be done.
+/// Submits the reflection that work remains.
 pub fn go_on(summary: &str) -> Reply {
     last_call(
         "submit_reflection",
@@ -446,7 +430,7 @@ pub fn go_on(summary: &str) -> Reply {
     )
 }
 
-/// The judgement that the goal cannot be reached.
+/// Submits the reflection that the goal cannot be reached.
 pub fn hopeless(summary: &str) -> Reply {
     last_call(
         "submit_reflection",
@@ -454,10 +438,17 @@ pub fn hopeless(summary: &str) -> Reply {
     )
 }
 
-/// The judgement that only the user can decide.
+/// Submits the reflection that only the user can decide.
 pub fn ask_user(summary: &str, question: &str) -> Reply {
     last_call(
         "submit_reflection",
         json!({"verdict": "ask_user", "summary": summary, "question": question}),
     )
+}
+
+/// Removes the preamble that all agents receive before their task: the project, and for sub-agents the run's goal.
+fn without_preamble(request: &str) -> &str {
+    let after = |text, end| str::split_once(text, end).map_or(text, |(_, rest)| rest);
+    let request = after(request, "</ENVIRONMENT>\n");
+    after(request, "leave the rest to others.\n")
 }

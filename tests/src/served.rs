@@ -1,4 +1,4 @@
-//! The real command with a scripted model server to ask: what its lead, its agents and its reflector say is written down by the test.
+//! Runs the real command with a scripted model server, which gives the replies of the lead, the sub-agents and the reflector.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use tokio::runtime::Runtime;
 
 use crate::cli::Place;
 
-/// A place whose runs ask a scripted model server.
+/// A [`Place`] whose runs use a scripted model server.
 pub struct Served {
     runtime: Runtime,
     server: ModelServer,
@@ -18,7 +18,7 @@ pub struct Served {
 }
 
 impl Served {
-    /// A place whose configuration names the server, and has these lines, too.
+    /// Creates a place whose configuration names the server and contains the lines of `settings`.
     pub fn new(settings: &str, script: Script) -> Served {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -41,7 +41,7 @@ impl Served {
         }
     }
 
-    /// Waits until the server has got that many requests.
+    /// Waits until the server has received this many requests.
     pub fn wait_for_requests(&self, count: usize) -> Vec<Arc<Request>> {
         self.runtime.block_on(self.server.wait_for_requests(count))
     }
@@ -52,7 +52,7 @@ impl Served {
     }
 }
 
-/// Whether any message of a request has that in it.
+/// Returns true if any message of the request contains `part`.
 pub fn mentions(request: &Request, part: &str) -> bool {
     let content = |message: &Value| {
         message["content"]
@@ -62,27 +62,27 @@ pub fn mentions(request: &Request, part: &str) -> bool {
     request.messages().iter().any(content)
 }
 
-/// Whether a lead asks.
+/// Returns true for a request of a lead.
 pub fn is_lead(request: &Request) -> bool {
     request.system_prompt().contains("## submit_plan")
 }
 
-/// Whether a reflector asks.
+/// Returns true for a request of a reflector.
 pub fn is_reflector(request: &Request) -> bool {
     request.system_prompt().contains("## submit_reflection")
 }
 
-/// A call, after which the model is asked again.
+/// A turn that makes one call, after which the model is asked again.
 pub fn call(tool: &str, parameters: &Value) -> Turn {
     Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": false}).to_string())
 }
 
-/// A call of a command.
+/// A turn that calls `execute_command`.
 pub fn command(words: &[&str]) -> Turn {
     call("execute_command", &json!({"command": words}))
 }
 
-/// A plan.
+/// A turn that submits a plan.
 pub fn plan<const N: usize>(summary: &str, subtasks: [Value; N]) -> Turn {
     submit(
         "submit_plan",
@@ -90,27 +90,21 @@ pub fn plan<const N: usize>(summary: &str, subtasks: [Value; N]) -> Turn {
     )
 }
 
-/// A plan that answers the first guidance.
+/// A turn that submits a plan that answers the first guidance.
 pub fn plan_for_guidance<const N: usize>(summary: &str, subtasks: [Value; N]) -> Turn {
     let plan = json!({"summary": summary, "answers_guidance": [1], "subtasks": subtasks.to_vec()});
     submit("submit_plan", plan)
 }
 
-/// The judgement that the goal is reached. It names the files that its request does, as it must (PAOR-10).
-pub fn achieved(request: &Request, summary: &str) -> Turn {
-    let section = request.messages().iter().find_map(|message| {
-        let (_, after) = message["content"].as_str()?.split_once("<CHANGED_FILES>")?;
-        Some(after.split_once("</CHANGED_FILES>")?.0)
-    });
-    let lines = section.unwrap_or_default().lines();
-    let changed: Vec<&str> = lines.filter_map(|line| line.strip_prefix("- ")).collect();
+/// Submits the reflection that the goal is reached.
+pub fn achieved(summary: &str) -> Turn {
     submit(
         "submit_reflection",
-        json!({"verdict": "achieved", "summary": summary, "changed_files": changed}),
+        json!({"verdict": "achieved", "summary": summary}),
     )
 }
 
-/// The judgement that more is to be done.
+/// Submits the reflection that work remains.
 pub fn go_on(summary: &str) -> Turn {
     submit(
         "submit_reflection",
@@ -118,7 +112,7 @@ pub fn go_on(summary: &str) -> Turn {
     )
 }
 
-/// The judgement that only the user can decide.
+/// Submits the reflection that only the user can decide.
 pub fn ask_user(question: &str, choices: &[&str]) -> Turn {
     let judgement = json!({"verdict": "ask_user", "summary": "It is not clear.", "question": question, "choices": choices});
     submit("submit_reflection", judgement)

@@ -1,4 +1,4 @@
-//! Where a test's run takes place: a workspace and a journal in temporary folders.
+//! A workspace and a journal in temporary folders, for runs through the library.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use dirigent_core::observation::SubTaskResult;
 use dirigent_store::Journal;
 use serde_json::Value;
 
-/// A workspace and a journal, gone when dropped.
+/// A workspace and a journal, which are deleted on drop.
 pub struct Stage {
     folder: tempfile::TempDir,
 }
@@ -27,7 +27,7 @@ impl Default for Stage {
 }
 
 impl Stage {
-    /// An empty workspace and no journal yet.
+    /// Creates an empty workspace, without a journal.
     pub fn new() -> Stage {
         let folder = tempfile::tempdir().unwrap();
         std::fs::create_dir(folder.path().join("workspace")).unwrap();
@@ -44,7 +44,7 @@ impl Stage {
         self.folder.path().join("journal.db")
     }
 
-    /// The same with a file in the workspace.
+    /// Adds a file to the workspace.
     pub fn file(self, path: &str, content: &str) -> Stage {
         let path = self.workspace().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -52,18 +52,18 @@ impl Stage {
         self
     }
 
-    /// The same with a copy of a folder's files as the workspace.
+    /// Copies a folder's files to the workspace.
     pub fn copy_of(self, folder: &Path) -> Stage {
         copy(folder, &self.workspace());
         self
     }
 
-    /// A file of the workspace.
+    /// Reads a file of the workspace.
     pub fn read(&self, path: &str) -> String {
         std::fs::read_to_string(self.workspace().join(path)).unwrap()
     }
 
-    /// An orchestrator to be built, with the built-in tools, that asks this model.
+    /// Returns a builder for an orchestrator with this model, the journal and the built-in tools.
     pub fn builder(&self, model: impl ChatModel) -> Builder {
         Dirigent::builder().journal(self.journal()).model(model)
     }
@@ -73,7 +73,7 @@ impl Stage {
         Goal::new(text).workspace(self.workspace())
     }
 
-    /// What the journal's table of runs says of the end of the only run.
+    /// How the only run ended, according to the journal's table of runs.
     pub fn journaled_end(&self) -> Value {
         let runs = Journal::open(&self.journal()).unwrap().runs().unwrap();
         assert_eq!(runs.len(), 1);
@@ -104,7 +104,7 @@ fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// A sub-agent that is told `You are NAME.` and may use these tools.
+/// A sub-agent with the role `You are NAME.` and these tools.
 pub fn agent(name: &str, tools: &[&str]) -> AgentDefinition {
     AgentDefinition::new(
         name,
@@ -114,14 +114,14 @@ pub fn agent(name: &str, tools: &[&str]) -> AgentDefinition {
     .tools(tools.iter().copied())
 }
 
-/// The report of a run that ends with a goal achieved.
+/// Waits for a run that must achieve its goal, and returns its report.
 pub async fn achieved_report(run: &RunHandle) -> Arc<Report> {
     let report = run.outcome().await.expect("the run is carried out");
     assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
     report
 }
 
-/// All events of a run, to its end.
+/// Waits for the end of a run, and returns all its events.
 pub async fn all_events(run: &RunHandle) -> Vec<Arc<Event>> {
     let (mut events, mut all) = (run.events(0), Vec::new());
     while let Some(event) = events.next().await {
@@ -130,7 +130,7 @@ pub async fn all_events(run: &RunHandle) -> Vec<Arc<Event>> {
     all
 }
 
-/// Reads on to the first event that fits.
+/// Reads until the first event for which `fits` returns true.
 pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Arc<Event> {
     while let Some(event) = events.next().await {
         let event = event.expect("the journal can be read");
@@ -141,7 +141,7 @@ pub async fn until(events: &mut Events, fits: impl Fn(&EventKind) -> bool) -> Ar
     panic!("the run ended without the event");
 }
 
-/// Reads on to the next call that waits for an approval.
+/// Reads until the next call that waits for approval.
 pub async fn next_approval(events: &mut Events) -> Arc<Approval> {
     let asked = until(events, |kind| matches!(kind, EventKind::ApprovalAsked { .. })).await;
     match &asked.kind {
@@ -150,7 +150,7 @@ pub async fn next_approval(events: &mut Events) -> Arc<Approval> {
     }
 }
 
-/// Decides about a call by what was shown of it.
+/// Sends a decision about a shown call.
 pub async fn decide(
     run: &RunHandle,
     approval: &Approval,
@@ -159,7 +159,7 @@ pub async fn decide(
     run.decide(approval.effect, decision(approval, answer)).await
 }
 
-/// That answer to what was shown.
+/// Creates a decision with this answer to a shown call.
 pub fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision {
     Decision {
         digest: approval.digest.clone(),
@@ -167,7 +167,7 @@ pub fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision {
     }
 }
 
-/// Waits until a run whose orchestrator was dropped can be carried on by another one.
+/// Waits until the run is released by its dropped orchestrator, so that another one can resume it.
 pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
     loop {
         if dirigent.record(run).await.unwrap().owner_pid.is_none() {
@@ -183,15 +183,15 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// Lets that time pass at once for all that runs in the test's runtime, which must be of one thread. What has a limit can so have a long
-/// one, which no slow machine reaches, and yet be past it the moment the test says.
+/// Advances the clock of the test's runtime, which must be single-threaded. So time limits can be long enough for slow machines, and still
+/// expire when the test wants it.
 pub async fn pass(time: Duration) {
     let _stopped = StoppedClock::new();
     tokio::time::advance(time).await;
 }
 
-/// The clock stands still while this is there, which must not be long: it jumps to the next timer whenever nothing is to do, also while
-/// the journal writes. It goes on where nobody waits for the time to pass any more, too.
+/// Pauses the clock until dropped. Keep it short: a paused clock jumps to the next timer whenever the runtime is idle, even while
+/// the journal is writing. The clock resumes also if the future that advances it is dropped.
 struct StoppedClock;
 
 impl StoppedClock {
@@ -207,7 +207,7 @@ impl Drop for StoppedClock {
     }
 }
 
-/// Does the work, and lets that time pass once what is waited for has come. Work that ends before it does without.
+/// Runs `work`, and advances the clock by `time` once `once` is ready, unless the work ends before.
 pub async fn passing<T>(work: impl Future<Output = T>, time: Duration, once: impl Future<Output = ()>) -> T {
     let passes = async {
         once.await;
@@ -220,7 +220,7 @@ pub async fn passing<T>(work: impl Future<Output = T>, time: Duration, once: imp
     }
 }
 
-/// What the first sub-task of an iteration came to, by its id.
+/// The result of the sub-task with this id in an iteration.
 pub fn finding<'a>(report: &'a Report, iteration: usize, subtask: &str) -> &'a SubTaskResult {
     let observations = &report.iterations[iteration].observations;
     let found = observations.iter().find(|seen| seen.subtask.0 == subtask);
@@ -229,7 +229,7 @@ pub fn finding<'a>(report: &'a Report, iteration: usize, subtask: &str) -> &'a S
         .finding
 }
 
-/// What a sub-agent found, or the text of why it has no findings.
+/// The findings of a sub-agent, or the reason why it has none.
 pub fn findings(report: &Report, iteration: usize, subtask: &str) -> Result<String, String> {
     match finding(report, iteration, subtask) {
         SubTaskResult::Agent { result, .. } => result.clone().map_err(|failure| failure.to_string()),

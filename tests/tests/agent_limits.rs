@@ -16,7 +16,7 @@ const LAST_TURN: &str = "This is your last turn: ";
 fn searching() -> Script {
     Script::from_fn(|request| {
         if is_reflector(request) {
-            return served::achieved(request, "Explored.");
+            return served::achieved("Explored.");
         }
         if !mentions(request, LAST_TURN) {
             let pattern = format!("turn {}", request.messages().len());
@@ -118,15 +118,14 @@ fn loop_2_each_agent_is_told_its_limits() {
             (request.messages().len() == 2).then_some(line)
         })
         .collect();
-    let line = |limits: &str| {
-        format!("- You have {limits} of working time; you are told when your last turn comes.")
-    };
+    let line =
+        |limits: &str| format!("- You have {limits} of working time, and are told before your last turn.");
     assert_eq!(
         told,
         [
-            line("2 turns, each of them one reply of yours, and 1 h 30 min"),
-            line("60 turns, each of them one reply of yours, and 10 min"),
-            line("1 turn, each of them one reply of yours, and 30 min"),
+            line("2 turns (one reply each) and 1 h 30 min"),
+            line("60 turns (one reply each) and 10 min"),
+            line("1 turn (one reply each) and 30 min"),
         ]
     );
 }
@@ -143,6 +142,8 @@ fn loop_5_a_lead_past_its_configured_time_ends_the_run() {
             .contains("the lead ended without an answer: the agent reached its time limit of 1.0 s"),
         "{ended}"
     );
+    let hint = "(higher limits for its agents need a new run: --max-turns N or --agent-timeout TIME)";
+    assert!(ended.stdout.contains(hint), "{ended}");
 }
 
 #[test]

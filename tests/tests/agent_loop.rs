@@ -7,7 +7,7 @@ use dirigent::{AgentDefinition, Builder, Report};
 use dirigent_tests::probes::{Notes, note};
 use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// A run whose only sub-task is the scout's, and what the scout's model was asked.
 async fn scouted(
@@ -51,7 +51,7 @@ async fn loop_1_loop_4_loop_6_each_result_is_sent_back_until_the_model_answers()
     assert_eq!(asked[1].result(), json!({"success": true, "output": "noted one"}));
     assert_eq!(
         asked[2].result(),
-        json!({"success": true, "output": "noted two", "so_far": {"calls": 2}})
+        json!({"success": true, "output": "noted two", "so_far": "2 calls"})
     );
     assert_eq!(
         asked[2].messages[..4],
@@ -81,11 +81,11 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
     assert_eq!(findings(&report, 0, "ask").unwrap(), "Noted at last.");
     assert_eq!(asked[1].roles(), ["system", "user", "assistant", "user"]);
     insta::assert_snapshot!(asked[1].last(), @r#"
-    Your last reply could not be used: your tool call is incomplete: `terminate` is missing: it must be true or false, without quotes
+    Your last reply could not be used: your tool call has missing or wrong fields: `terminate` is missing: it must be true or false, without quotes
 
     To call a tool, reply with exactly one JSON object in this form:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
-    The tools are: note.
+    The tools are: note, ask_user, report.
     To finish, answer in plain text without a call.
     "#);
     insta::assert_snapshot!(asked[2].last(), @r#"
@@ -93,7 +93,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
 
     To call a tool, reply with exactly one JSON object in this form:
     {"tool": "name of the tool", "parameters": {}, "terminate": false}
-    The tools are: note.
+    The tools are: note, ask_user, report.
     To finish, answer in plain text without a call.
     "#);
 }
@@ -155,8 +155,17 @@ async fn loop_8_what_a_call_changed_reaches_the_model_in_its_result() {
             json!(["edited b.txt"]),
             json!(["deleted c.txt"]),
             json!(["moved a.txt to d.txt"]),
-            json!(["`sh -c 'exit 3'` exited with 3"]),
+            Value::Null,
         ]
+    );
+    let command = asked[5].result();
+    assert_eq!(command["error"], "`sh -c 'exit 3'` exited with 3");
+    assert!(
+        command["so_far"]
+            .as_str()
+            .unwrap()
+            .ends_with("; `sh -c 'exit 3'` exited with 3"),
+        "{command}"
     );
     assert_eq!(report.changed.len(), 3, "b.txt, c.txt and d.txt");
 }

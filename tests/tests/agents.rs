@@ -103,10 +103,10 @@ fn paor_5_four_agents_ship() {
     assert_eq!(
         told,
         [
-            "explore read-only: file_operations find_definition git list_symbols read_output rename_symbol search",
-            "implement read-write: apply_patch execute_command file_operations find_definition git list_symbols read_output rename_symbol search",
-            "review read-only: file_operations find_definition git list_symbols read_output rename_symbol search",
-            "verify execute: execute_command file_operations find_definition git list_symbols read_output rename_symbol search",
+            "explore read-only: file_operations find_definition git http_request list_symbols read_output rename_symbol search",
+            "implement read-write: apply_patch execute_command file_operations find_definition list_symbols read_output rename_symbol search",
+            "review read-only: file_operations find_definition git list_symbols read_output search",
+            "verify execute: execute_command file_operations find_definition http_request list_symbols read_output rename_symbol search",
         ]
     );
     assert!(
@@ -158,6 +158,7 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
             "file_operations",
             "find_definition",
             "git",
+            "http_request",
             "list_symbols",
             "read_output",
             "rename_symbol",
@@ -303,7 +304,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
         greedy_one.notes,
         [
             "its access is read-only instead of read-write, because a project defines it (see `project` of [agents])",
-            "tools left out, because none of your or Dirigent's read-only agents has them: delegate, execute_command",
+            "tools left out, because none of your own or the built-in read-only agents has them: delegate, execute_command",
         ]
     );
     assert_eq!(greedy_one.description, "As the project describes it: Wants all.");
@@ -314,6 +315,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
             "file_operations",
             "find_definition",
             "git",
+            "http_request",
             "list_symbols",
             "read_output",
             "rename_symbol",
@@ -333,6 +335,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
             "file_operations",
             "find_definition",
             "git",
+            "http_request",
             "list_symbols",
             "read_output",
             "rename_symbol",
@@ -364,7 +367,7 @@ fn paor_5_a_project_gets_no_more_than_the_users_agents_have() {
     assert_eq!(wide.limits.max_turns, 10);
     assert_eq!(
         wide.notes.last().unwrap(),
-        "limits lowered to those of your and Dirigent's agents: max_turns to 10"
+        "limits lowered to the highest of your own and the built-in agents: max_turns to 10"
     );
 }
 

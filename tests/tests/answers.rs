@@ -1,16 +1,17 @@
-//! PAOR-9: what answers a run's question, whichever way the answer comes, and that one question has one answer.
+//! PAOR-9, LEAD-4: what answers the questions of a run and its agents, whichever way the answer comes, and that one question has one answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::io::{BufRead, BufReader};
 use std::process::{Output, Stdio};
 use std::sync::mpsc;
 use std::thread;
 
 use dirigent_model_server::{Gate, Request, Script, Turn};
 use dirigent_tests::approving::RUN;
-use dirigent_tests::cli::{Ended, Place};
+use dirigent_tests::cli::{Ended, Place, Watched};
 use dirigent_tests::pty::Terminal;
-use dirigent_tests::scripted::calls;
-use dirigent_tests::served::{Served, achieved, ask_user, is_lead, mentions, plan};
+use dirigent_tests::scripted::{calls, delegate};
+use dirigent_tests::served::{Served, achieved, ask_user, call, is_lead, is_reflector, mentions, plan};
 use serde_json::{Value, json};
 
 const CHOICES: [&str; 2] = ["the first file", "the second file"];
@@ -22,7 +23,7 @@ fn asking(choices: &'static [&'static str], gate: &Gate) -> Script {
     Script::from_fn(move |request| match is_answered(request) {
         true if is_lead(request) => look().wait_before_headers(&gate),
         false if is_lead(request) => look(),
-        true => achieved(request, "It is clear."),
+        true => achieved("It is clear."),
         false => ask_user("Which one?", choices),
     })
 }
@@ -223,7 +224,9 @@ fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_ot
         "{kept}{refused}"
     );
     assert!(
-        refused.stderr.contains("the question was already answered"),
+        refused
+            .stderr
+            .contains("has no such open question: it was answered"),
         "{refused}"
     );
     // An answer that comes later is refused like any other.
@@ -231,7 +234,7 @@ fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_ot
         .dirigent(["resume", "last", "--answer", "another"])
         .with_code(2);
     assert!(
-        late.stderr.contains("the question was already answered"),
+        late.stderr.contains("has no such open question: it was answered"),
         "{late}"
     );
     let words = listed(place)["pending_messages"].clone();
@@ -293,4 +296,237 @@ fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_lead(
     let served = Served::new("", script);
     let ended = served.place.dirigent(RUN).with_code(0);
     assert!(ended.stdout.contains("I was told."), "{ended}");
+}
+
+/// Two agents that ask, each its own question, and one that does not. The second asks only when the gate is open.
+fn agents_that_ask(gate: &Gate) -> Script {
+    let gate = gate.clone();
+    Script::from_fn(move |request| match () {
+        () if is_lead(request) => plan(
+            "Look at both.",
+            [
+                delegate("one", "explore", "Look at the first."),
+                delegate("two", "explore", "Look at the second."),
+                delegate("three", "explore", "Look at the third."),
+            ],
+        ),
+        () if is_reflector(request) => achieved("It is clear."),
+        () if mentions(request, "Look at the third.") => Turn::text("The third is fine."),
+        () if request.turn > 1 => Turn::text("Now I know."),
+        () if mentions(request, "Look at the first.") => asks("Which first?", &[]),
+        () => asks("Which second?", &CHOICES).wait_before_headers(&gate),
+    })
+}
+
+fn asks(question: &str, choices: &[&str]) -> Turn {
+    call("ask_user", &json!({"question": question, "choices": choices}))
+}
+
+/// The last request of the agent with this task.
+fn last_of(served: &Served, task: &str) -> std::sync::Arc<Request> {
+    let of_agent = |request: &&std::sync::Arc<Request>| {
+        !is_lead(request) && !is_reflector(request) && mentions(request, task)
+    };
+    served.requests().iter().rfind(of_agent).unwrap().clone()
+}
+
+#[test]
+fn lead_4_questions_of_two_agents_are_answered_in_any_order_once_nothing_else_can_go_on() {
+    let served = Served::new("", agents_that_ask(&open()));
+    let place = &served.place;
+    let stopped = place.dirigent(RUN).with_code(4);
+    for told in [
+        "a2.2: explore (a2) asks: Which first?",
+        "a3.2: explore (a3) asks: Which second?",
+        "a2.2 \"…\"",
+    ] {
+        assert!(stopped.stdout.contains(told), "{told}: {stopped}");
+    }
+    let questions = listed(place)["questions"].clone();
+    let questions = questions.as_array().unwrap();
+    assert!(
+        questions.iter().any(|asked| asked["effect"] == "a3.2"),
+        "{questions:?}"
+    );
+    let shown = place
+        .dirigent(["show", "last", "--json"])
+        .with_code(0)
+        .json_lines();
+    assert_eq!(
+        shown[0]["iterations"][0]["observations"][0]["subtask"], "three",
+        "the others went on"
+    );
+
+    // which of them?
+    for wrong in [
+        &["answer", "last", "neither"][..],
+        &["answer", "last", "a9.9", "neither"],
+        &["answer", "last", "first", "neither"],
+        &["answer", "last", "neither", "of", "them"],
+        &["resume", "last", "--answer", "neither"],
+    ] {
+        let refused = place.dirigent(wrong).with_code(2);
+        for open in ["a2.2 `Which first?`", "a3.2 `Which second?`"] {
+            assert!(refused.stderr.contains(open), "{wrong:?}: {refused}");
+        }
+    }
+    let unquoted = place.dirigent(["answer", "last", "the", "second"]).with_code(2);
+    let advice = "`the` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open: a";
+    assert!(unquoted.stderr.contains(advice), "{unquoted}");
+    let _ = place.dirigent(["answer", "last", "a3.2", "3"]).with_code(2);
+    let _ = place.dirigent(["answer", "last", "a3.2", "2"]).with_code(0);
+    let _ = place.dirigent(["answer", "last", "a3.2", "1"]).with_code(2);
+    let again = place.dirigent(["resume", "last"]).with_code(4);
+    assert!(again.stdout.contains("\nQuestion: Which first?\n"), "{again}");
+
+    // one is left
+    let id_alone = place.dirigent(["answer", "last", "a2.2"]).with_code(2);
+    assert!(
+        id_alone.stderr.contains("write your answer after it"),
+        "{id_alone}"
+    );
+    let _ = place.dirigent(["answer", "last", "the red one"]).with_code(0);
+    let _ = place.dirigent(["resume", "last"]).with_code(0);
+    let (first, second) = (last_of(&served, "the first."), last_of(&served, "the second."));
+    assert!(mentions(&first, r#"{"answer":"the red one"}"#));
+    assert!(mentions(&second, r#"{"answer":"the second file"}"#));
+    assert_eq!(listed(place)["state"], "goal_achieved");
+}
+
+#[test]
+fn paor_8_guidance_instead_of_answers_lets_a_stopped_run_go_on() {
+    let of_agents = Served::new("", agents_that_ask(&open()));
+    let of_reflector = stopped(&CHOICES, &open());
+    let _ = of_agents.place.dirigent(RUN).with_code(4);
+    for served in [of_agents, of_reflector] {
+        let place = &served.place;
+        let before = served.requests().len();
+        let _ = place.dirigent(["guide", "last", "only the first"]).with_code(0);
+        let _ = place.dirigent(["resume", "last"]);
+        let told = &served.requests()[before];
+        assert!(mentions(told, "only the first"), "{told:?}");
+        assert!(!is_reflector(told));
+    }
+}
+
+#[test]
+fn lead_4_a_question_of_an_agent_is_answered_in_the_terminal_and_another_from_elsewhere() {
+    let gate = Gate::new();
+    let served = Served::new("", agents_that_ask(&gate));
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    terminal.wait_for("explore (a2) asks");
+    terminal.wait_for_prompt("your answer: ");
+    let mut watch = place.command(["watch", "last", "--json"]);
+    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
+    let mut events = BufReader::new(watch.stdout.take().unwrap()).lines();
+    gate.open();
+    let second = events.find(|event| event.as_ref().unwrap().contains("Which second?"));
+    assert!(second.is_some(), "the run ended without the second question");
+    let _ = place.dirigent(["answer", "last", "a3.2", "1"]).with_code(0);
+    terminal.enters("the red one");
+    let _ = terminal.end_with(0);
+    assert!(mentions(
+        &last_of(&served, "the second."),
+        r#""answer":"the first file""#
+    ));
+    assert!(mentions(
+        &last_of(&served, "the first."),
+        r#""answer":"the red one""#
+    ));
+    events.for_each(drop);
+    assert_eq!(watch.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn lead_4_the_lead_asks_and_its_question_outlives_a_kill() {
+    let script = Script::from_fn(|request| match request.turn {
+        1 => asks("Which one?", &CHOICES),
+        _ => Turn::text("Then that one."),
+    });
+    let served = Served::new("", script);
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(RUN));
+    terminal.wait_for_prompt("your answer: ");
+    terminal.kill();
+    let resumed = place.dirigent(["resume", "last", "--answer", "2"]).with_code(0);
+    assert!(resumed.stdout.contains("Then that one."), "{resumed}");
+    assert!(mentions(
+        served.requests().last().unwrap(),
+        r#""answer":"the second file""#
+    ));
+    assert_eq!(served.requests().len(), 2, "no request was repeated");
+}
+
+#[test]
+fn host_2_a_sub_agents_question_beside_a_sibling_at_work_outlives_a_kill() {
+    let gate = Gate::new();
+    let waits = gate.clone();
+    let served = Served::new(
+        "",
+        Script::from_fn(move |request| match () {
+            () if is_lead(request) => plan(
+                "Look at both.",
+                [
+                    delegate("one", "explore", "Look at the first."),
+                    delegate("two", "explore", "Look at the second."),
+                ],
+            ),
+            () if is_reflector(request) => achieved("It is clear."),
+            () if mentions(request, "Look at the second.") => {
+                Turn::text("The second is fine.").wait_before_headers(&waits)
+            }
+            () if request.turn > 1 => Turn::text("Now I know."),
+            () => asks("Which first?", &[]),
+        }),
+    );
+    let place = &served.place;
+    let mut run = Watched::start(&mut place.command(RUN.iter().chain(&["--json"])));
+    run.wait_for(|event| event["event"] == "question_asked");
+    let _ = served.wait_for_requests(3);
+    run.kill();
+    gate.open();
+
+    let resumed = place.dirigent(["resume", "last"]).with_code(4);
+    assert!(resumed.stdout.contains("Which first?"), "{resumed}");
+    let requests = served.requests();
+    assert_eq!(requests.len(), 4, "only the sibling's request is made again");
+    assert!(mentions(&requests[3], "Look at the second."));
+    let _ = place
+        .dirigent(["resume", "last", "--answer", "the red one"])
+        .with_code(0);
+    assert!(mentions(&last_of(&served, "the first."), "the red one"));
+    assert_eq!(listed(place)["state"], "goal_achieved");
+}
+
+#[test]
+fn lead_4_a_lead_that_reports_ends_its_run_as_failed_with_its_words() {
+    let script = Script::from_fn(|request| match () {
+        () if is_lead(request) && request.turn == 1 => plan("Try.", [delegate("try", "explore", "Try it.")]),
+        () if is_lead(request) => call("report", &json!({"reason": "Nobody can do it."})),
+        () if is_reflector(request) => dirigent_tests::served::go_on("It failed."),
+        () => call("report", &json!({"reason": "The file is gone."})),
+    });
+    let served = Served::new("", script);
+    let ended = served.place.dirigent(RUN).with_code(1);
+    assert!(
+        ended
+            .stdout
+            .contains("the lead reported that the goal cannot be reached: Nobody can do it."),
+        "{ended}"
+    );
+    let judged = served
+        .requests()
+        .iter()
+        .find(|request| is_reflector(request))
+        .unwrap()
+        .clone();
+    assert!(mentions(
+        &judged,
+        "the agent reported that it failed: The file is gone."
+    ));
+    assert!(
+        !judged.system_prompt().contains("## report"),
+        "a reflector has its verdicts"
+    );
 }

@@ -353,7 +353,7 @@ fn host_2_a_newer_journal_is_refused() {
         .unwrap();
     refused_journal(
         &place,
-        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 5: use the version \
+        "the journal PLACE/journal.db has format 99, but this version of Dirigent supports only format 7: use the version \
          that wrote it, or another journal",
     );
 }
@@ -450,7 +450,7 @@ fn paor_9_an_answer_to_no_question_is_refused() {
     assert!(
         ended
             .stderr
-            .contains(" has no pending question: it asked none, or the question was already answered\n"),
+            .contains(" has no such open question: it was answered, has expired, was withdrawn by guidance, or was never asked\n"),
         "{ended}"
     );
 }

@@ -268,7 +268,7 @@ fn next_call(request: &Request) -> (ToolCall, bool) {
 fn in_form(form: CallForm, call: &ToolCall, last: bool) -> Reply {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
     let text = match form {
-        CallForm::Native => return Reply::calls([call.clone()]),
+        CallForm::Native | CallForm::AutoNative => return Reply::calls([call.clone()]),
         CallForm::Json | CallForm::JsonSchema | CallForm::Auto => {
             json!({"tool": call.name, "parameters": arguments, "terminate": last})
         }
@@ -286,7 +286,7 @@ fn padded(reply: Reply, form: CallForm, tokens: u64, tokenizer: Tokenizer) -> Re
     });
     let text = reply.text.clone().unwrap_or_default();
     match form {
-        CallForm::Native => reply.with_text(padding),
+        CallForm::Native | CallForm::AutoNative => reply.with_text(padding),
         CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {
             reply.with_text(format!("{text}{padding}"))
         }

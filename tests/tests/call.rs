@@ -172,7 +172,7 @@ async fn call_4_call_3_agents_are_prompted_and_understood_in_the_form_of_their_m
         ),
         (
             CallForm::Native,
-            "Call tools by the function calls that you are offered",
+            "Call tools only by function calls",
             native([("search", search.clone())]),
             "42.",
         ),

@@ -4,6 +4,7 @@
 use std::time::Duration;
 
 use dirigent::tools::{Connection, Connections, Database, execute_sql};
+use dirigent::{Policy, Rule, Ruling};
 use dirigent_core::tool::Access;
 use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent};
@@ -22,14 +23,23 @@ fn connections(database: Database) -> Connections {
     Connections::from([("app".to_owned(), connection)])
 }
 
+/// Changes need no approval.
+fn allow_changes() -> Policy {
+    let calls = "execute_sql(operation: change)".parse().unwrap();
+    let ruling = Ruling::Allow;
+    Policy {
+        rules: vec![Rule { ruling, calls }],
+    }
+}
+
 fn url(variable: &str) -> String {
     std::env::var(variable).unwrap_or_else(|_| panic!("{variable} is not set: use tests/databases/run"))
 }
 
-fn sql(sql: &str, parameters: Value) -> dirigent_tests::scripted::Reply {
+fn sql(operation: &str, sql: &str, parameters: Value) -> dirigent_tests::scripted::Reply {
     call(
         "execute_sql",
-        json!({"connection": "app", "sql": sql, "parameters": parameters}),
+        json!({"operation": operation, "connection": "app", "sql": sql, "parameters": parameters}),
     )
 }
 
@@ -48,17 +58,25 @@ async fn check(database: Database, placeholder: &str, table: Option<&str>) {
         .agent(
             "clerk",
             [
-                sql("CREATE TABLE invoices (id INTEGER, total INTEGER)", json!([])),
-                sql("INSERT INTO invoices VALUES (1, 120), (2, 80)", json!([])),
-                sql(&select, json!([2])),
+                sql(
+                    "change",
+                    "CREATE TABLE invoices (id INTEGER, total INTEGER)",
+                    json!([]),
+                ),
+                sql(
+                    "change",
+                    "INSERT INTO invoices VALUES (1, 120), (2, 80)",
+                    json!([]),
+                ),
+                sql("query", &select, json!([2])),
                 says("Booked."),
             ],
         )
         .agent(
             "auditor",
             [
-                sql("DELETE FROM invoices", json!([])),
-                sql("SELECT count(*) FROM invoices", json!([])),
+                sql("change", "DELETE FROM invoices", json!([])),
+                sql("query", "SELECT count(*) FROM invoices", json!([])),
                 says("Both are there."),
             ],
         )
@@ -66,6 +84,7 @@ async fn check(database: Database, placeholder: &str, table: Option<&str>) {
     let dirigent = stage
         .builder(model.clone())
         .tool(execute_sql(&connections(database)))
+        .policy(allow_changes())
         .agent(agent("clerk", &["execute_sql"]).access(Access::ReadWrite))
         .agent(agent("auditor", &["execute_sql"]).access(Access::ReadOnly))
         .build()
@@ -84,10 +103,14 @@ async fn check(database: Database, placeholder: &str, table: Option<&str>) {
         None => "changed 2 rows in app".to_owned(),
     };
     assert_eq!(clerk[2].result()["changes"], json!([wrote]));
-    assert_eq!(clerk[3].result()["output"]["rows"], json!([[80]]));
+    let rows = |result: Value| {
+        let output: Value = serde_json::from_str(result["output"].as_str().unwrap()).unwrap();
+        output["rows"].clone()
+    };
+    assert_eq!(rows(clerk[3].result()), json!([[80]]));
     let auditor = model.agent_asked("auditor");
     assert_eq!(auditor[1].result()["code"], "access_denied");
-    assert_eq!(auditor[2].result()["output"]["rows"], json!([[2]]));
+    assert_eq!(rows(auditor[2].result()), json!([[2]]));
     // Neither a model nor the journal ever sees where the database is.
     let mut told: Vec<String> = model.asked().iter().map(|asked| format!("{asked:?}")).collect();
     told.push(format!("{:?}", stage.entries()));

@@ -100,7 +100,10 @@ fn host_2_a_check_tells_what_is_damaged() {
     check(&place, "damaged", &journal(&place, &["check"]));
     let damaged = journal(&place, &["check", "--json"]).with_code(1).json_lines();
     assert_eq!(damaged[0]["problems"][0]["entry"], 5);
-    assert_eq!(damaged[0]["problems"][0]["problem"], "is not as it was written");
+    assert_eq!(
+        damaged[0]["problems"][0]["problem"],
+        "was changed or damaged after it was written"
+    );
 
     let refused = journal(&place, &["export", "last"]).with_code(5);
     assert_eq!(refused.stdout, "");

@@ -53,6 +53,7 @@ fn run_command(command: &RunCommand) -> String {
         RunCommand::StartAgent { effect, brief, .. } => format!("continue {effect} {}", brief.agent),
         RunCommand::GuideLead { agent, number, .. } => format!("guide {agent} with {number}"),
         RunCommand::RedirectLead { agent, number, .. } => format!("redirect {agent} with {number}"),
+        RunCommand::GuideAgent { agent, .. } => format!("guide agent {agent}"),
         RunCommand::RunTool {
             effect,
             subtask,
@@ -61,6 +62,7 @@ fn run_command(command: &RunCommand) -> String {
         RunCommand::StopTool { effect } => format!("stop {effect}"),
         RunCommand::StopAgent { agent } => format!("stop agent {agent}"),
         RunCommand::ReturnFindings { effect, .. } => format!("return {effect}"),
+        RunCommand::ReadDiff { effect } => format!("read diff {effect}"),
         RunCommand::AskApproval { approval } => format!("ask to approve {}", approval.effect),
         RunCommand::AwaitUser { effect } => format!("await user {effect}"),
         RunCommand::AskUser { effect, .. } => format!("ask {effect}"),
@@ -73,8 +75,9 @@ fn agent_command(command: &AgentCommand) -> String {
     match command {
         AgentCommand::AskModel { effect } => format!("ask {effect}"),
         AgentCommand::RunTool { effect, call } => format!("run {effect} {}", call.tool),
-        AgentCommand::AskApproval { approval } => format!("ask to approve {}", approval.effect),
-        AgentCommand::ApprovalSettled { effect } => format!("settled {effect}"),
+        AgentCommand::AskApproval { approval, .. } => format!("ask to approve {}", approval.effect),
+        AgentCommand::AskUser { question, .. } => format!("ask user {}", question.effect),
+        AgentCommand::CallSettled { effect } => format!("settled {effect}"),
         AgentCommand::Delegate { effect, agent, .. } => format!("delegate {effect} to {agent}"),
         AgentCommand::BeginActing => "begin to act".to_owned(),
         AgentCommand::Stop => "stop".to_owned(),
@@ -93,6 +96,11 @@ fn agent_command(command: &AgentCommand) -> String {
 #[test]
 fn host_2_a_recorded_rename_gives_the_same_commands() {
     insta::assert_snapshot!(replayed(include_str!("../journals/v1-rename.jsonl")));
+}
+
+#[test]
+fn lead_4_a_recorded_question_of_an_agent_and_its_answer_give_the_same_commands() {
+    insta::assert_snapshot!(replayed(include_str!("../journals/v1-ask-user.jsonl")));
 }
 
 #[test]

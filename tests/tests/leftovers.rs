@@ -164,13 +164,13 @@ impl World {
             timeout: Duration::from_secs(1),
             ..HttpRules::default()
         };
-        let rule = Rule {
+        let rules = ["http_request", "execute_sql"].map(|calls| Rule {
             ruling: Ruling::Allow,
-            calls: "http_request".parse().unwrap(),
-        };
+            calls: calls.parse().unwrap(),
+        });
         stage
             .builder(model)
-            .policy(Policy { rules: vec![rule] })
+            .policy(Policy { rules: rules.into() })
             .tool(execute_command(&Sandbox::default()))
             .tool(execute_sql(&Connections::from([("app".to_owned(), app)])))
             .tool(http_request(&http))
@@ -185,7 +185,12 @@ impl World {
             )
         };
         let file = |parameters| ("file_operations", parameters);
-        let sql = |sql: &str| ("execute_sql", json!({"connection": "app", "sql": sql}));
+        let sql = |sql: &str| {
+            (
+                "execute_sql",
+                json!({"operation": "change", "connection": "app", "sql": sql}),
+            )
+        };
         let get = |url: &str| ("http_request", json!({"method": "GET", "url": url}));
         vec![
             command("mktemp"),

@@ -56,8 +56,7 @@ async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logge
 
     // then
     assert_eq!(model.agent_asked("scout").len(), 10);
-    let error =
-        "the agent reached its limit of 10 model turns before it finished; allow more with `max_turns`";
+    let error = "the agent reached its limit of 10 model turns before it finished: raise `max_turns` in this agent's limits";
     assert_eq!(findings(&report, 0, "ask").unwrap_err(), error);
     assert!(dirigent::render::report(&report, dirigent::Detail::Verbose).contains(error));
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();

@@ -73,6 +73,24 @@ fn lead_2_guidance_takes_the_place_of_an_approval_and_makes_another_plan() {
 }
 
 #[test]
+fn lead_2_guidance_for_a_run_that_nobody_owns_reaches_the_lead_before_the_run_can_stop_again() {
+    // The machines' tests have each order of the messages (`lead_2_a_run_does_not_stop_between_guidance_and_the_lead`).
+    let place = two_files();
+    let _ = place.dirigent(REPLACE).with_code(4);
+    let before = waiting(&place)["effect"].take();
+    let _ = place
+        .dirigent(["guide", "last", "only in work/docs"])
+        .with_code(0);
+    resume(&place, 4);
+    let plan = waiting(&place);
+    assert_ne!(plan["effect"], before, "the first plan was withdrawn");
+    assert_eq!(
+        plan["parameters"]["subtasks"][0]["title"], "Replace the text in work/docs/b.txt",
+        "{plan}"
+    );
+}
+
+#[test]
 fn lead_2_an_edited_plan_is_validated_and_carried_out_as_the_user_left_it() {
     let place = two_files();
     let _ = place.dirigent(REPLACE).with_code(4);

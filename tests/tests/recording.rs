@@ -205,7 +205,7 @@ async fn host_9_what_was_asked_stands_beside_each_answer_once() {
         panic!("{scouts:?}")
     };
     let request = &first["answers"]["request"];
-    assert_eq!(request["tools"], json!(["note"]));
+    assert_eq!(request["tools"], json!(["note", "ask_user", "report"]));
     assert_eq!(request["messages"].as_array().unwrap().len(), 2);
     assert_eq!(call["answers"]["call"]["parameters"], json!({"text": "milk"}));
     let request = &second["answers"]["request"];
@@ -297,8 +297,8 @@ async fn host_9_a_request_that_differs_is_noticed_at_that_request() {
     // As if the result had been put to the model in another way when it was recorded.
     let recording = changed(
         &recording,
-        r#""content":"{\"success\":true,"#,
-        r#""content":"{\"ok\":true,"#,
+        r#""content":"noted milk""#,
+        r#""content":"Noted milk""#,
     );
 
     let difference = difference(replayed(&recording, Goal::from_recording(&recording)).await);
@@ -568,7 +568,10 @@ fn host_9_a_difference_has_its_own_exit_code_and_says_what_to_do() {
             .contains("-count the usages of parse_amount\n+count the usages of parse_money"),
         "{other}"
     );
-    assert!(other.stderr.contains("record the run again"), "{other}");
+    assert!(
+        other.stderr.contains("dirigent run GOAL --record FILE"),
+        "{other}"
+    );
     assert_eq!(other.stdout, "");
     assert_eq!(Journal::open(&place.db()).unwrap().runs().unwrap().len(), 1);
 }

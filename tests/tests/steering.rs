@@ -24,7 +24,7 @@ fn guided(gate: &Gate) -> Script {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_lead(request) => plan("Search everywhere.", [look()]),
-        () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
+        () if mentions(request, "Search in src only.") => achieved("Found in src."),
         () => go_on("Not found.").wait_before_headers(&gate),
     })
 }
@@ -225,7 +225,7 @@ fn paor_8_guidance_at_once_stops_what_is_under_way() {
             plan_for_guidance("Another way.", [look()])
         }
         () if is_lead(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () if is_reflector(request) => achieved("The judgement is in."),
         () => Turn::text("never").wait_before_headers(&never),
     });
     let served = Served::new("", script);
@@ -244,7 +244,7 @@ fn paor_8_one_agent_can_be_told_something() {
     let held = gate.clone();
     let script = Script::from_fn(move |request| match () {
         () if is_lead(request) => plan("Look.", [delegate("one", "explore", "Look.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () if is_reflector(request) => achieved("The judgement is in."),
         () if mentions(request, "mind the tests") => Turn::text("The tests are fine."),
         () => dirigent_tests::served::call("search", &json!({"pattern": "x"})).wait_before_headers(&held),
     });
@@ -268,7 +268,7 @@ fn paor_8_one_agent_can_be_told_something() {
 fn paor_9_a_question_is_answered_from_another_terminal() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) => plan("Look.", [look()]),
-        () if mentions(request, "the second file") => achieved(request, "It is the second."),
+        () if mentions(request, "the second file") => achieved("It is the second."),
         () => ask_user("Which one?", &["the first file", "the second file"]),
     });
     let served = Served::new("", script);
@@ -281,7 +281,7 @@ fn paor_9_a_question_is_answered_from_another_terminal() {
     assert!(said.stdout.contains("the second file"), "{said}");
     let _ = terminal.end_with(0);
     let late = place.dirigent(["answer", "last", "2"]).with_code(2);
-    assert!(late.stderr.contains("no pending question"), "{late}");
+    assert!(late.stderr.contains("no such open question"), "{late}");
 }
 
 #[test]
@@ -340,9 +340,9 @@ fn host_9_a_run_is_forked_at_an_entry_with_other_guidance() {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_lead(request) => plan("Search everywhere.", [look()]),
-        () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
+        () if mentions(request, "Search in src only.") => achieved("Found in src."),
         () if mentions(request, "only in src") => go_on("Not there yet."),
-        () => achieved(request, "Found everywhere."),
+        () => achieved("Found everywhere."),
     });
     let served = Served::new("", script);
     let place = &served.place;
@@ -381,7 +381,7 @@ fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
         "",
         Script::from_fn(|request| match () {
             () if is_lead(request) => plan("Look.", [look()]),
-            () => achieved(request, "Nothing\nis there."),
+            () => achieved("Nothing\nis there."),
         }),
     );
     let place = &served.place;

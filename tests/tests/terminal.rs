@@ -138,7 +138,7 @@ fn one_file(file: &'static str) -> Script {
                 after(calls("look", [("search", json!({"pattern": "x"}))]), ["one"]),
             ],
         ),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () if is_reflector(request) => achieved("The judgement is in."),
         () => touches(request, file),
     })
 }
@@ -237,7 +237,7 @@ fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
         () if is_lead(request) => plan("Write it.", [delegate("one", "implement", "Write it.")]),
         () if is_reflector(request) => call(
             "submit_reflection",
-            &json!({"verdict": "achieved", "summary": "It is written.", "changed_files": ["long.txt"]}),
+            &json!({"verdict": "achieved", "summary": "It is written."}),
         ),
         () if request.turn == 1 => call(
             "file_operations",
@@ -346,7 +346,7 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     terminal.types("a");
     terminal.wait_for_prompt("> a");
     gate.open();
-    terminal.wait_for_prompt("guidance, before you answer a2.2: a");
+    terminal.wait_for_prompt("guidance (a2.2 still waits for your answer): a");
     terminal.types("sk me first\r");
     terminal.wait_for("guidance: ask me first");
     assert!(!served.place.work().join("first.txt").exists());
@@ -365,14 +365,14 @@ fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on(
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
     terminal.enters("l");
-    terminal.wait_for_prompt("> ▏Enter shows the call that waits for you");
+    terminal.wait_for_prompt("> ▏Enter: show the waiting call");
     gate.open();
     dialog(&terminal, "a3.2");
     terminal.enters("a");
     terminal.wait_for("✓ two: ");
     assert!(served.place.work().join("second.txt").exists());
     assert!(!served.place.work().join("first.txt").exists());
-    terminal.wait_for_prompt("> ▏Enter shows the call that waits for you");
+    terminal.wait_for_prompt("> ▏Enter: show the waiting call");
     terminal.enters("");
     dialog(&terminal, "a2.2");
     terminal.enters("a");
@@ -411,13 +411,13 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
             plan_for_guidance("Search in src only.", [look()])
         }
         () if is_lead(request) => plan("Search everywhere.", [look()]),
-        () if mentions(request, "Search in src only.") => achieved(request, "Found in src."),
+        () if mentions(request, "Search in src only.") => achieved("Found in src."),
         () => go_on("Not found.").wait_before_headers(&held),
     });
     let served = Served::new("", script);
     let terminal = Terminal::start(served.place.command(RUN));
     served.wait_for_requests(2);
-    terminal.wait_for_prompt("> ▏type guidance and Enter (start with ! to interrupt) · Ctrl-C cancels");
+    terminal.wait_for_prompt("> ▏text + Enter: send guidance (!text: interrupt and replan) · Ctrl-C: cancel");
     terminal.enters("search only in src");
     terminal.wait_for("guidance: search only in src");
     gate.open();
@@ -434,7 +434,7 @@ fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
             [calls("look", [("search", json!({"pattern": "x"}))])],
         ),
         () if is_lead(request) => plan("One way.", [delegate("one", "implement", "Make the first.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () if is_reflector(request) => achieved("The judgement is in."),
         () => Turn::text("never").wait_before_headers(&never),
     });
     let served = Served::new("", script);
@@ -442,7 +442,7 @@ fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
     served.wait_for_requests(2);
     terminal.enters("! leave that");
     let contents = terminal.end_with(0);
-    assert!(contents.contains("guidance, at once: leave that"), "{contents}");
+    assert!(contents.contains("immediate guidance: leave that"), "{contents}");
     assert!(contents.contains("plan: Another way."), "{contents}");
 }
 
@@ -462,7 +462,7 @@ fn host_8_ctrl_c_in_a_dialog_cancels_the_run() {
 fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) => plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]),
-        () if mentions(request, "the second file") => achieved(request, "It is the second."),
+        () if mentions(request, "the second file") => achieved("It is the second."),
         () => ask_user(
             "Which one?\nBoth would do.",
             &["the first file", "the second file"],

@@ -5,7 +5,7 @@ use dirigent_model_server::{Request, Script, Turn};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{after, calls, delegate};
 use dirigent_tests::served::{Served, achieved, call, command, go_on, is_lead, is_reflector, mentions, plan};
-use serde_json::json;
+use serde_json::{Value, json};
 
 const RUN: [&str; 4] = ["run", "Sums are wrong: mend them", "--workspace", "work"];
 
@@ -28,6 +28,20 @@ fn mender(request: &Request) -> Turn {
         _ if is_given("Mend the fault.") => Turn::text("sum.sh begins with total=0 now."),
         _ => Turn::text("I see nothing wrong with it."),
     }
+}
+
+/// The handle of the planned test in the reflector's request.
+fn tested(request: &Request) -> String {
+    let observations = request
+        .messages()
+        .iter()
+        .find_map(|message| message["content"].as_str()?.split_once("<OBSERVATIONS>"));
+    let (_, observations) = observations.unwrap();
+    let mut lines = observations
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let test = lines.find(|line| line["subtask"] == "test").unwrap();
+    test["calls"][0]["handle"].as_str().unwrap().to_owned()
 }
 
 #[test]
@@ -54,7 +68,7 @@ fn paor_10_a_bug_fixed_in_five_steps_is_summarised() {
             &json!({
                 "verdict": "achieved",
                 "summary": "Sums were one too high, as they began with 1.",
-                "changed_files": ["sum.sh"]
+                "confirmed_by": [{"call": tested(request)}]
             }),
         ),
         () => mender(request),
@@ -74,7 +88,7 @@ fn paor_10_a_bug_fixed_in_five_steps_is_summarised() {
         "{seen}"
     );
     assert!(summary.contains("sum.sh"), "{seen}");
-    assert!(summary.contains("sh test.sh"), "{seen}");
+    assert!(summary.contains("sh test.sh (exit code 0)"), "{seen}");
     for intermediate in ["It printed 4", "I see nothing wrong", "total=1"] {
         assert!(!summary.contains(intermediate), "{intermediate}: {seen}");
     }
@@ -99,7 +113,7 @@ fn paor_1_a_goal_whose_first_approach_fails_is_reached_by_another() {
             plan("Look into sum.sh.", [look("sum.sh")])
         }
         () if is_lead(request) => plan("Look into add.sh.", [look("add.sh")]),
-        () if mentions(request, "Look into sum.sh.") => achieved(request, "Sums are made in sum.sh."),
+        () if mentions(request, "Look into sum.sh.") => achieved("Sums are made in sum.sh."),
         () => go_on("There is no add.sh."),
     });
     let served = Served::new("", script);

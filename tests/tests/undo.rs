@@ -6,11 +6,14 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Arc, OnceLock};
 
 use dirigent::{Dirigent, DirigentError, Goal, RefusalReason, RefusedPath, RunId, UndoStep};
+use dirigent_model_server::{Script, Turn};
 use dirigent_tests::cli::{Ended, Place};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{Scripted, achieved, after, calls, plan};
+use dirigent_tests::served::{self, Served, call, is_reflector};
 use dirigent_tests::stage::Stage;
 use serde_json::{Value, json};
 
@@ -100,7 +103,7 @@ fn a_rename_is_undone_byte_for_byte() {
     check(
         &place,
         &again.stdout,
-        "Nothing to undo: run RUN left no changed file.\n",
+        "Nothing to undo: run RUN left no files changed.\n",
     );
 }
 
@@ -176,7 +179,7 @@ fn the_diff_of_a_run_is_taken_back_by_git() {
     // What is in the workspace is not what the run left any more: the diff is what the tools told.
     let told = place.dirigent(["diff", "last"]).with_code(0).stdout;
     assert!(
-        told.starts_with("# cart.js: its content after the run is unknown"),
+        told.starts_with("# cart.js: its content before or after these changes is unknown"),
         "{told}"
     );
     assert!(told.contains("\n+export const sum = readPrice('1');"), "{told}");
@@ -196,6 +199,18 @@ fn what_a_diff_shows_is_the_same_before_and_after_the_undoing() {
             .json_lines()[0]["diff"],
         shown
     );
+}
+
+#[test]
+fn diff_and_undo_refuse_to_begin_after_an_unknown_entry() {
+    let place = shop();
+    let _ = rename(&place);
+    let changed = place.files();
+    for command in ["diff", "undo"] {
+        let refused = place.dirigent([command, "last", "--after", "9999"]).with_code(2);
+        assert!(refused.stderr.contains("has no entry 9999"), "{refused}");
+    }
+    assert_eq!(place.files(), changed);
 }
 
 /// A run in which the plan's calls create, edit, move and delete files.
@@ -254,9 +269,9 @@ fn contents(root: &Path) -> Vec<(String, Vec<u8>)> {
 }
 
 /// The run is given free once its supervisor has gone, a moment after its outcome.
-async fn undo(dirigent: &Dirigent, run: RunId, to: Option<u64>) -> dirigent::Undo {
+async fn undo(dirigent: &Dirigent, run: RunId, after: Option<u64>) -> dirigent::Undo {
     loop {
-        match dirigent.undo(run, to).await {
+        match dirigent.undo(run, after).await {
             Err(DirigentError::RunActive { .. }) => tokio::task::yield_now().await,
             undo => return undo.unwrap(),
         }
@@ -447,7 +462,9 @@ async fn a_run_that_is_carried_out_is_not_undone() {
     let refused = dirigent.undo(run.id(), None).await.unwrap_err();
 
     assert!(matches!(refused, DirigentError::RunActive { .. }), "{refused}");
-    assert!(refused.to_string().contains("cancel it first"), "{refused}");
+    let error = refused.to_string();
+    assert!(error.starts_with("nothing was done, because run "), "{error}");
+    assert!(error.contains(&run.id().short()), "{error}");
     run.cancel().unwrap();
     let _ = run.outcome().await;
 }
@@ -473,4 +490,199 @@ fn the_jail_holds_for_undoing_too() {
     );
     assert_eq!(fs::read_to_string(outside.join("price.js")).unwrap(), renamed);
     assert_ne!(renamed, before);
+}
+
+/// What the lead does next: a call, after what the user does in the workspace meanwhile.
+type Step = (fn(&Path), &'static str, Value);
+
+fn nothing(_: &Path) {}
+
+fn edit(old: &str, new: &str) -> Value {
+    json!({"operation": "edit", "path": "notes.txt", "old": old, "new": new})
+}
+
+/// A run whose lead makes these calls, in a workspace with `notes.txt` and `other.txt`.
+fn acted<const N: usize>(steps: [Step; N]) -> (Served, Ended) {
+    let workspace: Arc<OnceLock<std::path::PathBuf>> = Arc::default();
+    let work = workspace.clone();
+    let script = Script::from_fn(move |request| match steps.get(request.turn - 1) {
+        _ if is_reflector(request) => served::achieved("It is done."),
+        Some((meanwhile, tool, parameters)) => {
+            meanwhile(work.get().unwrap());
+            call(tool, parameters)
+        }
+        None => Turn::text("Done."),
+    });
+    let served = Served::new("", script);
+    workspace.set(served.place.work()).unwrap();
+    served.place.write("notes.txt", "one\n");
+    served.place.write("other.txt", "other\n");
+    let ended = served.place.run("change the notes").with_code(0);
+    (served, ended)
+}
+
+const MAKE: &str = "echo made > made.txt; echo more >> other.txt";
+
+/// A file tool changes the notes, the user makes a file, and while a command runs a file is made and another is changed.
+fn with_command() -> (Served, Ended) {
+    acted([
+        (nothing, "file_operations", edit("one", "two")),
+        (
+            |work| fs::write(work.join("user.txt"), "mine\n").unwrap(),
+            "execute_command",
+            json!({"command": MAKE}),
+        ),
+    ])
+}
+
+#[test]
+fn paor_10_a_summary_and_a_diff_tell_what_changed_while_a_command_ran_apart() {
+    let (served, ended) = with_command();
+    let place = &served.place;
+    let told = format!(
+        "\nChanged 1 file:\n  edited   notes.txt\n\n2 files changed while `{MAKE}` ran, by it or by others:\n  created  made.txt\n  edited   other.txt\n"
+    );
+    assert!(ended.stdout.contains(&told), "{ended}");
+    assert!(!ended.stdout.contains("user.txt"), "{ended}");
+
+    let diff = place.dirigent(["diff", "last"]).with_code(0).stdout;
+    let (own, during) = diff.split_once("# changed while").unwrap();
+    assert!(own.contains("\n-one\n+two\n"), "{own}");
+    assert!(!own.contains("made.txt"), "{own}");
+    assert!(
+        during.starts_with(&format!(
+            " `{MAKE}` ran, by it or by others:\n# created made.txt\n# diff --git"
+        )),
+        "{during}"
+    );
+    assert!(during.contains("\n# +made\n"), "{during}");
+    assert!(
+        during.ends_with(
+            "\n# edited other.txt (no diff: its content before or after the command is unknown)\n"
+        ),
+        "{during}"
+    );
+    assert!(!diff.contains("user.txt"), "{diff}");
+    let json = place.dirigent(["diff", "last", "--json"]).with_code(0);
+    let json = &json.json_lines()[0];
+    assert_eq!(json["diff"], diff);
+    assert_eq!(json["files"][0]["path"], "notes.txt");
+    assert_eq!(json["files"].as_array().unwrap().len(), 1);
+    let command = &json["commands"][0];
+    assert_eq!(command["command"], MAKE);
+    assert_eq!(command["files"][0]["kind"], "created");
+    assert_eq!(
+        command["files"][1],
+        json!({"path": "other.txt", "kind": "edited", "diff": null})
+    );
+
+    // Git takes back what the run did, and nothing else.
+    let patch = place.folder().join("run.patch");
+    fs::write(&patch, &diff).unwrap();
+    let mut git = Command::new("git");
+    place.settle(&mut git);
+    let applied = git
+        .args(["apply", "-R"])
+        .arg(&patch)
+        .current_dir(place.work())
+        .output();
+    assert!(applied.unwrap().status.success(), "{diff}");
+    assert_eq!(place.read("notes.txt"), "one\n");
+    assert_eq!(place.read("made.txt"), "made\n");
+}
+
+#[test]
+fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
+    let (served, _) = with_command();
+    let place = &served.place;
+    let shown = place.dirigent(["undo", "last", "--dry-run"]).with_code(0);
+    let preview = format!(
+        "To undo the changes of run RUN in PLACE/work:\n  restore   notes.txt\n\
+         Also changed while `{MAKE}` ran, by it or by others:\n  created   made.txt\n  \
+         edited    other.txt  (cannot be restored: its content before or after the command is unknown)\n\
+         Not undone, because only changes to files can be undone:\n  other effects of `{MAKE}`\n\
+         What changed while commands ran is left as it is; undo it, too, with `dirigent undo RUN --include-commands`.\n"
+    );
+    check(place, &shown.stdout, &preview);
+
+    let _ = place.dirigent(["undo", "last", "--yes"]).with_code(0);
+    assert_eq!(place.read("notes.txt"), "one\n");
+    assert_eq!(place.read("made.txt"), "made\n");
+
+    let undone = place
+        .dirigent(["undo", "last", "--yes", "--include-commands", "--json"])
+        .with_code(0);
+    let undone = &undone.json_lines()[0];
+    assert_eq!(
+        undone["undone"]["done"],
+        json!([{"action": "delete", "path": "made.txt"}])
+    );
+    assert_eq!(undone["includes_commands"], true);
+    assert_eq!(
+        undone["commands"][0]["files"][1],
+        json!({"path": "other.txt", "kind": "edited", "restorable": false})
+    );
+    assert!(!place.work().join("made.txt").exists());
+    assert_eq!(place.read("other.txt"), "other\nmore\n");
+    assert_eq!(place.read("user.txt"), "mine\n");
+}
+
+#[test]
+fn paor_10_in_a_terminal_undo_asks_about_what_changed_while_a_command_ran() {
+    let (served, _) = with_command();
+    let place = &served.place;
+    let terminal = Terminal::start(place.command(["undo", "last"]));
+    terminal.wait_for_prompt("Undo what changed while commands ran, too? [y/N]");
+    assert!(!terminal.contents().contains("delete    made.txt"));
+    terminal.enters("y");
+    terminal.wait_for_prompt("Undo these changes? [y/N]");
+    terminal.enters("y");
+    let shown = terminal.end_with(0);
+    assert!(shown.contains("delete    made.txt"), "{shown}");
+    assert!(!place.work().join("made.txt").exists());
+    assert_eq!(place.read("notes.txt"), "one\n");
+}
+
+#[test]
+fn paor_10_a_file_that_a_tool_changed_and_then_a_command_is_undone_as_a_whole_or_not_at_all() {
+    let (served, _) = acted([
+        (nothing, "file_operations", edit("one", "two")),
+        (
+            nothing,
+            "execute_command",
+            json!({"command": "echo more >> notes.txt"}),
+        ),
+    ]);
+    let place = &served.place;
+    let diff = place.dirigent(["diff", "last"]).with_code(0).stdout;
+    let (own, during) = diff.split_once("# changed while").unwrap();
+    assert!(own.ends_with("@@ -1 +1 @@\n-one\n+two\n"), "{own}");
+    assert!(during.ends_with("# @@ -1 +1,2 @@\n#  two\n# +more\n"), "{during}");
+
+    let refused = place.dirigent(["undo", "last", "--yes"]).with_code(2);
+    let reason = "Cannot be undone:\n  notes.txt also changed while `echo more >> notes.txt` ran, by it or by others\n";
+    assert!(refused.stdout.contains(reason), "{refused}");
+    assert_eq!(place.read("notes.txt"), "two\nmore\n");
+
+    let _ = place
+        .dirigent(["undo", "last", "--yes", "--include-commands"])
+        .with_code(0);
+    assert_eq!(place.read("notes.txt"), "one\n");
+}
+
+#[test]
+fn paor_10_what_the_user_changed_between_two_calls_is_not_in_the_diff() {
+    let (served, _) = acted([
+        (nothing, "file_operations", edit("one", "two")),
+        (
+            |work| fs::write(work.join("notes.txt"), "two\nmine\n").unwrap(),
+            "file_operations",
+            json!({"operation": "read", "path": "notes.txt"}),
+        ),
+        (nothing, "file_operations", edit("two", "three")),
+    ]);
+    let diff = served.place.dirigent(["diff", "last"]).with_code(0).stdout;
+    assert!(diff.contains("\n-one\n+two\n"), "{diff}");
+    assert!(diff.contains("\n-two\n+three\n mine\n"), "{diff}");
+    assert!(!diff.contains("+mine"), "{diff}");
 }

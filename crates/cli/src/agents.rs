@@ -18,18 +18,7 @@ pub(crate) async fn list(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let config = config::load(file, None)?;
-    let folder = command
-        .workspace
-        .canonicalize()
-        .ok()
-        .filter(|folder| folder.is_dir());
-    let Some(folder) = folder else {
-        return Err(DirigentError::Workspace {
-            path: command.workspace.clone(),
-            reason: "there is no such folder".to_owned(),
-        }
-        .into());
-    };
+    let folder = existing_folder(&command.workspace)?;
     let agents = Dirigent::builder().config(&config).agents(Some(&folder)).await?;
     let text = if command.json {
         as_json(&agents).to_string()
@@ -38,6 +27,15 @@ pub(crate) async fn list(
     };
     output.print(&text);
     Ok(Exit::Success)
+}
+
+/// The canonical path of a project's folder.
+pub(crate) fn existing_folder(path: &Path) -> Result<PathBuf, DirigentError> {
+    let folder = path.canonicalize().ok().filter(|folder| folder.is_dir());
+    folder.ok_or_else(|| DirigentError::Workspace {
+        path: path.to_owned(),
+        reason: "there is no such folder".to_owned(),
+    })
 }
 
 /// Warns about refused agent files before a run starts.

@@ -2,6 +2,8 @@
 
 mod journal;
 mod limits;
+mod memory;
+mod workflow;
 
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -10,12 +12,21 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use dirigent::RunState;
 use dirigent::events::{AgentId, EffectId, Scope};
+use dirigent::model::CallForm;
 
 use crate::exit;
 pub(crate) use journal::{
     BackupCommand, CheckJournalCommand, ExportCommand, ImportCommand, JournalCommand, PruneCommand,
 };
 pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
+pub(crate) use memory::{
+    AddFactCommand, DeleteFactCommand, ListFactsCommand, MemoryCommand, SearchFactsCommand, ShowFactCommand,
+    VisibleOptions,
+};
+pub(crate) use workflow::{
+    ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
+    WorkflowCommand,
+};
 
 /// Achieves goals with a team of agents that plan, act, observe and reflect.
 #[derive(Parser)]
@@ -43,6 +54,12 @@ pub(crate) enum Command {
     /// Pursue a goal in a folder
     #[command(after_long_help = RUN_HELP)]
     Run(RunCommand),
+    /// Talk with the lead agent in a folder: each message goes on where the last one ended
+    #[command(after_long_help = CHAT_HELP)]
+    Chat(ChatCommand),
+    /// List, show, export and delete conversations
+    #[command(subcommand)]
+    Conversations(ConversationsCommand),
     /// Pursue a goal in a copy of a sample project
     Demo(DemoCommand),
     /// Continue a run that was interrupted, waits for you, or ended at a limit
@@ -50,10 +67,11 @@ pub(crate) enum Command {
     Resume(ResumeCommand),
     /// Send guidance to a run, for its next plan
     Guide(GuideCommand),
-    /// Show the calls that wait for your approval, or decide about one
+    /// Show the calls that wait for your approval, or decide on one
     #[command(after_long_help = APPROVE_HELP)]
     Approve(ApproveCommand),
-    /// Answer a run's question
+    /// Answer a question of a run or of one of its agents
+    #[command(after_long_help = ANSWER_HELP, override_usage = "dirigent answer [OPTIONS] <RUN> [QUESTION] <TEXT>")]
     Answer(AnswerCommand),
     /// Follow a run of another process; Ctrl-C stops watching, not the run
     Watch(WatchCommand),
@@ -67,9 +85,15 @@ pub(crate) enum Command {
     Show(ShowCommand),
     /// Show a run's changes to files as a diff for `git apply`
     Diff(DiffCommand),
+    /// Apply the changes of a run's worktree to your folder, and remove the worktree
+    #[command(after_long_help = APPLY_HELP)]
+    Apply(ApplyCommand),
     /// Restore files to their state before a run, or after one of its journal entries
     #[command(after_long_help = UNDO_HELP)]
     Undo(UndoCommand),
+    /// List, add, search and delete the facts that Dirigent remembers
+    #[command(subcommand, after_long_help = memory::MEMORY_HELP)]
+    Memory(MemoryCommand),
     /// Check, back up or prune the journal, and move runs between journals
     #[command(subcommand)]
     Journal(JournalCommand),
@@ -80,6 +104,12 @@ pub(crate) enum Command {
     Models(ModelsCommand),
     /// List the sub-agents with their sources, and the agent files that were refused
     Agents(AgentsCommand),
+    /// List, show, run and write workflows: goals that you invoke by name
+    #[command(subcommand)]
+    Workflow(WorkflowCommand),
+    /// Show the system prompts and tools that agents' models get
+    #[command(subcommand)]
+    Prompts(PromptsCommand),
 }
 
 #[derive(Subcommand)]
@@ -111,12 +141,63 @@ pub(crate) struct ModelsCommand {
 
 #[derive(Args)]
 pub(crate) struct AgentsCommand {
-    /// The project folder whose agents are included
+    /// The project folder, whose own agents are included
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum PromptsCommand {
+    /// Show an agent's system prompt and the tools that its model is offered natively
+    Show(ShowPromptCommand),
+}
+
+#[derive(Args)]
+pub(crate) struct ShowPromptCommand {
+    /// The agent: lead, reflector, or the name of a sub-agent
+    #[arg(value_name = "ROLE", default_value = "lead")]
+    pub(crate) role: String,
+    /// The form of tool calls [default: the form of the agent's model]
+    #[arg(long, value_enum, value_name = "FORM")]
+    pub(crate) form: Option<Form>,
+    /// The mode of the run
+    #[arg(long, value_enum, default_value_t)]
+    pub(crate) mode: ModeChoice,
+    /// The project folder, whose own agents are included
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
+    #[command(flatten)]
+    pub(crate) model: ModelChoice,
+    /// Print one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// A form of tool calls.
+#[derive(Clone, Copy, ValueEnum)]
+pub(crate) enum Form {
+    /// The provider's own tool calls
+    Native,
+    /// {"tool", "parameters", "terminate"} in the text
+    Json,
+    /// Like json, enforced by the server
+    JsonSchema,
+    /// {"tool_call": {"name", "arguments"}} in the text
+    ToolCall,
+}
+
+impl From<Form> for CallForm {
+    fn from(form: Form) -> Self {
+        match form {
+            Form::Native => CallForm::Native,
+            Form::Json => CallForm::Json,
+            Form::JsonSchema => CallForm::JsonSchema,
+            Form::ToolCall => CallForm::ToolCall,
+        }
+    }
 }
 
 /// The default model.
@@ -132,13 +213,14 @@ Examples:
   dirigent run \"Find all usages of function parse_amount and rename it to parse_money\"
   dirigent run \"replace 'colour' with 'color' in docs/\" --workspace ~/site --diff
   dirigent run \"rename Point to Position\" --mode plan     # see and approve the plan before anything changes
+  dirigent run \"add a test\" --worktree                    # leave your folder as it is until you apply the changes
   dirigent run \"run the tests\" --json
   dirigent run \"run the tests\" --record tests.jsonl
   dirigent run --replay tests.jsonl
 
 Models:
-Without a configured model, the built-in offline model is used. It renames symbols, finds usages, replaces text, runs checks, and
-counts and lists things; other goals fail with an explanation. Choose another model with --model, DIRIGENT_MODEL or [model] in
+Without a configured model, the built-in offline model is used. It renames symbols, finds usages, replaces text, creates
+minimal projects, runs checks, and counts and lists things; other goals fail with an explanation. Choose another model with --model, DIRIGENT_MODEL or [model] in
 dirigent.toml, and verify the choice with `dirigent config check`.
 
 While the run is in progress:
@@ -150,7 +232,7 @@ Ctrl-C cancels the run and waits until everything it started has ended; a second
 `dirigent resume`.";
 
 const RESUME_HELP: &str = "\
-Limits given here replace those of the run; its other limits remain. A run that ended at a limit needs a higher one.
+Limits given here replace those of the run; its other limits remain. A run that ended at a limit needs a higher limit.
 
 Examples:
   dirigent resume last                          # after a crash, or when its model is reachable again
@@ -162,15 +244,25 @@ Shows the steps and asks for confirmation; without a terminal, --yes is required
 overwritten: if there is such a file, nothing is undone; with --skip-changed, the other files are undone. The journal keeps the
 replaced contents.
 
-Only changes made by file tools are undone, not those made by commands, databases and web requests.
+The changes of the run's file tools are undone. Changes that happened while its commands ran, whether by them or by something else, are
+listed. They are undone only if you confirm that, or with --include-commands. Changes to databases and by web requests are never undone.
 
 Examples:
   dirigent undo last
   dirigent undo last --dry-run
-  dirigent undo 01234567 --to 42 --yes       # the state after entry 42 of `dirigent show 01234567 --steps`";
+  dirigent undo 01234567 --after 42 --yes    # the changes after entry 42 of `dirigent show 01234567 --steps`";
+
+const APPLY_HELP: &str = "\
+For a run that was started with `dirigent run --worktree`. The changes are merged with yours and not committed. If they conflict with
+yours, nothing is applied. The worktree stays as long as the run can be resumed in it.
+
+Examples:
+  dirigent diff last               # see the changes first
+  dirigent apply last
+  dirigent apply last --discard    # remove the worktree without applying anything";
 
 const APPROVE_HELP: &str = "\
-Without CALL, all pending calls and the question are shown in full, and nothing is decided. With CALL alone, the call is approved as it
+Without CALL, all pending calls and questions are shown in full, and nothing is decided. With CALL alone, the call is approved as it
 is shown.
 
 Examples:
@@ -181,6 +273,14 @@ Examples:
   dirigent approve 01234567 a3.7 --guide \"use cargo check instead\"
 
 --reject ends the work of the call's agent. With --guide the call does not run, and the agent continues with your guidance.";
+
+const ANSWER_HELP: &str = "\
+Without QUESTION, the only open question is answered. `dirigent approve RUN` and `dirigent show RUN` list the open questions.
+
+Examples:
+  dirigent answer last \"the second one\"
+  dirigent answer last 2                       # the second choice
+  dirigent answer 01234567 a3.7 \"src/utils\"   # one of several questions";
 
 /// Output and interaction options.
 #[derive(Args, Clone)]
@@ -200,25 +300,54 @@ pub(crate) struct WatchOptions {
     /// True for a replay, which changes no files.
     #[arg(skip)]
     pub(crate) replayed: bool,
+    /// True for a turn of a chat, which Esc stops.
+    #[arg(skip)]
+    pub(crate) in_chat: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct RunCommand {
-    /// The goal in your own words; with --replay, the goal of the recording
+    /// The goal in your own words, or a workflow, such as "/create_project my-app"; @path includes a text file of the workspace. With --replay:
+    /// optional; replaces the recorded goal for the comparison [default: the recorded goal]
     #[arg(required_unless_present = "replay")]
     pub(crate) goal: Option<String>,
+    #[command(flatten)]
+    pub(crate) options: RunOptions,
+    /// Replay a recording without models or tools, and report the first difference
+    #[arg(
+        long,
+        value_name = "FILE",
+        conflicts_with_all = [
+            "record", "workspace", "mode", "worktree", "wait", "no_instructions", "keep", "model", "RunLimitOptions", "AgentLimitOptions"
+        ]
+    )]
+    pub(crate) replay: Option<PathBuf>,
+}
+
+/// The options of a new run.
+#[derive(Args)]
+pub(crate) struct RunOptions {
     /// The folder to work in; file tools cannot leave it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
     /// What the lead may do itself
-    #[arg(long, value_enum, default_value_t, conflicts_with = "replay")]
+    #[arg(long, value_enum, default_value_t)]
     pub(crate) mode: ModeChoice,
-    /// With `--mode plan`, carry plans out without asking; calls that need your approval still wait for it
+    /// With `--mode plan`, execute plans without asking; calls that need your approval still wait for it
     #[arg(long, short)]
     pub(crate) yes: bool,
+    /// Work in a new git worktree of the last commit, and offer to apply the changes at the end
+    #[arg(long, conflicts_with = "wait")]
+    pub(crate) worktree: bool,
+    /// If other runs work in the folder, wait until they have ended [default: ask; without a terminal, start at once]
+    #[arg(long)]
+    pub(crate) wait: bool,
+    /// Do not give agents the project's instructions (AGENTS.md or CLAUDE.md)
+    #[arg(long)]
+    pub(crate) no_instructions: bool,
     /// Keep changes even if the goal cannot be achieved, by adding this request to the goal
-    #[arg(long, conflicts_with = "replay")]
-    keep: bool,
+    #[arg(long)]
+    pub(crate) keep: bool,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
@@ -229,9 +358,96 @@ pub(crate) struct RunCommand {
     pub(crate) watching: WatchOptions,
     #[command(flatten)]
     pub(crate) record: RecordOptions,
-    /// Replay a recording without models or tools, and report the first difference
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "workspace", "model", "RunLimitOptions", "AgentLimitOptions"])]
-    pub(crate) replay: Option<PathBuf>,
+}
+
+const CHAT_HELP: &str = "\
+At a terminal, type a message and Enter; /help lists the commands of a chat. While a turn runs, what you type is guidance to it; Ctrl-C
+stops the turn, not the chat. Without a terminal, each line of standard input is a message.
+
+Examples:
+  dirigent chat                                  # a new conversation in this folder
+  dirigent chat --context last                   # go on with the last one, also after a crash
+  dirigent chat --context last \"and now in Rust\"  # send one message, print the answer and exit
+";
+
+#[derive(Args)]
+pub(crate) struct ChatCommand {
+    /// A message to send; prints the answer and exits
+    pub(crate) message: Option<String>,
+    /// Go on with a conversation: `last`, its id, or at least four hex digits from its beginning or end [default: a new one]
+    #[arg(long, short, value_name = "ID", conflicts_with = "workspace")]
+    pub(crate) context: Option<String>,
+    /// The folder to work in; file tools cannot leave it
+    #[arg(long, short, value_name = "DIR", default_value = ".")]
+    pub(crate) workspace: PathBuf,
+    /// What the lead may do itself [default: auto, or as the conversation was]
+    #[arg(long, value_enum)]
+    pub(crate) mode: Option<ModeChoice>,
+    #[command(flatten)]
+    pub(crate) model: ModelChoice,
+    #[command(flatten)]
+    pub(crate) watching: WatchOptions,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ConversationsCommand {
+    /// List conversations, the most recently used ones first
+    List(ListConversationsCommand),
+    /// Show the messages and answers of a conversation
+    Show(ShowConversationCommand),
+    /// Set the title of a conversation
+    Rename(RenameConversationCommand),
+    /// Delete a conversation with its turns
+    Delete(DeleteConversationCommand),
+}
+
+#[derive(Args)]
+pub(crate) struct ListConversationsCommand {
+    /// Only conversations with this text in their title or in a message
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) search: Option<String>,
+    /// Only conversations in this folder
+    #[arg(long, short, value_name = "DIR")]
+    pub(crate) workspace: Option<PathBuf>,
+    /// The maximum number of conversations
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub(crate) limit: usize,
+    /// Print one JSON object per conversation
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ShowConversationCommand {
+    /// The conversation: `last`, its id, or at least four hex digits from its beginning or end
+    #[arg(default_value = "last")]
+    pub(crate) conversation: String,
+    /// The maximum number of turns, the last ones
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub(crate) limit: usize,
+    /// Print one JSON object, with the report of each turn
+    #[arg(long, conflicts_with = "markdown")]
+    pub(crate) json: bool,
+    /// Print Markdown, to export the conversation
+    #[arg(long)]
+    pub(crate) markdown: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct RenameConversationCommand {
+    /// The conversation: `last`, its id, or at least four hex digits from its beginning or end
+    pub(crate) conversation: String,
+    /// The new title
+    pub(crate) title: String,
+}
+
+#[derive(Args)]
+pub(crate) struct DeleteConversationCommand {
+    /// The conversation: its id, or at least four hex digits from its beginning or end
+    pub(crate) conversation: String,
+    /// Do not ask for confirmation
+    #[arg(long, short)]
+    pub(crate) yes: bool,
 }
 
 /// What the lead may do itself (LEAD-2).
@@ -240,24 +456,12 @@ pub(crate) enum ModeChoice {
     /// Answer, act, delegate or plan, with all tools
     #[default]
     Auto,
-    /// Only look and plan: each plan is shown, and waits until you approve it
+    /// Only read and plan; each plan is shown, and waits until you approve it
     Plan,
 }
 
 /// The sentence that `--keep` adds to the goal.
-const KEEP: &str = "Keep the changes even if the goal cannot be reached.";
-
-impl RunCommand {
-    /// Returns the goal's text, with the sentence of `--keep` if that option is given.
-    pub(crate) fn goal_text(&self) -> String {
-        let goal = self.goal.as_deref().unwrap_or_default().trim();
-        if self.keep && !goal.is_empty() {
-            format!("{}. {KEEP}", goal.trim_end_matches('.'))
-        } else {
-            goal.to_owned()
-        }
-    }
-}
+pub(crate) const KEEP: &str = "Keep the changes even if the goal cannot be reached.";
 
 #[derive(Args)]
 pub(crate) struct RecordOptions {
@@ -278,11 +482,14 @@ pub(crate) struct DemoCommand {
 
 #[derive(Args)]
 pub(crate) struct ResumeCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
     /// The answer to the run's question, or the number of a choice
     #[arg(long, value_name = "TEXT", value_parser = text, allow_hyphen_values = true)]
     pub(crate) answer: Option<String>,
+    /// If other runs work in the folder, wait until they have ended [default: ask; without a terminal, start at once]
+    #[arg(long)]
+    pub(crate) wait: bool,
     #[command(flatten)]
     pub(crate) limits: RunLimitOptions,
     #[command(flatten)]
@@ -293,7 +500,7 @@ pub(crate) struct ResumeCommand {
 
 #[derive(Args)]
 pub(crate) struct GuideCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
     /// Your guidance
     #[arg(value_name = "TEXT", value_parser = text)]
@@ -311,9 +518,9 @@ pub(crate) struct GuideCommand {
 
 #[derive(Args)]
 pub(crate) struct ApproveCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
-    /// The call to decide about, such as a3.7
+    /// The call to decide on, such as a3.7
     pub(crate) call: Option<EffectId>,
     /// Approve the call with these parameters instead
     #[arg(long, value_name = "JSON", requires = "call", conflicts_with_all = ["reject", "guide"])]
@@ -359,11 +566,11 @@ fn text(text: &str) -> Result<String, String> {
 
 #[derive(Args)]
 pub(crate) struct AnswerCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
-    /// Your answer, or the number of a choice
-    #[arg(value_name = "TEXT", value_parser = text, allow_negative_numbers = true)]
-    pub(crate) answer: String,
+    /// Your answer, or the number of a choice; before it the question, such as `a3.7`, if several are open
+    #[arg(value_name = "[QUESTION] TEXT", value_parser = text, num_args = 1.., required = true, allow_negative_numbers = true)]
+    pub(crate) words: Vec<String>,
     /// Print the result as one JSON object
     #[arg(long)]
     pub(crate) json: bool,
@@ -371,7 +578,7 @@ pub(crate) struct AnswerCommand {
 
 #[derive(Args)]
 pub(crate) struct CancelCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
     /// Print the result as one JSON object
     #[arg(long)]
@@ -380,7 +587,7 @@ pub(crate) struct CancelCommand {
 
 #[derive(Args)]
 pub(crate) struct WatchCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     #[arg(default_value = "last")]
     pub(crate) run: String,
     /// Print events as JSON, one per line
@@ -396,9 +603,9 @@ pub(crate) struct WatchCommand {
 
 #[derive(Args)]
 pub(crate) struct ForkCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
-    /// The number of the last shared entry, from `show --steps` [default: the last entry from which the run can continue]
+    /// Fork after this journal entry, a number from `show --steps` [default: the last entry from which the run can continue]
     #[arg(long, value_name = "N")]
     pub(crate) at: Option<u64>,
     /// Guidance for the new run
@@ -427,7 +634,7 @@ pub(crate) struct RunsCommand {
     /// List only runs with this text in their goal
     #[arg(long, value_name = "TEXT")]
     pub(crate) goal: Option<String>,
-    /// Begin after this run
+    /// Continue the list after this run, with older runs
     #[arg(long, value_name = "RUN")]
     pub(crate) after: Option<String>,
 }
@@ -447,7 +654,7 @@ fn run_state() -> impl TypedValueParser<Value = RunState> {
 
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
     /// Show all steps and observations
     #[arg(long, short)]
@@ -455,7 +662,7 @@ pub(crate) struct ShowCommand {
     /// Show the plan of each iteration as a graph instead of the summary
     #[arg(long, value_name = "FORM", conflicts_with = "verbose")]
     pub(crate) graph: Option<GraphForm>,
-    /// List the journal entries instead of the summary, with their numbers for `fork --at`, `diff --to` and `undo --to`
+    /// List the journal entries instead of the summary, with their numbers for `fork --at`, `diff --after` and `undo --after`
     #[arg(long, conflicts_with_all = ["verbose", "graph"])]
     pub(crate) steps: bool,
     /// Print the full report as one JSON object
@@ -468,33 +675,48 @@ pub(crate) struct ShowCommand {
 
 #[derive(Args)]
 pub(crate) struct DiffCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     #[arg(default_value = "last")]
     pub(crate) run: String,
-    /// Show only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those after the
-    /// shared entries]
+    /// Show only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those made after it was
+    /// forked]
     #[arg(long, value_name = "N")]
-    pub(crate) to: Option<u64>,
+    pub(crate) after: Option<u64>,
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 #[derive(Args)]
-pub(crate) struct UndoCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+pub(crate) struct ApplyCommand {
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
-    /// Undo only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those after the
-    /// shared entries]
+    /// Remove the worktree with its changes instead
+    #[arg(long)]
+    pub(crate) discard: bool,
+    /// Print the result as one JSON object
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct UndoCommand {
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    pub(crate) run: String,
+    /// Undo only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those made after it was
+    /// forked]
     #[arg(long, value_name = "N")]
-    pub(crate) to: Option<u64>,
+    pub(crate) after: Option<u64>,
     /// Do not ask for confirmation
     #[arg(long, short, conflicts_with = "dry_run")]
     pub(crate) yes: bool,
+    /// Also undo changes that happened while commands ran, whether by them or by something else
+    #[arg(long)]
+    pub(crate) include_commands: bool,
     /// Only show the steps
     #[arg(long)]
     pub(crate) dry_run: bool,
-    /// Leave out files that cannot be undone, and undo the others
+    /// Skip files that cannot be undone, and undo the others
     #[arg(long)]
     pub(crate) skip_changed: bool,
     /// Print the steps and the result as one JSON object

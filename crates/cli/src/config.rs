@@ -169,7 +169,7 @@ impl CheckReport {
             .collect::<Result<_, _>>()?)
     }
 
-    /// Each role with its model.
+    /// Returns each role with its model.
     fn roles(&self) -> Vec<(&str, &str)> {
         let mut roles: Vec<(&str, &str)> = ["lead", "reflector", "agents"]
             .into_iter()
@@ -277,7 +277,7 @@ impl CheckReport {
         if config.files().is_empty() {
             let yours = config.user_file().map(|file| {
                 format!(
-                    "; your settings would be read from {}",
+                    "; to add settings, create {}",
                     sanitize(&file.display().to_string())
                 )
             });

@@ -12,6 +12,7 @@ use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
 use crate::open::{open, open_configured};
 use crate::output::Output;
+use crate::sharing::WaitNotice;
 use crate::signals::ShutdownSignals;
 use crate::watch::{user_presence, watch};
 
@@ -43,13 +44,18 @@ pub(crate) async fn demo(
     let goal = Goal::new(GOAL)
         .workspace(&folder)
         .user(user_presence(&command.watching, output));
-    let signals = ShutdownSignals::listen()?;
-    let run = dirigent.start(goal).await?;
+    let mut signals = ShutdownSignals::listen()?;
+    let starting = dirigent.start(goal);
+    let started = WaitNotice::No.start(&dirigent, starting, &mut signals, output);
+    let run = match started.await? {
+        Ok(run) => run,
+        Err(exit) => return Ok(exit),
+    };
     let watching = WatchOptions {
         diff: !command.watching.json,
         ..command.watching
     };
-    let exit = watch(&run, signals, HistoryCursor::default(), &watching, output).await?;
+    let exit = watch(&run, &mut signals, HistoryCursor::default(), &watching, output).await?;
     if !watching.json {
         let id = run.id().short();
         output.print(&format!(

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use dirigent::{DirigentError, EndReason, RuntimeError, StoreError};
+use dirigent::{DirigentError, EndReason, RepositoryError, RuntimeError, StoreError};
 
 /// The exit codes in `--help`.
 pub(crate) const HELP: &str = "\
@@ -10,9 +10,11 @@ Exit codes:
   0    the goal was achieved, or the command succeeded
   1    the run failed: the goal cannot be achieved, or an error ended the run; or standard output
        could not be written (a closed pipe is no error); or `journal check` found damage
-  2    bad usage: invalid arguments, empty goal, unusable workspace, recording or exported run,
-       unknown run, a run that has ended or that another process owns, a message that the run
-       rejects, a file that cannot be undone or already exists
+  2    the command was refused: invalid arguments; an empty goal; an unusable workspace; no git
+       repository for a worktree; a run that is unknown, has ended, belongs to another process or
+       rejects the message; an unusable recording or exported run; an unusable workflow; a fact that
+       the memory refuses or does not have; a file that cannot be undone or already exists; changes
+       of a worktree that conflict with yours
   3    a limit ended the run: iterations, time, tokens, cost or model calls;
        continue it with a higher limit: dirigent resume RUN
   4    the run waits for you: answer its question or decide about its calls, then dirigent resume RUN
@@ -58,10 +60,20 @@ impl Exit {
                 | DirigentError::Agent { .. }
                 | DirigentError::RunActive { .. }
                 | DirigentError::UndoRefused { .. }
+                | DirigentError::WorkspaceShared { .. }
+                | DirigentError::Workflow(_)
+                | DirigentError::TurnUnfinished { .. }
+                | DirigentError::Memory(_)
                 | DirigentError::Recording(_),
             ) => Exit::Usage,
+            Some(DirigentError::Repository(error)) => match error {
+                RepositoryError::Io { .. } | RepositoryError::Git(_) => Exit::Failed,
+                _ => Exit::Usage,
+            },
             Some(DirigentError::Config(_)) => Exit::Configuration,
-            Some(DirigentError::NoDataFolder) => Exit::Journal,
+            Some(DirigentError::ConversationBudget { .. }) => Exit::Limit,
+            Some(DirigentError::StartCancelled) => Exit::Cancelled,
+            Some(DirigentError::NoDataFolder | DirigentError::StartsBlocked) => Exit::Journal,
             Some(DirigentError::Runtime(error)) => Exit::from_runtime_error(error),
             Some(_) | None => Exit::Failed,
         }
@@ -75,6 +87,10 @@ impl Exit {
             | StoreError::NoSuchEntry { .. }
             | StoreError::AlreadyClaimed { .. }
             | StoreError::RunExists { .. }
+            | StoreError::NoSuchConversation { .. }
+            | StoreError::AmbiguousConversation { .. }
+            | StoreError::ConversationActive { .. }
+            | StoreError::TurnExists { .. }
             | StoreError::FileExists { .. }
             | StoreError::UnreadableExport { .. }
             | StoreError::NotAnExport { .. } => Exit::Usage,
@@ -93,6 +109,7 @@ impl Exit {
             | RuntimeError::AtLimit { .. }
             | RuntimeError::NeverBegan { .. }
             | RuntimeError::NoQuestion { .. }
+            | RuntimeError::Question { .. }
             | RuntimeError::NoAgent { .. }
             | RuntimeError::Decision { .. }
             | RuntimeError::Answer { .. }

@@ -1,7 +1,9 @@
 //! The hint after an error: the command to run next. The errors of the libraries do not name CLI commands.
 
-use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError};
+use dirigent::memory::MemoryError;
+use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError, WorkflowError};
 
+use crate::output::sanitize;
 use crate::pending_requests::PendingRequests;
 use crate::summary::next_command;
 
@@ -9,6 +11,8 @@ use crate::summary::next_command;
 pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
     let command = match error.downcast_ref::<DirigentError>()? {
         DirigentError::Runtime(error) => after_runtime_error(error)?,
+        DirigentError::Workflow(error) => after_workflow_error(error)?,
+        DirigentError::Memory(MemoryError::NoSuchFact { .. }) => "dirigent memory list --all".to_owned(),
         DirigentError::RunActive { run, .. } => format!("dirigent cancel {}", run.short()),
         DirigentError::Config(ConfigError::Value { key, problem, .. })
             if key.starts_with("model") && key.ends_with(".name") && problem.starts_with("is not set") =>
@@ -20,10 +24,27 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
     Some(format!("next: {command}"))
 }
 
+fn after_workflow_error(error: &WorkflowError) -> Option<String> {
+    match error {
+        WorkflowError::Unknown { .. } | WorkflowError::Refused { .. } => {
+            Some("dirigent workflow list".to_owned())
+        }
+        WorkflowError::Untrusted { path, .. } => Some(format!(
+            "dirigent workflow trust {}",
+            sanitize(&path.to_string_lossy())
+        )),
+        WorkflowError::Arguments { workflow, .. } | WorkflowError::Missing { workflow, .. } => {
+            Some(format!("dirigent workflow show {workflow}"))
+        }
+        _ => None,
+    }
+}
+
 fn after_runtime_error(error: &RuntimeError) -> Option<String> {
     match error {
         RuntimeError::Ended { run }
         | RuntimeError::NoQuestion { run }
+        | RuntimeError::Question { run, .. }
         | RuntimeError::DeliveryUnknown { run } => Some(format!("dirigent show {}", run.short())),
         RuntimeError::NoAgent { run, .. } => Some(format!("dirigent show {} --verbose", run.short())),
         RuntimeError::NotRunning { run } | RuntimeError::SupervisorCrashed { run, .. } => {
@@ -32,14 +53,15 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
         RuntimeError::AtLimit { run, reason } => next_command(*run, reason, &PendingRequests::default()),
         RuntimeError::Decision {
             run,
-            fault:
+            error:
                 DecisionError::NotPending { .. }
                 | DecisionError::DigestMismatch { .. }
                 | DecisionError::Expired { .. },
         } => Some(format!("dirigent approve {}", run.short())),
         RuntimeError::CannotFork { run, .. } => Some(format!("dirigent show {} --steps", run.short())),
         RuntimeError::ReplayMismatch(_) => Some(
-            "undo the change that makes the run differ, or record the run again with `dirigent run GOAL --record FILE`"
+            "if the difference is unintended, revert the change to your prompts, configuration or code that caused it; otherwise record \
+             again with `dirigent run GOAL --record FILE`"
                 .to_owned(),
         ),
         RuntimeError::Journal(error) => match error.downcast_ref() {
@@ -47,6 +69,7 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
                 Some(format!("dirigent watch {run}, or dirigent cancel {run}", run = run.short()))
             }
             Some(StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. }) => Some("dirigent runs".to_owned()),
+            Some(StoreError::NoSuchConversation { .. }) => Some("dirigent conversations list".to_owned()),
             // The journal's other errors say what to do.
             _ => None,
         },

@@ -1,4 +1,4 @@
-//! A run as a redrawn tree: the phase, and each sub-task with its agent, state and duration.
+//! Draws a run as a tree that is updated in place: the phase, and each sub-task with its agent, state and duration.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -98,7 +98,9 @@ impl LiveTree {
             | EventKind::ApprovalExpired { .. }
             | EventKind::QuestionAsked { .. }
             | EventKind::QuestionAnswered { .. }
+            | EventKind::QuestionExpired { .. }
             | EventKind::ModelFailed { .. }
+            | EventKind::WorkspaceShared { .. }
             | EventKind::Resumed => self.print_event(event),
             EventKind::ToolFinished { success: false, .. }
             | EventKind::AgentFinished { failure: Some(_), .. } => {
@@ -121,14 +123,24 @@ impl LiveTree {
         }
     }
 
-    /// Announces the first change that the run makes, whoever makes it (LEAD-2).
+    /// Announces the first change that the run makes, whichever agent makes it (LEAD-2).
     fn announce_first_change(&mut self, event: &Event) {
         if let EventKind::ToolFinished { tool, changes, .. } = &event.kind
             && !self.has_changed
             && changes.iter().any(StateChange::is_reflected)
         {
             self.has_changed = true;
-            let text = format!("{} {tool} makes the first change of this run", event.scope);
+            let is_own = |change: &StateChange| {
+                change.is_reflected() && !matches!(change, StateChange::ProcessExited { .. })
+            };
+            let text = if changes.iter().any(is_own) {
+                format!("{} {tool} makes the first change of this run", event.scope)
+            } else {
+                format!(
+                    "files changed while {} {tool} ran, for the first time in this run",
+                    event.scope
+                )
+            };
             self.print(format!("  {} {}", style("●").yellow(), sanitize(&text)));
         }
     }
@@ -166,7 +178,7 @@ impl LiveTree {
     fn update_previews(&mut self, event: &Event) {
         match (&event.kind, event.scope) {
             (EventKind::ModelReplied { turn, .. }, Scope::Agent(agent)) => self.stop_preview(agent, *turn),
-            // The turns of a continued lead are counted anew.
+            // The turns of a continued lead are counted from 1 again.
             (EventKind::LeadContinued, Scope::Agent(agent)) => {
                 self.replied.remove(&agent);
             }
@@ -246,7 +258,7 @@ impl LiveTree {
         let _ = self.lines.println(text);
     }
 
-    /// Removes the tree from the screen while a program runs.
+    /// Removes the tree from the screen while `program` runs.
     pub(crate) fn suspend<T>(&self, program: impl FnOnce() -> T) -> T {
         self.lines.suspend(program)
     }

@@ -4,13 +4,16 @@
 
 mod agents;
 mod args;
+mod chat;
 mod config;
+mod conversations;
 mod demo;
 mod exit;
 mod hint;
 mod interactive;
 mod journal;
 mod live;
+mod memory;
 mod models;
 mod open;
 mod output;
@@ -18,10 +21,12 @@ mod pending_messages;
 mod pending_requests;
 mod plain;
 mod prompt;
+mod prompts;
 mod replay;
 mod request_text;
 mod run;
 mod screen;
+mod sharing;
 mod show;
 mod signals;
 mod steer;
@@ -31,6 +36,9 @@ mod tail;
 mod time;
 mod undo;
 mod watch;
+mod workflow;
+mod workflow_text;
+mod worktree;
 
 use std::io::Write as _;
 use std::time::Duration;
@@ -38,7 +46,7 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::runtime::Runtime;
 
-use crate::args::{Arguments, Command, ConfigCommand};
+use crate::args::{Arguments, Command, ConfigCommand, PromptsCommand};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -119,6 +127,8 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
     let (db, file) = (arguments.db, arguments.config);
     match arguments.command {
         Command::Run(command) => run::start(db, file, command, output).await,
+        Command::Chat(command) => chat::chat(db, file, command, output).await,
+        Command::Conversations(command) => conversations::conversations(db, command, output).await,
         Command::Demo(command) => demo::demo(db, file, command, output).await,
         Command::Resume(command) => run::resume(db, file, command, output).await,
         Command::Guide(command) => steer::guide(db, command, output).await,
@@ -130,11 +140,15 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Runs(command) => show::runs(db, &command, output).await,
         Command::Show(command) => show::show(db, &command, output).await,
         Command::Diff(command) => undo::diff(db, &command, output).await,
+        Command::Apply(command) => worktree::apply(db, file, &command, output).await,
         Command::Undo(command) => undo::undo(db, &command, output).await,
+        Command::Memory(command) => memory::memory(db, command, output).await,
         Command::Journal(command) => journal::journal(db, command, output).await,
         Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
         Command::Models(command) => models::list(file, command, output).await,
         Command::Agents(command) => agents::list(file, &command, output).await,
+        Command::Workflow(command) => workflow::workflow(db, file, command, output).await,
+        Command::Prompts(PromptsCommand::Show(command)) => prompts::show(file, command, output).await,
     }
 }
 
@@ -162,7 +176,9 @@ fn forbid_inspection() {
     #[cfg(target_os = "linux")]
     if let Err(error) = rustix::process::set_dumpable_behavior(rustix::process::DumpableBehavior::NotDumpable)
     {
-        tracing::warn!("cannot protect the memory of this process from other processes of the user: {error}");
+        tracing::warn!(
+            "cannot protect this process's memory ({error}): commands that agents run may be able to read API keys from it"
+        );
     }
 }
 

@@ -99,9 +99,18 @@ impl Output {
     /// Asks for a line on the terminal; `None` at the end of the input.
     pub(crate) fn ask(&self, question: &str) -> Option<String> {
         self.write(&[question.as_bytes()]);
-        let mut line = String::new();
-        let read = std::io::stdin().read_line(&mut line);
-        read.is_ok_and(|bytes| bytes > 0).then_some(line)
+        read_line()
+    }
+
+    /// Asks for a line without blocking the thread. A caller that stops waiting leaves a thread that reads the next line, so this is for
+    /// processes that then end.
+    pub(crate) async fn ask_aside(&self, question: &str) -> Option<String> {
+        self.write(&[question.as_bytes()]);
+        let (sender, line) = tokio::sync::oneshot::channel();
+        // The runtime would wait at its end for a blocking thread of its own.
+        let reading = std::thread::Builder::new().name("question".to_owned());
+        reading.spawn(move || sender.send(read_line())).ok()?;
+        line.await.ok().flatten()
     }
 
     pub(crate) fn error(&self, text: &str) {
@@ -110,10 +119,18 @@ impl Output {
     }
 }
 
+/// Reads a line from standard input; `None` at its end.
+fn read_line() -> Option<String> {
+    let mut line = String::new();
+    let read = std::io::stdin().read_line(&mut line);
+    read.is_ok_and(|bytes| bytes > 0).then_some(line)
+}
+
 /// A unified diff in colours.
 pub(crate) fn coloured_diff(diff: &str) -> String {
     let colour = |line: &str| {
-        let style = match line.as_bytes() {
+        // What changed while commands ran is shown in comments.
+        let style = match line.strip_prefix("# ").unwrap_or(line).as_bytes() {
             [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => Style::new().bold(),
             [b'+', ..] => Style::new().green(),
             [b'-', ..] => Style::new().red(),

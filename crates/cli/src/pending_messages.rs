@@ -5,6 +5,7 @@ use dirigent::{ApprovalAnswer, Dirigent, DirigentError, EffectId, MessageState, 
 use serde_json::{Value, json};
 
 use crate::output::{Output, sanitize};
+use crate::plain::sharing_text;
 
 /// The run's pending messages; empty while a process owns the run, because that process handles messages at once.
 pub(crate) async fn load_pending_messages(
@@ -73,6 +74,7 @@ fn summary(message: &Steering) -> String {
             }
         }
         Steering::Answer { answer, .. } => format!("answer {}", quoted(answer)),
+        Steering::ShareWorkspace { runs } => sharing_text(runs),
         Steering::Cancel => "cancel".to_owned(),
     }
 }

@@ -1,10 +1,9 @@
-//! The requests of a run that wait for the user: calls to approve and a question.
+//! The requests of a run that wait for the user: calls to approve and questions.
 
 use std::collections::BTreeSet;
 
 use dirigent::RunView;
-use dirigent::events::Question;
-use dirigent::events::{EffectId, Plan, SUBMIT_PLAN, SubTaskId};
+use dirigent::events::{EffectId, OpenQuestion, Plan, SUBMIT_PLAN, SubTaskId};
 use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
 
@@ -12,7 +11,8 @@ use serde_json::{Value, json};
 pub(crate) struct PendingRequests {
     /// The calls that wait for approval, oldest first.
     pub(crate) calls: Vec<PendingCall>,
-    pub(crate) question: Option<(EffectId, Question)>,
+    /// The open questions, oldest first.
+    pub(crate) questions: Vec<OpenQuestion>,
 }
 
 /// A call that waits for approval.
@@ -21,7 +21,7 @@ pub(crate) struct PendingCall {
     pub(crate) call: WaitingCall,
     /// The call's sub-task and all sub-tasks that depend on it, each as `id: title`.
     pub(crate) affected_subtasks: Vec<String>,
-    /// The drawing of a plan that waits for approval (LEAD-2); `None` for any other call.
+    /// The plan that the call submits (LEAD-2); `None` for any other call.
     pub(crate) proposal: Option<Proposal>,
 }
 
@@ -33,7 +33,7 @@ pub(crate) struct Proposal {
     pub(crate) tree: String,
 }
 
-/// The proposal that a call makes; `None` if the call is not a plan.
+/// Draws the plan that a call submits; `None` for any other call.
 fn proposal(view: &RunView, call: &WaitingCall) -> Option<Proposal> {
     let approval = &call.approval;
     if approval.tool != SUBMIT_PLAN {
@@ -54,24 +54,20 @@ impl PendingRequests {
             proposal: proposal(view, &call),
             call,
         });
-        let question = view.run().question();
         PendingRequests {
             calls: calls.collect(),
-            question: question.map(|(effect, question)| (effect, question.clone())),
+            questions: view.questions(),
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.calls.is_empty() && self.question.is_none()
+        self.calls.is_empty() && self.questions.is_empty()
     }
 
     /// Returns true if the call or question is pending. Ignores the number of the attempt.
     pub(crate) fn contains(&self, effect: EffectId) -> bool {
-        let question = self
-            .question
-            .as_ref()
-            .is_some_and(|(asked, _)| same_call(*asked, effect));
-        question || self.call(effect).is_some()
+        let mut questions = self.questions.iter();
+        questions.any(|asked| same_call(asked.effect, effect)) || self.call(effect).is_some()
     }
 
     /// The pending call with this id. Ignores the number of the attempt.
@@ -81,11 +77,12 @@ impl PendingRequests {
             .find(|pending| same_call(pending.call.approval.effect, effect))
     }
 
-    /// Adds `"waiting"`, the calls as in a report, and `"question"`, which may be `null`, to a JSON object.
+    /// Adds the fields `waiting` and `questions`, as in a report, and `question`, the oldest question or `null`, to a JSON object.
     pub(crate) fn add_to_json(&self, object: &mut Value) {
         let calls: Vec<&WaitingCall> = self.calls.iter().map(|pending| &pending.call).collect();
         object["waiting"] = json!(calls);
-        object["question"] = json!(self.question.as_ref().map(|(_, question)| question));
+        object["question"] = json!(self.questions.first().map(|asked| &asked.question));
+        object["questions"] = json!(self.questions);
     }
 }
 

@@ -1,7 +1,7 @@
 //! Events as lines of text, for files, pipes and terminals that cannot redraw.
 
 use console::style;
-use dirigent::events::{Observation, Plan, SUBMIT_PLAN, SubTaskResult, Work};
+use dirigent::events::{Observation, Plan, RunId, SUBMIT_PLAN, Scope, SubTaskResult, Work, Worktree};
 use dirigent::{Event, EventKind};
 
 use crate::output::sanitize;
@@ -10,14 +10,33 @@ use crate::request_text::{decision_text, question_lines};
 /// An event as one or more lines; `None` for events that are not shown.
 pub(crate) fn lines(event: &Event) -> Option<String> {
     let text = match &event.kind {
-        EventKind::RunStarted { goal, workspace } => {
-            format!(
-                "{} {}\nrun {}  in {}",
+        EventKind::RunStarted {
+            goal,
+            workspace,
+            worktree,
+            instructions,
+            instruction_notes,
+        } => {
+            let mut text = format!(
+                "{} {}\nrun {}  in {}{}",
                 style("goal:").bold(),
                 sanitize(goal),
                 event.run.short(),
-                sanitize(workspace)
-            )
+                sanitize(workspace),
+                worktree.as_deref().map(worktree_text).unwrap_or_default()
+            );
+            if !instructions.is_empty() {
+                let line = format!("instructions: {}", sanitize(&instructions.join(", ")));
+                text.push_str(&format!("\n{}", style(line).dim()));
+            }
+            for note in instruction_notes {
+                let line = format!("instructions: {}", sanitize(note));
+                text.push_str(&format!("\n{}", style(line).yellow()));
+            }
+            text
+        }
+        EventKind::WorkspaceShared { runs } => {
+            format!("  {} {}", style("!").yellow().bold(), sharing_text(runs))
         }
         // The summary tells how the run ended.
         EventKind::PhaseChanged { transition } if transition.to.is_terminal() => return None,
@@ -71,7 +90,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         EventKind::Guided {
             guidance,
             immediate: true,
-        } => format!("  guidance, at once: {}", sanitize(guidance)),
+        } => format!("  immediate guidance: {}", sanitize(guidance)),
         EventKind::ApprovalAsked { approval } => {
             let plan = (approval.tool == SUBMIT_PLAN)
                 .then(|| approval.parameters.get("summary")?.as_str())
@@ -96,14 +115,24 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
                 style("✗").red()
             )
         }
-        EventKind::QuestionAsked { question, .. } => {
-            let lines: Vec<String> = question_lines(question)
+        EventKind::QuestionAsked {
+            effect,
+            agent,
+            question,
+        } => {
+            let lines: Vec<String> = question_lines(*effect, agent.as_deref(), question)
                 .into_iter()
                 .map(|line| format!("  {line}"))
                 .collect();
             lines.join("\n")
         }
-        EventKind::QuestionAnswered { answer } => format!("  answer: {}", sanitize(answer)),
+        EventKind::QuestionAnswered { effect, answer } => match effect.scope {
+            Scope::Run => format!("  answer: {}", sanitize(answer)),
+            Scope::Agent(_) => format!("  {effect}, answer: {}", sanitize(answer)),
+        },
+        EventKind::QuestionExpired { effect } => {
+            format!("  {} {effect}: not answered in time", style("✗").red())
+        }
         EventKind::Resumed => format!("  {} resumed", event.scope),
         EventKind::AgentFinished {
             failure: Some(failure),
@@ -115,6 +144,32 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
         _ => return None,
     };
     Some(text)
+}
+
+/// Says from which folder and commit the worktree was made, and how many uncommitted changes it lacks.
+fn worktree_text(worktree: &Worktree) -> String {
+    let Worktree {
+        origin,
+        commit,
+        uncommitted,
+        ..
+    } = worktree;
+    let commit: String = commit.chars().take(8).collect();
+    let missing = match uncommitted {
+        0 => String::new(),
+        1 => "\n1 uncommitted change of that folder is not in the worktree".to_owned(),
+        files => format!("\n{files} uncommitted changes of that folder are not in the worktree"),
+    };
+    sanitize(&format!("\na worktree of {origin} at {commit}{missing}"))
+}
+
+/// Says that other runs work in the same folder.
+pub(crate) fn sharing_text(runs: &[RunId]) -> String {
+    let ids: Vec<String> = runs.iter().map(|run| run.short()).collect();
+    match runs.len() {
+        1 => format!("run {} works in this folder, too", ids[0]),
+        _ => format!("runs {} work in this folder, too", ids.join(", ")),
+    }
 }
 
 /// Returns true if the event confirms an input of the user. Such an event is shown at once, even while a dialog is open.
@@ -142,7 +197,8 @@ fn plan_lines(plan: &Plan) -> String {
         } else {
             format!(", after {}", after.join(", "))
         };
-        let line = format!("{} — {} ({worker}{after})", subtask.id, subtask.title);
+        let may_fail = if subtask.may_fail { ", may fail" } else { "" };
+        let line = format!("{} — {} ({worker}{after}{may_fail})", subtask.id, subtask.title);
         text.push_str(&format!("\n    {}", sanitize(&line)));
     }
     if plan.subtasks.len() > 50 {
@@ -163,6 +219,13 @@ pub(crate) fn subtask_result(observation: &Observation, label: &str) -> String {
         }
         SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. } if observation.succeeded() => {
             format!("{} {label} ({})", style("✓").green(), observation.duration)
+        }
+        SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. } if observation.failed_as_allowed() => {
+            format!(
+                "{} {label} failed, which the plan allows ({})",
+                style("✗").yellow(),
+                observation.duration
+            )
         }
         SubTaskResult::Calls { .. } | SubTaskResult::Agent { .. } => {
             format!("{} {label} failed ({})", style("✗").red(), observation.duration)
@@ -187,6 +250,7 @@ mod tests {
             subtask: SubTaskId("b".to_owned()),
             title: "Then".to_owned(),
             duration: dirigent::Millis(0),
+            may_fail: false,
             finding: SubTaskResult::Skipped {
                 because: Some(SubTaskId("a\u{1b}[31m".to_owned())),
             },

@@ -71,12 +71,12 @@ pub(crate) async fn replay(
     let watching = WatchOptions {
         non_interactive: true,
         replayed: true,
-        ..command.watching.clone()
+        ..command.options.watching.clone()
     };
     // Signals need no listener before this point, because the run is complete and nothing can be left half done.
     watch(
         &run,
-        ShutdownSignals::listen()?,
+        &mut ShutdownSignals::listen()?,
         HistoryCursor::default(),
         &watching,
         output,

@@ -4,7 +4,7 @@
 //! part of itself or imitate a line of the dialog.
 
 use console::style;
-use dirigent::events::{PlannedCall, Question, Work};
+use dirigent::events::{OpenQuestion, PlannedCall, Question, Work};
 use dirigent::{ApprovalAnswer, Decision, EffectId, RunId};
 use serde_json::Value;
 
@@ -94,9 +94,11 @@ fn block(prefix: &str, text: &str) -> Vec<String> {
         .collect()
 }
 
-/// A question with its numbered choices.
-pub(crate) fn question_lines(question: &Question) -> Vec<String> {
-    let mut text = escape_invisible(&question.question)
+/// A question with its numbered choices. `agent` is the name of the agent that asks; `None` if the run asks.
+pub(crate) fn question_lines(effect: EffectId, agent: Option<&str>, question: &Question) -> Vec<String> {
+    let asker = agent.map(|agent| format!("{effect}: {} ({}) asks: ", one_line(agent), effect.scope));
+    let asked = escape_invisible(&question.question);
+    let mut text = format!("{}{asked}", asker.unwrap_or_default())
         .lines()
         .map(str::to_owned)
         .collect::<Vec<_>>();
@@ -111,17 +113,23 @@ pub(crate) fn question_lines(question: &Question) -> Vec<String> {
     text
 }
 
+/// An open question with its numbered choices.
+pub(crate) fn open_question_lines(asked: &OpenQuestion) -> Vec<String> {
+    question_lines(asked.effect, asked.agent.as_deref(), &asked.question)
+}
+
 /// Pending requests, one line each.
 pub(crate) fn request_summaries(requests: &PendingRequests) -> Vec<String> {
     let call = |pending: &PendingCall| {
         let approval = &pending.call.approval;
         format!("! {} {} {}", approval.effect, approval.tool, approval.parameters)
     };
-    let question = requests
-        .question
-        .iter()
-        .map(|(_, question)| format!("? {}", question.question));
-    let lines = requests.calls.iter().map(call).chain(question);
+    let question = |asked: &OpenQuestion| match &asked.agent {
+        Some(agent) => format!("? {} {agent}: {}", asked.effect, asked.question.question),
+        None => format!("? {}", asked.question.question),
+    };
+    let questions = requests.questions.iter().map(question);
+    let lines = requests.calls.iter().map(call).chain(questions);
     let one_line = |line: String| {
         let line = sanitize(&line).replace(['\n', '\t'], " ");
         console::truncate_str(&line, SUMMARY_WIDTH, "…").into_owned()
@@ -141,9 +149,17 @@ pub(crate) fn request_lines(run: RunId, requests: &PendingRequests) -> Vec<Strin
             EffectId { attempt: 0, ..effect }
         ));
     }
-    if let Some((_, question)) = &requests.question {
-        lines.extend(question_lines(question));
-        lines.push(format!("  dirigent answer {run} \"…\""));
+    let named = requests.questions.len() > 1;
+    for asked in &requests.questions {
+        lines.extend(open_question_lines(asked));
+        let id = EffectId {
+            attempt: 0,
+            ..asked.effect
+        };
+        lines.push(match named {
+            true => format!("  dirigent answer {run} {id} \"…\""),
+            false => format!("  dirigent answer {run} \"…\""),
+        });
     }
     lines
 }
@@ -155,7 +171,9 @@ pub(crate) fn decision_text(decision: &Decision) -> String {
         ApprovalAnswer::Edit { .. } => "approved with other parameters".to_owned(),
         ApprovalAnswer::Reject { reason: None } => "rejected".to_owned(),
         ApprovalAnswer::Reject { reason: Some(reason) } => format!("rejected: {}", sanitize(reason)),
-        ApprovalAnswer::Guide { guidance } => format!("not run; the agent is told: {}", sanitize(guidance)),
+        ApprovalAnswer::Guide { guidance } => {
+            format!("not run; guidance for the agent: {}", sanitize(guidance))
+        }
     }
 }
 
@@ -360,12 +378,17 @@ mod tests {
             question: "Which name?\nBoth are free.".to_owned(),
             choices: vec!["getPrice".to_owned(), "fetch\u{1b}Price".to_owned()],
         };
-        let lines = question_lines(&question).join("\n");
+        let lines = question_lines("run.4".parse().unwrap(), None, &question).join("\n");
         insta::assert_snapshot!(console::strip_ansi_codes(&lines), @r"
         ? Which name?
           Both are free.
             1  getPrice
             2  fetch⟨U+001B⟩Price
         ");
+        let lines = question_lines("a3.7".parse().unwrap(), Some("explore\n"), &question);
+        assert_eq!(
+            console::strip_ansi_codes(&lines[0]),
+            "? a3.7: explore⟨U+000A⟩ (a3) asks: Which name?"
+        );
     }
 }

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use dirigent::{Config, Dirigent, Goal, Mode, Resume, RunId, StoreError};
+use dirigent::{Config, Dirigent, Mode, Resume, RunId, RunRecord, StoreError, WhenShared};
 
 use crate::agents;
-use crate::args::{ForkCommand, ModeChoice, ResumeCommand, RunCommand};
+use crate::args::{ForkCommand, KEEP, ModeChoice, ResumeCommand, RunCommand, RunOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
@@ -13,8 +13,11 @@ use crate::open::{open_configured, open_existing};
 use crate::output::{Output, sanitize};
 use crate::pending_messages::report_rejected;
 use crate::replay::{self, RecordingFile};
+use crate::sharing::{self, Choice, Offer, WaitNotice};
 use crate::signals::ShutdownSignals;
 use crate::watch::{user_presence, watch};
+use crate::workflow::Requested;
+use crate::worktree;
 
 pub(crate) async fn start(
     db: Option<PathBuf>,
@@ -25,6 +28,18 @@ pub(crate) async fn start(
     if let Some(recording) = &command.replay {
         return replay::replay(db, file, recording, &command, output).await;
     }
+    let requested = Requested::Words(command.goal.unwrap_or_default());
+    start_new(db, file, requested, command.options, output).await
+}
+
+/// Starts a new run, and shows it until it ends.
+pub(crate) async fn start_new(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    requested: Requested,
+    command: RunOptions,
+    output: &Output,
+) -> anyhow::Result<Exit> {
     let mode = match (command.mode, command.yes) {
         (ModeChoice::Auto, false) => Mode::Auto,
         (ModeChoice::Auto, true) => {
@@ -47,20 +62,57 @@ pub(crate) async fn start(
     if limits.max_cost.is_some() {
         warn_unpriced(&config, output);
     }
-    let goal = Goal::new(command.goal_text())
-        .workspace(command.workspace)
-        .limits(limits)
-        .mode(mode)
-        .user(user_presence(&command.watching, output));
-    let goal = command.agent_limits.apply(goal);
-    let signals = ShutdownSignals::listen()?;
-    let run = dirigent.start(goal).await?;
-    let exit = watch(&run, signals, HistoryCursor::default(), &command.watching, output).await?;
+    let user = user_presence(&command.watching, output);
+    let Some(goal) = requested
+        .goal(&dirigent, &command.workspace, user, output)
+        .await?
+    else {
+        return Ok(Exit::Cancelled);
+    };
+    let mut goal = goal.workspace(&command.workspace).limits(limits).user(user);
+    if !mode.is_auto() {
+        goal = goal.mode(mode);
+    }
+    if command.keep {
+        goal = goal.append(KEEP);
+    }
+    let (mut goal, notes) = command.agent_limits.apply(goal).include_files().await?;
+    for note in notes {
+        output.note(&sanitize(&format!("note: {note}")));
+    }
+    if command.no_instructions {
+        goal = goal.without_instructions();
+    }
+    let (goal, waits) = if command.worktree {
+        (goal.in_worktree(), WaitNotice::No)
+    } else {
+        // A folder that cannot be used is reported when the run starts.
+        let others = dirigent
+            .active_runs_in(&command.workspace)
+            .await
+            .unwrap_or_default();
+        match sharing::choose(&others, command.wait, Offer::Worktree, user, output) {
+            Choice::Wait => (goal.when_shared(WhenShared::Wait), WaitNotice::from_runs(&others)),
+            Choice::GoOn => (goal, WaitNotice::No),
+            Choice::Worktree => (goal.in_worktree(), WaitNotice::No),
+            Choice::Cancel => return Ok(Exit::Cancelled),
+        }
+    };
+    let mut signals = ShutdownSignals::listen()?;
+    let starting = dirigent.start(goal);
+    let run = match waits.start(&dirigent, starting, &mut signals, output).await? {
+        Ok(run) => run,
+        Err(exit) => return Ok(exit),
+    };
+    let history = HistoryCursor::default();
+    let exit = watch(&run, &mut signals, history, &command.watching, output).await?;
     if exit == Exit::Failed && !command.watching.json {
         warn_no_model_chosen(&config, output);
     }
     if exit != Exit::Killed {
-        record.write(&dirigent, run.id(), output).await?;
+        let recorded = record.write(&dirigent, run.id(), output).await;
+        worktree::offer(&dirigent, run.id(), user, &mut signals, output).await;
+        recorded?;
     }
     Ok(exit)
 }
@@ -110,13 +162,23 @@ pub(crate) async fn resume(
     } else {
         None
     };
-    let signals = ShutdownSignals::listen()?;
+    let user = user_presence(&command.watching, output);
+    let others = other_runs(&dirigent, run).await;
+    let (when, waits) = match sharing::choose(&others, command.wait, Offer::NoWorktree, user, output) {
+        Choice::Wait => (WhenShared::Wait, WaitNotice::from_runs(&others)),
+        Choice::GoOn | Choice::Worktree => (WhenShared::GoOn, WaitNotice::No),
+        Choice::Cancel => return Ok(Exit::Cancelled),
+    };
+    let mut signals = ShutdownSignals::listen()?;
     let resume = Resume::new()
-        .user(user_presence(&command.watching, output))
+        .user(user)
         .answer(command.answer)
-        .limits(limits);
-    let run = match dirigent.resume(run, resume).await {
-        Ok(run) => run,
+        .limits(limits)
+        .when_shared(when);
+    let resuming = dirigent.resume(run, resume);
+    let run = match waits.start(&dirigent, resuming, &mut signals, output).await {
+        Ok(Ok(run)) => run,
+        Ok(Err(exit)) => return Ok(exit),
         Err(error) => match error.store_error() {
             Some(StoreError::AlreadyClaimed { pid, .. }) if history.answered => {
                 return report_unused_answer(&dirigent, run, *pid, output).await;
@@ -124,12 +186,29 @@ pub(crate) async fn resume(
             _ => return Err(error.into()),
         },
     };
-    let exit = watch(&run, signals, history, &command.watching, output).await?;
+    let exit = watch(&run, &mut signals, history, &command.watching, output).await?;
     report_rejected(&dirigent, &messages, output).await?;
     if exit != Exit::Killed {
-        record.write(&dirigent, run.id(), output).await?;
+        let recorded = record.write(&dirigent, run.id(), output).await;
+        worktree::offer(&dirigent, run.id(), user, &mut signals, output).await;
+        recorded?;
     }
     Ok(exit)
+}
+
+/// The other active runs in the folder of a run. Errors are reported when the run is resumed.
+async fn other_runs(dirigent: &Dirigent, run: RunId) -> Vec<RunRecord> {
+    let Ok(record) = dirigent.record(run).await else {
+        return Vec::new();
+    };
+    // If another process owns the run, it is not resumed.
+    if record.owner_pid.is_some() {
+        return Vec::new();
+    }
+    dirigent
+        .active_runs_in(record.workspace)
+        .await
+        .unwrap_or_default()
 }
 
 /// Reports that another process resumed the run first, so that the answer of this command was not used.
@@ -141,7 +220,7 @@ async fn report_unused_answer(
 ) -> anyhow::Result<Exit> {
     let (view, _) = dirigent.read(run).await?;
     let id = run.short();
-    if view.run().question().is_some() {
+    if !view.questions().is_empty() {
         output.error(&format!(
             "your answer was not used: process {pid} resumed run {id} first"
         ));
@@ -175,16 +254,23 @@ pub(crate) async fn fork(
             "note: run {id} is still running in process {pid}, in the same folder; the fork may repeat work that is in progress there"
         ));
     }
-    let signals = ShutdownSignals::listen()?;
-    let run = dirigent.fork(source, command.at, command.guidance, user).await?;
+    let mut signals = ShutdownSignals::listen()?;
+    let forking = dirigent.fork(source, command.at, command.guidance, user);
+    let started = WaitNotice::No.start(&dirigent, forking, &mut signals, output);
+    let run = match started.await? {
+        Ok(run) => run,
+        Err(exit) => return Ok(exit),
+    };
     let forked = dirigent.record(run.id()).await?.forked_from;
     let history = HistoryCursor {
         last_seq: forked.map_or(0, |point| point.seq),
         answered: false,
     };
-    let exit = watch(&run, signals, history, &command.watching, output).await?;
+    let exit = watch(&run, &mut signals, history, &command.watching, output).await?;
     if exit != Exit::Killed {
-        record.write(&dirigent, run.id(), output).await?;
+        let recorded = record.write(&dirigent, run.id(), output).await;
+        worktree::offer(&dirigent, run.id(), user, &mut signals, output).await;
+        recorded?;
     }
     Ok(exit)
 }

@@ -14,6 +14,8 @@ pub(crate) enum Screen<'a> {
     Json(&'a Output),
     Plain(PlainScreen<'a>),
     Live(LiveTree),
+    /// Nothing, for a chat without a terminal, which prints answers alone.
+    Silent(&'a Output),
 }
 
 /// Plain lines, for output that cannot be redrawn.
@@ -33,6 +35,8 @@ impl<'a> Screen<'a> {
             Screen::Json(output)
         } else if output.can_redraw() {
             Screen::Live(LiveTree::new())
+        } else if watching.in_chat && !watching.verbose {
+            Screen::Silent(output)
         } else {
             Screen::Plain(PlainScreen {
                 output,
@@ -56,20 +60,21 @@ impl<'a> Screen<'a> {
                 }
             }
             Screen::Live(tree) => tree.show(event),
+            Screen::Silent(_) => {}
         }
     }
 
     /// Returns true if replies of models are shown while they stream.
     pub(crate) fn shows_deltas(&self) -> bool {
         match self {
-            Screen::Json(_) | Screen::Plain(_) => false,
+            Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => false,
             Screen::Live(_) => true,
         }
     }
 
     pub(crate) fn show_delta(&mut self, delta: &Delta) {
         match self {
-            Screen::Json(_) | Screen::Plain(_) => {}
+            Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => {}
             Screen::Live(tree) => tree.show_delta(delta.agent, delta.turn, &delta.text),
         }
     }
@@ -77,7 +82,7 @@ impl<'a> Screen<'a> {
     /// Prints lines that are not an event, even while a dialog is open. The lines must be sanitized.
     pub(crate) fn print_now(&mut self, lines: &[String]) {
         match self {
-            Screen::Json(output) => output.note(&lines.join("\n")),
+            Screen::Json(output) | Screen::Silent(output) => output.note(&lines.join("\n")),
             Screen::Plain(plain) => {
                 plain.end_line();
                 plain.output.note(&lines.join("\n"));
@@ -89,7 +94,7 @@ impl<'a> Screen<'a> {
     /// Runs a program that has the terminal for itself, such as an editor.
     pub(crate) fn suspend<T>(&self, program: impl FnOnce() -> T) -> T {
         match self {
-            Screen::Json(_) | Screen::Plain(_) => program(),
+            Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => program(),
             Screen::Live(tree) => tree.suspend(program),
         }
     }
@@ -97,7 +102,7 @@ impl<'a> Screen<'a> {
     /// Draws the prompt. While a dialog is open, other output is deferred, so that nothing separates the prompt from its question.
     pub(crate) fn prompt(&mut self, prompt: &Prompt, has_dialog: bool) {
         match self {
-            Screen::Json(_) => {}
+            Screen::Json(_) | Screen::Silent(_) => {}
             Screen::Plain(lines) => lines.prompt(prompt, has_dialog),
             Screen::Live(tree) => tree.prompt(prompt, has_dialog),
         }
@@ -105,7 +110,7 @@ impl<'a> Screen<'a> {
 
     pub(crate) fn finish(self) {
         match self {
-            Screen::Json(_) => {}
+            Screen::Json(_) | Screen::Silent(_) => {}
             Screen::Plain(mut lines) => {
                 lines.defer_output(false);
                 lines.end_line();

@@ -1,11 +1,12 @@
 //! `runs` and `show`: the runs of the journal.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::{
-    Dirigent, DirigentError, PendingMessage, RunFilter, RunPage, RunRecord, RunState, StoreError, render,
+    Dirigent, DirigentError, PendingMessage, RunFilter, RunPage, RunRecord, RunState, RunView, StoreError,
+    render,
 };
 use serde_json::{Value, json};
 
@@ -20,6 +21,7 @@ use crate::request_text::request_summaries;
 use crate::steps::Steps;
 use crate::summary::{detail, summary};
 use crate::time::local;
+use crate::worktree;
 
 pub(crate) async fn runs(
     db: Option<PathBuf>,
@@ -47,12 +49,16 @@ pub(crate) async fn runs(
             .map(|error| format!("it cannot be read: {error}"));
         let problem = record.problem.clone().or(unreadable);
         let (requests, messages) = read.unwrap_or_default();
+        let worktree = dirigent.worktree_folder(record);
         if command.json {
-            let _ = writeln!(
-                text,
-                "{}",
-                as_json(record, &requests, &messages, problem.as_deref())
+            let object = as_json(
+                record,
+                &requests,
+                &messages,
+                problem.as_deref(),
+                worktree.as_deref(),
             );
+            let _ = writeln!(text, "{object}");
         } else {
             let goal: String = sanitize(&record.goal)
                 .lines()
@@ -69,8 +75,10 @@ pub(crate) async fn runs(
                 local(record.created_at)
             );
             let damage = problem.map(|problem| format!("problem: {problem}"));
+            let worktree = worktree.map(|folder| sanitize(&format!("worktree: {}", folder.display())));
             for line in damage
                 .into_iter()
+                .chain(worktree)
                 .chain(request_summaries(&requests))
                 .chain(pending_messages_line(&messages))
             {
@@ -140,6 +148,7 @@ fn as_json(
     requests: &PendingRequests,
     messages: &[PendingMessage],
     problem: Option<&str>,
+    worktree: Option<&Path>,
 ) -> Value {
     let mut object = json!({
         "run": record.run,
@@ -151,6 +160,7 @@ fn as_json(
         "owner_pid": record.owner_pid,
         "entries": record.entries,
         "forked_from": forked_from(record),
+        "worktree": worktree,
         "pending_messages": pending_messages_json(messages),
         "problem": problem,
     });
@@ -226,6 +236,7 @@ pub(crate) async fn show(
             let mut report = serde_json::to_value(view.report())?;
             report["run"] = json!(run);
             report["forked_from"] = forked_from(&record);
+            report["worktree"] = json!(dirigent.worktree_folder(&record));
             report["pending_messages"] = pending_messages_json(&messages);
             output.print(&report.to_string());
         }
@@ -234,8 +245,12 @@ pub(crate) async fn show(
             let origin = record.forked_from.map_or_else(String::new, |point| {
                 format!("forked from {} at entry {}\n", point.run.short(), point.seq)
             });
+            let instructions = match command.verbose {
+                true => instructions(&view),
+                false => String::new(),
+            };
             output.print(&format!(
-                "run {run}\n{origin}goal: {goal}\n{}",
+                "run {run}\n{origin}goal: {goal}\n{instructions}{}",
                 summary(&view, run, detail(command.verbose))
             ));
             if machine.end().is_none() {
@@ -244,6 +259,9 @@ pub(crate) async fn show(
             if let Some(line) = pending_messages_line(&messages) {
                 output.print(&line);
             }
+            if let Some(folder) = dirigent.worktree_folder(&record) {
+                output.print(&worktree::kept_text(&folder, run));
+            }
             let used = render::usage(&view.usage_report(), detail(command.verbose));
             if !used.is_empty() {
                 output.print(&format!("\n{}", sanitize(&used)));
@@ -251,6 +269,20 @@ pub(crate) async fn show(
         }
     }
     Ok(Exit::Success)
+}
+
+/// Returns a line with the files of the project's instructions that the agents were given; empty if there were none.
+fn instructions(view: &RunView) -> String {
+    let project = view.run().spec().project.as_ref();
+    let files = project.map_or(&[][..], |project| &project.instructions.files);
+    let files: Vec<String> = files
+        .iter()
+        .map(|file| format!("{} ({} bytes)", sanitize(&file.path), file.text.len()))
+        .collect();
+    match files.as_slice() {
+        [] => String::new(),
+        files => format!("instructions: {}\n", files.join(", ")),
+    }
 }
 
 async fn steps(dirigent: &Dirigent, command: &ShowCommand, output: &Output) -> anyhow::Result<Exit> {

@@ -59,6 +59,12 @@ impl ShutdownSignals {
             _ = hung_up => ShutdownSignal::HungUp,
         }
     }
+
+    /// Waits for Ctrl-C, SIGTERM or SIGQUIT. A second SIGHUP comes from the same closed terminal. It does not mean that the user wants to stop
+    /// waiting.
+    pub(crate) async fn interrupted(&mut self) {
+        while self.next().await == ShutdownSignal::HungUp {}
+    }
 }
 
 /// Blocks until Ctrl-C, SIGTERM or SIGQUIT. Must be called outside any tokio runtime.
@@ -67,9 +73,7 @@ pub(crate) fn wait_for_interrupt() -> anyhow::Result<()> {
         .enable_all()
         .build()?;
     runtime.block_on(async {
-        let mut signals = ShutdownSignals::listen()?;
-        // A second SIGHUP comes from the same closed terminal. It does not mean that the user wants to stop waiting.
-        while signals.next().await == ShutdownSignal::HungUp {}
+        ShutdownSignals::listen()?.interrupted().await;
         Ok(())
     })
 }

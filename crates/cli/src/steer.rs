@@ -7,8 +7,8 @@ use std::path::PathBuf;
 
 use dirigent::Steering;
 use dirigent::{
-    ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EndReason, PendingMessage, RunId,
-    RuntimeError, SteerOutcome,
+    ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EffectId, EndReason, OpenQuestion,
+    PendingMessage, RunId, RuntimeError, SelectionError, SteerOutcome, select_question,
 };
 use serde_json::json;
 
@@ -148,8 +148,8 @@ pub(crate) async fn approve(
         return Ok(Exit::Success);
     };
     let Some(pending) = target.requests.call(effect) else {
-        let (run, fault) = (target.run, DecisionError::NotPending { effect });
-        return target.report_rejection(RuntimeError::Decision { run, fault }, command.json, output);
+        let (run, error) = (target.run, DecisionError::NotPending { effect });
+        return target.report_rejection(RuntimeError::Decision { run, error }, command.json, output);
     };
     let (answer, accepted) = decision_from_args(&command, pending);
     // The argument may omit the number of the attempt.
@@ -223,22 +223,53 @@ pub(crate) async fn answer(
     output: &Output,
 ) -> anyhow::Result<Exit> {
     let target = TargetRun::find(db, &command.run).await?;
-    let run = target.run;
-    let Some((effect, question)) = &target.requests.question else {
-        return target.report_rejection(RuntimeError::NoQuestion { run }, command.json, output);
-    };
-    let answer = match question.choose(&command.answer) {
-        Ok(answer) => answer,
-        Err(fault) => {
-            return target.report_rejection(RuntimeError::Answer { run, fault }, command.json, output);
+    let (run, open) = (target.run, &target.requests.questions);
+    let (asked, text) = match selected_question(open, &command.words) {
+        Ok(selected) => selected,
+        Err(error) => {
+            return target.report_rejection(RuntimeError::question(run, error), command.json, output);
         }
     };
-    let accepted = format!("Run {} has its answer: {}", run.short(), sanitize(&answer));
-    let message = Steering::Answer {
-        effect: *effect,
-        answer,
+    let (effect, named) = (asked.effect, command.words.len() > 1);
+    if !named && text.trim().parse() == Ok(EffectId { attempt: 0, ..effect }) {
+        let reason = format!("`{text}` is the id of the open question: write your answer after it");
+        let error = RuntimeError::MessageRejected { run, reason };
+        return target.report_rejection(error, command.json, output);
+    }
+    let answer = match asked.question.choose(&text) {
+        Ok(answer) => answer,
+        Err(error) => {
+            return target.report_rejection(RuntimeError::Answer { run, error }, command.json, output);
+        }
     };
+    let who = match asked.agent {
+        Some(_) => format!("{effect} of run {}", run.short()),
+        None => format!("Run {}", run.short()),
+    };
+    let accepted = format!("Accepted: {who} receives the answer: {}", sanitize(&answer));
+    let message = Steering::Answer { effect, answer };
     target.send(message, &accepted, command.json, output).await
+}
+
+/// Returns the question that the arguments of `answer` select, and the text of the answer.
+fn selected_question<'a>(
+    open: &'a [OpenQuestion],
+    words: &[String],
+) -> Result<(&'a OpenQuestion, String), SelectionError> {
+    let (named, text) = match words {
+        [first, rest @ ..] if !rest.is_empty() => match first.parse() {
+            Ok(effect) => (Some(effect), rest.join(" ")),
+            Err(_) if open.is_empty() => return Err(SelectionError::NoQuestion),
+            Err(_) => {
+                return Err(SelectionError::NotAnId {
+                    word: first.clone(),
+                    open: open.to_vec(),
+                });
+            }
+        },
+        words => (None, words.concat()),
+    };
+    Ok((select_question(open, named)?, text))
 }
 
 pub(crate) async fn cancel(

@@ -11,6 +11,7 @@ use dirigent::{Event, EventKind};
 use serde_json::{Map, Value, json};
 
 use crate::output::sanitize;
+use crate::plain::sharing_text;
 use crate::request_text::decision_text;
 use crate::time::clock;
 
@@ -65,11 +66,11 @@ impl<'a> Steps<'a> {
         match self.descriptions.get(&entry.seq) {
             Some(events) => events.join("; "),
             None => match &entry.input {
-                Input::Run(RunInput::ApprovalSettled { effect }) => {
-                    format!("{effect} no longer waits for approval")
+                Input::Run(RunInput::CallSettled { effect }) => {
+                    format!("{effect} no longer waits for you")
                 }
-                Input::Run(input) => input.name().to_owned(),
-                Input::Agent(input) => input.name().to_owned(),
+                Input::Run(input) => input.description().to_owned(),
+                Input::Agent(input) => input.description().to_owned(),
             },
         }
     }
@@ -88,7 +89,7 @@ fn describe(kind: &EventKind) -> String {
             format!("{} {}", observation.subtask, observation.status())
         }
         EventKind::AgentStarted { role, .. } => format!("{} starts", name(role)),
-        EventKind::LeadContinued => "lead goes on".to_owned(),
+        EventKind::LeadContinued => "lead continues".to_owned(),
         EventKind::ModelReplied { turn, content, .. } => format!("reply {turn}: {content}"),
         EventKind::ModelFailed { error } => format!("no reply: {error}"),
         EventKind::ToolStarted { tool, parameters, .. } => format!("{tool} {parameters}"),
@@ -116,7 +117,7 @@ fn describe(kind: &EventKind) -> String {
         EventKind::Guided {
             guidance,
             immediate: true,
-        } => format!("guidance, at once: {guidance}"),
+        } => format!("immediate guidance: {guidance}"),
         EventKind::ApprovalAsked { approval } => {
             format!(
                 "{} waits: {} {}",
@@ -126,7 +127,9 @@ fn describe(kind: &EventKind) -> String {
         EventKind::ApprovalDecided { effect, decision } => format!("{effect} {}", decision_text(decision)),
         EventKind::ApprovalExpired { effect } => format!("{effect} expired"),
         EventKind::QuestionAsked { question, .. } => format!("question: {}", question.question),
-        EventKind::QuestionAnswered { answer } => format!("answer: {answer}"),
+        EventKind::QuestionAnswered { answer, .. } => format!("answer: {answer}"),
+        EventKind::QuestionExpired { effect } => format!("{effect} expired"),
+        EventKind::WorkspaceShared { runs } => sharing_text(runs),
         EventKind::Resumed => "resumed".to_owned(),
         EventKind::RunFinished { reason, .. } => format!("end: {reason}"),
         other => other.name().replace('_', " "),

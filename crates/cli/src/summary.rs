@@ -30,8 +30,10 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
         .as_ref()
         .and_then(|end| next_command(run, end, &requests));
     if report.end.is_some() {
-        // The report of an ended run already contains the question.
-        requests.question = None;
+        // The report of an ended run already contains the question; of several, it does not say how to answer each.
+        if let [_] = requests.questions.as_slice() {
+            requests.questions.clear();
+        }
     }
     let mut more = request_lines(run, &requests);
     more.extend(next.map(|command| format!("  {command}")));
@@ -48,7 +50,9 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
 pub(crate) fn next_command(run: RunId, end: &EndReason, requests: &PendingRequests) -> Option<String> {
     let run = run.short();
     match end {
-        EndReason::UserRequired if !requests.calls.is_empty() => Some(format!("dirigent resume {run}")),
+        EndReason::UserRequired if !requests.calls.is_empty() || requests.questions.len() > 1 => {
+            Some(format!("dirigent resume {run}"))
+        }
         EndReason::UserRequired => Some(format!("dirigent resume {run} --answer \"…\"")),
         EndReason::IterationLimit { .. } => Some(format!("dirigent resume {run} --max-iterations N")),
         EndReason::TimeLimit => Some(format!("dirigent resume {run} --timeout TIME")),
@@ -61,9 +65,10 @@ pub(crate) fn next_command(run: RunId, end: &EndReason, requests: &PendingReques
             Some(format!("dirigent resume {run} {limit}"))
         }
         EndReason::Failed { cause, .. } => match cause {
-            FailureCause::ModelUnavailable | FailureCause::AgentLimit => {
-                Some(format!("dirigent resume {run}"))
-            }
+            FailureCause::ModelUnavailable => Some(format!("dirigent resume {run}")),
+            FailureCause::AgentLimit => Some(format!(
+                "dirigent resume {run}    (higher limits for its agents need a new run: --max-turns N or --agent-timeout TIME)"
+            )),
             FailureCause::Unrecoverable => Some(format!("dirigent fork {run}")),
         },
         EndReason::GoalAchieved | EndReason::Cancelled => None,

@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use dirigent::events::{StateChange, display_path};
-use dirigent::{Dirigent, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
+use dirigent::report::during_command_title;
+use dirigent::{CommandDiff, CommandFile, Dirigent, RefusedPath, Undo, UndoStep, Undone, UnfinishedCall};
 use serde_json::{Value, json};
 
 use crate::args::{DiffCommand, UndoCommand};
@@ -19,7 +20,7 @@ pub(crate) async fn diff(
 ) -> anyhow::Result<Exit> {
     let dirigent = open_reading(db).await?;
     let run = dirigent.find(&command.run).await?;
-    let diff = dirigent.diff(run, command.to).await?;
+    let diff = dirigent.diff(run, command.after).await?;
     let bytes = diff.bytes();
     for call in &diff.unfinished {
         output.note(&sanitize(&unfinished_text(call)));
@@ -30,7 +31,13 @@ pub(crate) async fn diff(
             .iter()
             .map(|file| json!({"path": file.path, "diff": String::from_utf8_lossy(&file.diff)}));
         let whole = String::from_utf8_lossy(&bytes);
-        let object = json!({"run": run, "files": files.collect::<Vec<_>>(), "diff": whole, "unfinished": diff.unfinished});
+        let object = json!({
+            "run": run,
+            "files": files.collect::<Vec<_>>(),
+            "commands": diff.commands.iter().map(command_as_json).collect::<Vec<_>>(),
+            "diff": whole,
+            "unfinished": diff.unfinished,
+        });
         output.print(&object.to_string());
     } else if bytes.is_empty() {
         output.note("the run changed no files");
@@ -38,6 +45,14 @@ pub(crate) async fn diff(
         output.print_diff(&bytes);
     }
     Ok(Exit::Success)
+}
+
+fn command_as_json(command: &CommandDiff) -> Value {
+    let files = command.files.iter().map(|file| {
+        let diff = file.diff.as_deref().map(String::from_utf8_lossy);
+        json!({"path": file.path, "kind": file.kind, "diff": diff})
+    });
+    json!({"call": command.call, "command": command.command, "files": files.collect::<Vec<_>>()})
 }
 
 pub(crate) async fn undo(
@@ -51,30 +66,27 @@ pub(crate) async fn undo(
         open_existing(Dirigent::builder(), db).await?
     };
     let run = dirigent.find(&command.run).await?;
-    execute(dirigent.undo(run, command.to).await?, command, output).await
+    let mut undo = dirigent.undo(run, command.after).await?;
+    if command.include_commands {
+        undo = undo.include_commands().await?;
+    }
+    execute(undo, command, output).await
 }
 
 async fn execute(undo: Undo, command: &UndoCommand, output: &Output) -> anyhow::Result<Exit> {
-    let refused = undo.refused().to_vec();
-    let undo = if command.skip_changed {
-        undo.skip_refused()
-    } else {
-        undo
-    };
-    let preview = UndoPreview {
-        steps: undo.steps(),
-        refused,
-        other_changes: other_changes(undo.other_changes()),
-        undo: &undo,
-    };
-    let is_refused = !undo.refused().is_empty();
-    let exit = if is_refused { Exit::Usage } else { Exit::Success };
+    let mut preview = UndoPreview::new(undo, command);
     if !command.json {
-        output.print(&sanitize(&preview.text(command)));
+        output.print(&sanitize(&preview.text(command, output)));
     }
+    if preview.can_include_commands(command, output) && is_yes(output, INCLUDE_COMMANDS) {
+        preview = UndoPreview::new(preview.undo.include_commands().await?, command);
+        output.print(&sanitize(&preview.text(command, output)));
+    }
+    let is_refused = !preview.undo.refused().is_empty();
+    let exit = if is_refused { Exit::Usage } else { Exit::Success };
     let idle = preview.steps.is_empty() || is_refused || command.dry_run;
     let undone = if !idle && is_confirmed(command, output) {
-        Some(undo.apply().await?)
+        Some(preview.undo.apply().await?)
     } else {
         None
     };
@@ -109,7 +121,11 @@ fn is_confirmed(command: &UndoCommand, output: &Output) -> bool {
     if command.yes || !can_confirm(command, output) {
         return command.yes;
     }
-    output.ask("Undo these changes? [y/N] ").is_some_and(|answer| {
+    is_yes(output, "Undo these changes? [y/N] ")
+}
+
+fn is_yes(output: &Output, question: &str) -> bool {
+    output.ask(question).is_some_and(|answer| {
         let answer = answer.trim().to_lowercase();
         answer == "y" || answer == "yes"
     })
@@ -120,24 +136,60 @@ fn can_confirm(command: &UndoCommand, output: &Output) -> bool {
     !command.json && output.is_interactive()
 }
 
+const INCLUDE_COMMANDS: &str = "Undo what changed while commands ran, too? [y/N] ";
+
 /// The steps of an undo, shown before it is applied.
-struct UndoPreview<'a> {
-    undo: &'a Undo,
+struct UndoPreview {
+    undo: Undo,
     steps: Vec<UndoStep>,
     refused: Vec<RefusedPath>,
     other_changes: Vec<String>,
 }
 
-impl UndoPreview<'_> {
-    fn text(&self, command: &UndoCommand) -> String {
+impl UndoPreview {
+    fn new(undo: Undo, command: &UndoCommand) -> Self {
+        let refused = undo.refused().to_vec();
+        let undo = if command.skip_changed {
+            undo.skip_refused()
+        } else {
+            undo
+        };
+        UndoPreview {
+            steps: undo.steps(),
+            refused,
+            other_changes: other_changes(undo.other_changes()),
+            undo,
+        }
+    }
+
+    /// Returns true if the user can be asked whether to undo what changed while commands ran.
+    fn can_include_commands(&self, command: &UndoCommand, output: &Output) -> bool {
+        let mut files = self
+            .undo
+            .during_commands()
+            .iter()
+            .flat_map(|command| &command.files);
+        let is_restorable = files.any(|file| file.restorable);
+        is_restorable
+            && !self.undo.includes_commands()
+            && !command.yes
+            && !command.dry_run
+            && can_confirm(command, output)
+    }
+
+    fn text(&self, command: &UndoCommand, output: &Output) -> String {
         let run = self.undo.run().short();
-        let since = match self.undo.to() {
+        let since = match self.undo.after() {
             0 => String::new(),
             entry => format!(" after entry {entry}"),
         };
         let mut text = String::new();
         if self.steps.is_empty() && self.refused.is_empty() {
-            let _ = writeln!(text, "Nothing to undo: run {run} left no changed file{since}.");
+            let who = match self.undo.during_commands() {
+                [] => format!("run {run}"),
+                _ => format!("the file tools of run {run}"),
+            };
+            let _ = writeln!(text, "Nothing to undo: {who} left no files changed{since}.");
         } else if !self.steps.is_empty() {
             let _ = writeln!(
                 text,
@@ -154,6 +206,7 @@ impl UndoPreview<'_> {
         for refused in &self.refused {
             let _ = writeln!(text, "  {}", refusal_text(refused));
         }
+        self.add_commands(&mut text);
         if !self.other_changes.is_empty() {
             let _ = writeln!(text, "Not undone, because only changes to files can be undone:");
         }
@@ -163,24 +216,58 @@ impl UndoPreview<'_> {
         for call in self.undo.unfinished() {
             let _ = writeln!(text, "{}", unfinished_text(call));
         }
+        let after = command
+            .after
+            .map_or_else(String::new, |entry| format!(" --after {entry}"));
         if !self.refused.is_empty() && !command.skip_changed {
             let _ = writeln!(
                 text,
                 "So nothing is undone. See the changes of the run with `dirigent diff {run}`; undo the other files with \
-                 `dirigent undo {run}{} --skip-changed`.",
-                command.to.map_or_else(String::new, |to| format!(" --to {to}"))
+                 `dirigent undo {run}{after} --skip-changed`.",
+            );
+        }
+        let is_left = !self.undo.includes_commands() && !self.undo.during_commands().is_empty();
+        if is_left && !self.can_include_commands(command, output) {
+            let _ = writeln!(
+                text,
+                "What changed while commands ran is left as it is; undo it, too, with `dirigent undo {run}{after} --include-commands`."
             );
         }
         text
     }
 
+    /// Lists the files that changed while commands ran. If these changes are undone, lists only the files that cannot be restored.
+    fn add_commands(&self, text: &mut String) {
+        for command in self.undo.during_commands() {
+            let is_undone = |file: &&CommandFile| self.undo.includes_commands() && file.restorable;
+            let mut files = command.files.iter().filter(|file| !is_undone(file)).peekable();
+            if files.peek().is_some() {
+                let _ = writeln!(text, "Also {}:", during_command_title(&command.command));
+            }
+            for CommandFile {
+                path,
+                kind,
+                restorable,
+            } in files
+            {
+                let note = match restorable {
+                    true => "",
+                    false => "  (cannot be restored: its content before or after the command is unknown)",
+                };
+                let _ = writeln!(text, "  {kind:<8}  {}{note}", display_path(path));
+            }
+        }
+    }
+
     fn as_json(&self, undone: Option<&Undone>) -> Value {
         json!({
             "run": self.undo.run(),
-            "to": self.undo.to(),
+            "after": self.undo.after(),
             "workspace": self.undo.workspace(),
             "steps": self.steps,
             "refused": self.refused,
+            "commands": self.undo.during_commands(),
+            "includes_commands": self.undo.includes_commands(),
             "other_changes": self.other_changes,
             "unfinished": self.undo.unfinished(),
             "undone": undone,
@@ -203,7 +290,7 @@ fn line(step: &UndoStep) -> String {
             changed_by_others: true,
         } => {
             format!(
-                "  restore   {}  (also discards changes that others made in between)",
+                "  restore   {}  (also discards changes that a command or another program made between the run's changes)",
                 display_path(path)
             )
         }
@@ -239,7 +326,7 @@ fn other_changes(changes: &[StateChange]) -> Vec<String> {
     let mut texts: Vec<String> = Vec::new();
     for change in changes {
         let text = if let StateChange::ProcessExited { command, .. } = change {
-            format!("changes made by `{command}`")
+            format!("other effects of `{command}`")
         } else {
             change.to_string()
         };

@@ -1,9 +1,10 @@
 //! Shows a run until it ends.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context;
-use dirigent::{Delta, DirigentError, RunHandle, RunId, RunView, UserPresence};
+use dirigent::{Delta, DirigentError, Events, Report, RunHandle, RunId, RunView, UserPresence};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -31,6 +32,7 @@ pub(crate) async fn follow(
         diff: command.diff,
         non_interactive: true,
         replayed: false,
+        in_chat: false,
     };
     let mut screen = Screen::new(&watching, output);
     let mut events = dirigent.events(run, 0);
@@ -75,14 +77,31 @@ pub(crate) fn user_presence(watching: &WatchOptions, output: &Output) -> UserPre
 /// cancellation, ends the process.
 pub(crate) async fn watch(
     run: &RunHandle,
-    mut signals: ShutdownSignals,
+    signals: &mut ShutdownSignals,
     history: HistoryCursor,
     watching: &WatchOptions,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    let Some((report, events)) = watch_to_end(run, signals, history, watching, output).await? else {
+        return Ok(Exit::Killed);
+    };
+    if !watching.json {
+        print_summary(&events, run.id(), watching, output);
+    }
+    Ok(Exit::from_end_reason(report.end.as_ref()))
+}
+
+/// Shows a run of this process until it ends, without its summary. Returns its report and events; `None` if the user killed it.
+pub(crate) async fn watch_to_end(
+    run: &RunHandle,
+    signals: &mut ShutdownSignals,
+    history: HistoryCursor,
+    watching: &WatchOptions,
+    output: &Output,
+) -> anyhow::Result<Option<(Arc<Report>, Events)>> {
     let mut screen = Screen::new(watching, output);
     let mut session = match user_presence(watching, output) {
-        UserPresence::Present => Some(InteractiveSession::new(history, output)?),
+        UserPresence::Present => Some(InteractiveSession::new(history, watching.in_chat, output)?),
         UserPresence::Absent => None,
     };
     let mut events = run.events(0);
@@ -112,7 +131,7 @@ pub(crate) async fn watch(
             }
             signal = signals.next() => {
                 match signal {
-                    ShutdownSignal::Interrupted | ShutdownSignal::Terminated if cancelled => return Ok(Exit::Killed),
+                    ShutdownSignal::Interrupted | ShutdownSignal::Terminated if cancelled => return Ok(None),
                     ShutdownSignal::Interrupted => screen.print_now(&["cancelling; press Ctrl-C again to kill the run".to_owned()]),
                     ShutdownSignal::Terminated => {}
                     ShutdownSignal::HungUp => session.iter_mut().for_each(InteractiveSession::close_input),
@@ -127,10 +146,7 @@ pub(crate) async fn watch(
     drop(session);
     screen.finish();
     let report = run.outcome().await.map_err(DirigentError::from)?;
-    if !watching.json {
-        print_summary(&events, run.id(), watching, output);
-    }
-    Ok(Exit::from_end_reason(report.end.as_ref()))
+    Ok(Some((report, events)))
 }
 
 /// The next input of the user; pending forever without a session.
@@ -152,14 +168,23 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
     }
 }
 
-fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
-    let summary_and_diff = |view: &RunView| (summary(view, run, detail(watching.verbose)), view.diff());
-    let Some((summary, diff)) = events.with_view(summary_and_diff) else {
+pub(crate) fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
+    let summary_and_diff = |view: &RunView| {
+        let has_worktree = view.run().spec().worktree.is_some();
+        (
+            summary(view, run, detail(watching.verbose)),
+            view.diff(),
+            has_worktree,
+        )
+    };
+    let Some((summary, diff, has_worktree)) = events.with_view(summary_and_diff) else {
         return;
     };
     output.print(&format!("\n{summary}"));
     if watching.diff && !diff.is_empty() {
         output.print(&coloured_diff(&sanitize(&diff)));
+    } else if !diff.is_empty() && has_worktree {
+        output.print(&format!("See the changes with `dirigent diff {}`.", run.short()));
     } else if !diff.is_empty() && !watching.replayed {
         output.print(&format!(
             "See the changes with `dirigent diff {id}`, undo them with `dirigent undo {id}`.",

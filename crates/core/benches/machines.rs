@@ -20,7 +20,7 @@ use dirigent_core::run::{Run, RunCommand, RunInput};
 use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec};
 use serde_json::json;
 
 const NOW: Timestamp = Timestamp(1_000);
@@ -43,7 +43,14 @@ fn spec() -> RunSpec {
         profile: ModelProfile::default(),
     };
     RunSpec {
+        files: Vec::new(),
         mode: Default::default(),
+        worktree: None,
+        project: None,
+        probes: Vec::new(),
+        reads_diff: false,
+        workflow: None,
+        turn: None,
         goal: "Look at everything".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits {
@@ -55,12 +62,15 @@ fn spec() -> RunSpec {
             reflector: agent("reflector", AnswerForm::Reflection),
             agents: vec![agent("explore", AnswerForm::Text)],
             tools: vec![ToolSpec {
+                category: ToolCategory::Other,
+                changes_where: None,
                 name: "look".to_owned(),
                 description: "Looks at a file.".to_owned(),
                 parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),
                 repeat: Repeat::Safe,
                 access: Access::ReadOnly,
                 requires_approval: false,
+                approval_where: None,
                 example: json!({"path": "x"}),
             }],
             policy: Policy::default(),
@@ -82,6 +92,7 @@ fn plan(count: usize) -> Plan {
             id: format!("s{index}").as_str().into(),
             title: "Look".to_owned(),
             depends_on,
+            may_fail: false,
             work: Work::Calls {
                 calls: vec![PlannedCall {
                     tool: "look".to_owned(),
@@ -150,7 +161,6 @@ fn agent_step(criterion: &mut Criterion) {
         guidance: None,
         depth: 0,
         caller: None,
-        changed: None,
     };
     let (mut agent, _) = Agent::start(NOW, spec, brief).unwrap();
     let reply = ModelReply {
@@ -244,6 +254,7 @@ fn independent(count: usize, max_parallel: u32) -> (Run, RunInput) {
         id: format!("s{index}").as_str().into(),
         title: "Look".to_owned(),
         depends_on: Vec::new(),
+        may_fail: false,
         work: Work::Agent {
             agent: "explore".to_owned(),
             task: "Look.".to_owned(),

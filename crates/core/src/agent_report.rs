@@ -64,14 +64,16 @@ impl AgentAnswer {
 pub enum AgentFailure {
     /// The agent reached its limit of model turns (LOOP-2).
     #[error(
-        "the agent reached its limit of {max_turns} model turns before it finished; allow more with `max_turns`"
+        "the agent reached its limit of {max_turns} model turns before it finished: raise `max_turns` in this agent's limits"
     )]
     TurnLimit {
         /// The limit that was reached.
         max_turns: u32,
     },
     /// The agent reached its time limit (LOOP-5).
-    #[error("the agent reached its time limit of {timeout} before it finished; allow more with `timeout`")]
+    #[error(
+        "the agent reached its time limit of {timeout} before it finished: raise `timeout` in this agent's limits"
+    )]
     TimeLimit {
         /// The limit that was reached.
         timeout: Millis,
@@ -95,8 +97,8 @@ pub enum AgentFailure {
     Filtered,
     /// The model's reply exceeds the maximum size.
     #[error(
-        "the model's reply exceeds the maximum size, so the request was not repeated: ask for less at a time, or allow more with \
-         `max_reply_bytes`"
+        "the model's reply exceeds the maximum size, so the request was not repeated: ask for less at a time, or raise \
+         `max_reply_bytes` in the options of the model's client"
     )]
     Oversized,
     /// The model did not reply.
@@ -120,6 +122,12 @@ pub enum AgentFailure {
         tool: String,
         /// How many times the tool was called.
         times: u32,
+    },
+    /// The agent reported that it cannot do its task (LEAD-4).
+    #[error("the agent reported that it failed: {reason}")]
+    Reported {
+        /// What stands in the way, in the agent's words.
+        reason: String,
     },
     /// The user rejected a call (APPROVE-2).
     #[error("the user rejected a call of `{tool}`{}", reason.as_ref().map(|reason| format!(": {reason}")).unwrap_or_default())]
@@ -188,6 +196,9 @@ pub struct CallSummary {
     /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
+    /// The output in short, for the reflector; `null` if there is none.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub output: Value,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::call::CallForm;
 use crate::limits::AgentLimits;
+use crate::loop_tools::is_control_tool;
 use crate::price::Price;
 use crate::text::one_line;
 use crate::tool::Access;
@@ -49,18 +50,19 @@ impl AgentSpec {
         self.tools.iter().any(|tool| tool == DELEGATE)
     }
 
-    /// Returns a one-line description of the agent's tools and access, for choosing among agents:
-    /// `tools: look, change; may change the workspace; may delegate`.
-    pub fn capabilities(&self) -> String {
-        let tools: Vec<&str> = self
-            .tools
-            .iter()
+    /// Returns a one-line description of the agent's access and tools, for an agent that chooses among agents and has the tools `known`,
+    /// which are not repeated: `may change the workspace; tools that you lack: change; may delegate`.
+    pub fn capabilities(&self, known: &[String]) -> String {
+        let mut tools = self.tools.iter().filter(|tool| !is_control_tool(tool)).peekable();
+        let no_tools = tools.peek().is_none();
+        let lacking: Vec<&str> = tools
+            .filter(|tool| !known.contains(tool))
             .map(String::as_str)
-            .filter(|tool| *tool != DELEGATE)
             .collect();
-        let tools = match tools.as_slice() {
-            [] => "no tools".to_owned(),
-            tools => format!("tools: {}", tools.join(", ")),
+        let tools = match lacking.as_slice() {
+            [] if no_tools => "; no tools".to_owned(),
+            [] => String::new(),
+            lacking => format!("; tools that you lack: {}", lacking.join(", ")),
         };
         let access = match self.access {
             Access::ReadOnly => "changes nothing",
@@ -68,7 +70,7 @@ impl AgentSpec {
             Access::ReadWrite => "may change the workspace",
         };
         let delegates = if self.may_delegate() { "; may delegate" } else { "" };
-        one_line(&format!("{tools}; {access}{delegates}"))
+        one_line(&format!("{access}{tools}{delegates}"))
     }
 }
 

@@ -1,4 +1,4 @@
-//! The brief of an agent: its role and task. The continuation of a lead: what it is told when the run needs it again.
+//! The brief of an agent: its role and task. The continuation of a lead: the run's message to it when the run needs it again.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub struct AgentBrief {
     pub agent: AgentId,
     /// The agent's role.
     pub role: AgentRole,
-    /// The task: the first user message of the conversation.
+    /// The task: the first user message of the conversation, after the information about the project that all agents receive.
     pub task: String,
     /// For a lead, the number of sub-agents that its first plan may start; `None` for other agents.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -25,13 +25,10 @@ pub struct AgentBrief {
     /// The `delegate` call that started the agent; `None` if the run started it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub caller: Option<EffectId>,
-    /// For a reflector, the paths of all files that the run has changed, which the reflection must list (PAOR-10); `None` if unknown.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed: Option<Vec<String>>,
 }
 
-/// What the lead is told when the run needs it again: after a plan was carried out, after its answer was judged, or after the run was resumed
-/// (LEAD-1).
+/// The run's message to the lead when it needs the lead again: after a plan was executed, after the lead's answer was judged, or after the
+/// run was resumed (LEAD-1).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Continuation {
     /// The number of the continuation, counted from 1.

@@ -12,7 +12,7 @@ use crate::agent_spec::{AgentSpec, DELEGATE};
 use crate::id::AgentId;
 use crate::message::ToolCall;
 use crate::text::one_line;
-use crate::tool::{Access, Repeat, ToolResult, ToolSpec};
+use crate::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec};
 
 /// Returns the agents to which an agent with this access may delegate: agents with the same or less access. Tools are not compared, so the
 /// other agent may have tools that the caller lacks.
@@ -20,8 +20,8 @@ pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator
     agents.iter().filter(move |agent| agent.access <= access)
 }
 
-/// Creates the `delegate` tool for an agent with this access; `None` if there is no agent to delegate to.
-pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
+/// Creates the `delegate` tool for an agent with this access and these tools; `None` if there is no agent to delegate to.
+pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> Option<ToolSpec> {
     let others: Vec<&AgentSpec> = delegation_targets(access, agents).collect();
     let first = others.first()?;
     let names: Vec<&str> = others.iter().map(|agent| agent.name.as_str()).collect();
@@ -29,22 +29,24 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
         .iter()
         .map(|agent| {
             let (name, description) = (one_line(&agent.name), one_line(&agent.description));
-            format!("- {name}: {description} ({})", agent.capabilities())
+            format!("- {name}: {description} ({})", agent.capabilities(tools))
         })
         .collect();
     let description = format!(
-        "Assigns a part of your task to another agent and returns its findings. The agent sees only `task`, so `task` must contain \
-         everything that it needs to know. Your time limit is paused while the agent works. The agents:\n{}",
+        "Assigns a part of your task to another agent and returns its findings. Of what you know, it sees only the run's goal \
+         and `task`. The agents:\n{}",
         lines.join("\n")
     );
     Some(ToolSpec {
+        category: ToolCategory::Agents,
+        changes_where: None,
         name: DELEGATE.to_owned(),
         description,
         parameters: json!({
             "type": "object",
             "properties": {
-                "agent": {"type": "string", "enum": names, "description": "The name of the agent."},
-                "task": {"type": "string", "minLength": 1, "description": "What the agent must do, and what it must report."}
+                "agent": {"type": "string", "enum": names},
+                "task": {"type": "string", "minLength": 1, "description": "What to do, and what to report."}
             },
             "required": ["agent", "task"],
             "additionalProperties": false
@@ -52,6 +54,7 @@ pub fn delegate_tool(access: Access, agents: &[AgentSpec]) -> Option<ToolSpec> {
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: json!({"agent": first.name, "task": "Find every caller of `load` in src/ and report each with file and line."}),
     })
 }
@@ -65,6 +68,12 @@ pub(crate) fn delegation(call: &ToolCall) -> Option<(String, String)> {
             .map(str::to_owned)
     };
     Some((text("agent")?, text("task")?))
+}
+
+/// Returns the text of the output of a `delegate` call: the agent's findings, or what it had written before it failed.
+pub(crate) fn findings_text(output: &Value) -> Option<&str> {
+    let findings = output.get("findings").or_else(|| output.get("findings_so_far"));
+    findings.and_then(Value::as_str)
 }
 
 /// The metadata key under which the result of a delegation contains the id of the started agent.

@@ -34,7 +34,34 @@ impl FromStr for RunId {
     }
 }
 
-/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start; 1 is the first lead.
+/// The id of a conversation. A version 7 UUID, so ids sort by creation time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct ConversationId(pub Uuid);
+
+impl ConversationId {
+    /// Returns the last eight hexadecimal digits, as a short id for display and input.
+    pub fn short(&self) -> String {
+        RunId(self.0).short()
+    }
+}
+
+impl fmt::Display for ConversationId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for ConversationId {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(ConversationId)
+    }
+}
+
+/// The id of an agent within its run. Agents are numbered from 1 in the order in which they start. In a
+/// conversation, the agents of a turn follow those of the turns before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct AgentId(pub u32);

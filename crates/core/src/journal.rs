@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::agent::AgentInput;
 use crate::id::{RunId, Scope};
 use crate::run::RunInput;
-use crate::setup::SharedText;
+use crate::shared_text::SharedText;
 use crate::time::Timestamp;
 
 /// A journal entry: one input that a machine accepted.
@@ -62,11 +62,14 @@ pub enum InputRef<'a> {
 }
 
 impl InputRef<'_> {
-    /// The part of the input's JSON that the entries of other runs have, too; `None` if there is none.
-    pub fn shared_text(&self) -> Option<&SharedText> {
+    /// The parts of the input's JSON that the entries of other runs have, too.
+    pub fn shared_texts(&self) -> Vec<SharedText> {
         match self {
-            InputRef::Run(RunInput::Started { spec }) => spec.setup.text(),
-            InputRef::Run(_) | InputRef::Agent(_) => None,
+            InputRef::Run(RunInput::Started { spec }) => {
+                let history = spec.earlier_turns().and_then(|earlier| earlier.history.text());
+                spec.setup.text().into_iter().chain(history).cloned().collect()
+            }
+            InputRef::Run(_) | InputRef::Agent(_) => Vec::new(),
         }
     }
 }

@@ -109,7 +109,7 @@ limits! {
         max_agents: Count as u32 = 100;
         /// Maximum depth of sub-agents: 1 allows only the plan's agents, 2 also agents that they delegate to.
         max_depth: Count as u32 = 3;
-        /// Maximum time that a call waits for approval. After this time, it counts as not approved.
+        /// Maximum time that a call waits for approval, or an agent's question for an answer. Then the agent continues without it.
         approval_timeout: Time as Option<Millis> = Some(Millis::from_secs(86_400));
         /// Maximum duration of one tool call of a plan.
         call_timeout: Time as Millis = Millis::from_secs(900);

@@ -31,11 +31,11 @@ pub enum Refusal {
         effect: EffectId,
     },
     /// The machine does not accept this input in its current state.
-    #[error("{input} is not accepted while {state}")]
+    #[error("{input} is not accepted: {state}")]
     InvalidState {
-        /// The name of the input.
+        /// What the input is, in words, such as `immediate guidance`.
         input: &'static str,
-        /// A description of the state.
+        /// The state in which the input is not accepted, such as `the lead has ended`.
         state: String,
     },
     /// The run has finished and cannot be resumed.
@@ -72,10 +72,11 @@ pub(crate) struct Outstanding<W> {
 }
 
 impl<W> Outstanding<W> {
-    pub(crate) fn new(scope: Scope) -> Self {
+    /// Creates an empty table. The ids of effects follow `last_step`.
+    pub(crate) fn new(scope: Scope, last_step: u32) -> Self {
         Outstanding {
             scope,
-            last_step: 0,
+            last_step,
             waiting: BTreeMap::new(),
         }
     }

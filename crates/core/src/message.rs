@@ -50,7 +50,7 @@ pub enum Message {
         call_id: String,
         /// The tool's name.
         name: String,
-        /// The JSON text of [`crate::tool::ToolResult::for_model`].
+        /// The text of [`crate::tool::ToolResult::for_model`].
         content: String,
     },
 }

@@ -12,14 +12,14 @@ pub enum Mode {
     /// The lead has read access only. Each of its plans waits until the user approves it, unchanged or edited; then the plan's agents and calls
     /// act. An answer in text needs no approval.
     Plan,
-    /// Like [`Mode::Plan`], but plans are carried out without waiting, because the user has approved them in advance. Calls that need an
+    /// Like [`Mode::Plan`], but plans are executed without waiting, because the user has approved them in advance. Calls that need an
     /// approval still wait for it.
     ApprovedPlan,
 }
 
 impl Mode {
     /// Returns true for the default mode, which is not written to the journal.
-    pub(crate) fn is_auto(&self) -> bool {
+    pub fn is_auto(&self) -> bool {
         *self == Mode::Auto
     }
 }

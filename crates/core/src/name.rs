@@ -40,7 +40,7 @@ pub(crate) fn quoted_list<'a>(names: impl IntoIterator<Item = &'a str>) -> Strin
 
 /// Returns the name that is most similar to `wanted`. If several names are equally similar, returns the first. `None` if no name is similar
 /// enough.
-pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let plain = |name: &str| name.to_lowercase().replace(['-', ' '], "_");
     if wanted.len() > MAX_NAME_CHARS {
         return None;

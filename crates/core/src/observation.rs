@@ -8,7 +8,7 @@ use crate::agent_report::{AgentFailure, AgentWork, AnswerOrFailure};
 use crate::id::{AgentId, EffectId, SubTaskId};
 use crate::message::ToolCall;
 use crate::time::Millis;
-use crate::tool::{StateChange, ToolResult};
+use crate::tool::{StateChange, ToolResult, code};
 
 /// The result of a sub-task.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,6 +19,9 @@ pub struct Observation {
     pub title: String,
     /// Duration from start to end; zero if the sub-task never started.
     pub duration: Millis,
+    /// True if the plan says that the sub-task may fail (PAOR-4).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fail: bool,
     /// The result of the sub-task's work.
     pub finding: SubTaskResult,
 }
@@ -50,6 +53,40 @@ pub enum SubTaskResult {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         because: Option<SubTaskId>,
     },
+}
+
+impl SubTaskResult {
+    /// Returns true if the work succeeded.
+    pub(crate) fn succeeded(&self) -> bool {
+        match self {
+            SubTaskResult::Calls { calls } => calls.iter().all(|call| call.result.succeeded()),
+            SubTaskResult::Agent { result, .. } => result.is_ok(),
+            SubTaskResult::Skipped { .. } => false,
+        }
+    }
+
+    /// Records that immediate guidance stopped the running call, whatever code its tool gave it (PAOR-8).
+    pub(crate) fn mark_redirected(&mut self) {
+        if let SubTaskResult::Calls { calls } = self
+            && let Some(ObservedCall { result, .. }) = calls.last_mut()
+        {
+            *result = result.clone().with_code(code::REDIRECTED);
+        }
+    }
+
+    /// Returns true if the user ended the work: by a decision about one of its calls (APPROVE-2) or by immediate guidance (PAOR-8).
+    pub(crate) fn was_stopped_by_user(&self) -> bool {
+        match self {
+            SubTaskResult::Agent { result, .. } => match result {
+                Err(AgentFailure::Rejected { .. } | AgentFailure::Redirected) => true,
+                Ok(_) | Err(_) => false,
+            },
+            SubTaskResult::Calls { calls } => {
+                calls.last().is_some_and(|last| last.result.was_stopped_by_user())
+            }
+            SubTaskResult::Skipped { .. } => false,
+        }
+    }
 }
 
 /// The status of a finished sub-task.
@@ -86,11 +123,12 @@ impl Observation {
 
     /// Returns true if the sub-task succeeded, so that its dependents may run.
     pub fn succeeded(&self) -> bool {
-        match &self.finding {
-            SubTaskResult::Calls { calls } => calls.iter().all(|call| call.result.succeeded()),
-            SubTaskResult::Agent { result, .. } => result.is_ok(),
-            SubTaskResult::Skipped { .. } => false,
-        }
+        self.finding.succeeded()
+    }
+
+    /// Returns true if the sub-task failed, but counts as done, because it may fail and was not stopped by the user (PAOR-4).
+    pub fn failed_as_allowed(&self) -> bool {
+        self.may_fail && self.status() == ObservationStatus::Failed && !self.finding.was_stopped_by_user()
     }
 
     /// Returns the changes that the sub-task made, in order.

@@ -6,6 +6,7 @@
 
 mod matching;
 mod pattern;
+mod restrictions;
 mod web;
 
 use std::borrow::Cow;
@@ -108,7 +109,7 @@ impl Policy {
     }
 
     /// Decides whether a call runs, needs approval or is denied. `workspace` is an absolute path. If no rule matches, the tool's
-    /// `requires_approval` decides.
+    /// spec decides ([`ToolSpec::asks`]).
     pub fn decide(&self, tool: &ToolSpec, parameters: &Value, workspace: &str) -> PolicyDecision {
         match self.rule(&tool.name, parameters, workspace) {
             Some(rule) => match rule.ruling {
@@ -116,7 +117,7 @@ impl Policy {
                 Ruling::Ask => PolicyDecision::Ask,
                 Ruling::Deny => PolicyDecision::Deny(rule.to_string()),
             },
-            None if tool.requires_approval => PolicyDecision::Ask,
+            None if tool.asks(parameters) => PolicyDecision::Ask,
             None => PolicyDecision::Allow,
         }
     }
@@ -137,7 +138,7 @@ impl Rule {
     ///
     /// - each simple command in a string, or in the argument of `-c` in a list, without leading words such as `then`, `sudo` or
     ///   `NAME=value`;
-    /// - a string parameter named `command`, as the argument of `sh -c`;
+    /// - a string parameter named `command`, as the argument of `sh -c` and `bash -c`;
     /// - a path without `.` and `..` components, and the same path relative to the workspace.
     ///
     /// A rule that allows matches none of these interpretations, and its `*` matches neither `..` nor the start of another command.

@@ -2,7 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::id::EffectId;
+use crate::limits::RunLimits;
 use crate::text::{one_line, shorten};
+use crate::time::{Millis, Timestamp};
 
 /// Maximum length of a choice in an error message, in characters.
 const MAX_CHOICE: usize = 200;
@@ -15,6 +18,131 @@ pub struct Question {
     /// Suggested answers; empty if there are none. The user may also answer with other text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
+}
+
+/// A question that waits for the user's answer. JSON: `"effect"`, `"agent"`, the fields of [`Question`], `"asked_at"` and `"expires_at"`;
+/// times are milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OpenQuestion {
+    /// The question's effect id, to which answers refer. Its attempt is ignored, so that the id stays valid after a restart.
+    pub effect: EffectId,
+    /// The name of the agent that asks (LEAD-4); `None` for the question of the run, by its reflector (PAOR-9).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
+    /// The question.
+    #[serde(flatten)]
+    pub question: Question,
+    /// The time at which the question was asked.
+    pub asked_at: Timestamp,
+    /// The time at which the question expires; `None` if it never expires.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires_at: Option<Timestamp>,
+}
+
+impl OpenQuestion {
+    /// A new question of an agent, which expires as an approval does.
+    pub(crate) fn of_agent(
+        effect: EffectId,
+        agent: String,
+        question: Question,
+        limits: &RunLimits,
+        now: Timestamp,
+    ) -> Self {
+        OpenQuestion {
+            effect,
+            agent: Some(agent),
+            question,
+            asked_at: now,
+            expires_at: limits.approval_timeout.map(|timeout| now + timeout),
+        }
+    }
+
+    /// Returns the same question, asked again.
+    pub(crate) fn renewed(&self, limits: &RunLimits, now: Timestamp) -> Self {
+        OpenQuestion {
+            asked_at: now,
+            expires_at: limits.approval_timeout.map(|timeout| now + timeout),
+            ..self.clone()
+        }
+    }
+
+    /// Extends the deadline by the time in which no process could accept an answer.
+    pub(crate) fn extend_expiry(&mut self, by: Millis) {
+        self.expires_at = self.expires_at.map(|expires_at| expires_at + by);
+    }
+
+    /// Returns true if the question has expired.
+    pub fn has_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expires_at| now >= expires_at)
+    }
+}
+
+/// The reason why no open question is the one that an answer is for.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectionError {
+    /// No question is open.
+    #[error("no question is open: none was asked, or it was already answered")]
+    NoQuestion,
+    /// No open question has this id.
+    #[error(
+        "the question `{question}` is not open: it was answered, has ended or was never asked. Open: {}",
+        listed(open)
+    )]
+    NotOpen {
+        /// The id that was given.
+        question: String,
+        /// The open questions.
+        open: Vec<OpenQuestion>,
+    },
+    /// The answer has several words, of which the first is not a question's id.
+    #[error(
+        "`{word}` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open: {}",
+        listed(open)
+    )]
+    NotAnId {
+        /// The first word.
+        word: String,
+        /// The open questions.
+        open: Vec<OpenQuestion>,
+    },
+    /// Several questions are open, and the answer names none.
+    #[error("several questions are open; name the one to answer: {}", listed(open))]
+    Several {
+        /// The open questions.
+        open: Vec<OpenQuestion>,
+    },
+}
+
+/// Returns the open question with this id, whatever its attempt; without an id, the only one.
+///
+/// # Errors
+/// [`SelectionError`] if no question is open, none has the id, or several are open and no id is given.
+pub fn select_question(
+    open: &[OpenQuestion],
+    named: Option<EffectId>,
+) -> Result<&OpenQuestion, SelectionError> {
+    match (open, named) {
+        ([], _) => Err(SelectionError::NoQuestion),
+        (_, Some(effect)) => {
+            let mut named = open.iter().filter(|asked| asked.effect.is_same_effect(effect));
+            named.next().ok_or_else(|| SelectionError::NotOpen {
+                question: effect.to_string(),
+                open: open.to_vec(),
+            })
+        }
+        ([only], None) => Ok(only),
+        (_, None) => Err(SelectionError::Several { open: open.to_vec() }),
+    }
+}
+
+/// Lists questions on one line: ``a3.7 `first`, a4.2 `second` ``.
+fn listed(open: &[OpenQuestion]) -> String {
+    let questions = open.iter().map(|asked| {
+        let text = one_line(&asked.question.question);
+        format!("{} `{}`", asked.effect, shorten(&text, MAX_CHOICE, None))
+    });
+    questions.collect::<Vec<_>>().join(", ")
 }
 
 /// The reason why a text does not answer a question. The question remains open.

@@ -1,12 +1,10 @@
 //! Reflections: the reflector's verdict on an iteration, which decides how the run continues.
 
-use std::collections::BTreeSet;
-
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::tags::escape_tags;
-use crate::text::one_line;
+use crate::confirmation::Confirmation;
+use crate::text::shorten;
 
 /// The reflector's evaluation of an iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -21,9 +19,9 @@ pub struct Reflection {
     /// Suggested answers for [`ReflectionVerdict::AskUser`]; empty for a free-text answer.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub choices: Vec<String>,
-    /// The files that the run changed, as listed by the reflector (PAOR-10); `None` if it listed none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub changed_files: Option<Vec<String>>,
+    /// The calls that confirm the result (PAOR-10).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub confirmed_by: Vec<Confirmation>,
 }
 
 /// The outcome of an iteration, as judged by the reflector.
@@ -40,8 +38,10 @@ pub enum ReflectionVerdict {
     Failed,
 }
 
-/// Maximum number of changed files that a reflection must list. If more files changed, the list is optional.
-const MAX_NAMED_FILES: usize = 50;
+/// Maximum number of confirmations.
+const MAX_CONFIRMATIONS: usize = 20;
+/// Maximum number of characters of words that stand in for a reflection.
+const MAX_WORDS: usize = 4_000;
 
 /// Returns the JSON Schema of the parameters of [`SUBMIT_REFLECTION`](crate::call::SUBMIT_REFLECTION).
 pub fn reflection_schema() -> Value {
@@ -50,19 +50,26 @@ pub fn reflection_schema() -> Value {
         "properties": {
             "verdict": {
                 "type": "string",
-                "enum": ["achieved", "continue", "ask_user", "failed"],
-                "description": "achieved: the observations show that the goal is reached. continue: work remains, so another plan is needed. ask_user: only the user can decide. failed: the goal cannot be reached."
+                "enum": ["achieved", "continue", "ask_user", "failed"]
             },
             "summary": {
-                "type": "string",
-                "description": "What was done, how it was verified and what remains, in a few sentences."
+                "type": "string"
             },
-            "question": {"type": "string", "description": "With ask_user: the question that the user must decide."},
+            "question": {"type": "string", "description": "With ask_user."},
             "choices": {"type": "array", "items": {"type": "string"}, "description": "With ask_user: suggested answers."},
-            "changed_files": {
+            "confirmed_by": {
                 "type": "array",
-                "items": {"type": "string"},
-                "description": format!("With achieved: every path in CHANGED_FILES and no others; an empty list if there are none. Optional if there are more than {MAX_NAMED_FILES} paths.")
+                "maxItems": MAX_CONFIRMATIONS,
+                "items": {
+                    "type": "object",
+                    "properties": {
+                        "call": {"type": "string", "description": "A handle: `run.7`, `a3.2`."},
+                        "line": {"type": "string", "description": "Copied from one line of its output."}
+                    },
+                    "required": ["call"],
+                    "additionalProperties": false
+                },
+                "description": "The calls that show the result."
             }
         },
         "required": ["verdict", "summary"],
@@ -89,42 +96,17 @@ impl Reflection {
         }
     }
 
-    /// Checks that the reflection lists exactly the files that changed (PAOR-10). The list is required only for
-    /// [`ReflectionVerdict::Achieved`], and only if at least one and at most 50 files changed.
-    ///
-    /// # Errors
-    /// Returns a message for the model that names all wrong and all missing files.
-    pub fn check_changed_files(&self, changed: &[String]) -> Result<(), String> {
-        let Some(named) = &self.changed_files else {
-            let must_name =
-                self.verdict == ReflectionVerdict::Achieved && (1..=MAX_NAMED_FILES).contains(&changed.len());
-            return if must_name {
-                Err(
-                    "`achieved` requires `changed_files`: submit the reflection again with every path in CHANGED_FILES and no others, \
-                     and do not mention other changes in the summary"
-                        .to_owned(),
-                )
-            } else {
-                Ok(())
-            };
-        };
-        // Escape paths as in the prompt, from which the reflector copies them.
-        let path =
-            |path: &str| escape_tags(&one_line(path.strip_prefix("./").unwrap_or(path).trim())).into_owned();
-        let named: BTreeSet<String> = named.iter().map(|named| path(named)).collect();
-        let changed: BTreeSet<String> = changed.iter().map(|changed| path(changed)).collect();
-        let wrong = named.difference(&changed);
-        let wrong =
-            wrong.map(|path| format!("- `{path}` did not change: remove it from the list and the summary"));
-        let missing = changed.difference(&named);
-        let missing = missing.map(|path| format!("- `{path}` changed but is missing"));
-        let errors: Vec<String> = wrong.chain(missing).collect();
-        if errors.is_empty() {
-            return Ok(());
+    /// Creates the reflection of a reflector that answered only in words: the user decides how to continue (SPEC, "Where the rules meet", 7).
+    pub(crate) fn from_words(words: &str) -> Self {
+        let words = shorten(words.trim(), MAX_WORDS, None).into_owned();
+        Reflection {
+            verdict: ReflectionVerdict::AskUser,
+            question: Some(format!(
+                "{words}\n\nThe reflector gave no verdict, only these words. Is the goal reached, or what is left to do?"
+            )),
+            summary: words,
+            choices: Vec::new(),
+            confirmed_by: Vec::new(),
         }
-        Err(format!(
-            "`changed_files` must list exactly the files that changed; correct these errors and submit the reflection again:\n{}",
-            errors.join("\n")
-        ))
     }
 }

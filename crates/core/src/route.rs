@@ -17,6 +17,7 @@ use crate::question::AnswerError;
 use crate::run::{Run, RunCommand, RunInput, RunTimer};
 use crate::steering::Steering;
 use crate::time::Timestamp;
+use crate::user_request::UserRequestKind;
 
 /// An input and the machine that must handle it.
 #[derive(Clone, Debug, PartialEq)]
@@ -39,8 +40,8 @@ impl TryFrom<Entry> for Delivery {
             (Scope::Run, Input::Run(input)) => Ok(Delivery::Run(input)),
             (Scope::Agent(agent), Input::Agent(input)) => Ok(Delivery::Agent(agent, input)),
             (scope @ (Scope::Run | Scope::Agent(_)), input) => Err(Refusal::InvalidState {
-                input: input.name(),
-                state: format!("the journal's scope is {scope}"),
+                input: input.description(),
+                state: format!("the scope of its journal entry is {scope}"),
             }),
         }
     }
@@ -70,7 +71,7 @@ pub enum RunEffect {
         effect: EffectId,
         /// The agent's role and task.
         brief: Arc<AgentBrief>,
-        /// For a lead that goes on, what it is told.
+        /// The run's message to a lead that continues; `None` for a first start.
         continuation: Option<Arc<Continuation>>,
     },
     /// Journal the start of the call that [`Run::running_call`] returns, then run it.
@@ -81,6 +82,11 @@ pub enum RunEffect {
     /// Stop a call whose result no longer matters.
     StopTool {
         /// The call's id.
+        effect: EffectId,
+    },
+    /// Read the run's net diff, and send [`RunInput::DiffRead`].
+    ReadDiff {
+        /// The id that the diff must carry.
         effect: EffectId,
     },
     /// Wait for the user's answer or decision. If no user is available, the driver sends [`RunInput::UserAbsent`].
@@ -161,8 +167,12 @@ impl RunCommand {
                 agent,
                 AgentInput::Redirected { number, guidance },
             )),
+            RunCommand::GuideAgent { agent, guidance } => {
+                Route::Deliver(Delivery::Agent(agent, AgentInput::Guided { guidance }))
+            }
             RunCommand::RunTool { effect, .. } => Route::Effect(RunEffect::RunTool { effect }),
             RunCommand::StopTool { effect } => Route::Effect(RunEffect::StopTool { effect }),
+            RunCommand::ReadDiff { effect } => Route::Effect(RunEffect::ReadDiff { effect }),
             RunCommand::AskUser { effect, .. } | RunCommand::AwaitUser { effect } => {
                 Route::Effect(RunEffect::AwaitUser { effect })
             }
@@ -182,12 +192,19 @@ impl AgentCommand {
             AgentCommand::SetTimer { timer, at } => {
                 return Route::Effect(AgentEffect::SetTimer { timer, at });
             }
-            AgentCommand::AskApproval { approval } => RunInput::ApprovalAsked {
+            AgentCommand::AskApproval { approval, guidance } => RunInput::CallAwaitsUser {
                 effect: approval.effect,
+                guidance,
+                request: UserRequestKind::Decision,
+            },
+            AgentCommand::AskUser { question, guidance } => RunInput::CallAwaitsUser {
+                effect: question.effect,
+                guidance,
+                request: UserRequestKind::Answer,
             },
             AgentCommand::Stop => return Route::Effect(AgentEffect::Stop),
             AgentCommand::BeginActing => RunInput::ActingBegan { effect },
-            AgentCommand::ApprovalSettled { effect } => RunInput::ApprovalSettled { effect },
+            AgentCommand::CallSettled { effect } => RunInput::CallSettled { effect },
             AgentCommand::Delegate { effect, agent, task } => RunInput::Delegated { effect, agent, task },
             AgentCommand::Finish { report } => RunInput::AgentFinished { effect, report },
         };
@@ -239,8 +256,10 @@ pub fn start_agent(
 /// The reason why a message to a run cannot be delivered.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SteeringError {
-    /// The run does not wait for an answer.
-    #[error("the run does not wait for an answer")]
+    /// The question is not open.
+    #[error(
+        "there is no such open question: it was answered, has expired, was withdrawn by guidance, or was never asked"
+    )]
     NoQuestion,
     /// The text does not answer the run's question (PAOR-9).
     #[error(transparent)]
@@ -274,14 +293,24 @@ impl Steering {
                     return Ok(Delivery::Agent(agent, AgentInput::Decided { effect, decision }));
                 }
             },
-            Steering::Answer { effect, answer } => match run.question() {
+            Steering::Answer { effect, answer } => match (effect.scope, run.question()) {
+                // The agent's machine checks the answer.
+                (Scope::Agent(agent), _) => {
+                    return Ok(Delivery::Agent(
+                        agent,
+                        AgentInput::UserAnswered { effect, answer },
+                    ));
+                }
                 // After a restart, the run asks the same question again with a higher attempt.
-                Some((asked, question)) if asked.step == effect.step => RunInput::UserAnswered {
-                    effect: asked,
-                    answer: question.choose(&answer)?,
-                },
-                Some(_) | None => return Err(SteeringError::NoQuestion),
+                (Scope::Run, Some((asked, question))) if asked.step == effect.step => {
+                    RunInput::UserAnswered {
+                        effect: asked,
+                        answer: question.choose(&answer)?,
+                    }
+                }
+                (Scope::Run, Some(_) | None) => return Err(SteeringError::NoQuestion),
             },
+            Steering::ShareWorkspace { runs } => RunInput::WorkspaceShared { runs },
             Steering::Cancel => RunInput::Cancelled,
         };
         Ok(Delivery::Run(input))
@@ -293,6 +322,7 @@ impl AgentInput {
     pub fn undeliverable(&self, agent: AgentId) -> SteeringError {
         match self {
             AgentInput::Decided { effect, .. } => DecisionError::NotPending { effect: *effect }.into(),
+            AgentInput::UserAnswered { .. } => SteeringError::NoQuestion,
             AgentInput::Started { .. }
             | AgentInput::ModelReplied { .. }
             | AgentInput::ModelFailed { .. }

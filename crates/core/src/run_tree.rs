@@ -48,6 +48,11 @@ impl RunTree {
         self.agents.get(&agent)
     }
 
+    /// The machine of the lead; `None` if it has not started.
+    pub fn lead(&self) -> Option<&Agent> {
+        self.agent(self.run.lead_id()?)
+    }
+
     /// The machines of all agents that have started, by id.
     pub fn agents(&self) -> &BTreeMap<AgentId, Agent> {
         &self.agents
@@ -89,7 +94,7 @@ impl RunTree {
                 Ok(commands)
             }
             (None, input) => Err(Refusal::InvalidState {
-                input: input.name(),
+                input: input.description(),
                 state: format!("agent {id} has not started"),
             }),
         }

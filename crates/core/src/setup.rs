@@ -11,8 +11,9 @@ use crate::agent_spec::{AgentSpec, AnswerForm, DELEGATE};
 use crate::brief::AgentRole;
 use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::delegation::delegate_tool;
-use crate::digest::sha256_hex;
+use crate::loop_tools::loop_tools;
 use crate::policy::Policy;
+use crate::shared_text::SharedText;
 use crate::submission::submission_tool;
 use crate::token_ratio::estimated_tokens;
 use crate::tool::ToolSpec;
@@ -65,6 +66,13 @@ impl RunSetup {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
+    /// Returns the tools that an agent of this setup is offered: its own, and those that belong to its loop.
+    pub fn offered_tools(&self, agent: &AgentSpec) -> Vec<ToolSpec> {
+        let delegate = delegate_of(agent, self, DelegationDepth::BelowMax);
+        let offered = OfferedTools::new(agent, self, delegate);
+        Arc::unwrap_or_clone(offered.tools)
+    }
+
     /// The lead, the reflector and the sub-agents, in this order.
     pub fn all_agents(&self) -> impl Iterator<Item = &AgentSpec> {
         [&self.lead, &self.reflector].into_iter().chain(&self.agents)
@@ -87,34 +95,14 @@ pub struct SharedSetup(Arc<Shared>);
 struct Shared {
     setup: RunSetup,
     tables: OnceLock<Tables>,
-    text: OnceLock<Option<SharedText>>,
+    text: OnceLock<Option<SetupText>>,
 }
 
-/// JSON that is part of many journal entries, for example the setup of a run. A journal may store it once.
-#[derive(Clone, Debug)]
-pub struct SharedText {
-    json: Arc<RawValue>,
-    digest: Arc<str>,
-}
-
-impl PartialEq for SharedText {
-    fn eq(&self, other: &Self) -> bool {
-        self.digest == other.digest
-    }
-}
-
-impl Eq for SharedText {}
-
-impl SharedText {
-    /// The JSON text, exactly as it occurs in the entries.
-    pub fn json(&self) -> &str {
-        self.json.get()
-    }
-
-    /// The text's SHA-256, as 64 lower-case hexadecimal digits.
-    pub fn digest(&self) -> &str {
-        &self.digest
-    }
+/// The JSON of a setup, and the same text for the journal.
+#[derive(Debug)]
+struct SetupText {
+    json: Box<RawValue>,
+    shared: SharedText,
 }
 
 impl Shared {
@@ -137,13 +125,14 @@ impl Clone for Shared {
 impl SharedSetup {
     /// The JSON text of the setup; `None` if the setup has no JSON form.
     pub fn text(&self) -> Option<&SharedText> {
+        Some(&self.setup_text()?.shared)
+    }
+
+    fn setup_text(&self) -> Option<&SetupText> {
         let build = || {
             let json = to_raw_value(&self.0.setup).ok()?;
-            let digest = sha256_hex(json.get().as_bytes()).into();
-            Some(SharedText {
-                json: json.into(),
-                digest,
-            })
+            let shared = SharedText::from_pieces([json.get()]);
+            Some(SetupText { json, shared })
         };
         self.0.text.get_or_init(build).as_ref()
     }
@@ -190,7 +179,7 @@ impl std::fmt::Debug for SharedSetup {
 
 impl Serialize for SharedSetup {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.text() {
+        match self.setup_text() {
             Some(text) => text.json.serialize(serializer),
             None => self.0.setup.serialize(serializer),
         }
@@ -269,7 +258,7 @@ fn delegate_of(agent: &AgentSpec, setup: &RunSetup, depth: DelegationDepth) -> O
         DelegationDepth::Max => false,
     };
     let replaced = setup.tools.iter().any(|tool| tool.name == DELEGATE);
-    (may_delegate && !replaced).then(|| delegate_tool(agent.access, &setup.agents))?
+    (may_delegate && !replaced).then(|| delegate_tool(agent.access, &agent.tools, &setup.agents))?
 }
 
 /// The tools offered to an agent's model.
@@ -279,8 +268,8 @@ pub(crate) struct OfferedTools {
     pub(crate) tools: Arc<Vec<ToolSpec>>,
     /// The names of the agent's tools, without its terminating tool.
     pub(crate) names: Vec<String>,
-    /// The agent's own `delegate` tool ([`crate::delegation`]); `None` if it may not delegate (PAOR-5).
-    pub(crate) delegation: Option<ToolSet>,
+    /// The agent's tools that its machine handles: its own `delegate` ([`crate::delegation`]), and those of [`crate::loop_tools`].
+    pub(crate) of_machine: ToolSet,
     /// The JSON Schema of replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
     pub(crate) reply_schema: Arc<Value>,
     /// The estimated tokens that each request needs in addition to its messages: the definitions of native tools, or the schema of replies.
@@ -289,8 +278,12 @@ pub(crate) struct OfferedTools {
 
 impl OfferedTools {
     fn new(agent: &AgentSpec, setup: &RunSetup, delegate: Option<ToolSpec>) -> Self {
+        let is_new = |tool: &ToolSpec| setup.tools.iter().all(|other| other.name != tool.name);
+        let loop_tools = loop_tools(agent.answer).into_iter();
+        let loop_tools = loop_tools.filter(|tool| is_new(tool) && agent.tools.contains(&tool.name));
+        let of_machine: Vec<ToolSpec> = delegate.into_iter().chain(loop_tools).collect();
         let named = |name: &String| {
-            let tools = setup.tools.iter().chain(&delegate);
+            let tools = setup.tools.iter().chain(&of_machine);
             tools.into_iter().find(|tool| tool.name == *name).cloned()
         };
         let own: Vec<ToolSpec> = agent.tools.iter().filter_map(named).collect();
@@ -298,10 +291,14 @@ impl OfferedTools {
         let tools: Vec<ToolSpec> = own.into_iter().chain(submission_tool(agent.answer)).collect();
         let reply_schema = match agent.profile.calls {
             CallForm::JsonSchema => reply_schema(&tools, agent.answer.allows_text()),
-            CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => Value::Null,
+            CallForm::Json
+            | CallForm::Native
+            | CallForm::ToolCall
+            | CallForm::Auto
+            | CallForm::AutoNative => Value::Null,
         };
         let overhead = match agent.profile.calls {
-            CallForm::Native => tools.iter().map(ToolSpec::estimated_tokens).sum(),
+            CallForm::Native | CallForm::AutoNative => tools.iter().map(ToolSpec::estimated_tokens).sum(),
             CallForm::JsonSchema => {
                 // 18 tokens for the name of the schema and the JSON around it.
                 estimated_tokens(&reply_schema.to_string()).saturating_add(18)
@@ -312,7 +309,7 @@ impl OfferedTools {
             overhead,
             tools: Arc::new(tools),
             names,
-            delegation: delegate.map(|tool| ToolSet::new(vec![tool])),
+            of_machine: ToolSet::new(of_machine),
             reply_schema: Arc::new(reply_schema),
         }
     }

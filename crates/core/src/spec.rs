@@ -1,11 +1,21 @@
 //! The specification with which a run starts. It is journaled completely, so that a run depends only on its journal: later changes to the
 //! configuration or the prompts do not affect a resumed or replayed run.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use crate::agent_spec::AgentSpec;
+use crate::brief::AgentRole;
 use crate::call::ToolSet;
 use crate::limits::RunLimits;
+use crate::message::Usage;
 use crate::mode::Mode;
+use crate::policy::Rule;
+use crate::project::SharedProject;
+use crate::prompt;
 use crate::setup::{AgentIndex, DelegationDepth, OfferedTools, SharedSetup};
+use crate::text::shorten;
+use crate::turn::{EarlierTurns, Turn};
 use serde::{Deserialize, Serialize};
 
 /// The goal of a run, and everything that determines how the run pursues it.
@@ -22,9 +32,89 @@ pub struct RunSpec {
     /// What the lead may do itself, and whether its plans wait for the user (LEAD-2).
     #[serde(default, skip_serializing_if = "Mode::is_auto")]
     pub mode: Mode,
+    /// The files of the workspace that the goal mentions and includes, as they were when the run started.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<GoalFile>,
+    /// The run's place in its conversation; `None` for a run that belongs to none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub turn: Option<Box<Turn>>,
+    /// The git worktree that was made for the run and contains its workspace; `None` if the run works in the user's own folder.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worktree: Option<Box<Worktree>>,
+    /// What the agents are told about the project (LEAD-4); `None` if nothing was read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub project: Option<SharedProject>,
+    /// The requests that found out how models call tools before the run started (CALL-4). They count towards the run's usage.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub probes: Vec<ModelProbe>,
+    /// Whether the run reads its net diff for the reflector (PAOR-6). False in journals of earlier versions, which have no `DiffRead` entries.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub reads_diff: bool,
+    /// The workflow that the user invoked (FLOW-1); `None` if the goal is in the user's own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub workflow: Option<Box<UsedWorkflow>>,
+}
+
+/// The workflow of a run, and how it restricts the run. `setup` has the tools and the rules that result.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsedWorkflow {
+    /// The name by which the user invoked it.
+    pub name: String,
+    /// The tools that the run can have at most; `None` for all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tools: Option<Vec<String>>,
+    /// Rules that ask or deny, in addition to the user's.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<Rule>,
+}
+
+/// A git worktree that was made for one run. JSON: an object with these fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Worktree {
+    /// Absolute path of the folder that the user named as the workspace, to which the run's changes can be applied.
+    pub origin: String,
+    /// Absolute path of the worktree. The run's workspace is this folder, or a folder in it if `origin` is not the root of its repository.
+    pub folder: String,
+    /// The commit that was checked out.
+    pub commit: String,
+    /// The number of files in the user's repository that differed from this commit when the run started. The worktree does not have their
+    /// changes.
+    pub uncommitted: u64,
+}
+
+/// A request that found out how a model calls tools.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelProbe {
+    /// The model's name, from its reply or else from the configuration.
+    pub model: String,
+    /// The usage of the request.
+    pub usage: Usage,
+}
+
+/// A text file of the workspace that a goal includes. The lead reads it with the goal.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GoalFile {
+    /// The path relative to the workspace.
+    pub path: String,
+    /// The first lines of the file, or all, without the last line break.
+    pub content: String,
+    /// The number of lines after `content` that are left out.
+    pub omitted_lines: usize,
 }
 
 impl RunSpec {
+    /// The usage of all probes.
+    pub fn probe_usage(&self) -> Usage {
+        let mut total = Usage::default();
+        self.probes.iter().for_each(|probe| total += probe.usage);
+        total
+    }
+
+    /// What the earlier turns of the run's conversation left; `None` if there are none.
+    pub fn earlier_turns(&self) -> Option<&EarlierTurns> {
+        self.turn.as_ref()?.earlier.as_ref()
+    }
+
     /// All tools of the run, with their validators.
     pub fn tool_set(&self) -> &ToolSet {
         &self.setup.tables().tools
@@ -42,6 +132,27 @@ impl RunSpec {
             DelegationDepth::Max => agent.deepest_prompt.as_deref(),
         };
         deepest.unwrap_or(&agent.system_prompt)
+    }
+
+    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the run's goal (LEAD-4). Empty, or ends with a
+    /// line break. Takes up a quarter of the model's context window at most. The reflector judges by its request alone, so that no file of the
+    /// project sways it.
+    pub(crate) fn preamble(&self, role: &AgentRole, agent: &AgentSpec) -> Arc<str> {
+        let Some(project) = &self.project else {
+            return "".into();
+        };
+        let window = agent.profile.context_window.unwrap_or(u64::MAX);
+        // A token has about four characters.
+        let max = usize::try_from(window).unwrap_or(usize::MAX);
+        let told = match shorten(project.prompt(), max, None) {
+            Cow::Borrowed(_) => project.prompt().clone(),
+            Cow::Owned(shortened) => shortened.into(),
+        };
+        match role {
+            AgentRole::Reflector => "".into(),
+            AgentRole::Lead => told,
+            AgentRole::Sub(_) => format!("{told}{}\n", prompt::run_goal(&self.goal)).into(),
+        }
     }
 
     /// The tools offered to an agent that works at this depth of delegation.

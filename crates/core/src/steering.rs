@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
-use crate::id::{AgentId, EffectId};
+use crate::id::{AgentId, EffectId, RunId};
 
 /// A message from the user to a run. JSON: an object with the field `kind`, such as `{"kind": "guide", "guidance": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -33,12 +33,17 @@ pub enum Steering {
         /// The user's decision.
         decision: Decision,
     },
-    /// The answer to the run's question (PAOR-9).
+    /// The answer to the run's question (PAOR-9) or to an agent's (LEAD-4).
     Answer {
         /// The effect id of the question.
         effect: EffectId,
         /// The answer text, or the number of one of the question's choices, counted from 1.
         answer: String,
+    },
+    /// Tells the run that other runs work in its workspace. Only watchers of the run see it.
+    ShareWorkspace {
+        /// The ids of the other runs.
+        runs: Vec<RunId>,
     },
     /// Cancels the run (HOST-8).
     Cancel,

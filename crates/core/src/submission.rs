@@ -6,7 +6,7 @@ use crate::agent_spec::AnswerForm;
 use crate::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
 use crate::plan::plan_schema;
 use crate::reflection::reflection_schema;
-use crate::tool::{Access, Repeat, ToolSpec};
+use crate::tool::{Access, Repeat, ToolCategory, ToolSpec};
 
 /// Returns the submission tool for this form of answer; `None` for text answers.
 pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
@@ -14,7 +14,7 @@ pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
         AnswerForm::Text => return None,
         AnswerForm::Plan => (
             SUBMIT_PLAN,
-            "Has a plan carried out. The result comes once all of it has ended: what was observed, and how it was judged. Call it alone.",
+            "Has a plan carried out, and returns what was observed and a reflector's judgement. Call it alone.",
             plan_schema(),
             json!({
                 "summary": "Look for the callers, then change them and check.",
@@ -29,16 +29,19 @@ pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
             SUBMIT_REFLECTION,
             "Submits your verdict and ends your work.",
             reflection_schema(),
-            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes.", "changed_files": ["src/lib.rs"]}),
+            json!({"verdict": "achieved", "summary": "Renamed `a` to `b` in src/lib.rs; `cargo test` passes.", "confirmed_by": [{"call": "run.7", "line": "test result: ok. 12 passed"}]}),
         ),
     };
     Some(ToolSpec {
+        category: ToolCategory::Ending,
+        changes_where: None,
         name: name.to_owned(),
         description: description.to_owned(),
         parameters,
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example,
     })
 }

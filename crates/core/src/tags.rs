@@ -11,9 +11,15 @@ pub const AGENT_FLOW: &str = "AGENT_FLOW";
 pub const ANSWERS: &str = "ANSWERS";
 /// The files that the run has changed: one `- PATH` per line.
 pub const CHANGED_FILES: &str = "CHANGED_FILES";
+/// The run's net change in files: diffs in git's format.
+pub const DIFF: &str = "DIFF";
+/// Where a run works: its workspace, system, date and more, one `NAME: VALUE` per line ([`Environment`](crate::project::Environment)).
+pub const ENVIRONMENT: &str = "ENVIRONMENT";
+/// A file that the goal includes, with its path and the number of omitted lines as attributes.
+pub const FILE: &str = "FILE";
 /// Findings of the sub-tasks on which a task depends: lines as in [`OBSERVATIONS`].
 pub const FINDINGS: &str = "FINDINGS";
-/// The goal as the user wrote it.
+/// The goal as the user wrote it. For a sub-agent, the goal of its run: its own task is [`TASK`].
 pub const GOAL: &str = "GOAL";
 /// The user's guidance: entries of the form `NUMBER. TEXT`, numbered from 1. A text may continue on further lines.
 pub const GUIDANCE: &str = "GUIDANCE";
@@ -23,37 +29,49 @@ pub const OBSERVATIONS: &str = "OBSERVATIONS";
 pub const INTERRUPTED: &str = "INTERRUPTED";
 /// The reflector's judgement of the last iteration: `{"verdict", "summary"}`, in a message that continues the lead.
 pub const JUDGEMENT: &str = "JUDGEMENT";
+/// The limits of the whole run that the user has set, for the lead.
+pub const LIMITS: &str = "LIMITS";
 /// The plan of the iteration that is evaluated: a [`Plan`](crate::plan::Plan) as JSON.
 pub const PLAN: &str = "PLAN";
 /// The number of the iteration and the maximum number of iterations: `1 of 15`.
 pub const ITERATION: &str = "ITERATION";
 /// The earlier iterations: one [`PastIteration`](crate::prompt::PastIteration) per line, as JSON.
 pub const ITERATIONS: &str = "ITERATIONS";
+/// The project's instructions: for each file, a line `=== PATH` and its text ([`Instructions`](crate::project::Instructions)).
+pub const PROJECT_INSTRUCTIONS: &str = "PROJECT_INSTRUCTIONS";
 /// A model's summary of the older part of its conversation.
 pub const SUMMARY: &str = "SUMMARY";
 /// The task of a sub-agent, written by the lead or by a delegating agent.
 pub const TASK: &str = "TASK";
 /// The tools that the calls of a plan may use.
 pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
+/// Facts that the user asked to be remembered: one `- FACT` per line.
+pub const USER_NOTES: &str = "USER_NOTES";
 
 /// All tags used in the templates.
-const TAGS: [&str; 16] = [
+const TAGS: [&str; 22] = [
     AGENTS,
     AGENT_FLOW,
     ANSWERS,
     CHANGED_FILES,
+    DIFF,
+    ENVIRONMENT,
+    FILE,
     FINDINGS,
     GOAL,
     GUIDANCE,
     INTERRUPTED,
     JUDGEMENT,
+    LIMITS,
     OBSERVATIONS,
     PLAN,
+    PROJECT_INSTRUCTIONS,
     ITERATION,
     ITERATIONS,
     SUMMARY,
     TASK,
     TOOLS_FOR_CALLS,
+    USER_NOTES,
 ];
 
 /// Escapes all [`TAGS`] in the text: replaces their `<` with `\u003c`, which is equivalent inside a JSON string and which models understand
@@ -72,6 +90,21 @@ pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
         escape_tags.push_str(piece);
     }
     Cow::Owned(escape_tags)
+}
+
+/// Restores a text whose tags were escaped. For readers of prompts, such as the offline model.
+pub fn unescape_tags(text: &str) -> Cow<'_, str> {
+    let mut pieces = text.split(r"\u003c");
+    let before = pieces.next().unwrap_or_default();
+    if !pieces.clone().any(starts_tag) {
+        return Cow::Borrowed(text);
+    }
+    let mut unescaped = before.to_owned();
+    for piece in pieces {
+        unescaped.push_str(if starts_tag(piece) { "<" } else { r"\u003c" });
+        unescaped.push_str(piece);
+    }
+    Cow::Owned(unescaped)
 }
 
 fn starts_tag(text: &str) -> bool {
@@ -93,7 +126,14 @@ fn is_name_boundary(rest: &str) -> bool {
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::TAGS;
+    use super::{TAGS, escape_tags, unescape_tags};
+
+    #[test]
+    fn escaped_tags_are_restored() {
+        for text in ["a <TASK> b </ task> c <b>", r"\u003cb> <GOAL>", "none"] {
+            assert_eq!(unescape_tags(&escape_tags(text)), text);
+        }
+    }
 
     #[test]
     fn the_tags_are_those_of_the_templates() {
@@ -102,10 +142,13 @@ mod tests {
             include_str!("../../../config/prompts/guidance.md"),
             include_str!("../../../config/prompts/iterations.md"),
             include_str!("../../../config/prompts/plan_request.md"),
+            include_str!("../../../config/prompts/project.md"),
             include_str!("../../../config/prompts/reflect_request.md"),
+            include_str!("../../../config/prompts/run_goal.md"),
             include_str!("../../../config/prompts/summary.md"),
             include_str!("../../../config/prompts/system.md"),
             include_str!("../../../config/prompts/task_request.md"),
+            include_str!("../../../config/prompts/user_notes.md"),
         ]
         .concat();
         let closed: BTreeSet<&str> = templates

@@ -21,16 +21,21 @@ pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, s
             .nth(character)
             .map_or(text.len(), |(byte, _)| byte)
     };
-    let note = match handle {
-        Some(handle) => format!("read them with read_output, handle {handle}"),
-        None => "not shown".to_owned(),
-    };
+    let note = omission(handle);
     let left_out = count - head - tail;
     Cow::Owned(format!(
         "{}… [{left_out} characters left out: {note}] …{}",
         &text[..at(head)],
         &text[at(count - tail)..]
     ))
+}
+
+/// Says how to read omitted text, or that it cannot be read if there is no `handle`.
+pub(crate) fn omission(handle: Option<&str>) -> String {
+    match handle {
+        Some(handle) => format!("read them with read_output, handle {handle}"),
+        None => "not shown".to_owned(),
+    }
 }
 
 /// Applies [`shorten`] to every string in a JSON value.
@@ -49,8 +54,18 @@ pub fn shorten_value(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
+/// Returns the text on one line of at most `max` characters, cut with an ellipsis.
+pub fn single_line(text: &str, max: usize) -> String {
+    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    if line.chars().count() <= max {
+        return line;
+    }
+    let shown: String = line.chars().take(max.saturating_sub(1)).collect();
+    format!("{shown}…")
+}
+
 /// Replaces control characters with spaces, so that the text fits on one line of a list.
-pub(crate) fn one_line(text: &str) -> String {
+pub fn one_line(text: &str) -> String {
     text.replace(char::is_control, " ")
 }
 

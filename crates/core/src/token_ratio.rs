@@ -11,6 +11,9 @@ pub fn estimated_tokens(text: &str) -> u64 {
     u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
+/// The estimated tokens by which the estimate of a request can be too high because the estimate of each of its texts is rounded up.
+const ROUNDING: u64 = 8;
+
 /// The number of tokens that a provider counts per estimated token, between 0.5 and 4.
 ///
 /// The ratio of a byte-level tokenizer cannot exceed 4: an estimated token stands for four ASCII characters or one other character, which
@@ -36,9 +39,11 @@ impl TokenRatio {
     /// code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
-    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up.
+    /// Computes the ratio of a provider's count to the estimate for the same texts, rounded up. The estimate of another request may be rounded
+    /// less, so the ratio is the one for an estimate without its rounding.
     pub fn from_counts(counted: u64, estimated: u64) -> Self {
-        let per_thousand = counted.saturating_mul(1_000).div_ceil(estimated.max(1));
+        let unrounded = estimated.saturating_sub(ROUNDING.min(estimated / 8)).max(1);
+        let per_thousand = counted.saturating_mul(1_000).div_ceil(unrounded);
         TokenRatio {
             per_thousand: per_thousand.clamp(500, Self::MAX.per_thousand),
         }

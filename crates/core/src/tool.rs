@@ -1,8 +1,10 @@
 //! Tools as the machines see them: specifications and results.
 
+mod category;
 mod change;
 pub mod code;
 mod for_model;
+mod model_schema;
 mod not_run;
 
 use std::collections::BTreeMap;
@@ -14,7 +16,8 @@ use serde_json::{Map, Value};
 use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 
-pub use change::{FileVersion, StateChange, display_path};
+pub use category::ToolCategory;
+pub use change::{FileVersion, StateChange, display_command, display_path};
 pub use for_model::ModelToolResult;
 pub use not_run::guidance_from_error;
 
@@ -25,6 +28,9 @@ pub struct ToolSpec {
     pub name: String,
     /// The purpose of the tool and when to use it. Short listings show only the first sentence.
     pub description: String,
+    /// The category, which decides the tool's place among an agent's tools.
+    #[serde(default, skip_serializing_if = "ToolCategory::is_other")]
+    pub category: ToolCategory,
     /// JSON Schema (2020-12) of the parameters object.
     pub parameters: Value,
     /// Whether a call may be repeated if the process ended before the call finished.
@@ -32,20 +38,45 @@ pub struct ToolSpec {
     /// The minimum access that an agent needs to call the tool.
     #[serde(default = "Access::read_only", skip_serializing_if = "Access::is_read_only")]
     pub access: Access,
+    /// The calls that change something and therefore need [`Access::ReadWrite`], whatever `access` says; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub changes_where: Option<ParameterValues>,
     /// True if each call needs the user's approval, unless a rule of the run's [policy](crate::policy) decides otherwise (APPROVE-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_approval: bool,
+    /// The calls that need the user's approval as if `requires_approval` were true; `None` if there are none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub approval_where: Option<ParameterValues>,
     /// Example parameters for prompts; `null` if there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
 }
 
+/// The calls in which a parameter is given and has one of these values.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ParameterValues {
+    /// The parameter's name.
+    pub parameter: String,
+    /// The values: strings, or `true` and `false`.
+    pub values: Vec<String>,
+}
+
 impl ToolSpec {
+    /// Returns the schema of the parameters as models get it, without keywords that a model need not know. Calls are checked against
+    /// [`parameters`](ToolSpec::parameters).
+    pub fn parameters_for_model(&self) -> Value {
+        model_schema::for_model(&self.parameters)
+    }
+
     /// Estimates the tokens of the tool's definition in a request.
     pub fn estimated_tokens(&self) -> u64 {
         /// Tokens of the JSON around the definition: `{"type": "function", "function": {"name": …, "description": …, "parameters": …}}`.
         const FRAME: u64 = 18;
-        let texts = [&self.name, &self.description, &self.parameters.to_string()];
+        let texts = [
+            &self.name,
+            &self.description,
+            &self.parameters_for_model().to_string(),
+        ];
         let tokens: u64 = texts.into_iter().map(|text| estimated_tokens(text)).sum();
         tokens.saturating_add(FRAME)
     }
@@ -61,12 +92,15 @@ pub enum Repeat {
     /// The call must not be repeated, because it may have taken effect. The model receives an error which states that the call was
     /// interrupted.
     Unsafe,
-    /// The call is safe to repeat if a parameter is given and has one of these values; otherwise it must not be repeated.
+    /// The call is safe to repeat if a parameter has one of these values; otherwise it must not be repeated.
     SafeWhere {
         /// The parameter's name.
         parameter: String,
         /// The values for which a call is safe to repeat: strings, or `true` and `false`.
         values: Vec<String>,
+        /// True if a call without the parameter is safe to repeat as well.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        or_absent: bool,
     },
 }
 
@@ -76,19 +110,45 @@ impl Repeat {
         match self {
             Repeat::Safe => true,
             Repeat::Unsafe => false,
-            Repeat::SafeWhere { parameter, values } => {
-                let given = match parameters.get(parameter) {
-                    Some(Value::String(given)) => given,
-                    Some(Value::Bool(true)) => "true",
-                    Some(Value::Bool(false)) => "false",
-                    Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => {
-                        return false;
-                    }
-                };
-                values.iter().any(|value| value == given)
-            }
+            Repeat::SafeWhere {
+                parameter,
+                values,
+                or_absent,
+            } => match parameters.get(parameter) {
+                None | Some(Value::Null) => *or_absent,
+                Some(_) => has_value(parameters, parameter, values),
+            },
         }
     }
+}
+
+impl ToolSpec {
+    /// Returns the access that an agent needs for a call with these parameters.
+    pub fn access_for(&self, parameters: &Value) -> Access {
+        let matches = |changes: &ParameterValues| has_value(parameters, &changes.parameter, &changes.values);
+        if self.changes_where.as_ref().is_some_and(matches) {
+            Access::ReadWrite
+        } else {
+            self.access
+        }
+    }
+
+    /// Returns true if a call with these parameters needs the user's approval, unless a rule decides otherwise (APPROVE-1).
+    pub fn asks(&self, parameters: &Value) -> bool {
+        let matches = |asked: &ParameterValues| has_value(parameters, &asked.parameter, &asked.values);
+        self.requires_approval || self.approval_where.as_ref().is_some_and(matches)
+    }
+}
+
+/// Returns true if the parameter is given and has one of the values.
+fn has_value(parameters: &Value, parameter: &str, values: &[String]) -> bool {
+    let given = match parameters.get(parameter) {
+        Some(Value::String(given)) => given,
+        Some(Value::Bool(true)) => "true",
+        Some(Value::Bool(false)) => "false",
+        Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => return false,
+    };
+    values.iter().any(|value| value == given)
 }
 
 /// An agent's access to the workspace. Each level includes all lower levels.
@@ -140,9 +200,30 @@ pub struct ToolResult {
     /// Files whose content the caller knows after this call: files that it read or wrote, and files shown with a refusal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
+    /// The part of a text output to omit from prompts if it is too long.
+    #[serde(default, skip_serializing_if = "OmittedPart::is_middle")]
+    pub omit: OmittedPart,
     /// Additional data for operators; never sent to the model.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub metadata: Map<String, Value>,
+}
+
+/// The part of a text output that prompts omit first, by whole lines, if the output is too long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OmittedPart {
+    /// The middle, as of a log: what went wrong is at its beginning or its end.
+    #[default]
+    Middle,
+    /// The end, as of a list.
+    End,
+}
+
+impl OmittedPart {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_middle(&self) -> bool {
+        *self == OmittedPart::Middle
+    }
 }
 
 /// The state in which a tool call found or left a file. An agent cannot change a file that differs from what the agent last saw (PAOR-5).
@@ -192,6 +273,7 @@ impl ToolResult {
             duration: Millis(0),
             changes: Vec::new(),
             seen: Vec::new(),
+            omit: OmittedPart::Middle,
             metadata: Map::new(),
         }
     }
@@ -223,6 +305,14 @@ impl ToolResult {
             ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => *output = new_output,
         }
         self
+    }
+
+    /// Marks the output as a list, whose end is omitted if it is too long.
+    pub fn as_list(self) -> Self {
+        ToolResult {
+            omit: OmittedPart::End,
+            ..self
+        }
     }
 
     /// Adds data for operators. The journal and watchers contain it, but the model does not see it.

@@ -7,17 +7,18 @@
 //! everything below them, the last move first. A moved file of known content becomes two steps: its old path is restored and its new path
 //! is removed.
 
+pub(crate) mod attribution;
+mod calls;
 mod merge;
 
 use std::collections::BTreeSet;
 
-use crate::agent::AgentInput;
 use crate::id::EffectId;
-use crate::journal::{Entry, Input};
-use crate::run::RunInput;
-use crate::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, code};
+use crate::journal::Entry;
+use crate::tool::{FileVersion, StateChange};
 
-use merge::ChangeMerger;
+use calls::Calls;
+use merge::{ChangeMerger, Source};
 
 /// The state of a path.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -32,6 +33,35 @@ pub enum PathState {
     Unknown,
 }
 
+impl PathState {
+    /// Returns the state of a file with this version; [`PathState::Unknown`] if the version is `None`.
+    pub fn from_version(version: Option<&FileVersion>) -> Self {
+        version.cloned().map_or(PathState::Unknown, PathState::File)
+    }
+}
+
+/// One change to a path.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PathChange {
+    /// The state before the change.
+    pub before: PathState,
+    /// The state after the change.
+    pub after: PathState,
+    /// The reported diff; `None` if the tool reported none.
+    pub diff: Option<String>,
+}
+
+/// What changed while a command ran, by the command or by others, without the changes of file tools (PAOR-10).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DuringCommand {
+    /// The call that ran the command.
+    pub call: EffectId,
+    /// The command line.
+    pub command: String,
+    /// Created, edited and deleted files, sorted by path.
+    pub changes: Vec<StateChange>,
+}
+
 /// A path to restore.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RestorePath {
@@ -41,11 +71,24 @@ pub struct RestorePath {
     pub expected: PathState,
     /// The state before the undone changes, which this step restores.
     pub original: PathState,
-    /// True if something other than the undone calls (a command of the run, or the user) changed the path between two undone changes.
-    /// Undoing overwrites that change as well.
+    /// True if something that is not undone (a command of the run, or the user) changed the path between two undone changes. Restoring the
+    /// path overwrites that change as well.
     pub changed_by_others: bool,
-    /// The diff of each undone change, in journal order; `None` where the tool reported no diff.
-    pub diffs: Vec<Option<String>>,
+    /// The undone changes, in journal order.
+    pub changes: Vec<PathChange>,
+}
+
+impl RestorePath {
+    /// Returns the undone changes in groups between which something else changed the path; one group if nothing else did.
+    pub fn uninterrupted(&self) -> Vec<&[PathChange]> {
+        match self.changed_by_others {
+            true => self
+                .changes
+                .chunk_by(|one, next| one.after == next.before)
+                .collect(),
+            false => vec![&self.changes],
+        }
+    }
 }
 
 /// A file or folder to move back.
@@ -77,6 +120,8 @@ pub struct UndoPlan {
     pub steps: Vec<RestoreStep>,
     /// Changes that are not file changes, in journal order: exited commands, database changes and sent requests.
     pub other_changes: Vec<StateChange>,
+    /// What changed while commands ran, in journal order. The steps undo it only in a plan from [`UndoPlan::with_commands`].
+    pub during_commands: Vec<DuringCommand>,
     /// Calls that may have made unreported changes: calls without a journaled end, and calls that panicked, were cancelled or timed out and
     /// reported no changes.
     pub unfinished: BTreeSet<EffectId>,
@@ -88,58 +133,49 @@ pub struct UndoPlan {
     pairs: Vec<(String, String)>,
 }
 
+/// Which changes a plan undoes.
+#[derive(Clone, Copy)]
+enum Undone {
+    FileTools,
+    FileToolsAndCommands,
+}
+
 impl UndoPlan {
-    /// Computes how to undo all changes of the entries after number `after`; 0 undoes the whole run. `entries` must contain all entries of
-    /// the run.
-    ///
-    /// Ignores results of calls that have no start entry. Delegations have no start entry, and their results repeat the changes of the
-    /// agents that they started.
+    /// Computes how to undo the changes that file tools made in the entries after number `after`; 0 undoes the whole run. `entries` must
+    /// contain all entries of the run.
     pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
-        let mut started = BTreeSet::new();
-        let mut unfinished = BTreeSet::new();
-        let mut calls = BTreeSet::new();
-        let mut changes: Vec<&StateChange> = Vec::new();
-        for entry in entries {
-            match &entry.input {
-                Input::Run(RunInput::ToolStarted { effect })
-                | Input::Agent(AgentInput::ToolStarted { effect }) => {
-                    started.insert(*effect);
-                    if entry.seq > after {
-                        unfinished.insert(*effect);
-                        calls.insert(*effect);
-                    }
-                }
-                Input::Run(RunInput::ToolFinished { effect, result })
-                | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
-                    if started.remove(effect) && entry.seq > after {
-                        calls.insert(*effect);
-                        changes.extend(&result.changes);
-                        if was_cut_off(result) {
-                            unfinished.insert(*effect);
-                            continue;
-                        }
-                    }
-                    unfinished.remove(effect);
-                }
-                Input::Run(_) | Input::Agent(_) => {}
+        UndoPlan::build(&Calls::from_entries(entries), after, Undone::FileTools)
+    }
+
+    /// Like [`UndoPlan::from_entries`], but also undoes changes that happened while commands ran, if the states before and after are known.
+    pub fn with_commands<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
+        UndoPlan::build(&Calls::from_entries(entries), after, Undone::FileToolsAndCommands)
+    }
+
+    fn build(calls: &Calls<'_>, after: u64, undone: Undone) -> UndoPlan {
+        let during_commands = calls.during_commands(after);
+        let mut commands = during_commands.iter().rev().peekable();
+        let mut merger = ChangeMerger::default();
+        for (effect, change) in calls.changes(after).rev() {
+            merger.add_inverse(change, Source::FileTool);
+            let ended = commands.next_if(|during| during.call == effect && is_exit(change));
+            match undone {
+                Undone::FileTools => {}
+                Undone::FileToolsAndCommands => ended
+                    .into_iter()
+                    .flat_map(|during| during.changes.iter().rev())
+                    .for_each(|change| merger.add_inverse(change, Source::Command)),
             }
         }
-        let reported = changes.iter().flat_map(|change| versions(change)).collect();
-        let mut merger = ChangeMerger::default();
-        for change in changes.iter().rev() {
-            merger.add_inverse(change);
-        }
         let (steps, pairs) = merger.into_steps();
+        let changes = || calls.changes(after).map(|(_, change)| change);
         UndoPlan {
             steps,
-            other_changes: changes
-                .into_iter()
-                .filter(|change| is_external(change))
-                .cloned()
-                .collect(),
-            unfinished,
-            calls,
-            reported,
+            other_changes: changes().filter(|change| is_external(change)).cloned().collect(),
+            during_commands,
+            unfinished: calls.unfinished(after),
+            calls: calls.after(after),
+            reported: changes().flat_map(versions).collect(),
             pairs,
         }
     }
@@ -198,13 +234,44 @@ pub fn is_within(path: &str, ancestor: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Returns true if the call was stopped (it panicked, was cancelled or timed out) and reported no changes.
-fn was_cut_off(result: &ToolResult) -> bool {
-    let gave_up = |code: &str| [code::BROKE_DOWN, code::CANCELLED, code::TIMED_OUT].contains(&code);
-    match &result.outcome {
-        ToolOutcome::Success { .. } => false,
-        ToolOutcome::Failure { code, .. } => result.changes.is_empty() && gave_up(code),
+/// Returns the change of a path between two states. `None` if the state after the change is a folder, because created folders are not
+/// reported, or unknown.
+pub fn change_between(path: &str, before: &PathState, after: &PathState) -> Option<StateChange> {
+    let version = |state: &PathState| match state {
+        PathState::File(version) => Some(version.clone()),
+        PathState::Nothing | PathState::Folder | PathState::Unknown => None,
+    };
+    let path = path.to_owned();
+    match (before, after) {
+        (PathState::Nothing, PathState::File(_)) => Some(StateChange::FileCreated {
+            path,
+            diff: None,
+            after: version(after),
+        }),
+        (PathState::Folder, PathState::Nothing) => Some(StateChange::FileDeleted {
+            path: format!("{path}/"),
+            diff: None,
+            before: None,
+        }),
+        (_, PathState::Nothing) => Some(StateChange::FileDeleted {
+            path,
+            diff: None,
+            before: version(before),
+        }),
+        (PathState::File(_) | PathState::Folder | PathState::Unknown, PathState::File(_)) => {
+            Some(StateChange::FileEdited {
+                path,
+                diff: None,
+                before: version(before),
+                after: version(after),
+            })
+        }
+        (_, PathState::Folder | PathState::Unknown) => None,
     }
+}
+
+fn is_exit(change: &StateChange) -> bool {
+    matches!(change, StateChange::ProcessExited { .. })
 }
 
 /// Returns each file version that a change names, with its path.
@@ -221,14 +288,23 @@ fn versions(change: &StateChange) -> Vec<(String, FileVersion)> {
                 .flat_map(|version| [from, to].map(|path| (path.clone(), version.clone())));
             return both.collect();
         }
-        StateChange::ProcessExited { .. }
-        | StateChange::TableCreated { .. }
+        StateChange::ProcessExited { files, .. } => return files.iter().flat_map(versions).collect(),
+        StateChange::TableCreated { .. }
         | StateChange::TableDropped { .. }
         | StateChange::RowsChanged { .. }
         | StateChange::RequestSent { .. } => return Vec::new(),
     };
     let versions = versions.into_iter().flatten();
     versions.map(|version| (path.clone(), version.clone())).collect()
+}
+
+/// Returns the states of a file before and after its change; `None` if the change does not concern exactly one path.
+pub fn states(change: &StateChange) -> Option<(PathState, PathState)> {
+    let mut states = attribution::states(change).into_iter();
+    match (states.next(), states.next()) {
+        (Some((_, before, after)), None) => Some((before, after)),
+        (Some(_) | None, _) => None,
+    }
 }
 
 fn overlaps(paths: &BTreeSet<String>, path: &str) -> bool {

@@ -3,7 +3,7 @@
 
 use dirigent_core::call::{CallError, ToolSet};
 use dirigent_core::message::ToolCall;
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolSpec};
 use serde_json::{Value, json};
 
 fn call(tool: &str, parameters: Value) -> ToolCall {
@@ -17,12 +17,15 @@ fn call(tool: &str, parameters: Value) -> ToolCall {
 
 fn tool(name: &str, parameters: Value) -> ToolSpec {
     ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters,
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     }
 }
@@ -97,6 +100,11 @@ fn call_6_an_optional_field_that_is_null_counts_as_left_out() {
     );
     insta::assert_snapshot!(refusal("search", json!({"pattern": null, "path": null})), @"the parameters of `search` are wrong: `parameters.pattern` is required, but is null");
     insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "globs": [null], "other": null})), @"the parameters of `search` are wrong: `parameters.globs[0]` must be of type object, but is null; `parameters.other` is unknown: the fields are `pattern`, `path`, `max_results`, `mode`, `globs` and `context`");
+}
+
+#[test]
+fn call_6_a_value_that_is_not_allowed_names_the_nearest() {
+    insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "mode": "regx"})), @r#"the parameters of `search` are wrong: `parameters.mode` must be one of ["text","regex"]: did you mean `regex`?"#);
 }
 
 #[test]
@@ -190,8 +198,26 @@ fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parame
     };
     let (code, text) = refused(Access::Execute, json!({}));
     assert_eq!(code, "access_denied");
-    insta::assert_snapshot!(text, @"the tool `deploy` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do");
+    insta::assert_snapshot!(text, @"this call of `deploy` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do");
     assert_eq!(refused(Access::ReadWrite, json!({})).0, "bad_parameters");
+
+    // A tool can also need more for some of its calls.
+    let query = ToolSpec {
+        changes_where: Some(ParameterValues {
+            parameter: "operation".to_owned(),
+            values: vec!["change".to_owned()],
+        }),
+        ..tool("query", json!({"type": "object"}))
+    };
+    let some = ToolSet::new(vec![query]);
+    let check = |operation: &str| {
+        let call = call("query", json!({"operation": operation}));
+        some.check(&call, &["query".to_owned()], Access::Execute)
+            .map_err(|error| error.code())
+    };
+    assert_eq!(check("change"), Err("access_denied"));
+    assert_eq!(check("read"), Ok(json!({"operation": "read"})));
+
     let good = call("deploy", json!({"to": "production"}));
     assert!(tools.check(&good, &allowed, Access::ReadWrite).is_ok());
 }

@@ -3,6 +3,7 @@
 mod budget;
 mod call;
 mod call_check;
+mod intents;
 mod plan;
 mod policy;
 mod undo;

@@ -13,7 +13,7 @@ use dirigent_core::plan::{
     Plan, PlanError, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskOutcome,
     SubTaskState, Work, plan_schema,
 };
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -39,6 +39,8 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
         profile: ModelProfile::default(),
     };
     let search = ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: "search".to_owned(),
         description: "Searches.".to_owned(),
         parameters: json!({
@@ -50,6 +52,7 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     };
     let rules = PlanRules {
@@ -286,12 +289,15 @@ fn call_6_an_optional_null_in_a_call_of_a_plan_counts_as_left_out() {
 #[test]
 fn the_schema_of_a_plan_accepts_what_is_read() {
     let schema = ToolSet::new(vec![ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: "submit_plan".to_owned(),
         description: "Submits the plan.".to_owned(),
         parameters: plan_schema(),
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     }]);
     let submit = |parameters: Value| dirigent_core::message::ToolCall {
@@ -366,6 +372,31 @@ fn paor_4_what_depends_on_a_failure_is_skipped_once_for_its_cause() {
     assert_eq!(
         (counts.failed, counts.skipped, counts.succeeded, counts.total()),
         (2, 3, 1, 6)
+    );
+}
+
+#[test]
+fn paor_4_what_may_fail_is_done_however_it_ended_unless_it_was_stopped() {
+    let may_fail = || SubTask {
+        may_fail: true,
+        ..subtask("a", &[])
+    };
+    let both = || plan(vec![may_fail(), subtask("b", &[]), subtask("ab", &["a", "b"])]);
+    let mut graph = PlanGraph::new(both().into()).unwrap();
+    while graph.next_ready().is_some() {}
+    assert_eq!(graph.finish(0, SubTaskOutcome::Failed), []);
+    assert_eq!(
+        (graph.state(0), graph.state(2)),
+        (SubTaskState::Failed, SubTaskState::Waiting)
+    );
+    assert_eq!(graph.finish(1, SubTaskOutcome::Succeeded), []);
+    assert_eq!(graph.next_ready(), Some(2));
+
+    let mut graph = PlanGraph::new(both().into()).unwrap();
+    graph.next_ready();
+    assert_eq!(
+        graph.finish(0, SubTaskOutcome::Stopped),
+        [Skipped { index: 2, because: 0 }]
     );
 }
 

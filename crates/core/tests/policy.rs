@@ -4,18 +4,21 @@
 use std::collections::BTreeMap;
 
 use dirigent_core::policy::{CallPattern, Policy, PolicyDecision, Rule, Ruling};
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolSpec};
 use proptest::prelude::{any, prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 fn execute_command(requires_approval: bool) -> ToolSpec {
     ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: "execute_command".to_owned(),
         description: String::new(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Unsafe,
         access: Access::ReadOnly,
         requires_approval,
+        approval_where: None,
         example: Value::Null,
     }
 }
@@ -178,6 +181,27 @@ fn approve_1_a_string_is_held_back_as_what_a_shell_is_given() {
         calls: of_another,
     };
     assert!(!rule.matches("file_operations", &json!({"path": "a"}), "/work"));
+}
+
+#[test]
+fn lead_2_a_tool_may_ask_about_some_of_its_calls_and_rules_come_first() {
+    let tool = ToolSpec {
+        name: "execute_sql".to_owned(),
+        approval_where: Some(ParameterValues {
+            parameter: "operation".to_owned(),
+            values: vec!["change".to_owned()],
+        }),
+        ..execute_command(false)
+    };
+    let change = json!({"operation": "change", "connection": "app"});
+    let query = json!({"connection": "app"});
+    let decide = |rules: &Policy, parameters: &Value| rules.decide(&tool, parameters, "/work");
+    assert_eq!(decide(&policy(&[]), &change), PolicyDecision::Ask);
+    assert_eq!(decide(&policy(&[]), &query), PolicyDecision::Allow);
+    let allowed = policy(&[(Ruling::Allow, "execute_sql(connection: app)")]);
+    assert_eq!(decide(&allowed, &change), PolicyDecision::Allow);
+    let asked = policy(&[(Ruling::Ask, "execute_sql")]);
+    assert_eq!(decide(&asked, &query), PolicyDecision::Ask);
 }
 
 #[test]

@@ -85,19 +85,35 @@ fn calls(changes: &[StateChange]) -> Vec<Entry> {
     entries
 }
 
-fn restoration(path: &str, expected: PathState, original: PathState, changes: usize) -> RestoreStep {
-    RestoreStep::Restore(RestorePath {
+/// A step to restore a path, with the number of changes that it undoes.
+fn restoration(path: &str, expected: PathState, original: PathState, changes: usize) -> (RestoreStep, usize) {
+    let step = RestoreStep::Restore(RestorePath {
         path: path.to_owned(),
         expected,
         original,
         changed_by_others: false,
-        diffs: vec![None; changes],
-    })
+        changes: Vec::new(),
+    });
+    (step, changes)
+}
+
+/// The steps without the changes that they undo, whose number stands beside each.
+fn counted(plan: UndoPlan) -> Vec<(RestoreStep, usize)> {
+    let steps = plan.steps.into_iter();
+    steps
+        .map(|mut step| match &mut step {
+            RestoreStep::Restore(restoration) => {
+                let changes = std::mem::take(&mut restoration.changes).len();
+                (step, changes)
+            }
+            RestoreStep::Move(_) => (step, 0),
+        })
+        .collect()
 }
 
 #[track_caller]
-fn check(changes: &[StateChange], steps: &[RestoreStep]) {
-    assert_eq!(UndoPlan::from_entries(&calls(changes), 0).steps, steps);
+fn check(changes: &[StateChange], steps: &[(RestoreStep, usize)]) {
+    assert_eq!(counted(UndoPlan::from_entries(&calls(changes), 0)), steps);
 }
 
 #[test]
@@ -172,12 +188,15 @@ fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
             restoration("e/a", file("3"), file("1"), 2),
             restoration("e/b", file("4"), PathState::Nothing, 1),
             restoration("d/a", file("5"), PathState::Nothing, 1),
-            RestoreStep::Move(MoveBack {
-                from: "e".to_owned(),
-                to: "d".to_owned(),
-                source: Some("e".to_owned()),
-                target: Some("d".to_owned()),
-            }),
+            (
+                RestoreStep::Move(MoveBack {
+                    from: "e".to_owned(),
+                    to: "d".to_owned(),
+                    source: Some("e".to_owned()),
+                    target: Some("d".to_owned()),
+                }),
+                0,
+            ),
         ],
     );
 }
@@ -192,16 +211,125 @@ fn two_calls_that_ended_the_other_way_iteration_are_one_chain() {
 
 #[test]
 fn what_somebody_else_changed_in_between_is_told() {
-    check(
-        &[edited("a", "1", "2"), edited("a", "3", "4")],
-        &[RestoreStep::Restore(RestorePath {
-            path: "a".to_owned(),
-            expected: file("4"),
-            original: file("1"),
-            changed_by_others: true,
-            diffs: vec![None, None],
-        })],
+    let changes = [
+        edited("a", "1", "2"),
+        edited("a", "3", "4"),
+        edited("a", "4", "5"),
+    ];
+    let plan = UndoPlan::from_entries(&calls(&changes), 0);
+    let [RestoreStep::Restore(step)] = &plan.steps[..] else {
+        panic!("{plan:?}");
+    };
+    assert_eq!((&step.original, &step.expected), (&file("1"), &file("5")));
+    assert!(step.changed_by_others);
+    let groups = step.uninterrupted().into_iter();
+    let groups: Vec<_> = groups
+        .map(|group| (&group[0].before, &group[group.len() - 1].after))
+        .collect();
+    assert_eq!(groups, [(&file("1"), &file("2")), (&file("3"), &file("5"))]);
+}
+
+/// A command, while which these files changed.
+fn command(files: &[StateChange]) -> StateChange {
+    StateChange::ProcessExited {
+        command: "cargo fmt".to_owned(),
+        code: Some(0),
+        files: files.to_vec(),
+    }
+}
+
+/// What changed while commands ran, by call.
+fn during_commands(plan: &UndoPlan) -> Vec<(String, Vec<StateChange>)> {
+    let during = plan.during_commands.iter();
+    during
+        .map(|during| (during.call.to_string(), during.changes.clone()))
+        .collect()
+}
+
+#[test]
+fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
+    let unknown = StateChange::FileEdited {
+        path: "c".to_owned(),
+        diff: None,
+        before: None,
+        after: Some(version("2")),
+    };
+    let files = [edited("a", "2", "3"), created("b", "1"), unknown];
+    let entries = calls(&[edited("a", "1", "2"), command(&files), edited("c", "2", "3")]);
+
+    let own = UndoPlan::from_entries(&entries, 0);
+    assert_eq!(during_commands(&own), [("run.2".to_owned(), files.to_vec())]);
+    assert_eq!(
+        counted(own),
+        [
+            restoration("a", file("2"), file("1"), 1),
+            restoration("c", file("3"), file("2"), 1)
+        ]
     );
+    assert_eq!(
+        counted(UndoPlan::with_commands(&entries, 0)),
+        [
+            restoration("a", file("3"), file("1"), 2),
+            // What stood in it before the command is unknown, so only the tool's change is undone.
+            restoration("c", file("3"), file("2"), 1),
+            restoration("b", file("1"), PathState::Nothing, 1),
+        ]
+    );
+    assert_eq!(during_commands(&UndoPlan::from_entries(&entries, 4)), []);
+}
+
+/// Calls that run at the same time: the last one is a command, which begins before the first of the others ends.
+fn parallel(changes: &[StateChange], command: &StateChange) -> Vec<Entry> {
+    let mut all = changes.to_vec();
+    all.push(command.clone());
+    let (starts, ends): (Vec<Entry>, Vec<Entry>) = calls(&all)
+        .into_iter()
+        .partition(|entry| matches!(entry.input, Input::Run(RunInput::ToolStarted { .. })));
+    let in_order = (1..).zip(starts.into_iter().chain(ends));
+    in_order.map(|(seq, entry)| Entry { seq, ..entry }).collect()
+}
+
+#[test]
+fn paor_10_what_a_file_tool_changed_while_a_command_of_another_agent_ran_is_its_own_work() {
+    for (tools, noticed, left) in [
+        (vec![edited("a", "1", "2")], edited("a", "1", "2"), None),
+        (
+            vec![created("a", "1"), edited("a", "1", "2")],
+            created("a", "2"),
+            None,
+        ),
+        (vec![moved("b", "a", Some("1"))], created("a", "1"), None),
+        (vec![moved("d", "e", None)], created("e/a", "1"), None),
+        (
+            vec![edited("b", "1", "2")],
+            edited("a", "1", "2"),
+            Some(edited("a", "1", "2")),
+        ),
+        // The command changed it before or after the tool did.
+        (
+            vec![edited("a", "1", "2")],
+            edited("a", "1", "3"),
+            Some(edited("a", "2", "3")),
+        ),
+        (
+            vec![edited("a", "2", "3")],
+            edited("a", "1", "3"),
+            Some(edited("a", "1", "2")),
+        ),
+        (
+            vec![created("a", "1")],
+            created("a", "2"),
+            Some(edited("a", "1", "2")),
+        ),
+    ] {
+        let entries = parallel(&tools, &command(std::slice::from_ref(&noticed)));
+        let found = UndoPlan::from_entries(&entries, 0).during_commands;
+        let found = found.into_iter().flat_map(|during| during.changes).next();
+        assert_eq!(found, left, "{tools:?} {noticed:?}");
+    }
+    // One after the other, each is what it is.
+    let entries = calls(&[edited("a", "1", "2"), command(&[edited("a", "1", "2")])]);
+    assert_eq!(UndoPlan::from_entries(&entries, 0).during_commands.len(), 1);
 }
 
 #[test]
@@ -240,7 +368,7 @@ fn each_call_counts_once_and_only_after_the_entry() {
         Input::Agent(AgentInput::ToolFinished { effect, result }),
     ));
 
-    let steps = |after| UndoPlan::from_entries(&entries, after).steps;
+    let steps = |after| counted(UndoPlan::from_entries(&entries, after));
     assert_eq!(
         steps(0),
         [
@@ -260,6 +388,7 @@ fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
     let exited = StateChange::ProcessExited {
         command: "cargo fmt".to_owned(),
         code: Some(0),
+        files: Vec::new(),
     };
     let mut entries = calls(&[exited.clone(), edited("a", "1", "2")]);
     entries.pop();

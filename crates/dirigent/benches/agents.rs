@@ -183,7 +183,14 @@ fn spec(workspace: &Path, goal: String, subtasks: u32, model: &str) -> RunSpec {
         answer,
     };
     RunSpec {
+        files: Vec::new(),
         mode: Default::default(),
+        worktree: None,
+        project: None,
+        probes: Vec::new(),
+        reads_diff: false,
+        workflow: None,
+        turn: None,
         goal,
         workspace: workspace.to_str().unwrap().to_owned(),
         limits: RunLimits {

@@ -5,25 +5,35 @@ use std::sync::Arc;
 
 use dirigent_core::agent_spec::ModelProfile;
 use dirigent_core::policy::Policy;
+use dirigent_core::setup::SharedSetup;
 use dirigent_core::tool::ToolSpec;
 use dirigent_model::ChatModel;
 use dirigent_offline::OfflineModel;
-use dirigent_runtime::{Orchestrator, Services};
+use dirigent_runtime::{Orchestrator, Services, with_read_output};
 use dirigent_store::{Journal, JournalOptions};
-use dirigent_tools::{Tool, ToolRegistry, ToolSettings, ToolSource as _};
+use dirigent_tools::{Confinement, Tool, ToolRegistry, ToolSettings, ToolSource as _};
 
 use crate::agents::{
-    AgentDefinition, AgentRegistry, Agents, ModelResolver, RunSpecFactory, check_program_agents,
-    shipped_agents,
+    AgentDefinition, AgentRegistry, Agents, ModelResolver, PromptOptions, RunSpecFactory,
+    check_program_agents, shipped_agents,
 };
 use crate::blocking::blocking;
+use crate::call_forms::CallForms;
 use crate::config::{Config, ConfiguredModels};
 use crate::dirigent::{Dirigent, prepare_models};
-use crate::known_tools::known_tools;
+use crate::known_tools::{check_tool_names, known_tools};
+use crate::project::EnvironmentFacts;
+use crate::start_queue::StartQueue;
 use crate::{DirigentError, default_journal};
 
-/// What the orchestrator needs, made from a builder.
-type Prepared = (Option<ConfiguredModels>, RunSpecFactory, Services, Journal);
+/// The parts of an orchestrator that a builder prepares.
+type Prepared = (
+    Option<ConfiguredModels>,
+    RunSpecFactory,
+    Services,
+    Journal,
+    Confinement,
+);
 
 /// Builds a [`Dirigent`].
 #[derive(Clone)]
@@ -142,19 +152,23 @@ impl Builder {
     /// # Errors
     /// An error in the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
-        let (configured, run_spec_factory, services, journal) = blocking(move || self.prepare()).await?;
+        let (configured, run_spec_factory, services, journal, confinement) =
+            blocking(move || self.prepare()).await?;
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
+            starts: StartQueue::new(journal.clone()),
             journal,
             run_spec_factory: Arc::new(run_spec_factory),
             configured,
+            confinement,
         })
     }
 
     /// Opens the journal and reads the agents from the disk.
     fn prepare(self) -> Result<Prepared, DirigentError> {
-        let tools = self.all_tools(&self.settings()?);
+        let settings = self.settings()?;
+        let tools = self.all_tools(&settings);
         let registry = self.checked_registry(&tools.specs())?;
         let configured = match (&self.config, &self.model) {
             (Some(config), None) => Some(config.models()?),
@@ -168,13 +182,19 @@ impl Builder {
             (None, None) => Arc::new(OfflineModel),
         };
         let services = Services::new(journal.clone(), model, tools);
-        let run_spec_factory =
-            RunSpecFactory::new(self.models(), registry, services.tool_specs(), self.all_rules());
+        let run_spec_factory = RunSpecFactory::new(
+            self.models(),
+            registry,
+            services.tool_specs(),
+            self.all_rules(),
+            EnvironmentFacts::new(&settings),
+        );
         prepare_models(
             configured.as_ref(),
             run_spec_factory.default_setup()?.all_agents(),
         )?;
-        Ok((configured, run_spec_factory, services, journal))
+        let confinement = settings.sandbox.confinement;
+        Ok((configured, run_spec_factory, services, journal, confinement))
     }
 
     /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
@@ -199,13 +219,35 @@ impl Builder {
         Ok(self.models().list_agents(registry))
     }
 
+    /// Builds the setup of a run without opening the journal.
+    pub(crate) fn setup(
+        &self,
+        workspace: Option<&Path>,
+        options: PromptOptions,
+    ) -> Result<SharedSetup, DirigentError> {
+        let specs = with_read_output(self.tools_without_connections().specs());
+        let registry = self.checked_registry(&specs)?;
+        let models = self.models();
+        let models = ModelResolver {
+            own: options.calls.map(|calls| ModelProfile {
+                calls,
+                ..models.profile
+            }),
+            ..models
+        };
+        let environment = EnvironmentFacts::new(&ToolSettings::default());
+        RunSpecFactory::new(models, registry, specs, self.all_rules(), environment)
+            .setup_for(workspace, options.mode)
+    }
+
     fn models(&self) -> ModelResolver {
         ModelResolver {
             own: None,
+            forms: CallForms::default(),
             config: self.config.clone(),
             profile: match self.model {
                 Some(_) => self.profile,
-                // The offline model parses results as JSON, so they must not be cut.
+                // The offline model parses results, so they must not be cut.
                 None => ModelProfile {
                     max_result: None,
                     ..self.profile
@@ -239,6 +281,7 @@ impl Builder {
 
     /// Returns the sub-agents of every run, after checking them against the configuration. Reads the disk.
     fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
+        check_tool_names(tools)?;
         let known = &known_tools(tools);
         check_program_agents(&self.agents, known)?;
         let mut registry = AgentRegistry::new(shipped_agents(), &self.agents, known);

@@ -1,23 +1,29 @@
 //! The orchestrator of runs, as programs use it.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use dirigent_core::agent_spec::AgentSpec;
 use dirigent_core::id::RunId;
+use dirigent_core::project::SharedProject;
 use dirigent_core::recording::Recording;
+use dirigent_core::spec::{ModelProbe, RunSpec, Worktree};
 use dirigent_core::steering::Steering;
 use dirigent_core::view::{Event, RunView};
 use dirigent_runtime::{
-    Events, Orchestrator, PendingMessage, Resume, RunHandle, SteerOutcome, UserPresence, pending_messages,
-    read_run, record_run,
+    Events, Orchestrator, PendingMessage, Resume, RunHandle, SteerOutcome, UserPresence, WhenShared,
+    pending_messages, read_run, record_run,
 };
 use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRecord};
+use dirigent_tools::{Confinement, repository_summary};
 
 use crate::agents::{Agents, RunSpecFactory};
 use crate::blocking::blocking;
 use crate::builder::Builder;
 use crate::config::ConfiguredModels;
+use crate::goal::{ProjectInstructions, RunLocation};
+use crate::sharing::{StartPermit, announce};
+use crate::start_queue::StartQueue;
 use crate::undo::{RunDiff, Undo};
 use crate::{DirigentError, Goal};
 
@@ -32,6 +38,10 @@ pub struct Dirigent {
     pub(crate) run_spec_factory: Arc<RunSpecFactory>,
     /// The models of the configuration; `None` if the program sets its own model.
     pub(crate) configured: Option<ConfiguredModels>,
+    /// Whether git is confined, as commands are.
+    pub(crate) confinement: Confinement,
+    /// Where runs wait until they may start.
+    pub(crate) starts: StartQueue,
 }
 
 impl Dirigent {
@@ -40,23 +50,82 @@ impl Dirigent {
         Builder::new()
     }
 
-    /// Starts a run.
+    /// Starts a run. With [`WhenShared::Wait`](crate::WhenShared::Wait), returns once the run may begin; until then nothing of it is journaled,
+    /// and a caller that no longer waits has not started it.
     ///
     /// # Errors
-    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], [`DirigentError::Agent`] for a sub-agent of the goal, an error in the
+    /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], [`DirigentError::WorkspaceShared`], [`DirigentError::StartsBlocked`], [`DirigentError::StartCancelled`],
+    /// [`DirigentError::Repository`], [`DirigentError::Agent`] for a sub-agent of the goal, an error in the
     /// configuration, or an error of the journal. In these cases, no run is started.
     pub async fn start(&self, goal: Goal) -> Result<RunHandle, DirigentError> {
-        let (user, own) = (goal.user, goal.own.services.clone());
-        let run_spec_factory = self.run_spec_factory.clone();
+        let run = Orchestrator::new_run_id();
+        let checking = goal.clone();
+        let (text, workspace) = blocking(move || {
+            Ok::<_, DirigentError>((checking.checked_text()?, checking.checked_workspace()?))
+        })
+        .await?;
+        match goal.location {
+            RunLocation::Workspace => self.start_in(run, goal, text, workspace, None).await,
+            RunLocation::NewWorktree => {
+                let made = self.make_worktree(run, workspace).await?;
+                let (workspace, worktree) = (made.workspace.clone(), made.worktree.clone());
+                let started = self.start_in(run, goal, text, workspace, Some(worktree)).await;
+                if started.is_err() {
+                    made.discard().await;
+                }
+                started
+            }
+        }
+    }
+
+    /// Starts a run in its workspace.
+    async fn start_in(
+        &self,
+        run: RunId,
+        goal: Goal,
+        text: String,
+        workspace: String,
+        worktree: Option<Worktree>,
+    ) -> Result<RunHandle, DirigentError> {
+        let (user, own, when) = (goal.user, goal.own.services.clone(), goal.when_shared);
+        let finding = self.find_call_forms(&goal, &workspace);
+        let probes = self.starts.unless_cancelled(finding).await?;
+        let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
+        let instructions = goal.instructions;
         let spec = blocking(move || {
-            let (text, workspace) = (goal.checked_text()?, goal.checked_workspace()?);
-            let of_goal = run_spec_factory.for_goal(&goal.own)?;
+            let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
             run_spec_factory.spec(&goal, text, workspace)
         });
-        let spec = spec.await?;
+        let mut spec = RunSpec {
+            worktree: worktree.map(Box::new),
+            probes,
+            ..spec.await?
+        };
         prepare_models(self.configured.as_ref(), spec.setup.agents.iter())?;
-        Ok(self.orchestrator.start_with(spec, user, own).await?)
+        let StartPermit { lock, others } = self.acquire_start_permit(&folder, None, when).await?;
+        // Other runs may have changed the folder until now.
+        spec.project = Some(self.read_project(instructions, &spec).await?);
+        let told = others.clone();
+        let handle = self.orchestrator.start_as(run, spec, user, own, told).await?;
+        drop(lock);
+        announce(&self.orchestrator, others, handle.id());
+        Ok(handle)
+    }
+
+    /// Reads the information about the project for the agents of a run (LEAD-4).
+    async fn read_project(
+        &self,
+        instructions: ProjectInstructions,
+        spec: &RunSpec,
+    ) -> Result<SharedProject, DirigentError> {
+        let git = repository_summary(Path::new(&spec.workspace), self.confinement).await;
+        let run_spec_factory = self.run_spec_factory.clone();
+        let (workspace, setup) = (spec.workspace.clone(), spec.setup.clone());
+        let read = move || {
+            Ok::<_, DirigentError>(run_spec_factory.project(instructions, &workspace, &setup.tools, git))
+        };
+        blocking(read).await.map(SharedProject::from)
     }
 
     /// Returns a recording of a run in the journal up to its latest entry (HOST-9); [`crate::write_recording`] writes it to a file.
@@ -102,7 +171,7 @@ impl Dirigent {
             recording.spec().setup.clone(),
         );
         let present = blocking(move || {
-            let of_goal = run_spec_factory.for_goal(&goal.own)?;
+            let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
             run_spec_factory.spec_for_replay(&recorded, &goal, text, workspace)
         })
@@ -116,13 +185,21 @@ impl Dirigent {
     /// [`Resume::model`] and [`Resume::tool`].
     ///
     /// # Errors
-    /// The run has ended, another process owns it, `resume` has an answer but the run asked no question, the run would reach a limit at once,
+    /// The run has ended, another process owns it, [`DirigentError::StartsBlocked`], `resume` has an answer but the run asked no question, the run would reach a limit at once,
     /// or one of its models is no longer configured. In these cases, the run is unchanged.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, DirigentError> {
         if !resume.has_model() {
             self.prepare_run_models(run).await?;
         }
-        Ok(self.orchestrator.resume(run, resume).await?)
+        let record = self.record(run).await?;
+        let StartPermit { lock, others } = self
+            .acquire_start_permit(&record.workspace, Some(run), resume.shared())
+            .await?;
+        self.check_worktree(run, &record).await?;
+        let resume = resume.shares_with(others.clone());
+        let handle = self.orchestrator.resume_locked(run, resume, lock).await?;
+        announce(&self.orchestrator, others, run);
+        Ok(handle)
     }
 
     /// Lists the agents of runs with their sources, and the refused agent files. If `workspace` is given, its project's agent files are
@@ -133,6 +210,20 @@ impl Dirigent {
     pub async fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
         let (run_spec_factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
         blocking(move || Ok::<_, DirigentError>(run_spec_factory.list_agents(workspace.as_deref()))).await
+    }
+
+    /// Finds out how the models of a goal call tools, where the configuration leaves it open (CALL-4). Returns the requests that were made.
+    async fn find_call_forms(&self, goal: &Goal, workspace: &str) -> Result<Vec<ModelProbe>, DirigentError> {
+        let Some(configured) = &self.configured else {
+            return Ok(Vec::new());
+        };
+        if goal.own.services.model.is_some() {
+            return Ok(Vec::new());
+        }
+        let (run_spec_factory, folder) = (self.run_spec_factory.clone(), PathBuf::from(workspace));
+        let models = blocking(move || run_spec_factory.models_in(&folder)).await?;
+        let forms = self.run_spec_factory.call_forms();
+        forms.find(configured, &self.journal, models).await
     }
 
     /// Sets up the models that a run was started with. Ignores other errors of the run, because resuming the run reports them.
@@ -164,7 +255,8 @@ impl Dirigent {
     /// models of this orchestrator and uses its tools, also if the original run had a model or tools of its own ([`Goal::model`]).
     ///
     /// # Errors
-    /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run had already ended at it; or one of the run's
+    /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run had already ended at it;
+    /// [`DirigentError::Workspace`] if its workspace or its worktree no longer exists; [`DirigentError::StartsBlocked`]; or one of the run's
     /// models is no longer configured. In these cases, no run is started.
     pub async fn fork(
         &self,
@@ -174,7 +266,20 @@ impl Dirigent {
         user: UserPresence,
     ) -> Result<RunHandle, DirigentError> {
         self.prepare_run_models(run).await?;
-        Ok(self.orchestrator.fork(run, at, guidance, user).await?)
+        let record = self.record(run).await?;
+        let StartPermit { lock, others } = self
+            .acquire_start_permit(&record.workspace, None, WhenShared::GoOn)
+            .await?;
+        self.check_workspace(&record).await?;
+        let handle = self.orchestrator.fork(run, at, guidance, user).await?;
+        drop(lock);
+        if !others.is_empty() {
+            let runs = others.clone();
+            // Fails only if the fork has ended already.
+            let _ = handle.steer(Steering::ShareWorkspace { runs }).await;
+        }
+        announce(&self.orchestrator, others, handle.id());
+        Ok(handle)
     }
 
     /// Sends guidance, a decision about a call, an answer or a cancellation to any run of the journal. A run of this process receives the message
@@ -254,23 +359,24 @@ impl Dirigent {
         self.reading(move |journal| journal.run(run)).await
     }
 
-    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `to`. For a fork without `to`, only the
-    /// changes after the shared entries are undone. Nothing is changed before [`Undo::apply`].
+    /// Plans how to undo all changes of a run in files, or the changes after its journal entry `after`. For a fork without `after`,
+    /// only the changes made after it was forked are undone. Nothing is changed before [`Undo::apply`].
     ///
     /// # Errors
     /// [`DirigentError::RunActive`] while a process owns the run, [`DirigentError::Workspace`] if its workspace no longer exists, or an unknown run
     /// or entry.
-    pub async fn undo(&self, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
-        self.reading(move |journal| Undo::load(journal, run, to)).await
+    pub async fn undo(&self, run: RunId, after: Option<u64>) -> Result<Undo, DirigentError> {
+        self.reading(move |journal| Undo::load(journal, run, after)).await
     }
 
-    /// Returns the changes of a run in files, or its changes after its journal entry `to`, in a format that `git apply` accepts. It compares the
+    /// Returns the changes of a run in files, or its changes after its journal entry `after`, in a format that `git apply` accepts. It compares the
     /// content before the first change with the content after the last.
     ///
     /// # Errors
     /// An unknown run or entry.
-    pub async fn diff(&self, run: RunId, to: Option<u64>) -> Result<RunDiff, DirigentError> {
-        self.reading(move |journal| RunDiff::load(journal, run, to)).await
+    pub async fn diff(&self, run: RunId, after: Option<u64>) -> Result<RunDiff, DirigentError> {
+        self.reading(move |journal| RunDiff::load(journal, run, after))
+            .await
     }
 
     /// Returns the current state of a run in the journal, with its events.

@@ -2,12 +2,15 @@
 
 use std::path::PathBuf;
 
-use dirigent_core::id::RunId;
+use dirigent_core::id::{ConversationId, RunId};
 use dirigent_runtime::RuntimeError;
 use dirigent_store::StoreError;
+use dirigent_tools::RepositoryError;
 
 use crate::RecordingError;
 use crate::config::ConfigError;
+use crate::memory::MemoryError;
+use crate::workflows::WorkflowError;
 
 /// Why an operation of [`Dirigent`](crate::Dirigent) or its [`Builder`](crate::Builder) failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,6 +27,15 @@ pub enum DirigentError {
         /// Why the workspace cannot be used.
         reason: String,
     },
+    /// Another process holds the lock for starting runs in the journal.
+    #[error(
+        "the run was not started, because another process has been starting a run in the same journal for half a minute: end that process if it \
+         hangs, and try again"
+    )]
+    StartsBlocked,
+    /// The start was cancelled while it waited ([`Dirigent::cancel_starts`](crate::Dirigent::cancel_starts)).
+    #[error("the run was not started: its start was cancelled while waiting")]
+    StartCancelled,
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
     #[error(
         "the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a journal file"
@@ -37,23 +49,76 @@ pub enum DirigentError {
         /// The error in its definition.
         reason: String,
     },
+    /// A tool has the name of a tool that every agent has.
+    #[error(
+        "a tool must not have the name `{name}`, because every agent has a tool with this name: rename it"
+    )]
+    ReservedTool {
+        /// The tool's name.
+        name: String,
+    },
     /// A run that a process owns cannot be undone.
-    #[error("run {run} is owned by process {pid}: cancel it first")]
+    #[error(
+        "nothing was done, because run {} is still active in process {pid}: wait until the run ends, or cancel it",
+        run.short()
+    )]
     RunActive {
         /// The run's id.
         run: RunId,
         /// The process id of the owner.
         pid: u32,
     },
+    /// Other active runs work in the workspace, and the run must not share it ([`WhenShared::Refuse`](crate::WhenShared::Refuse)).
+    #[error(
+        "the run was not started, because other runs work in {workspace}: {}. Wait until they end, or use a worktree",
+        runs.iter().map(|run| run.short()).collect::<Vec<_>>().join(", ")
+    )]
+    WorkspaceShared {
+        /// The folder in which the run would work.
+        workspace: String,
+        /// The other runs.
+        runs: Vec<RunId>,
+    },
+    /// The last turn of the conversation has not ended, so no other turn can begin.
+    #[error(
+        "the message was not sent as a turn, because the last turn, run {}, has not ended: answer it, resume it or cancel it first", run.short()
+    )]
+    TurnUnfinished {
+        /// The run of the last turn.
+        run: RunId,
+    },
+    /// The conversation has used up its own limit of tokens or cost.
+    #[error("the conversation has used its limit of {limit}: raise the limit, or begin another conversation")]
+    ConversationBudget {
+        /// The limit.
+        limit: String,
+    },
+    /// The stored settings of a conversation cannot be read.
+    #[error("the settings of conversation {} cannot be read, perhaps because a newer version wrote them: {source}", conversation.short())]
+    ConversationSettings {
+        /// The conversation.
+        conversation: ConversationId,
+        /// What is wrong with them.
+        source: serde_json::Error,
+    },
+    /// The git repository of a workspace cannot have a worktree, or the changes of a worktree cannot be applied.
+    #[error(transparent)]
+    Repository(#[from] RepositoryError),
     /// Some paths cannot be undone, so nothing was undone.
     #[error("nothing was undone: {refused} {} cannot be undone", if *refused == 1 { "file" } else { "files" })]
     UndoRefused {
         /// The number of paths in [`Undo::refused`](crate::Undo::refused).
         refused: usize,
     },
+    /// The memory refuses a fact, or does not have it.
+    #[error(transparent)]
+    Memory(#[from] MemoryError),
     /// The configuration is invalid, or no longer has a model that a run was started with.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// A workflow cannot be used.
+    #[error(transparent)]
+    Workflow(#[from] WorkflowError),
     /// A recording cannot be read or written.
     #[error(transparent)]
     Recording(#[from] RecordingError),

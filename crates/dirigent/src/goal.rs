@@ -8,8 +8,10 @@ use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
+use dirigent_core::spec::{GoalFile, UsedWorkflow};
+use dirigent_core::turn::Turn;
 use dirigent_model::ChatModel;
-use dirigent_runtime::{RunServices, UserPresence};
+use dirigent_runtime::{RunServices, UserPresence, WhenShared};
 use dirigent_tools::Tool;
 
 use crate::DirigentError;
@@ -25,10 +27,38 @@ pub struct Goal {
     pub(crate) agent_limits: GoalAgentLimits,
     pub(crate) user: UserPresence,
     pub(crate) mode: Mode,
+    pub(crate) location: RunLocation,
+    pub(crate) when_shared: WhenShared,
+    pub(crate) instructions: ProjectInstructions,
+    /// The files that the lead reads with the goal.
+    pub(crate) files: Vec<GoalFile>,
+    /// The workflow that the goal comes from, whose restrictions hold for the run.
+    pub(crate) workflow: Option<UsedWorkflow>,
+    /// The place of the run in its conversation.
+    pub(crate) turn: Option<Turn>,
+    /// Whether a turn begins with a summary of its conversation.
+    pub(crate) compact: bool,
     pub(crate) own: OwnParts,
 }
 
-/// What a goal has in addition to what all runs of its orchestrator have.
+/// Where a run works.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RunLocation {
+    /// The run works in the workspace itself.
+    Workspace,
+    /// The run works in a new git worktree of the workspace's repository.
+    NewWorktree,
+}
+
+/// Whether a run's agents receive the project's instructions (LEAD-4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProjectInstructions {
+    /// The configuration decides.
+    Configured,
+    NotRead,
+}
+
+/// The model, tools and sub-agents that a goal adds to those of its orchestrator.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OwnParts {
     pub(crate) services: RunServices,
@@ -48,17 +78,47 @@ impl Goal {
             agent_limits: GoalAgentLimits::default(),
             user: UserPresence::Absent,
             mode: Mode::Auto,
+            location: RunLocation::Workspace,
+            when_shared: WhenShared::default(),
+            instructions: ProjectInstructions::Configured,
+            files: Vec::new(),
+            workflow: None,
+            turn: None,
+            compact: false,
             own: OwnParts::default(),
         }
     }
 
-    /// Creates the goal of a recorded run, with its workspace, its limits and its mode, for [`crate::Dirigent::replay`].
+    /// Creates the goal of a recorded run, with its workspace, its limits, its mode, its files and the restrictions of its workflow, for [`crate::Dirigent::replay`].
     pub fn from_recording(recording: &Recording) -> Self {
         let spec = recording.spec();
-        Goal::new(spec.goal.clone())
+        let goal = Goal::new(spec.goal.clone())
             .workspace(spec.workspace.clone())
             .limits(spec.limits.clone())
-            .mode(spec.mode)
+            .mode(spec.mode);
+        Goal {
+            files: spec.files.clone(),
+            workflow: spec.workflow.as_deref().cloned(),
+            turn: spec.turn.as_deref().cloned(),
+            ..goal
+        }
+    }
+
+    /// Restricts the run as the workflow does.
+    pub(crate) fn workflow(self, workflow: UsedWorkflow) -> Self {
+        Goal {
+            workflow: Some(workflow),
+            ..self
+        }
+    }
+
+    /// Appends a sentence to the text, unless the text is empty.
+    pub fn append(mut self, sentence: &str) -> Self {
+        let text = self.text.trim();
+        if !text.is_empty() {
+            self.text = format!("{}. {sentence}", text.trim_end_matches('.'));
+        }
+        self
     }
 
     /// Replaces the text.
@@ -70,6 +130,21 @@ impl Goal {
     /// Sets the folder in which agents and tools work. File tools stay inside it; commands start in it.
     pub fn workspace(mut self, folder: impl Into<PathBuf>) -> Self {
         self.workspace = folder.into();
+        self
+    }
+
+    /// Has the run work in a git worktree of its own: a new working tree of the workspace's repository, at the commit that is checked out there,
+    /// beside the journal. The workspace stays as it is until the changes are applied to it ([`crate::RunWorktree::apply`]), and its uncommitted
+    /// changes are not in the worktree. [`crate::Dirigent::worktree`] finds the worktree of a run.
+    pub fn in_worktree(mut self) -> Self {
+        self.location = RunLocation::NewWorktree;
+        self
+    }
+
+    /// Sets what happens if other active runs of the journal, in any process, work in the workspace or in a folder above or below it. The
+    /// default is [`WhenShared::GoOn`]. A run in a worktree of its own shares its folder with no other run.
+    pub fn when_shared(mut self, when: WhenShared) -> Self {
+        self.when_shared = when;
         self
     }
 
@@ -109,6 +184,22 @@ impl Goal {
     /// an approval of the tool `submit_plan`, whose parameters are the plan; it is answered like any other approval.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
+        self
+    }
+
+    /// Has a turn of a conversation begin with the model's summary of the earlier messages, in place of most of them (LOOP-11). No effect for a
+    /// first turn, and for a run that belongs to no conversation.
+    pub fn compact(mut self) -> Self {
+        self.compact = true;
+        self
+    }
+
+    /// Does not tell the agents the project's instructions (LEAD-4): its `AGENTS.md` or `CLAUDE.md`, with the files that they import. By default,
+    /// the lead and every sub-agent are told them. They cannot widen what the agents may do.
+    /// Does not give the agents the project's instructions (LEAD-4): its `AGENTS.md` or `CLAUDE.md`, with the files that they import. By
+    /// default, the lead and every sub-agent receive them. They cannot widen what the agents may do.
+    pub fn without_instructions(mut self) -> Self {
+        self.instructions = ProjectInstructions::NotRead;
         self
     }
 

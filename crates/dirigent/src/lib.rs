@@ -28,27 +28,42 @@
 mod agents;
 mod blocking;
 mod builder;
+mod call_forms;
 pub mod config;
+mod conversation;
 mod dirigent;
 mod error;
 mod goal;
+mod goal_files;
 mod known_tools;
 mod limit_text;
 mod maintenance;
+mod markdown;
+pub mod memory;
 mod paths;
+mod project;
+mod prompts;
 mod recording;
 pub mod render;
+mod sharing;
+mod start_queue;
 mod suggest;
+mod time;
 mod undo;
+pub mod workflows;
+mod worktree;
 
-pub use agents::{AgentDefinition, AgentSource, Agents, ListedAgent, RefusedAgent, shipped_agents};
+pub use agents::{
+    AgentDefinition, AgentSource, Agents, ListedAgent, PromptOptions, RefusedAgent, shipped_agents,
+};
 pub use builder::Builder;
 pub use config::{Config, ConfigError};
+pub use conversation::{Conversation, ConversationInfo, ConversationSettings, ConversationTurn, Sent};
 pub use dirigent::Dirigent;
 pub use dirigent_core::agent_spec::ModelProfile;
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 pub use dirigent_core::end_reason::{EndReason, FailureCause};
-pub use dirigent_core::id::{AgentId, EffectId, RunId};
+pub use dirigent_core::id::{AgentId, ConversationId, EffectId, RunId};
 pub use dirigent_core::limits::{
     AgentLimitSettings, AgentLimits, Limit, LimitSetting, LimitSettings, RunLimitSettings, RunLimits,
 };
@@ -56,30 +71,39 @@ pub use dirigent_core::mode::Mode;
 pub use dirigent_core::phase::Phase;
 pub use dirigent_core::policy::{Policy, Rule, Ruling};
 pub use dirigent_core::price::{Cost, Price};
+pub use dirigent_core::question::{OpenQuestion, Question, SelectionError, select_question};
 pub use dirigent_core::recording::{Difference, Recording};
 pub use dirigent_core::run::Report;
+pub use dirigent_core::spec::Worktree;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
 pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
-    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence,
+    Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, WhenShared,
 };
 pub use dirigent_store::{
-    JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns, Pruned, PrunedRun,
-    RunFilter, RunPage, RunRecord, RunState, StoreError,
+    ConversationFilter, JournalCheck, JournalProblem, JournalSpace, MessageId, MessageState, PausedRuns,
+    Pruned, PrunedRun, RunFilter, RunPage, RunRecord, RunState, StoreError,
 };
 pub use dirigent_tools::{
-    Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, Sandbox, ToolSettings,
+    Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, RepositoryError, Sandbox,
+    ToolSettings, WorktreeChanges,
 };
 pub use error::DirigentError;
 pub use goal::Goal;
 pub use limit_text::{parse_duration, set_limit};
 pub use paths::default_journal;
+pub use prompts::AgentPrompt;
 pub use recording::{RecordingError, check_recording_file, read_recording, write_recording};
 pub use render::Detail;
 
-pub use undo::{FileDiff, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall};
+pub use dirigent_runtime::{CommandDiff, CommandFileDiff, FileDiff};
+pub use undo::{
+    CommandFile, CommandFiles, RefusalReason, RefusedPath, RunDiff, Undo, UndoStep, Undone, UnfinishedCall,
+};
+pub use workflows::{Workflow, WorkflowError, Workflows};
+pub use worktree::{AppliedWorktree, RunWorktree};
 
 /// The events of runs with everything that they hold, and the live previews of model replies. `docs/events.md` describes their JSON form.
 pub mod events {
@@ -95,7 +119,8 @@ pub mod events {
     pub use dirigent_core::phase::{Phase, Transition};
     pub use dirigent_core::plan::{Plan, PlannedCall, SubTask, Work};
     pub use dirigent_core::price::Cost;
-    pub use dirigent_core::question::Question;
+    pub use dirigent_core::question::{OpenQuestion, Question};
+    pub use dirigent_core::spec::Worktree;
     pub use dirigent_core::time::{Millis, Timestamp};
     pub use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, display_path};
     pub use dirigent_core::view::{Event, EventKind, JSON_VERSION};
@@ -104,10 +129,12 @@ pub mod events {
 
 /// The reports of runs with everything that they hold, besides [`events`].
 pub mod report {
+    pub use dirigent_core::confirmation::Confirmation;
     pub use dirigent_core::plan::SubTaskState;
     pub use dirigent_core::reflection::{Reflection, ReflectionVerdict};
     pub use dirigent_core::run::{
-        ChangedFile, FileChangeKind, GuidanceStatus, IterationReport, Report, WaitingCall,
+        ChangedFile, CommandChanges, FileChangeKind, GuidanceStatus, IterationReport, Report, WaitingCall,
+        during_command_title,
     };
     pub use dirigent_core::usage::{AgentUsage, ModelUsage, UsageReport, UsageTotals};
 }
@@ -116,7 +143,7 @@ pub mod report {
 pub mod journal {
     pub use dirigent_core::agent::AgentInput;
     pub use dirigent_core::journal::{Entry, Input};
-    pub use dirigent_core::recording::{RecordedEntry, Recording};
+    pub use dirigent_core::recording::{RecordedEntry, RecordedRequest, Recording};
     pub use dirigent_core::run::RunInput;
     pub use dirigent_core::view::RunView;
     pub use dirigent_store::{ForkPoint, RunFilter, RunPage, RunRecord, RunState, UnknownRunState};
@@ -142,7 +169,7 @@ pub mod model {
 /// The API for custom tools, and the settings of the built-in ones.
 pub mod tools {
     pub use dirigent_core::tool::{
-        Access, FileVersion, Repeat, SeenFile, StateChange, ToolOutcome, ToolResult, ToolSpec,
+        Access, FileVersion, Repeat, SeenFile, StateChange, ToolCategory, ToolOutcome, ToolResult, ToolSpec,
     };
     pub use dirigent_tools::{
         Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, IntoToolResult, Sandbox,

@@ -59,8 +59,8 @@ impl Dirigent {
         self.reading(move |journal| journal.prunable(filter)).await
     }
 
-    /// Deletes the runs that ended longer ago than `older_than` and that no process owns, with everything that only they needed. They can
-    /// then no longer be shown, forked or undone.
+    /// Deletes the runs that ended longer ago than `older_than` and that no process owns, with everything that only they needed,
+    /// including their worktrees. They can then no longer be shown, forked or undone.
     ///
     /// # Errors
     /// An error of the journal. Runs that were deleted before it stay deleted.
@@ -70,7 +70,9 @@ impl Dirigent {
         paused: PausedRuns,
     ) -> Result<Pruned, DirigentError> {
         let filter = filter(older_than, paused);
-        self.reading(move |journal| journal.prune(filter)).await
+        let pruned = self.reading(move |journal| journal.prune(filter)).await?;
+        self.remove_unused_worktrees().await?;
+        Ok(pruned)
     }
 }
 

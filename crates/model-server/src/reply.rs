@@ -136,7 +136,7 @@ pub enum Usage {
     Counted,
     /// No usage, even if requested.
     Absent,
-    /// These counts.
+    /// The given counts.
     Tokens {
         /// Tokens of the request.
         prompt: u64,

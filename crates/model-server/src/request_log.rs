@@ -30,7 +30,7 @@ struct Conversation {
     messages: Vec<Value>,
     turn: usize,
     attempt: usize,
-    /// Number of used turns by index of the rule.
+    /// For each rule, by its index, how many of its turns were used.
     used: HashMap<usize, usize>,
 }
 

@@ -70,7 +70,7 @@ async fn ask(models: Fallback, request: ChatRequest) -> Result<ModelReply, Model
         match last {
             ModelFailureKind::Unavailable { .. } | ModelFailureKind::TooLong => {}
             ModelFailureKind::Configuration => {
-                tracing::warn!("a model is misconfigured; trying the next one: {failure}");
+                tracing::warn!("a model is misconfigured ({failure}); trying the next one");
             }
             ModelFailureKind::Rejected | ModelFailureKind::Panicked => break,
         }

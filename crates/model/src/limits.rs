@@ -24,7 +24,7 @@ use crate::time::deadline_after;
 use crate::token_window::{RequestTokens, TokenWindow, WindowFull};
 use crate::{ChatModel, ChatRequest, DeltaSink};
 
-/// Tokens reserved for a reply if the request sets no limit. The actual number replaces them when the reply is complete.
+/// Tokens reserved for a reply if the request sets no limit. The actual number replaces this estimate when the reply is complete.
 const TYPICAL_REPLY_TOKENS: u64 = 1_000;
 
 /// Rate limits of a model.
@@ -159,7 +159,7 @@ struct Permit {
     limiter: Arc<Limiter>,
     expected: RequestTokens,
     /// Tokens to settle on drop: the expected tokens until the request ends, then the actual tokens.
-    actual: RequestTokens,
+    to_settle: RequestTokens,
     probe: Option<u64>,
     _slot: Option<OwnedSemaphorePermit>,
 }
@@ -204,7 +204,7 @@ impl Limiter {
         Ok(Permit {
             limiter: self,
             expected,
-            actual: expected,
+            to_settle: expected,
             probe,
             _slot: slot,
         })
@@ -301,7 +301,7 @@ impl Permit {
     /// Records the tokens of a finished request and ends its probe. If the provider was unavailable, pauses all requests.
     fn settle(mut self, result: &Result<ModelReply, ModelFailure>) {
         let now = Instant::now();
-        self.actual = match result {
+        self.to_settle = match result {
             Ok(reply) => RequestTokens {
                 input: reply.usage.input_tokens,
                 output: reply.usage.output_tokens,
@@ -336,7 +336,7 @@ impl Drop for Permit {
     /// the next request becomes the probe.
     fn drop(&mut self) {
         if let Some(window) = &mut self.limiter.lock().window {
-            window.settle(self.expected, self.actual, Instant::now());
+            window.settle(self.expected, self.to_settle, Instant::now());
         }
         self.limiter.changed.notify_one();
         if let Some(probe) = self.probe {

@@ -19,6 +19,7 @@ pub(crate) fn capabilities() -> String {
      - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`\n\
      - find usages: Find all usages of `parse_amount` in src\n\
      - replace a text: Replace \"old text\" with \"new text\" in docs/\n\
+     - create a project: Create a minimal Rust project `my-app`; create a minimal Python project `my-app`\n\
      - run a check: Run the tests; make sure that `cargo clippy` passes\n\
      - count or list: Count the lines in src; list the files ending in .rs\n\
      For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml; from \

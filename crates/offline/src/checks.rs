@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use super::conversation::{Call, Conversation};
 use super::file_kinds::FileKind;
+use super::outputs::{ListOutput, ReadOutput, SearchOutput};
 use super::scope::Scope;
-use super::tools::{self, ListOutput, Pattern, ReadOutput, SearchOutput, read_output};
+use super::tools::{self, Pattern};
 
 /// A command that checks the project.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +33,7 @@ pub(crate) fn project_checks(
     conversation: &Conversation<'_>,
     covered: &[String],
 ) -> Result<Vec<Check>, Call> {
-    let listed: ListOutput = read_output(&conversation.result_of(tools::list(".", DEPTH))?);
+    let listed = ListOutput::from(&conversation.result_of(tools::list(".", DEPTH))?);
     let files = listed.into_files();
     let has = |name: &str| files.iter().any(|file| file == name);
     let covers = |kinds: &[FileKind]| {
@@ -53,7 +54,7 @@ pub(crate) fn project_checks(
     }
     if has("package.json") && covers(&[FileKind::JavaScript, FileKind::TypeScript]) {
         let manifest = conversation.result_of(tools::read("package.json", None))?;
-        if has_test_script(&read_output::<ReadOutput>(&manifest).content) {
+        if has_test_script(&ReadOutput::from(&manifest).content) {
             checks.push(check(CheckKind::Tests, &["npm", "test"]));
         }
     }
@@ -87,7 +88,7 @@ fn python_tests(conversation: &Conversation<'_>, files: &[String]) -> Result<Opt
     let uses_pytest = is_configured || {
         let pattern = Pattern::Lines(r"^\s*(import pytest|from pytest)\b|^\[tool\.pytest");
         let found = conversation.result_of(tools::search(pattern, &Scope::default()))?;
-        read_output::<SearchOutput>(&found).total > 0
+        SearchOutput::from(&found).total > 0
     };
     // If the project is not installed, Python finds the packages of a `src` layout only with this path.
     let in_src = files

@@ -9,7 +9,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 use dirigent_core::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
 use dirigent_core::message::Message;
-
+use dirigent_core::tags::unescape_tags;
 use dirigent_core::tool::{ModelToolResult, code, guidance_from_error};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -81,6 +81,7 @@ impl<'a> Conversation<'a> {
             Message::System { content } => Some(content.as_str()),
             Message::User { .. } | Message::Assistant { .. } | Message::Tool { .. } => None,
         });
+        let messages = own_messages(messages);
         let request = messages.iter().find_map(|message| match message {
             Message::User { content } => Some(content.as_str()),
             Message::System { .. } | Message::Assistant { .. } | Message::Tool { .. } => None,
@@ -143,6 +144,16 @@ impl<'a> Conversation<'a> {
     }
 }
 
+/// The messages of the last request and those that follow it, without those of earlier turns of a conversation.
+fn own_messages(messages: &[Message]) -> &[Message] {
+    let is_goal = |message: &Message| match message {
+        Message::User { content } => content.lines().any(|line| line == "<GOAL>"),
+        Message::System { .. } | Message::Assistant { .. } | Message::Tool { .. } => false,
+    };
+    let last = messages.iter().rposition(is_goal);
+    &messages[last.unwrap_or(0)..]
+}
+
 /// Returns the tools that a system prompt describes. Each tool has a second-level heading.
 fn offered_tools(system: &str) -> BTreeSet<&str> {
     system
@@ -189,7 +200,7 @@ impl<'a> Exchanges<'a> {
                 self.go_on(content);
             }
             Message::Tool { content, name, .. } => {
-                let result: ModelToolResult = serde_json::from_str(content).unwrap_or_default();
+                let result = ModelToolResult::from_text(&unescape_tags(content));
                 // A plan that was not approved is made anew, with the user's guidance.
                 if self.submitted && result.code.as_deref() != Some(code::NOT_APPROVED) {
                     self.rejection = Some(content.as_str());

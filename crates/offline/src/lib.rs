@@ -4,13 +4,14 @@
 //! conversation: the same messages give the same reply. It does no IO, keeps no state and reads no clock, and claims only what
 //! observations show. It declines goals that it does not understand.
 //!
-//! It supports five families of goals:
+//! It supports six families of goals:
 //!
 //! | family | for example |
 //! | --- | --- |
 //! | rename a symbol | Find all usages of function `parse_amount` and rename it to `parse_money` in src/ |
 //! | find usages | Where is `parse_amount` used? |
 //! | replace a text | Replace "colour" with "color" in *.md |
+//! | create a project | Create a minimal Rust project `my-app` |
 //! | run a check | Make sure that the tests pass; run `cargo clippy` |
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |
 //!
@@ -27,6 +28,8 @@ mod file_kinds;
 mod goal;
 mod lead;
 mod location;
+mod new_project;
+mod outputs;
 mod prompt_sections;
 mod reflector;
 mod report;

@@ -6,9 +6,9 @@ use dirigent_core::prompt::CallLine;
 use dirigent_core::tool::ModelToolResult;
 use regex::Regex;
 
+use super::outputs::CommandOutput;
 use super::prompt_sections::result;
 use super::text::shortened;
-use super::tools::{CommandOutput, read_output};
 
 /// Returns the command line of an `execute_command` call; empty for other tools.
 pub(crate) fn command_line(call: &CallLine) -> String {
@@ -46,7 +46,7 @@ fn error_lines(result: &ModelToolResult, max: usize) -> Vec<String> {
         )
         .ok()
     });
-    let text = read_output::<CommandOutput>(result).text();
+    let text = CommandOutput::from(result).text;
     let lines: Vec<&str> = text
         .lines()
         .map(str::trim_end)
@@ -69,7 +69,7 @@ fn error_lines(result: &ModelToolResult, max: usize) -> Vec<String> {
 
 /// Describes how a failed command ended: `exit code 101`, a timeout, or the tool's error.
 fn exit_description(result: &ModelToolResult) -> String {
-    let output: CommandOutput = read_output(result);
+    let output = CommandOutput::from(result);
     match (output.timed_out, output.exit_code) {
         (true, _) => "timed out".to_owned(),
         (false, Some(code)) => format!("exit code {code}"),
@@ -94,7 +94,7 @@ fn tests_passed(result: &ModelToolResult) -> Option<u64> {
         .filter_map(|form| Regex::new(form).ok())
         .collect()
     });
-    let text = read_output::<CommandOutput>(result).text();
+    let text = CommandOutput::from(result).text;
     if !result.success || text.contains("left out") {
         return None;
     }

@@ -92,7 +92,7 @@ impl Requirements {
             Goal::FindUsages { scope, .. } | Goal::Replace { scope, .. } | Goal::Count { scope, .. } => {
                 scope.narrow(places);
             }
-            Goal::Check { .. } | Goal::Unsupported => return understood,
+            Goal::Check { .. } | Goal::CreateProject(_) | Goal::Unsupported => return understood,
         }
         true
     }

@@ -6,11 +6,12 @@ use super::capabilities::{capabilities, introduction};
 use super::conversation::{Call, Conversation};
 use super::goal::is_identifier;
 use super::location::SourceLocation;
+use super::outputs::{MatchedLine, ReadOutput, RenameOutput, SearchOutput, places, read_data};
 use super::role_texts::{CONFIRMED, MATCHED_ANYWHERE, NOT_CONFIRMED};
 use super::scope::Scope;
 use super::sub_agent_task::SubAgentTask;
 use super::text::{counted, enumerated, listing, replace_outside, unique_block};
-use super::tools::{self, MatchedLine, Pattern, ReadOutput, RenameOutput, SearchOutput, places, read_output};
+use super::tools::{self, Pattern};
 
 /// The result of a step. `Err` is a call to make first.
 type Step<T> = Result<T, Call>;
@@ -53,12 +54,12 @@ fn search_symbol(
     if !usages.success {
         return Ok(Err(usages.error.unwrap_or_default()));
     }
-    let usages = read_output::<RenameOutput>(&usages).within(scope);
+    let usages = read_data::<RenameOutput>(&usages).within(scope);
     let lines = conversation.result_of(tools::search(Pattern::Word(symbol), scope))?;
     if !lines.success {
         return Ok(Err(lines.error.unwrap_or_default()));
     }
-    let mut lines = read_output::<SearchOutput>(&lines).within(scope);
+    let mut lines = SearchOutput::from(&lines).within(scope);
     let locations: Vec<SourceLocation> = usages.usages().map(|(location, _)| location).collect();
     // In a file with a truncated list of usages, any line may be a usage.
     let is_complete = |path: &str| {
@@ -163,7 +164,7 @@ fn find_text(conversation: &Conversation<'_>, text: &str, scope: &Scope) -> Step
         let error = result.error.unwrap_or_default();
         return Ok(format!("`{text}` could not be searched for{scope}: {error}"));
     }
-    let found = read_output::<SearchOutput>(&result).within(scope);
+    let found = SearchOutput::from(&result).within(scope);
     if found.matches.is_empty() {
         return Ok(format!("`{text}` was not found{scope}."));
     }
@@ -185,7 +186,7 @@ fn verify_renamed(conversation: &Conversation<'_>, from: &str, to: &str, scope: 
         }
     };
     let renamed = conversation.result_of(tools::preview(to, None, scope))?;
-    let renamed = read_output::<RenameOutput>(&renamed).within(scope);
+    let renamed = read_data::<RenameOutput>(&renamed).within(scope);
     if found.usages.occurrences > 0 {
         return Ok(format!(
             "{NOT_CONFIRMED}`{from}` is still used {}{scope}:\n{}",
@@ -213,7 +214,7 @@ fn verify_replaced(conversation: &Conversation<'_>, old: &str, new: &str, scope:
         let error = result.error.unwrap_or_default();
         return Ok(format!("{NOT_CONFIRMED}the files could not be searched: {error}"));
     }
-    let mut remaining = read_output::<SearchOutput>(&result).within(scope);
+    let mut remaining = SearchOutput::from(&result).within(scope);
     remaining
         .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
@@ -305,7 +306,7 @@ fn text_with(conversation: &Conversation<'_>, path: &str, old: &str) -> Step<Res
     if !result.success {
         return Ok(Err(result.error.unwrap_or_default()));
     }
-    let whole: ReadOutput = read_output(&result);
+    let whole = ReadOutput::from(&result);
     if whole.end_line >= whole.total_lines {
         return Ok(Ok((whole.content, 0)));
     }
@@ -314,13 +315,13 @@ fn text_with(conversation: &Conversation<'_>, path: &str, old: &str) -> Step<Res
         ..Scope::default()
     };
     let found = conversation.result_of(tools::search(Pattern::Text(old), &file))?;
-    let found: SearchOutput = read_output(&found);
+    let found = SearchOutput::from(&found);
     let (Some(first), Some(last)) = (found.matches.first(), found.matches.last()) else {
         return Ok(Ok((String::new(), 0)));
     };
     let result = conversation.result_of(tools::read(path, Some((first.line, last.line))))?;
-    let part: ReadOutput = read_output(&result);
-    Ok(if result.success && part.note.is_none() && !found.truncated {
+    let part = ReadOutput::from(&result);
+    Ok(if result.success && !part.truncated && !found.truncated {
         Ok((part.content, first.line.saturating_sub(1)))
     } else {
         Err("the file is too long to edit".to_owned())

@@ -89,6 +89,7 @@ impl SubAgentTask {
             Goal::FindUsages { symbol, scope } => Some(SubAgentTask::FindUsages { symbol, scope }),
             Goal::Rename(_)
             | Goal::Replace { .. }
+            | Goal::CreateProject(_)
             | Goal::Check { .. }
             | Goal::Count { .. }
             | Goal::Unsupported => None,

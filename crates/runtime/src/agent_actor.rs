@@ -273,7 +273,7 @@ impl AgentState {
             .model(spec.model.clone())
             .call_form(profile.calls);
         match profile.calls {
-            CallForm::Native => request = request.tools(machine.offered().clone()),
+            CallForm::Native | CallForm::AutoNative => request = request.tools(machine.offered().clone()),
             CallForm::JsonSchema if !machine.is_summarising() => {
                 request = request.format(ReplyFormat::JsonSchema {
                     name: "reply".to_owned(),
@@ -304,12 +304,12 @@ impl AgentState {
         let Some(call) = self.driver.machine.running_call(effect).cloned() else {
             return;
         };
-        let access = self.driver.machine.spec().access;
+        let (access, deadline) = (self.driver.machine.spec().access, self.driver.machine.deadline());
         let context = ToolContext {
             seen: Some(self.driver.machine.seen().clone()),
             ..self
                 .resources
-                .tool_context(effect, access, self.work.child_token())
+                .tool_context(effect, access, deadline, self.work.child_token())
         };
         let (myself, tool) = (myself.clone(), self.resources.services.tool(&call.tool));
         let span = spans::tool(&self.span, effect, &call.tool);

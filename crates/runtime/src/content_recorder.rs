@@ -1,5 +1,6 @@
 //! Records file contents in the journal before a call changes the files.
 
+use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::Arc;
 
@@ -40,6 +41,11 @@ impl ContentStore for ContentRecorder {
 
     fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
         self.journal.content(digest).map_err(error_text)
+    }
+
+    fn recorded_paths(&self) -> Result<BTreeSet<String>, String> {
+        let originals = self.journal.originals(self.run).map_err(error_text)?;
+        Ok(originals.into_iter().map(|original| original.path).collect())
     }
 
     /// Returns the run's earlier changes to files, from the journal. Leaves out the changes that a fork shares with its source run.

@@ -200,7 +200,7 @@ impl<M: Journaled> Driver<M> {
             at: now,
             scope: self.scope,
             body: to_json(&input),
-            shared: input.shared_text().cloned(),
+            shared: input.shared_texts(),
             durability,
             consumes: None,
         }

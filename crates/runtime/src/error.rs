@@ -5,7 +5,7 @@ use dirigent_core::approval::DecisionError;
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId};
 use dirigent_core::machine::Refusal;
-use dirigent_core::question::AnswerError;
+use dirigent_core::question::{AnswerError, SelectionError};
 use dirigent_core::recording::Difference;
 use dirigent_core::route::SteeringError;
 
@@ -36,11 +36,19 @@ pub enum RuntimeError {
         /// The run's id.
         run: RunId,
     },
-    /// An answer arrived, but the run has no pending question.
-    #[error("run {} has no pending question: it asked none, or the question was already answered", run.short())]
+    /// The answered question is not open.
+    #[error("run {} has no such open question: it was answered, has expired, was withdrawn by guidance, or was never asked", run.short())]
     NoQuestion {
         /// The run's id.
         run: RunId,
+    },
+    /// The answer names no open question, or several are open and it names none (LEAD-4).
+    #[error("run {}: {error}", run.short())]
+    Question {
+        /// The run's id.
+        run: RunId,
+        /// Why no question was selected, with the open questions.
+        error: SelectionError,
     },
     /// The message is for an agent that has ended or never existed.
     #[error("run {} has no active agent {agent}", run.short())]
@@ -51,20 +59,20 @@ pub enum RuntimeError {
         agent: AgentId,
     },
     /// A decision about a call was rejected (APPROVE-3).
-    #[error("run {}: {fault}", run.short())]
+    #[error("run {}: {error}", run.short())]
     Decision {
         /// The run's id.
         run: RunId,
         /// Why the decision was rejected.
-        fault: DecisionError,
+        error: DecisionError,
     },
     /// The answer does not fit the run's question, which stays open (PAOR-9).
-    #[error("run {}: {fault}", run.short())]
+    #[error("run {}: {error}", run.short())]
     Answer {
         /// The run's id.
         run: RunId,
         /// Why the answer was rejected.
-        fault: AnswerError,
+        error: AnswerError,
     },
     /// The run rejected a message, either for a reason without a variant of its own, or in another process, which reports its reason only
     /// as text.
@@ -98,7 +106,7 @@ pub enum RuntimeError {
         run: RunId,
     },
     /// The run's journal entries cannot be replayed, because a machine refuses one of them.
-    #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}", run.short())]
+    #[error("the journal of run {} cannot be replayed at entry {seq}: {refusal}; the journal may be damaged, or written by another version of Dirigent", run.short())]
     Replay {
         /// The run's id.
         run: RunId,
@@ -133,17 +141,25 @@ impl RuntimeError {
     pub(crate) fn steering(run: RunId, error: SteeringError) -> RuntimeError {
         match error {
             SteeringError::NoQuestion => RuntimeError::NoQuestion { run },
-            SteeringError::Answer(fault) => RuntimeError::Answer { run, fault },
+            SteeringError::Answer(error) => RuntimeError::Answer { run, error },
             SteeringError::NoAgent { agent } => RuntimeError::NoAgent { run, agent },
-            SteeringError::Decision(fault) => RuntimeError::Decision { run, fault },
+            SteeringError::Decision(error) => RuntimeError::Decision { run, error },
+        }
+    }
+
+    /// Returns the error for an answer to a question that cannot be selected.
+    pub fn question(run: RunId, error: SelectionError) -> RuntimeError {
+        match error {
+            SelectionError::NoQuestion => RuntimeError::NoQuestion { run },
+            error => RuntimeError::Question { run, error },
         }
     }
 
     /// Returns the error for an input that the run's machine refused. `end` is the reason why the run ended; `None` if it has not ended.
     pub(crate) fn rejected_by_run(run: RunId, refusal: Refusal, end: Option<&EndReason>) -> RuntimeError {
         match (refusal, end) {
-            (Refusal::Decision(fault), _) => RuntimeError::Decision { run, fault },
-            (Refusal::Answer(fault), _) => RuntimeError::Answer { run, fault },
+            (Refusal::Decision(error), _) => RuntimeError::Decision { run, error },
+            (Refusal::Answer(error), _) => RuntimeError::Answer { run, error },
             (_, Some(_)) => RuntimeError::Ended { run },
             (refusal, None) => {
                 let reason = refusal.to_string();
@@ -155,8 +171,8 @@ impl RuntimeError {
     /// Returns the error for a message that an agent refused: the error of the decision or answer if the refusal contains one, else `self`.
     pub(crate) fn or_refusal(self, run: RunId, refusal: Refusal) -> RuntimeError {
         match refusal {
-            Refusal::Decision(fault) => RuntimeError::Decision { run, fault },
-            Refusal::Answer(fault) => RuntimeError::Answer { run, fault },
+            Refusal::Decision(error) => RuntimeError::Decision { run, error },
+            Refusal::Answer(error) => RuntimeError::Answer { run, error },
             Refusal::Stale { .. }
             | Refusal::Finished { .. }
             | Refusal::AtLimit { .. }
@@ -168,11 +184,12 @@ impl RuntimeError {
     /// Describes why a message was rejected, without naming the run.
     pub(crate) fn reason(&self) -> String {
         match self {
-            RuntimeError::Decision { fault, .. } => fault.to_string(),
-            RuntimeError::Answer { fault, .. } => fault.to_string(),
+            RuntimeError::Decision { error, .. } => error.to_string(),
+            RuntimeError::Answer { error, .. } => error.to_string(),
+            RuntimeError::Question { error, .. } => error.to_string(),
             RuntimeError::MessageRejected { reason, .. } => reason.clone(),
             RuntimeError::NoQuestion { .. } => {
-                "it has no pending question: it asked none, or the question was already answered".to_owned()
+                "it has no such open question: it was answered, has expired, was withdrawn by guidance, or was never asked".to_owned()
             }
             RuntimeError::NoAgent { agent, .. } => format!("it has no active agent {agent}"),
             RuntimeError::Journal(_)

@@ -1,5 +1,5 @@
 //! The events of runs for their watchers. All watchers of a run share one feed, which reads the run's entries once and applies each to one
-//! [`RunView`]. The run's actors know nothing of it, so no watcher slows a run.
+//! [`RunView`]. The run's actors do not know the feed, so no watcher slows a run.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
@@ -52,21 +52,21 @@ impl Feeds {
                 feed
             }
         };
-        // Dropping a feed removes its slot, which must not be locked then.
+        // Dropping `existing` may drop its feed, which then removes its slot. So the slot is unlocked first.
         drop(slot);
         drop(existing);
         Events {
             journal: self.journal.clone(),
             grown: feed.grown.clone(),
             feed,
-            cursor: Cursor::After(after),
+            cursor: Cursor::AfterEntry(after),
             older: VecDeque::new(),
             has_failed: false,
         }
     }
 
-    /// Makes later watchers of a run start a new feed. Called when this process takes the run over, because a feed that began before may end
-    /// with the run's last owner.
+    /// Makes later watchers of a run start a new feed. Called when this process takes over the run, because an earlier feed may end with
+    /// the run's previous owner.
     pub(crate) fn renew(&self, run: RunId) {
         self.feeds.remove(&run);
     }
@@ -138,11 +138,11 @@ impl Drop for Feed {
     }
 }
 
-/// The events that a feed keeps, with the run as of the last one.
+/// The events that a feed keeps, and the state of the run after the newest of them.
 #[derive(Default)]
 struct Window {
     view: Option<RunView>,
-    /// The number of events before the kept ones.
+    /// The number of events dropped from the front.
     dropped: usize,
     /// The number of the entry that caused the last dropped event; 0 if none is dropped.
     dropped_seq: u64,
@@ -150,13 +150,13 @@ struct Window {
     error: Option<RuntimeError>,
 }
 
-/// A watcher's place among the events of a run.
+/// A watcher's position in the events of a run.
 #[derive(Clone, Copy)]
 enum Cursor {
-    /// Before the first event of an entry after this one.
-    After(u64),
-    /// Behind so many events.
-    Behind(usize),
+    /// After all events of the journal entries up to this number.
+    AfterEntry(u64),
+    /// After this many events, counted from the start of the run.
+    AfterEvents(usize),
 }
 
 /// The event at a cursor.
@@ -188,17 +188,17 @@ impl Window {
         Ok(())
     }
 
-    /// Returns the event at the cursor, and moves the cursor behind it.
+    /// Returns the event at the cursor, and moves the cursor past it.
     fn take(&self, cursor: &mut Cursor) -> CursorRead {
         let index = match *cursor {
-            Cursor::After(seq) if seq < self.dropped_seq => return CursorRead::Evicted,
-            Cursor::After(seq) => self.events.partition_point(|event| event.seq <= seq),
-            Cursor::Behind(count) if count < self.dropped => return CursorRead::Evicted,
-            Cursor::Behind(count) => count - self.dropped,
+            Cursor::AfterEntry(seq) if seq < self.dropped_seq => return CursorRead::Evicted,
+            Cursor::AfterEntry(seq) => self.events.partition_point(|event| event.seq <= seq),
+            Cursor::AfterEvents(count) if count < self.dropped => return CursorRead::Evicted,
+            Cursor::AfterEvents(count) => count - self.dropped,
         };
         match self.events.get(index) {
             Some(event) => {
-                *cursor = Cursor::Behind(self.dropped + index + 1);
+                *cursor = Cursor::AfterEvents(self.dropped + index + 1);
                 CursorRead::Event(event.clone())
             }
             None => CursorRead::Pending,
@@ -206,13 +206,13 @@ impl Window {
     }
 }
 
-/// The events of a run, in order and without gaps. A reader that is slow misses none: it reads what it missed from the run log.
+/// The events of a run, in order and without gaps. A slow reader misses none: it reads events that the feed has dropped from the run log.
 pub struct Events {
     journal: Arc<dyn RunLog>,
     feed: Arc<Feed>,
     grown: watch::Receiver<()>,
     cursor: Cursor,
-    /// Events that the feed no longer had.
+    /// Events that the feed had dropped, read from the run log.
     older: VecDeque<Arc<Event>>,
     has_failed: bool,
 }
@@ -231,7 +231,7 @@ impl Events {
             if self.has_failed {
                 return None;
             }
-            // An event that comes between this check and the wait ends the wait at once.
+            // If an event arrives between this check and the wait, the wait ends at once.
             self.grown.mark_unchanged();
             let found = self.feed.window().take(&mut self.cursor);
             match found {
@@ -251,10 +251,18 @@ impl Events {
         }
     }
 
-    /// Reads the run as of the newest event, which may be later than the event that was returned last; `None` before the first event. The
-    /// run's feed waits meanwhile, so `read` should be short.
+    /// Passes `read` the run's state after the newest event, which may be later than the event that was returned last; `None` before the
+    /// first event. The feed is locked meanwhile, so `read` should be short.
     pub fn with_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
         self.feed.window().view.as_ref().map(read)
+    }
+
+    /// Passes `read` the run's state after the event that was returned last; `None` before the first event, and if there are newer events.
+    /// The feed is locked meanwhile, so `read` should be short.
+    pub fn with_current_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
+        let (window, mut cursor) = (self.feed.window(), self.cursor);
+        let is_current = self.older.is_empty() && matches!(window.take(&mut cursor), CursorRead::Pending);
+        window.view.as_ref().filter(|_| is_current).map(read)
     }
 
     fn fail(&mut self, error: RuntimeError) -> RuntimeError {
@@ -262,17 +270,17 @@ impl Events {
         error
     }
 
-    /// Reads the events from the cursor on from the run log.
+    /// Reads all events after the cursor from the run log.
     async fn read_older(&mut self) -> Result<(), RuntimeError> {
         let (journal, run) = (self.journal.clone(), self.feed.run);
         let (_, mut events) = blocking(move || read_run(&*journal, run)).await?;
         let count = events.len();
         let seen = match self.cursor {
-            Cursor::After(seq) => events.partition_point(|event| event.seq <= seq),
-            Cursor::Behind(seen) => seen.min(count),
+            Cursor::AfterEntry(seq) => events.partition_point(|event| event.seq <= seq),
+            Cursor::AfterEvents(seen) => seen.min(count),
         };
         self.older = events.drain(seen..).map(Arc::new).collect();
-        self.cursor = Cursor::Behind(count);
+        self.cursor = Cursor::AfterEvents(count);
         Ok(())
     }
 }

@@ -34,9 +34,9 @@ impl Orchestrator {
     /// entries up to the run's end. If the run ended because an agent failed, for example because its model did not answer, the default is
     /// the entry before that agent's end, so that the fork asks the model again. The source run does not change, and may be active.
     ///
-    /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. The
-    /// user's decisions about calls of the source run do not apply to the fork: the fork asks again about each call that waits for an
-    /// approval or has not ended (APPROVE-3).
+    /// If the run waits at a question, guidance replaces the answer: the question is withdrawn, and the fork plans again at once. Guidance
+    /// also replaces the answers to sub-agents' questions, once no other work can continue. The user's decisions about calls of the source
+    /// run do not apply to the fork: the fork asks again about each call that waits for an approval or has not ended (APPROVE-3).
     ///
     /// Only journal entries are shared: the files of the workspace are not restored, and both runs work in the same folder.
     ///
@@ -87,7 +87,7 @@ impl Orchestrator {
     }
 }
 
-/// Returns true if the entries up to `at` can be read.
+/// Returns true if only entries after `at` are damaged, so that the entries up to `at` can be read.
 fn is_broken_after(error: &RunLogError, at: u64) -> bool {
     matches!(error.kind(), RunLogErrorKind::BrokenEntry { seq } if at < seq)
 }
@@ -130,16 +130,18 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
             default_at: first.seq,
         };
     }
-    // For each agent that has ended, the number of the entry that ended it.
+    // For each agent that has ended, the number of the entry that ended it last: the lead is continued after its report.
     let mut ends: BTreeMap<AgentId, u64> = BTreeMap::new();
     for entry in rest {
         let (seq, scope) = (entry.seq, entry.scope);
         let failed = failed_agent(&view, &entry.input);
+        let had_ended = has_ended(&view, scope);
         view.apply(entry.clone()).map_err(refused(seq))?;
         if let Scope::Agent(agent) = scope
-            && view.agent(agent).is_some_and(|agent| agent.report().is_some())
+            && !had_ended
+            && has_ended(&view, scope)
         {
-            ends.entry(agent).or_insert(seq);
+            ends.insert(agent, seq);
         }
         if !view.run().phase().is_terminal() {
             range = ForkRange {
@@ -151,6 +153,12 @@ fn fork_range(run: RunId, entries: &[Entry]) -> Result<ForkRange, RuntimeError> 
         }
     }
     Ok(range)
+}
+
+/// Returns true for an agent that has ended, and has not been continued since.
+fn has_ended(view: &RunView, scope: Scope) -> bool {
+    let agent = scope.agent().and_then(|agent| view.agent(agent));
+    agent.is_some_and(|agent| agent.report().is_some())
 }
 
 /// Returns the agent whose failure the input reports.

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use dirigent_core::approval::{Approval, Decision};
 use dirigent_core::id::{AgentId, EffectId, RunId};
+use dirigent_core::question::{OpenQuestion, select_question};
 use dirigent_core::run::Report;
 use dirigent_core::steering::Steering;
+use dirigent_core::view::RunView;
 use tokio::sync::{broadcast, oneshot, watch};
 
 use crate::ack::Ack;
@@ -15,7 +17,7 @@ use crate::error::RuntimeError;
 use crate::events::{Events, Feeds};
 use crate::journal_reader::read_view;
 use crate::outcome::Outcome;
-use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody};
+use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody, SendError};
 
 /// A handle of a run that this process owns. Clones are handles of the same run; dropping them does not stop it.
 #[derive(Clone)]
@@ -42,7 +44,7 @@ impl RunHandle {
         self.send(RunMessage::unacknowledged(Steering::Guide { guidance }))
     }
 
-    /// Gives urgent guidance to the run; the run stops its current work and plans again at once (PAOR-8).
+    /// Gives immediate guidance to the run: the run stops its current work and plans again at once (PAOR-8).
     ///
     /// # Errors
     /// [`RuntimeError::Ended`] if the run has ended.
@@ -69,19 +71,39 @@ impl RunHandle {
         self.steer(Steering::Decide { effect, decision }).await
     }
 
-    /// Answers the run's current question with a text or the number of a choice (PAOR-9). The answer never applies to a later question.
-    /// Returns once the answer is journaled.
+    /// Answers the only open question of the run and its agents with a text or the number of a choice (PAOR-9, LEAD-4). Returns once the
+    /// answer is journaled. An answer to the run's own question never applies to a later one; where several agents may ask, name the question
+    /// with [`Self::answer_question`].
     ///
     /// # Errors
-    /// [`RuntimeError::Answer`] if the answer is a number that no choice has; the question stays open. [`RuntimeError::NoQuestion`] if the
-    /// run has no question, or its question is already answered. The errors of [`Self::steer`].
+    /// [`RuntimeError::Answer`] if the answer is a number that no choice has; the question stays open. [`RuntimeError::NoQuestion`] if no
+    /// question is open, or it is already answered. [`RuntimeError::Question`] if several are open. The errors of [`Self::steer`] and
+    /// [`Self::questions`].
     pub async fn answer(&self, answer: impl Into<String>) -> Result<(), RuntimeError> {
         self.ensure_running()?;
-        let effect = self
-            .mailbox
-            .question()
-            .map_err(|error| error.into_error(self.run))?;
-        let answer = answer.into();
+        let (run, answer) = (self.run, answer.into());
+        let effect = match self.mailbox.question() {
+            Ok(effect) => effect,
+            Err(SendError::NoQuestion) => {
+                let open = self.questions().await?;
+                let asked = select_question(&open, None);
+                asked.map_err(|error| RuntimeError::question(run, error))?.effect
+            }
+            Err(SendError::Closed) => return Err(RuntimeError::Ended { run }),
+        };
+        self.steer(Steering::Answer { effect, answer }).await
+    }
+
+    /// Answers one of several open questions (see [`Self::questions`]), as [`Self::answer`] does.
+    ///
+    /// # Errors
+    /// [`RuntimeError::NoQuestion`] if the question is not open, and the errors of [`Self::answer`].
+    pub async fn answer_question(
+        &self,
+        question: EffectId,
+        answer: impl Into<String>,
+    ) -> Result<(), RuntimeError> {
+        let (effect, answer) = (question, answer.into());
         self.steer(Steering::Answer { effect, answer }).await
     }
 
@@ -128,9 +150,25 @@ impl RunHandle {
     /// # Errors
     /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
     pub async fn approvals(&self) -> Result<Vec<Arc<Approval>>, RuntimeError> {
+        self.read_pending(RunView::approvals).await
+    }
+
+    /// Reads the open questions of the run and its agents, oldest first, also those of a paused run. Reads all of the run's entries, as
+    /// [`Self::approvals`] does.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Journal`] and [`RuntimeError::Replay`].
+    pub async fn questions(&self) -> Result<Vec<OpenQuestion>, RuntimeError> {
+        self.read_pending(RunView::questions).await
+    }
+
+    async fn read_pending<T: Send + 'static>(
+        &self,
+        pending: fn(&RunView) -> Vec<T>,
+    ) -> Result<Vec<T>, RuntimeError> {
         let (journal, run) = (self.feeds.journal.clone(), self.run);
         blocking(move || match read_view(&*journal, run) {
-            Ok(view) => Ok(view.approvals()),
+            Ok(view) => Ok(pending(&view)),
             // The run's first entry is not stored yet.
             Err(RuntimeError::NeverBegan { .. }) => Ok(Vec::new()),
             Err(error) => Err(error),

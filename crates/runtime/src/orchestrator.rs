@@ -22,7 +22,7 @@ use crate::handle::RunHandle;
 use crate::inbox_forwarder::InboxForwarder;
 use crate::outcome::Outcome;
 use crate::replayed_run::ReplayedRun;
-use crate::run_log::RunClaim;
+use crate::run_log::{RunClaim, TurnNumber};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::{RunServices, Services};
 use crate::spans;
@@ -102,16 +102,47 @@ impl Orchestrator {
         user: UserPresence,
         own: RunServices,
     ) -> Result<RunHandle, RuntimeError> {
+        self.start_as(Self::new_run_id(), spec, user, own, Vec::new())
+            .await
+    }
+
+    /// Returns an id for a new run.
+    pub fn new_run_id() -> RunId {
+        RunId(Uuid::now_v7())
+    }
+
+    /// Starts a run with a new id, for a caller that must know the id before the run exists. The run is informed of the runs that share its
+    /// workspace.
+    ///
+    /// # Errors
+    /// The errors of [`Self::start`]; a run with this id exists.
+    pub async fn start_as(
+        &self,
+        run: RunId,
+        spec: RunSpec,
+        user: UserPresence,
+        own: RunServices,
+        shares_with: Vec<RunId>,
+    ) -> Result<RunHandle, RuntimeError> {
         self.ensure_running()?;
-        let run = RunId(Uuid::now_v7());
         let (journal, at) = (
             self.inner.services.journal.clone(),
             self.inner.services.clock.now(),
         );
         let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
-        let claim = blocking(move || Ok(journal.create(run, &goal, &workspace, at)?)).await?;
+        let turn = spec.turn.as_ref().map(|turn| TurnNumber {
+            conversation: turn.conversation,
+            number: turn.number,
+        });
+        let claim = blocking(move || {
+            Ok(match turn {
+                None => journal.create(run, &goal, &workspace, at)?,
+                Some(turn) => journal.create_turn(run, turn, &goal, &workspace, at)?,
+            })
+        })
+        .await?;
         let mode = StartMode::New(Arc::new(spec));
-        let mailbox = RunMailbox::new(user, MailboxState::Open);
+        let mailbox = RunMailbox::new(user, MailboxState::Open).sharing_with(shares_with);
         self.launch(run, claim, mode, mailbox, own).await
     }
 

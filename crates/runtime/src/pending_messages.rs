@@ -8,7 +8,7 @@ use crate::dry_run::DryRun;
 use crate::error::RuntimeError;
 use crate::json::to_json;
 use crate::replayed_run::ReplayedRun;
-use crate::run_log::{Message, MessageId, Position, RunLog, RunLogError, RunLogErrorKind};
+use crate::run_log::{Message, MessageId, Position, RunClaim, RunLog, RunLogError, RunLogErrorKind};
 
 /// A steering message that no process has handled yet.
 #[derive(Clone, Debug, PartialEq)]
@@ -21,14 +21,41 @@ pub struct PendingMessage {
     pub steering: Steering,
 }
 
-/// Reads the pending messages of a run, oldest first. Messages that cannot be parsed are left out. Blocks on disk IO, so async code must
-/// not call it directly.
+/// Reads the pending messages of a run, oldest first. Messages that cannot be parsed are left out, and so are those about runs that share the
+/// workspace, because the run drops them when it is resumed. Blocks on disk IO, so async code must not call it directly.
 ///
 /// # Errors
 /// An error if the journal cannot be read.
 pub fn pending_messages(journal: &dyn RunLog, run: RunId) -> Result<Vec<PendingMessage>, RuntimeError> {
     let pending = journal.pending_messages(run)?;
-    Ok(pending.into_iter().filter_map(parse_message).collect())
+    let parsed = pending.into_iter().filter_map(parse_message);
+    Ok(parsed.filter(|message| !is_about_sharing(message)).collect())
+}
+
+/// Rejects the pending messages about runs that share the workspace, which were sent to an earlier owner, because the process that resumes
+/// the run looks for such runs again. Blocks until the rejections are stored, so that the run's inbox does not return the messages.
+pub(crate) fn drop_sharing_messages(
+    journal: &dyn RunLog,
+    claim: &dyn RunClaim,
+    run: RunId,
+) -> Result<(), RuntimeError> {
+    let pending = journal.pending_messages(run)?;
+    let outdated = pending
+        .into_iter()
+        .filter_map(parse_message)
+        .filter(is_about_sharing);
+    let outdated: Vec<MessageId> = outdated.map(|message| message.message).collect();
+    if outdated.is_empty() {
+        return Ok(());
+    }
+    for message in outdated {
+        claim.reject_message(message, "the run was resumed".to_owned());
+    }
+    Ok(journal.flush()?)
+}
+
+fn is_about_sharing(message: &PendingMessage) -> bool {
+    matches!(message.steering, Steering::ShareWorkspace { .. })
 }
 
 /// Parses a message. `None` if its content is unknown; the run's owner rejects such a message.

@@ -9,10 +9,11 @@ use std::sync::Arc;
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::id::{AgentId, EffectId, RunId};
 use dirigent_core::journal::{Entry, Input};
+use dirigent_core::loop_tools::answer_result;
 use dirigent_core::observation::{Observation, SubTaskResult};
 use dirigent_core::prompt::{OutputHandle, READ_OUTPUT, whole_observations, whole_report};
 use dirigent_core::run::{Iteration, RunInput};
-use dirigent_core::tool::{Access, Repeat, ToolOutcome, ToolResult, ToolSpec, code};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec, code};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -22,8 +23,9 @@ use serde_json::{Value, json};
 
 use self::text::Readable;
 use crate::error::RuntimeError;
-use crate::journal_reader::{read_entries, read_view};
-use crate::run_log::{RunLog, RunLogError};
+use crate::journal_reader::{read_entries, read_view, replay_entries};
+use crate::run_diff::diff_of_iteration;
+use crate::run_log::RunLog;
 
 /// The default number of characters that a call returns.
 const DEFAULT_LENGTH: usize = 8_000;
@@ -38,24 +40,20 @@ const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads the full text of an output that was shortened or left out, by its handle: a tool call's result (`a3.2`, \
-    `run.7`), an agent's findings (`a3`) or all observations of an iteration (`iteration.2`), from any agent and iteration. Returns the lines \
-    from `start_line` to `end_line`; with `pattern`, the matching lines with their numbers; otherwise `length` characters from `offset`. Lines \
-    are counted in the text itself, such as a command's stdout or a file's content. If the result has several texts, they are concatenated: \
-    `texts` has the line at which each begins, and `rest` has the result's other values. If there is more, `next_line` or `next_offset` says where to \
-    continue. `cut` means that a line was cut because it is too long; read the rest of it with `offset`.";
+const DESCRIPTION: &str = "Reads an output that was shortened or left out, by its handle: of a call (`a3.2`), an agent (`a3`) or an \
+    iteration (`iteration.2`, `diff.2`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
+    those that match; otherwise `length` characters from `offset`.";
 
 /// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings without escapes, or one line per
-/// value (`output.total: 3`) if it has no long string. The tool's outputs:
+/// value (`output.total: 3`) if it has no long string. The tool's output is a first line, a blank line and a part of this text:
 ///
-/// | request | output |
-/// | --- | --- |
-/// | characters | `{"text", "total_characters", "total_lines"}`, and `next_offset` if there is more |
-/// | lines | `{"text", "start_line", "end_line", "total_lines"}`, and `next_line` if there is more; a line of more than 32,000 characters is cut, which `"cut": true` marks |
-/// | a pattern | `{"matches": [{"line", "text"}], "total_matches", "total_lines"}`, and `next_line` if there are more than 100; long lines are cut around the match |
+/// | request | first line | part |
+/// | --- | --- | --- |
+/// | characters | `Characters 0-7999 of 20000 (300 lines); continue with offset 8000` | the characters |
+/// | lines | `Lines 1-40 of 300; continue with start_line 41`, and a note if a line of more than 32,000 characters is cut | the lines |
+/// | a pattern | `2 of 300 lines match`, and where to continue if more than 100 match | the lines with their numbers, `12:text`; long lines are cut around the match |
 ///
-/// An output also has `texts`, which maps the name of each text to its first line, if the result has several texts, and `rest`, with the
-/// other values of the result, if there are any.
+/// If the result has several texts, a second line says at which line of the text each begins. If it has other values, they follow as JSON.
 ///
 /// Its failure codes: `bad_parameters`; `not_found`, if the run has no output with this handle, or the output has no such line; and
 /// `journal`, if the journal could not be read.
@@ -96,29 +94,37 @@ impl ReadOutput {
     }
 }
 
+/// The spec of the tool.
+pub(crate) fn spec() -> ToolSpec {
+    ToolSpec {
+        category: ToolCategory::Outputs,
+        changes_where: None,
+        name: READ_OUTPUT.to_owned(),
+        description: DESCRIPTION.to_owned(),
+        parameters: json!({
+            "type": "object",
+            "properties": {
+                "handle": {"type": "string"},
+                "offset": {"type": "integer", "minimum": 0},
+                "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "default": DEFAULT_LENGTH},
+                "start_line": {"type": "integer", "minimum": 1},
+                "end_line": {"type": "integer", "minimum": 1},
+                "pattern": {"type": "string"}
+            },
+            "required": ["handle"],
+            "additionalProperties": false
+        }),
+        repeat: Repeat::Safe,
+        access: Access::ReadOnly,
+        requires_approval: false,
+        approval_where: None,
+        example: json!({"handle": "run.7", "pattern": "error|FAILED"}),
+    }
+}
+
 impl Tool for ReadOutput {
     fn spec(&self) -> ToolSpec {
-        ToolSpec {
-            name: READ_OUTPUT.to_owned(),
-            description: DESCRIPTION.to_owned(),
-            parameters: json!({
-                "type": "object",
-                "properties": {
-                    "handle": {"type": "string", "description": "The handle, such as `run.7`, `a3.2`, `a3` or `iteration.2`."},
-                    "offset": {"type": "integer", "minimum": 0, "description": "The first character, from 0."},
-                    "length": {"type": "integer", "minimum": 1, "maximum": MAX_LENGTH, "description": "The number of characters."},
-                    "start_line": {"type": "integer", "minimum": 1, "description": "The first line, from 1."},
-                    "end_line": {"type": "integer", "minimum": 1, "description": "The last line."},
-                    "pattern": {"type": "string", "description": "Return only the lines that match this regular expression, such as `error|warning`."}
-                },
-                "required": ["handle"],
-                "additionalProperties": false
-            }),
-            repeat: Repeat::Safe,
-            access: Access::ReadOnly,
-            requires_approval: false,
-            example: json!({"handle": "run.7", "pattern": "error|FAILED"}),
-        }
+        spec()
     }
 
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
@@ -182,49 +188,78 @@ impl Parameters {
 
 impl OutputSelection {
     fn apply(&self, readable: &Readable) -> ToolResult {
-        let mut result = self.select(&readable.text);
-        if let ToolOutcome::Success { output } = &mut result.outcome {
-            if readable.texts.len() > 1 {
-                output["texts"] = readable
-                    .texts
-                    .iter()
-                    .map(|(name, line)| (name.clone(), json!(line)))
-                    .collect();
-            }
-            if !readable.rest.is_empty() {
-                output["rest"] = Value::Object(readable.rest.clone());
-            }
+        let part = match self.select(&readable.text) {
+            Ok(part) => part,
+            Err(error) => return ToolResult::failure(error).with_code(code::NOT_FOUND),
+        };
+        let mut text = part.first_line;
+        if readable.texts.len() > 1 {
+            let texts = readable.texts.iter();
+            let texts: Vec<String> = texts
+                .map(|(name, line)| format!("{name} from line {line}"))
+                .collect();
+            text.push_str(&format!("\nTexts: {}", texts.join(", ")));
         }
-        result
+        if !readable.rest.is_empty() {
+            let rest = Value::Object(readable.rest.clone());
+            text.push_str(&format!("\nOther values: {rest}"));
+        }
+        ToolResult::success(format!("{text}\n\n{}", part.text).into())
     }
 
-    fn select(&self, text: &str) -> ToolResult {
+    fn select(&self, text: &str) -> Result<SelectedPart, String> {
         let total_lines = text.lines().count();
         match self {
             OutputSelection::Characters { offset, length } => {
                 let part: String = text.chars().skip(*offset).take(*length).collect();
                 let (read, total) = (offset + part.chars().count(), text.chars().count());
-                let mut output = json!({"text": part, "total_characters": total, "total_lines": total_lines});
-                if read < total {
-                    output["next_offset"] = json!(read);
-                }
-                ToolResult::success(output)
+                let first_line = match part.is_empty() {
+                    true => {
+                        format!("No characters from {offset}; the output has {total} ({total_lines} lines)")
+                    }
+                    false => format!(
+                        "Characters {offset}-{} of {total} ({total_lines} lines)",
+                        read - 1
+                    ),
+                };
+                Ok(SelectedPart::new(first_line, part).continued("offset", (read < total).then_some(read)))
             }
             OutputSelection::Lines { first, .. } | OutputSelection::Matches { first, .. }
                 if *first > total_lines =>
             {
-                ToolResult::failure(format!("the output has only {total_lines} lines"))
-                    .with_code(code::NOT_FOUND)
+                Err(format!("the output has only {total_lines} lines"))
             }
-            OutputSelection::Lines { first, last } => lines(text, *first, *last, total_lines),
+            OutputSelection::Lines { first, last } => Ok(lines(text, *first, *last, total_lines)),
             OutputSelection::Matches { pattern, first, last } => {
-                matches(text, pattern, *first, *last, total_lines)
+                Ok(matches(text, pattern, *first, *last, total_lines))
             }
         }
     }
 }
 
-fn lines(text: &str, first: usize, last: usize, total: usize) -> ToolResult {
+/// A part of an output, with a line that says what it is.
+#[derive(Debug, PartialEq)]
+struct SelectedPart {
+    first_line: String,
+    text: String,
+}
+
+impl SelectedPart {
+    fn new(first_line: String, text: String) -> Self {
+        SelectedPart { first_line, text }
+    }
+
+    /// Adds the value of a parameter with which another call continues, if there is more.
+    fn continued(mut self, parameter: &str, next: Option<usize>) -> Self {
+        if let Some(next) = next {
+            self.first_line
+                .push_str(&format!("; continue with {parameter} {next}"));
+        }
+        self
+    }
+}
+
+fn lines(text: &str, first: usize, last: usize, total: usize) -> SelectedPart {
     let last = last.min(total);
     let (mut part, mut room, mut next, mut cut) = (String::new(), MAX_LENGTH, first, false);
     for line in text.lines().take(last).skip(first - 1) {
@@ -238,17 +273,14 @@ fn lines(text: &str, first: usize, last: usize, total: usize) -> ToolResult {
         room = room.saturating_sub(length);
         next += 1;
     }
-    let mut output = json!({"text": part, "start_line": first, "end_line": next - 1, "total_lines": total});
-    if next <= last {
-        output["next_line"] = json!(next);
-    }
+    let mut first_line = format!("Lines {first}-{} of {total}", next - 1);
     if cut {
-        output["cut"] = json!(true);
+        first_line.push_str("; the line is cut, read the rest of it with `offset`");
     }
-    ToolResult::success(output)
+    SelectedPart::new(first_line, part).continued("start_line", (next <= last).then_some(next))
 }
 
-fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize) -> ToolResult {
+fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize) -> SelectedPart {
     let (mut rows, mut found, mut next) = (Vec::new(), 0_usize, None);
     for (number, line) in (1..).zip(text.lines()).take(last).skip(first - 1) {
         let Some(at) = pattern.find(line) else {
@@ -256,16 +288,13 @@ fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize)
         };
         found += 1;
         if rows.len() < MAX_MATCHES {
-            rows.push(json!({"line": number, "text": around(line, at.start())}));
+            rows.push(format!("{number}:{}", around(line, at.start())));
         } else {
             next.get_or_insert(number);
         }
     }
-    let mut output = json!({"matches": rows, "total_matches": found, "total_lines": total});
-    if let Some(next) = next {
-        output["next_line"] = json!(next);
-    }
-    ToolResult::success(output)
+    let first_line = format!("{found} of {total} lines match");
+    SelectedPart::new(first_line, rows.join("\n")).continued("start_line", next)
 }
 
 /// Returns a line, or, of a long line, the part around the byte offset `at`.
@@ -287,7 +316,7 @@ fn around(line: &str, at: usize) -> String {
 /// Finds the output that a handle names in the journal, in the form in which models see it; `None` if the run has no such handle.
 fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
-        OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| result.for_model())),
+        OutputHandle::Call(effect) => Ok(find_result(journal, run, effect)?.map(|result| presented(&result))),
         OutputHandle::Agent(agent) => {
             let view = read_view(journal, run)?;
             let report = view.agent(agent).and_then(Agent::report);
@@ -309,10 +338,25 @@ fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option
                 .collect();
             Ok((iterations.count() > 0).then(|| whole_observations(observed)))
         }
+        OutputHandle::Diff(iteration) => {
+            let diff = diff_of_iteration(journal, run, iteration)?;
+            Ok(diff.map(|diff| json!({ "diff": diff })))
+        }
     }
 }
 
-/// Returns the observation of an agent that has no report because it crashed; `None` if there is no such observation.
+/// Returns a call's result as a value. That it succeeded goes without saying.
+fn presented(result: &ToolResult) -> Value {
+    let mut value = json!(result.for_model());
+    if let Value::Object(fields) = &mut value
+        && result.succeeded()
+    {
+        fields.shift_remove("success");
+    }
+    value
+}
+
+/// Returns the run's observation of an agent, for agents without a report (they crashed); `None` if there is none.
 fn whole_findings(iterations: &[Iteration], agent: AgentId) -> Option<Value> {
     let mut observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     let observation = observations.find(|observation| match &observation.finding {
@@ -329,6 +373,7 @@ fn not_found(handle: OutputHandle) -> String {
         }
         OutputHandle::Agent(agent) => format!("this run has no finished agent `{agent}`"),
         OutputHandle::Iteration(iteration) => format!("this run has no iteration {iteration} with a plan"),
+        OutputHandle::Diff(iteration) => format!("this run has no diff of an iteration {iteration}"),
     }
 }
 
@@ -337,40 +382,70 @@ fn find_result(
     journal: &dyn RunLog,
     run: RunId,
     handle: EffectId,
-) -> Result<Option<ToolResult>, RunLogError> {
+) -> Result<Option<ToolResult>, RuntimeError> {
     let entries = read_entries(journal, run)?;
-    Ok(entries.into_iter().find_map(|Entry { input, .. }| match input {
-        Input::Run(RunInput::ToolFinished { effect, result })
-        | Input::Agent(AgentInput::ToolFinished { effect, result })
-            if effect == handle =>
-        {
-            Some(result)
+    for (index, entry) in entries.iter().enumerate() {
+        match &entry.input {
+            Input::Run(RunInput::ToolFinished { effect, result })
+            | Input::Agent(AgentInput::ToolFinished { effect, result })
+                if *effect == handle =>
+            {
+                return Ok(Some(result.clone()));
+            }
+            Input::Agent(AgentInput::UserAnswered { effect, answer }) if *effect == handle => {
+                let chosen = chosen_answer(run, &entries[..index], handle, answer)?;
+                return Ok(Some(answer_result(&chosen)));
+            }
+            Input::Run(_) | Input::Agent(_) => {}
         }
-        Input::Run(_) | Input::Agent(_) => None,
-    }))
+    }
+    Ok(None)
+}
+
+/// Returns the answer that the user's text selects, for the question that waits after these entries.
+fn chosen_answer(
+    run: RunId,
+    earlier: &[Entry],
+    question: EffectId,
+    text: &str,
+) -> Result<String, RuntimeError> {
+    let (view, _) = replay_entries(run, earlier.iter().cloned())?;
+    let agent = question.scope.agent().and_then(|agent| view.agent(agent));
+    let chosen = agent
+        .and_then(Agent::question)
+        .map(|asked| asked.question.choose(text));
+    // An accepted answer selects something.
+    Ok(chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()))
 }
 
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used)]
 
+    use dirigent_core::tool::ToolOutcome;
+
     use super::*;
 
     const TEXT: &str = "success: true\noutput.stdout:\none\ntwo error\nthree\nerror four\n";
 
     /// Reads [`TEXT`] with these parameters. A failure is returned as its code and message.
-    fn read(parameters: Value) -> Result<Value, (String, String)> {
+    fn read(parameters: Value) -> Result<String, (String, String)> {
         read_text(TEXT, parameters)
     }
 
-    fn read_text(text: &str, mut parameters: Value) -> Result<Value, (String, String)> {
+    fn read_text(text: &str, mut parameters: Value) -> Result<String, (String, String)> {
         parameters["handle"] = json!("a1.2");
         let parameters: Parameters = serde_json::from_value(parameters).unwrap();
         let selection = parameters
             .selection()
             .map_err(|error| ("bad_parameters".to_owned(), error))?;
-        match selection.select(text).outcome {
-            ToolOutcome::Success { output } => Ok(output),
+        let readable = Readable {
+            text: text.to_owned(),
+            texts: Vec::new(),
+            rest: serde_json::Map::new(),
+        };
+        match selection.apply(&readable).outcome {
+            ToolOutcome::Success { output } => Ok(output.as_str().unwrap().to_owned()),
             ToolOutcome::Failure { code, error, .. } => Err((code, error)),
         }
     }
@@ -379,11 +454,15 @@ mod tests {
     fn paor_6_an_output_is_read_by_characters() {
         assert_eq!(
             read(json!({"offset": 9, "length": 4})).unwrap(),
-            json!({"text": "true", "total_characters": 60, "total_lines": 6, "next_offset": 13})
+            "Characters 9-12 of 60 (6 lines); continue with offset 13\n\ntrue"
         );
         assert_eq!(
             read(json!({})).unwrap(),
-            json!({"text": TEXT, "total_characters": 60, "total_lines": 6})
+            format!("Characters 0-59 of 60 (6 lines)\n\n{TEXT}")
+        );
+        assert_eq!(
+            read(json!({"offset": 60})).unwrap(),
+            "No characters from 60; the output has 60 (6 lines)\n\n"
         );
     }
 
@@ -391,39 +470,57 @@ mod tests {
     fn paor_6_an_output_is_read_by_lines() {
         assert_eq!(
             read(json!({"start_line": 3, "end_line": 4})).unwrap(),
-            json!({"text": "one\ntwo error\n", "start_line": 3, "end_line": 4, "total_lines": 6})
+            "Lines 3-4 of 6\n\none\ntwo error\n"
         );
+        let first_line = |text: &str| {
+            let part = read_text(text, json!({"start_line": 1})).unwrap();
+            part.lines().next().unwrap().to_owned()
+        };
         let long = "x".repeat(20_000);
-        let text = format!("{long}\n{long}\n{long}\n");
-        let part = read_text(&text, json!({"start_line": 1})).unwrap();
-        assert_eq!((&part["end_line"], &part["next_line"]), (&json!(1), &json!(2)));
+        assert_eq!(
+            first_line(&format!("{long}\n{long}\n{long}\n")),
+            "Lines 1-1 of 3; continue with start_line 2"
+        );
+        let cut = "Lines 1-1 of 1; the line is cut, read the rest of it with `offset`";
+        assert_eq!(first_line(&"x".repeat(100_000)), cut);
         let huge = read_text(&"x".repeat(100_000), json!({"start_line": 1})).unwrap();
-        assert_eq!(huge["text"].as_str().unwrap().len(), MAX_LENGTH + 1);
-        assert_eq!(huge["cut"], true);
-        let whole = read_text(&"x".repeat(MAX_LENGTH), json!({"start_line": 1})).unwrap();
-        assert_eq!(whole["cut"], Value::Null);
+        assert_eq!(huge.len(), cut.len() + 2 + MAX_LENGTH + 1);
+        assert_eq!(first_line(&"x".repeat(MAX_LENGTH)), "Lines 1-1 of 1");
     }
 
     #[test]
     fn paor_6_an_output_is_searched() {
         assert_eq!(
             read(json!({"pattern": "^error|two"})).unwrap(),
-            json!({"matches": [{"line": 4, "text": "two error"}, {"line": 6, "text": "error four"}], "total_matches": 2, "total_lines": 6})
+            "2 of 6 lines match\n\n4:two error\n6:error four"
         );
         assert_eq!(
-            read(json!({"pattern": "error", "start_line": 5})).unwrap()["total_matches"],
-            1
+            read(json!({"pattern": "error", "start_line": 5})).unwrap(),
+            "1 of 6 lines match\n\n6:error four"
         );
         let text = format!("{}needle{}\n", "a".repeat(1_000), "b".repeat(1_000)).repeat(150);
         let found = read_text(&text, json!({"pattern": "needle"})).unwrap();
-        assert_eq!(found["matches"].as_array().unwrap().len(), 100);
-        assert_eq!(found["total_matches"], 150);
-        assert_eq!(found["next_line"], 101);
+        let lines: Vec<&str> = found.lines().collect();
+        assert_eq!(lines.len(), 102);
+        assert_eq!(lines[0], "150 of 150 lines match; continue with start_line 101");
+        assert_eq!(
+            lines[2],
+            format!("1:…{}needle{}…", "a".repeat(100), "b".repeat(194))
+        );
         let rest = read_text(&text, json!({"pattern": "needle", "start_line": 101})).unwrap();
-        assert_eq!(rest["matches"].as_array().unwrap().len(), 50);
-        assert_eq!(rest["next_line"], Value::Null);
-        let shown = found["matches"][0]["text"].as_str().unwrap();
-        assert_eq!(shown, format!("…{}needle{}…", "a".repeat(100), "b".repeat(194)));
+        assert_eq!(rest.lines().count(), 52);
+        assert_eq!(rest.lines().next(), Some("50 of 150 lines match"));
+    }
+
+    #[test]
+    fn paor_6_what_is_beside_the_text_is_said_above_it() {
+        let result =
+            ToolResult::failure("it failed:\nsee below").with_output(json!({"a": "1\n2", "exit_code": 3}));
+        let selection = OutputSelection::Lines { first: 1, last: 1 };
+        let shown = selection.apply(&Readable::from_result(&presented(&result)));
+        let expected = "Lines 1-1 of 4\nTexts: output.a from line 1, error from line 3\n\
+                        Other values: {\"success\":false,\"output\":{\"exit_code\":3}}\n\n1\n";
+        assert_eq!(shown, ToolResult::success(json!(expected)));
     }
 
     #[test]

@@ -40,8 +40,8 @@ pub fn record_run(journal: &dyn RunLog, run: RunId) -> Result<Recording, Runtime
 }
 
 impl Orchestrator {
-    /// Replays a recording with the spec `present`, and journals the result as a new run that has ended. The new entries keep the recorded
-    /// times.
+    /// Replays a recording with the current spec, `present`, and journals the result as a new run that has ended. The new entries keep the
+    /// recorded times.
     ///
     /// # Errors
     /// [`RuntimeError::ReplayMismatch`] if the replayed run differs from the recording; in this case nothing is journaled.
@@ -94,7 +94,7 @@ fn write_entries(
             at: entry.at,
             scope: entry.scope,
             body: to_json(&input),
-            shared: input.shared_text().cloned(),
+            shared: input.shared_texts(),
             durability: Durability::Normal,
             consumes: None,
         };

@@ -7,6 +7,7 @@ use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;
+use dirigent_core::question::select_question;
 use dirigent_core::steering::Steering;
 use dirigent_model::ChatModel;
 use dirigent_tools::Tool;
@@ -15,13 +16,14 @@ use crate::blocking::blocking;
 use crate::error::RuntimeError;
 use crate::handle::RunHandle;
 use crate::orchestrator::Orchestrator;
-use crate::pending_messages::post_for_resume;
+use crate::pending_messages::{drop_sharing_messages, post_for_resume};
 use crate::replayed_run::ReplayedRun;
 use crate::run_log::RunClaim;
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::RunServices;
 use crate::supervisor::{Recovery, ResumedRun, StartMode};
 use crate::user_presence::UserPresence;
+use crate::when_shared::WhenShared;
 
 /// Options for resuming a run. By default the user is absent, no question is answered, the run keeps its
 /// limits, and its agents use the orchestrator's model and tools.
@@ -30,6 +32,8 @@ pub struct Resume {
     user: UserPresence,
     answer: Option<String>,
     limits: Option<RunLimits>,
+    when_shared: WhenShared,
+    shares_with: Vec<RunId>,
     own: RunServices,
 }
 
@@ -46,8 +50,8 @@ impl Resume {
         self
     }
 
-    /// Answers the question at which the run stopped, with a text or the number of a choice. The run handles the answer after its pending
-    /// messages.
+    /// Answers the run's open question, which must be the only one, with a text or the number of a choice. The run handles the answer after
+    /// its pending messages.
     #[must_use]
     pub fn answer(mut self, answer: impl Into<Option<String>>) -> Self {
         self.answer = answer.into();
@@ -59,6 +63,26 @@ impl Resume {
     pub fn limits(mut self, limits: impl Into<Option<RunLimits>>) -> Self {
         self.limits = limits.into();
         self
+    }
+
+    /// Sets what happens if other runs work in the run's workspace. The orchestrator does not look for them: this is for the program that
+    /// resumes the run, which reads it with [`Self::shared`].
+    #[must_use]
+    pub fn when_shared(mut self, when: WhenShared) -> Self {
+        self.when_shared = when;
+        self
+    }
+
+    /// Informs the run about other runs that share its workspace.
+    #[must_use]
+    pub fn shares_with(mut self, runs: Vec<RunId>) -> Self {
+        self.shares_with = runs;
+        self
+    }
+
+    /// Returns what happens if other runs work in the run's workspace.
+    pub fn shared(&self) -> WhenShared {
+        self.when_shared
     }
 
     /// Sets the model of the run's agents, such as the one that the run was started with. By default, they ask the orchestrator's model.
@@ -89,17 +113,33 @@ impl Orchestrator {
     /// # Errors
     /// [`RuntimeError::Ended`] if the run has ended. [`RuntimeError::AtLimit`] if the run would exceed a limit at once.
     /// [`RuntimeError::NeverBegan`] if the run has no input. [`RuntimeError::NoQuestion`] if there is an answer but no open question, or
-    /// another answer came first. [`RuntimeError::Answer`] if the answer is a number that no choice has; in this case the run is not
-    /// resumed and its question stays open. [`RuntimeError::Journal`] if another process owns the run or its entries cannot be read.
-    /// [`RuntimeError::Replay`] if the machines refuse its entries.
+    /// another answer came first, and [`RuntimeError::Question`] if several questions are open. [`RuntimeError::Answer`] if the answer is a
+    /// number that no choice has; in this case the run is not resumed and its question stays open. [`RuntimeError::Journal`] if another
+    /// process owns the run or its entries cannot be read. [`RuntimeError::Replay`] if the machines refuse its entries.
     pub async fn resume(&self, run: RunId, resume: Resume) -> Result<RunHandle, RuntimeError> {
+        self.resume_locked(run, resume, ()).await
+    }
+
+    /// Continues a run like [`Self::resume`], and drops `lock` as soon as the run is claimed, before its entries are read. This lets a
+    /// caller look for other runs and claim this run under one lock.
+    ///
+    /// # Errors
+    /// The errors of [`Self::resume`].
+    pub async fn resume_locked(
+        &self,
+        run: RunId,
+        resume: Resume,
+        lock: impl Send + 'static,
+    ) -> Result<RunHandle, RuntimeError> {
         let Resume {
             user,
             answer,
             limits,
             own,
+            when_shared: _,
+            shares_with,
         } = resume;
-        let (claim, replayed, has_ended) = self.claim_resumable(run).await?;
+        let (claim, replayed, has_ended) = self.claim_resumable(run, lock).await?;
         let view = &replayed.view;
         let checked = view
             .run()
@@ -110,13 +150,15 @@ impl Orchestrator {
             Err(_) if !has_ended => Recovery::StayEnded,
             Err(refusal) => return Err(not_resumed(run, refusal)),
         };
-        let question = view.run().question().map(|(effect, _)| effect);
         if let Some(answer) = answer {
-            let effect = question.ok_or(RuntimeError::NoQuestion { run })?;
+            let open = view.questions();
+            let asked = select_question(&open, None).map_err(|error| RuntimeError::question(run, error))?;
+            let effect = asked.effect;
             let (journal, at) = (self.services().journal.clone(), self.services().clock.now());
             let steering = Steering::Answer { effect, answer };
             blocking(move || post_for_resume(&*journal, run, at, &steering)).await?;
         }
+        let question = view.run().question().map(|(effect, _)| effect);
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
         let mode = StartMode::Resume(Box::new(ResumedRun {
             replayed,
@@ -124,27 +166,30 @@ impl Orchestrator {
             limits: limits.map(Box::new),
             first_message: None,
         }));
-        let mailbox = RunMailbox::new(user, mailbox_state);
+        let mailbox = RunMailbox::new(user, mailbox_state).sharing_with(shares_with);
         self.launch(run, claim, mode, mailbox, own).await
     }
 
-    /// Claims a run that can be resumed, and replays it. The returned flag is true if the journal marks the run as ended.
+    /// Claims a run that can be resumed, drops the lock, and replays the run. The returned flag is true if the journal marks the run as ended.
     pub(crate) async fn claim_resumable(
         &self,
         run: RunId,
+        lock: impl Send + 'static,
     ) -> Result<(Arc<dyn RunClaim>, ReplayedRun, bool), RuntimeError> {
         self.ensure_running()?;
         let journal = self.services().journal.clone();
         blocking(move || {
             let claim = journal.claim(run)?;
+            drop(lock);
             let replayed = ReplayedRun::read(&*journal, run)?;
             let machine = replayed.view.run();
-            let is_over =
+            let is_finished =
                 machine.phase().is_terminal() && !machine.end().is_some_and(EndReason::is_resumable);
             let has_ended = journal.run(run)?.ended_at.is_some();
-            if is_over && has_ended {
+            if is_finished && has_ended {
                 return Err(RuntimeError::Ended { run });
             }
+            drop_sharing_messages(&*journal, &*claim, run)?;
             Ok((claim, replayed, has_ended))
         })
         .await

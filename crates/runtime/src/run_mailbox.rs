@@ -39,7 +39,7 @@ pub(crate) enum SendError {
     NoQuestion,
 }
 
-/// Whether the run accepts messages, and which question it asks.
+/// Whether the run accepts messages, and which question it asks itself. Its agents' questions are not part of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MailboxState {
     /// The run accepts messages and asks no question.
@@ -99,8 +99,18 @@ impl RunMailbox {
         }
     }
 
-    /// Executes `work` and sets the state that it returns, both under one lock. So whoever sees the journal entry of `work` also sees the
-    /// new state.
+    /// Adds the message that tells a run of the runs that share its workspace. As it is there before the run begins, the run handles it before
+    /// anything else.
+    pub(crate) fn sharing_with(self, runs: Vec<RunId>) -> Self {
+        if !runs.is_empty() {
+            let message = RunMessage::unacknowledged(Steering::ShareWorkspace { runs });
+            self.lock().queue.push_back(message);
+        }
+        self
+    }
+
+    /// Executes `work` and sets the state that it returns, both under one lock. So any thread that sees the journal entry of `work` also
+    /// sees the new state.
     pub(crate) fn update<T>(&self, work: impl FnOnce() -> (MailboxState, T)) -> T {
         let mut inner = self.lock();
         let (state, result) = work();
@@ -159,7 +169,7 @@ impl RunMailbox {
         Ok(())
     }
 
-    /// Returns the question that the run asks now.
+    /// Returns the question that the run itself asks now.
     pub(crate) fn question(&self) -> Result<EffectId, SendError> {
         match self.lock().state {
             MailboxState::Closed => Err(SendError::Closed),

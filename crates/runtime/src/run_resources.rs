@@ -5,6 +5,7 @@ use std::sync::{Arc, Weak};
 
 use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::spec::RunSpec;
+use dirigent_core::time::Timestamp;
 use dirigent_core::tool::Access;
 use dirigent_tools::ToolContext;
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,7 @@ impl RunResources {
         &self,
         effect: EffectId,
         access: Access,
+        deadline: Timestamp,
         cancel: CancellationToken,
     ) -> ToolContext {
         ToolContext {
@@ -47,6 +49,7 @@ impl RunResources {
                 self.run,
                 effect,
             ))),
+            deadline: Some(self.services.clock.instant(deadline)),
             cancel,
         }
     }

@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use dirigent_core::call::SUBMIT_REFLECTION;
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::ToolSpec;
 use dirigent_model::ChatModel;
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 
 use crate::clock::Clock;
-use crate::read_output::ReadOutput;
+use crate::confirmations::CheckConfirmations;
+use crate::read_output::{self, ReadOutput};
 use crate::run_log::RunLog;
 
 /// The run log, model, tools and clock that runs use.
@@ -20,6 +22,8 @@ pub struct Services {
     tools: Arc<dyn ToolSource>,
     /// The tool `read_output`, which reads the run log.
     read_output: ToolEntry,
+    /// Checks what a reflection names as confirmations; no agent is offered it as a tool.
+    check_confirmations: Option<ToolEntry>,
     pub(crate) clock: Clock,
 }
 
@@ -29,6 +33,7 @@ impl Services {
         let journal: Arc<dyn RunLog> = Arc::new(journal);
         Services {
             read_output: ToolEntry::new(ReadOutput::new(journal.clone())),
+            check_confirmations: CheckConfirmations::new(journal.clone()).map(ToolEntry::new),
             journal,
             model,
             tools: Arc::new(tools),
@@ -38,11 +43,7 @@ impl Services {
 
     /// Returns the specs of the tools that runs can use, ordered by name.
     pub fn tool_specs(&self) -> Vec<ToolSpec> {
-        let mut specs = self.tools.specs();
-        specs.retain(|spec| spec.name != READ_OUTPUT);
-        let place = specs.partition_point(|spec| spec.name.as_str() < READ_OUTPUT);
-        specs.insert(place, ToolSpec::clone(&self.read_output.spec));
-        specs
+        with_read_output(self.tools.specs())
     }
 
     /// Returns these services with a run's own model and tools.
@@ -58,6 +59,7 @@ impl Services {
                 shared: self.tools.clone(),
             }),
             read_output: self.read_output.clone(),
+            check_confirmations: self.check_confirmations.clone(),
             clock: self.clock,
         })
     }
@@ -66,9 +68,18 @@ impl Services {
     pub(crate) fn tool(&self, name: &str) -> Option<ToolEntry> {
         match name {
             READ_OUTPUT => Some(self.read_output.clone()),
+            SUBMIT_REFLECTION => self.check_confirmations.clone(),
             _ => self.tools.get(name),
         }
     }
+}
+
+/// Adds the spec of the tool `read_output`, which every run has, in place of a tool of this name. `specs` are ordered by name.
+pub fn with_read_output(mut specs: Vec<ToolSpec>) -> Vec<ToolSpec> {
+    specs.retain(|spec| spec.name != READ_OUTPUT);
+    let place = specs.partition_point(|spec| spec.name.as_str() < READ_OUTPUT);
+    specs.insert(place, read_output::spec());
+    specs
 }
 
 /// The model and the tools of one run, which take precedence over those of its orchestrator. They are not journaled, so a run that is resumed

@@ -88,7 +88,7 @@ impl Orchestrator {
         if blocking(move || cancel_never_began(&*journal, run, at)).await? {
             return Ok(());
         }
-        let (claim, replayed, _) = self.claim_resumable(run).await?;
+        let (claim, replayed, _) = self.claim_resumable(run, ()).await?;
         if replayed.view.run().phase() == Phase::Failed {
             return Err(RuntimeError::Ended { run });
         }
@@ -149,7 +149,7 @@ impl Orchestrator {
                 at,
                 scope: Scope::Run,
                 body,
-                shared: None,
+                shared: Vec::new(),
                 durability: Durability::Full,
                 consumes: None,
             };

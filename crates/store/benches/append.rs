@@ -26,7 +26,7 @@ fn append_and_wait(journal: &Journal, claim: &RunClaim, count: u64, durability: 
             at: Timestamp(1),
             scope: Scope::Agent(AgentId(1)),
             body: body.clone(),
-            shared: None,
+            shared: Vec::new(),
             durability,
             consumes: None,
         };

@@ -20,7 +20,7 @@ pub(crate) struct EntryBatch {
     pub(crate) last_seq: Option<u64>,
 }
 
-/// What a run's row says about its entries.
+/// The columns of a run's row that describe its entries.
 #[derive(Clone, Copy)]
 pub(crate) struct Head {
     /// The key of the run.

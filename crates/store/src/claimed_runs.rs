@@ -11,17 +11,20 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
+use crate::call_forms;
 use crate::chain::Chain;
 use crate::chained_entries::{self, Head};
 use crate::contents;
+use crate::conversations;
 use crate::error::StoreError;
-use crate::job::{Job, JobOutcome};
+use crate::job::{Job, JobOutcome, NewRun};
 use crate::maintenance;
 use crate::message::{self, PostError};
 use crate::owner::{self, Liveness, Owner};
 use crate::progress::Progress;
-use crate::sql::{integer, run_key};
+use crate::sql::{conversation_key, integer, run_key};
 use crate::stored_entry::StoredEntry;
+use crate::trusted_files;
 use dirigent_runtime::run_log::{ForkPoint, NewEntry, Position, RunEnding};
 
 /// The runs that this process owns.
@@ -62,13 +65,7 @@ impl ClaimedRuns {
     /// Applies a job within a transaction. An error makes the whole transaction fail.
     pub(crate) fn apply(&mut self, db: &Connection, path: &Path, job: &Job) -> Applied {
         match job {
-            Job::Create {
-                run,
-                goal,
-                workspace,
-                at,
-                ..
-            } => self.create(db, path, *run, goal, workspace, *at),
+            Job::Create { run, new, .. } => self.create(db, path, *run, new),
             Job::Claim { run, .. } => refuse_unreadable(path, self.claim(db, path, *run)),
             Job::Fork { point, run, at, .. } => {
                 refuse_unreadable(path, self.fork(db, path, *point, *run, *at))
@@ -100,6 +97,12 @@ impl ClaimedRuns {
                 original,
                 ..
             } => contents::insert(db, digest, Some(bytes), original.as_ref()).map(|()| JobOutcome::Done(0)),
+            Job::StoreCallForm { found, .. } => call_forms::store(db, found).map(|()| JobOutcome::Done(0)),
+            Job::TrustFile { file, .. } => trusted_files::store(db, file).map(|()| JobOutcome::Done(0)),
+            Job::Write { write, .. } => Ok(match write(db)? {
+                Ok(number) => JobOutcome::Done(number),
+                Err(error) => JobOutcome::Refused(error),
+            }),
             Job::Import { imported, .. } => imported.insert(db),
             Job::DeleteRun { run, filter, .. } => maintenance::delete_run(db, path, *run, *filter),
             Job::DeleteContents { references, .. } => maintenance::delete_contents(db, references),
@@ -198,6 +201,9 @@ impl ClaimedRuns {
             Job::Post { .. }
             | Job::RejectMessage { .. }
             | Job::StoreContent { .. }
+            | Job::StoreCallForm { .. }
+            | Job::TrustFile { .. }
+            | Job::Write { .. }
             | Job::Import { .. }
             | Job::DeleteRun { .. }
             | Job::DeleteContents { .. }
@@ -209,25 +215,36 @@ impl ClaimedRuns {
         }
     }
 
-    fn create(
-        &mut self,
-        db: &Connection,
-        path: &Path,
-        run: RunId,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Applied {
+    fn create(&mut self, db: &Connection, path: &Path, run: RunId, new: &NewRun) -> Applied {
         let owner = match self.owner(path) {
             Ok(owner) => owner.name().to_owned(),
             Err(e) => return Ok(JobOutcome::Refused(e)),
         };
+        let NewRun {
+            turn,
+            goal,
+            workspace,
+            at,
+        } = new;
+        if let Some(turn) = *turn
+            && let Some(refused) = conversations::refuse_turn(db, path, turn)?
+        {
+            return Ok(JobOutcome::Refused(refused));
+        }
         let created = db
             .prepare_cached(
-                "INSERT INTO runs (run, goal, workspace, created_at, entries, chain) VALUES (?1, ?2, ?3, ?4, 0, ?5)
-                 ON CONFLICT DO NOTHING",
+                "INSERT INTO runs (run, goal, workspace, created_at, entries, chain, conversation, turn)
+                 VALUES (?1, ?2, ?3, ?4, 0, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
             )?
-            .execute(params![run_key(run), goal, workspace, integer(at.0), Chain::start(run)])?;
+            .execute(params![
+                run_key(run),
+                goal,
+                workspace,
+                integer(at.0),
+                Chain::start(run),
+                turn.map(|turn| conversation_key(turn.conversation)),
+                turn.map(|turn| turn.number),
+            ])?;
         if created == 0 {
             return Ok(JobOutcome::Refused(StoreError::RunExists { run }));
         }

@@ -1,6 +1,7 @@
 //! The SQL for recorded file contents. Each content is stored once, by its digest, with the calls that recorded it.
 
 use dirigent_core::id::RunId;
+use dirigent_core::shared_text::{SharedText, piece_digest};
 use dirigent_core::tool::FileVersion;
 use rusqlite::{Connection, OptionalExtension, params};
 
@@ -19,14 +20,43 @@ pub(crate) fn exists(db: &Connection, digest: &str) -> rusqlite::Result<bool> {
         .exists([digest])
 }
 
-/// Stores a content if the journal does not have it. Replaces a stored content whose bytes differ.
-pub(crate) fn ensure(db: &Connection, digest: &str, bytes: &[u8]) -> rusqlite::Result<()> {
-    if load(db, digest)?.as_deref() == Some(bytes) {
-        return Ok(());
+/// Stores the pieces of a shared text that the journal does not have. Replaces a stored piece whose bytes differ.
+pub(crate) fn ensure(db: &Connection, shared: &SharedText) -> rusqlite::Result<()> {
+    for piece in shared.pieces_from_last() {
+        if load(db, piece.digest)?.as_deref() == Some(piece.text.as_bytes()) {
+            // The pieces before it were stored with it.
+            break;
+        }
+        db.prepare_cached("INSERT OR REPLACE INTO contents (digest, bytes, before) VALUES (?1, ?2, ?3)")?
+            .execute(params![piece.digest, piece.text.as_bytes(), piece.before])?;
     }
-    db.prepare_cached("INSERT OR REPLACE INTO contents (digest, bytes) VALUES (?1, ?2)")?
-        .execute(params![digest, bytes])
-        .map(drop)
+    Ok(())
+}
+
+/// Reads a shared text with all its pieces; `None` if a piece is missing or was changed.
+pub(crate) fn load_shared(db: &Connection, digest: &str) -> rusqlite::Result<Option<String>> {
+    let mut statement = db.prepare_cached(
+        "WITH RECURSIVE pieces (digest, bytes, before, depth) AS (
+             SELECT digest, bytes, before, 0 FROM contents WHERE digest = ?1
+             UNION ALL
+             SELECT contents.digest, contents.bytes, contents.before, depth + 1
+             FROM contents JOIN pieces ON contents.digest = pieces.before
+         ) SELECT digest, bytes, before FROM pieces ORDER BY depth DESC",
+    )?;
+    let mut rows = statement.query([digest])?;
+    let (mut text, mut last) = (String::new(), None);
+    while let Some(row) = rows.next()? {
+        let (stored, before): (String, Option<String>) = (row.get(0)?, row.get(2)?);
+        let Ok(piece) = std::str::from_utf8(row.get_ref(1)?.as_blob()?) else {
+            return Ok(None);
+        };
+        if before != last || piece_digest(before.as_deref(), piece.as_bytes()) != stored {
+            return Ok(None);
+        }
+        text.push_str(piece);
+        last = Some(stored);
+    }
+    Ok((last.as_deref() == Some(digest)).then_some(text))
 }
 
 /// Reads all originals that a run's calls recorded, oldest first.

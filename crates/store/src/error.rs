@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use dirigent_core::id::RunId;
+use dirigent_core::id::{ConversationId, RunId};
 use dirigent_runtime::run_log::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, MessageId};
 use rusqlite::ErrorCode;
 
@@ -147,6 +147,44 @@ pub enum StoreError {
         /// The id of the run.
         run: RunId,
     },
+    /// The journal has no such conversation.
+    #[error("no conversation `{text}` in the journal {}: list the conversations to see their ids", path.display())]
+    NoSuchConversation {
+        /// The id or search text.
+        text: String,
+        /// The path of the journal.
+        path: PathBuf,
+    },
+    /// Several conversations match the text.
+    #[error("`{text}` matches {} conversations; use more digits of the id: {}", candidates.len(), list(candidates))]
+    AmbiguousConversation {
+        /// The search text.
+        text: String,
+        /// The matching conversations.
+        candidates: Vec<ConversationId>,
+    },
+    /// A conversation with this id already exists.
+    #[error("conversation {conversation} already exists in the journal: use a new id")]
+    ConversationExists {
+        /// The id of the conversation.
+        conversation: ConversationId,
+    },
+    /// The conversation has a turn with this number, because another process has just started it.
+    #[error(
+        "conversation {conversation} already has a turn {number}, which another process has started: send the message again"
+    )]
+    TurnExists {
+        /// The id of the conversation.
+        conversation: ConversationId,
+        /// The number of the turn.
+        number: u32,
+    },
+    /// A process owns a turn of the conversation, so it cannot be deleted.
+    #[error("a turn of conversation {conversation} is active: cancel it, or wait until it has ended")]
+    ConversationActive {
+        /// The id of the conversation.
+        conversation: ConversationId,
+    },
     /// The run has no entry with this number.
     #[error("run {run} has no entry {at}: {}", entry_range(*last))]
     NoSuchEntry {
@@ -225,7 +263,7 @@ pub enum StoreError {
     },
     /// An earlier write for the run failed. Later writes are refused, so that the run's entries have no gaps.
     #[error(
-        "an earlier write for run {run} failed, so later writes are refused: claim the run again to continue it"
+        "an earlier write for run {run} failed, so nothing more is stored for it: fix the cause, then resume the run"
     )]
     Poisoned {
         /// The id of the run.
@@ -296,7 +334,9 @@ pub enum StoreError {
         source: Arc<io::Error>,
     },
     /// A recorded file content is missing, or differs from the one that was recorded.
-    #[error("the recorded content {digest} of run {run} {problem}: restore the journal from a backup")]
+    #[error(
+        "an original file content that run {run} recorded (SHA-256 {digest}) {problem}: restore the journal from a backup"
+    )]
     BrokenContent {
         /// The run that recorded the content.
         run: RunId,
@@ -335,7 +375,7 @@ pub enum EntryProblem {
     #[error("is missing from the journal")]
     Missing,
     /// The entry, or its position among the run's entries, is not as it was stored.
-    #[error("is not as it was written")]
+    #[error("was changed or damaged after it was written")]
     Changed,
 }
 
@@ -391,7 +431,7 @@ fn entry_range(last: u64) -> String {
     }
 }
 
-fn list(runs: &[RunId]) -> String {
+fn list(runs: &[impl std::fmt::Display]) -> String {
     const SHOWN: usize = 10;
     let mut text = String::new();
     for run in runs.iter().take(SHOWN) {

@@ -8,17 +8,31 @@ use std::sync::mpsc::SyncSender;
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 
+use crate::call_forms::FoundCallForm;
 use crate::error::StoreError;
 use crate::maintenance::{ContentReferences, ImportedRun, PruneFilter};
-use dirigent_runtime::run_log::{Durability, ForkPoint, MessageId, NewEntry, Original, Position, RunEnding};
+use crate::trusted_files::TrustedFile;
+use dirigent_runtime::run_log::{
+    Durability, ForkPoint, MessageId, NewEntry, Original, Position, RunEnding, TurnNumber,
+};
+use rusqlite::Connection;
+
+/// A write within a transaction. A refusal must come before its first change, because the transaction continues after it.
+pub(crate) type RecordWrite = Box<dyn Fn(&Connection) -> rusqlite::Result<Result<u64, StoreError>> + Send>;
+
+/// The record of a run that is created.
+pub(crate) struct NewRun {
+    pub(crate) turn: Option<TurnNumber>,
+    pub(crate) goal: String,
+    pub(crate) workspace: String,
+    pub(crate) at: Timestamp,
+}
 
 /// A job for the writer thread, with the channel or callback for its result.
 pub(crate) enum Job {
     Create {
         run: RunId,
-        goal: String,
-        workspace: String,
-        at: Timestamp,
+        new: NewRun,
         reply: SyncSender<Result<(), StoreError>>,
     },
     Claim {
@@ -65,6 +79,20 @@ pub(crate) enum Job {
         original: Option<Original>,
         reply: SyncSender<Result<(), StoreError>>,
     },
+    StoreCallForm {
+        found: FoundCallForm,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
+    TrustFile {
+        file: TrustedFile,
+        reply: SyncSender<Result<(), StoreError>>,
+    },
+    /// Writes records that belong to no run.
+    Write {
+        write: RecordWrite,
+        /// Receives the number that the write returns.
+        reply: SyncSender<Result<u64, StoreError>>,
+    },
     Import {
         imported: Box<ImportedRun>,
         reply: SyncSender<Result<(), StoreError>>,
@@ -73,13 +101,13 @@ pub(crate) enum Job {
     DeleteRun {
         run: RunId,
         filter: PruneFilter,
-        /// For the number of deleted runs.
+        /// Receives the number of deleted runs.
         reply: SyncSender<Result<u64, StoreError>>,
     },
     /// Deletes contents to which nothing refers.
     DeleteContents {
         references: Box<ContentReferences>,
-        /// For the number of deleted contents.
+        /// Receives the number of deleted contents.
         reply: SyncSender<Result<u64, StoreError>>,
     },
     Flush {
@@ -101,6 +129,9 @@ impl Job {
             | Job::Fork { .. }
             | Job::Release { .. }
             | Job::RejectMessage { .. }
+            | Job::StoreCallForm { .. }
+            | Job::TrustFile { .. }
+            | Job::Write { .. }
             | Job::DeleteRun { .. }
             | Job::DeleteContents { .. }
             | Job::Flush { .. } => Durability::Normal,
@@ -122,6 +153,7 @@ impl Job {
             self,
             Job::StoreContent { .. }
                 | Job::Import { .. }
+                | Job::Write { .. }
                 | Job::DeleteRun { .. }
                 | Job::DeleteContents { .. }
         )

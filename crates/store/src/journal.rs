@@ -12,7 +12,7 @@ use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::files::identity;
-use crate::job::{Job, OnCommit};
+use crate::job::{Job, NewRun, OnCommit};
 use crate::options::{JournalAccess, JournalOptions};
 use crate::progress::LiveRuns;
 use crate::reader::Readers;
@@ -20,7 +20,7 @@ use crate::run_filter::{RunFilter, RunPage};
 use crate::schema;
 use crate::watcher::{ChangeSubscription, Watcher};
 use crate::writer::Writer;
-use dirigent_runtime::run_log::{ForkPoint, NewEntry, RunEnding, RunRecord};
+use dirigent_runtime::run_log::{ForkPoint, NewEntry, RunEnding, RunRecord, TurnNumber};
 
 /// The journal of runs. Clones are handles of the same journal, which has one writer thread.
 ///
@@ -131,14 +131,40 @@ impl Journal {
         workspace: &str,
         at: Timestamp,
     ) -> Result<RunClaim, StoreError> {
-        let (goal, workspace) = (goal.to_owned(), workspace.to_owned());
-        self.request_claim(run, |reply| Job::Create {
-            run,
-            goal,
-            workspace,
+        self.request_creation(run, None, goal, workspace, at)
+    }
+
+    /// Creates a run as a turn of a conversation, and claims it. Blocks on the writer thread, so it must not be called from a callback of
+    /// [`Journal::append`].
+    ///
+    /// # Errors
+    /// As [`Journal::create`]; [`StoreError::NoSuchConversation`]; [`StoreError::TurnExists`].
+    pub fn create_turn(
+        &self,
+        run: RunId,
+        turn: TurnNumber,
+        goal: &str,
+        workspace: &str,
+        at: Timestamp,
+    ) -> Result<RunClaim, StoreError> {
+        self.request_creation(run, Some(turn), goal, workspace, at)
+    }
+
+    fn request_creation(
+        &self,
+        run: RunId,
+        turn: Option<TurnNumber>,
+        goal: &str,
+        workspace: &str,
+        at: Timestamp,
+    ) -> Result<RunClaim, StoreError> {
+        let new = NewRun {
+            turn,
+            goal: goal.to_owned(),
+            workspace: workspace.to_owned(),
             at,
-            reply,
-        })
+        };
+        self.request_claim(run, |reply| Job::Create { run, new, reply })
     }
 
     /// Claims an existing run. A run that is marked as ended remains ended until its next entry is appended. Blocks on the writer thread,

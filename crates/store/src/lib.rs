@@ -25,7 +25,7 @@
 //!     at: Timestamp(2_000),
 //!     scope: Scope::Run,
 //!     body: r#"{"run": "cancelled"}"#.to_owned(),
-//!     shared: None,
+//!     shared: Vec::new(),
 //!     durability: Durability::Full,
 //!     consumes: None,
 //! };
@@ -54,20 +54,27 @@
 //! [`Journal::record_original`] records the content of a file before a run changes it, so that the change can be undone. Each content is
 //! stored once, even if many files and runs share it, and is kept until all runs that refer to it are deleted.
 //!
+//! # Memory
+//! [`Journal::add_fact`] keeps a fact of the user, for everywhere or for a folder, and [`Journal::search_facts`] finds facts by their words, in
+//! languages with and without spaces between words.
+//!
 //! # Maintenance
 //! [`Journal::check`] finds damage, [`Journal::backup`] copies the journal, [`Journal::export`] and [`Journal::import`] move a run to another
 //! journal, and [`Journal::prune`] deletes old runs. Runs may be active meanwhile.
 //!
 //! # Files
 //! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. Each process that owns runs has a lock file in
-//! `<journal>-owners`. All these files must be on a local disk.
+//! `<journal>-owners`, which also has the file of the [`StartLock`]. All these files must be on a local disk.
 #![warn(missing_docs)]
 
+mod call_forms;
 mod chain;
 mod chained_entries;
 mod claimed_runs;
 mod contents;
+mod conversations;
 mod error;
+mod facts;
 mod files;
 mod inbox;
 mod job;
@@ -83,16 +90,21 @@ mod run_filter;
 mod run_log;
 mod schema;
 mod sql;
+mod start_lock;
 mod stored_entry;
 mod tail;
+mod trusted_files;
 mod watcher;
 mod writer;
 
+pub use call_forms::FoundCallForm;
+pub use conversations::{ConversationFilter, ConversationRecord};
 pub use dirigent_runtime::run_log::{
     Durability, ForkPoint, MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState,
-    NewEntry, Original, Position, RunEnding, RunRecord,
+    NewEntry, Original, Position, RunEnding, RunRecord, TurnNumber,
 };
 pub use error::{EntryProblem, StoreError};
+pub use facts::{NewFact, StoredFact, VisibleFacts};
 pub use inbox::Inbox;
 pub use journal::{Journal, RunClaim};
 pub use maintenance::{
@@ -100,4 +112,6 @@ pub use maintenance::{
 };
 pub use options::JournalOptions;
 pub use run_filter::{RunFilter, RunPage, RunState, UnknownRunState};
+pub use start_lock::StartLock;
 pub use tail::Tail;
+pub use trusted_files::TrustedFile;

@@ -11,7 +11,7 @@ pub struct JournalOptions {
     pub(crate) access: JournalAccess,
 }
 
-/// What the journal is opened for.
+/// The purpose for which the journal is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum JournalAccess {
     ReadOnly,

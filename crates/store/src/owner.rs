@@ -3,9 +3,10 @@
 //! The operating system releases the lock when the process ends, even by `kill -9`, so other processes can claim its runs at once. A reused
 //! process id is not mistaken for the owner. The lock files are in `<journal>-owners/`. A process that only reads the journal creates none.
 //!
-//! The file also records how many entries of each owned run are committed. SQLite silently ignores the rest of a write-ahead log after a
-//! damaged frame; whoever claims a run of a killed process notices by this record that committed entries are gone. After a power failure, the
-//! last entries may be gone without damage ([`crate::Durability::Normal`]), so the record only counts until the machine is restarted.
+//! Each lock file also records how many entries of each owned run are committed. SQLite silently ignores the rest of a write-ahead log
+//! after a damaged frame; a process that claims a run of a killed process notices by this record that committed entries are gone. A power
+//! failure can lose the last entries even though nothing is damaged ([`crate::Durability::Normal`]), so the record is ignored after a
+//! reboot.
 //!
 //! The file consists of slots of 24 bytes: the id of the current boot of the machine, then for each run its id and its number of entries as a
 //! little-endian integer. Free slots are zero.
@@ -254,7 +255,7 @@ fn lock_files(journal: &Path) -> Result<Vec<PathBuf>, StoreError> {
         .collect())
 }
 
-fn folder(journal: &Path) -> PathBuf {
+pub(crate) fn folder(journal: &Path) -> PathBuf {
     let mut name = journal.as_os_str().to_owned();
     name.push("-owners");
     PathBuf::from(name)

@@ -17,7 +17,7 @@ use crate::owner::{Liveness, liveness};
 use crate::run_filter::{RunFilter, RunPage};
 use crate::schema::{ReadConnection, open_for_reading};
 use crate::sql::{parsed, run_key, unsigned};
-use dirigent_runtime::run_log::{ForkPoint, RunRecord};
+use dirigent_runtime::run_log::{ForkPoint, RunRecord, TurnNumber};
 
 /// Maximum number of idle connections that are kept open.
 const MAX_IDLE_CONNECTIONS: usize = 4;
@@ -28,7 +28,8 @@ const RECORDS: &str = "
            (SELECT pid FROM claims WHERE claims.run = runs.id),
            entries,
            forked_from, forked_at,
-           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id)
+           (SELECT coalesce(max(seq), 0) FROM journal WHERE journal.run = runs.id),
+           conversation, turn
     FROM runs";
 
 /// Whether a live process owns a run.
@@ -243,6 +244,7 @@ fn record(row: &Row<'_>) -> RunRecord {
         status: fields.read("its status", |row| row.get(5)),
         owner_pid: fields.read("its owner", |row| row.get(7)),
         entries: fields.read("the number of its entries", |row| unsigned(row, 8)),
+        turn: fields.read("its conversation", turn_number),
         forked_from: fields.read("its source", fork_point),
         problem: None,
     };
@@ -269,6 +271,16 @@ impl LenientRow<'_, '_> {
             T::default()
         })
     }
+}
+
+fn turn_number(row: &Row<'_>) -> rusqlite::Result<Option<TurnNumber>> {
+    if row.get_ref(12)? == ValueRef::Null {
+        return Ok(None);
+    }
+    Ok(Some(TurnNumber {
+        conversation: parsed(row, 12)?,
+        number: row.get(13)?,
+    }))
 }
 
 fn fork_point(row: &Row<'_>) -> rusqlite::Result<Option<ForkPoint>> {

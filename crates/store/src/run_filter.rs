@@ -3,13 +3,13 @@
 use std::str::FromStr;
 
 use dirigent_core::end_reason::EndReason;
-use dirigent_core::id::RunId;
+use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::run_log::RunRecord;
 use rusqlite::types::Value;
 use serde::{Deserialize, Serialize};
 
-use crate::sql::{integer, run_key};
+use crate::sql::{conversation_key, integer, run_key};
 
 /// The reason for a run's end in SQL; empty if it has none, or it cannot be read.
 const REASON: &str = "coalesce(CASE json_valid(status) WHEN 1 THEN status ->> 'reason' END, '')";
@@ -138,7 +138,9 @@ pub struct UnknownRunState {
 pub struct RunFilter {
     states: Vec<RunState>,
     workspace: Option<String>,
+    within: Option<String>,
     text: Option<String>,
+    conversation: Option<ConversationId>,
     created_after: Option<Timestamp>,
     created_before: Option<Timestamp>,
     after: Option<RunId>,
@@ -163,9 +165,21 @@ impl RunFilter {
         self
     }
 
+    /// Selects runs that work in this folder or in a folder below it: an absolute path with links resolved.
+    pub fn workspace_within(mut self, folder: impl Into<String>) -> Self {
+        self.within = Some(folder.into());
+        self
+    }
+
     /// Selects runs with this text in their goal. ASCII letters match in upper and lower case.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = Some(text.into());
+        self
+    }
+
+    /// Selects the turns of a conversation.
+    pub fn conversation(mut self, conversation: ConversationId) -> Self {
+        self.conversation = Some(conversation);
         self
     }
 
@@ -225,8 +239,20 @@ impl RunFilter {
         if let Some(workspace) = &self.workspace {
             add("workspace = ??", workspace.clone().into());
         }
+        if let Some(folder) = &self.within {
+            add(
+                "(workspace = ?? OR substr(workspace, 1, length(??) + 1) = ?? || '/')",
+                folder.clone().into(),
+            );
+        }
         if let Some(text) = &self.text {
             add("instr(lower(goal), lower(??)) > 0", text.clone().into());
+        }
+        if let Some(conversation) = self.conversation {
+            add(
+                "entries > 0 AND conversation = ??",
+                conversation_key(conversation).into(),
+            );
         }
         if let Some(at) = self.created_after {
             add("created_at > ??", integer(at.0).into());

@@ -8,7 +8,7 @@ use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::run_log::{
     EntryStream, Message, MessageId, MessageState, NewEntry, OnCommit, Original, Position, RunClaim as Claim,
-    RunEnding, RunLog, RunLogError, RunLogErrorKind, RunRecord,
+    RunEnding, RunLog, RunLogError, RunLogErrorKind, RunRecord, TurnNumber,
 };
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -36,6 +36,17 @@ type Result<T> = std::result::Result<T, RunLogError>;
 impl RunLog for Journal {
     fn create(&self, run: RunId, goal: &str, workspace: &str, at: Timestamp) -> Result<Arc<dyn Claim>> {
         Ok(Arc::new(self.create(run, goal, workspace, at)?))
+    }
+
+    fn create_turn(
+        &self,
+        run: RunId,
+        turn: TurnNumber,
+        goal: &str,
+        workspace: &str,
+        at: Timestamp,
+    ) -> Result<Arc<dyn Claim>> {
+        Ok(Arc::new(self.create_turn(run, turn, goal, workspace, at)?))
     }
 
     fn claim(&self, run: RunId) -> Result<Arc<dyn Claim>> {

@@ -28,17 +28,19 @@ const TABLES: &str = "
         entries     INTEGER NOT NULL,            -- the number of its entries
         chain       BLOB NOT NULL,               -- the checksum of its last entry, or of the run itself
         forked_from TEXT,                        -- the id of its source, which may have been deleted since
-        forked_at   INTEGER                      -- the last entry that both runs share
+        forked_at   INTEGER,                     -- the last entry that both runs share
+        conversation TEXT,                       -- the conversation of which the run is a turn
+        turn        INTEGER                      -- the number of the turn, from 1
     ) STRICT;
     CREATE INDEX newest ON runs (created_at, id);
+    CREATE UNIQUE INDEX turns ON runs (conversation, turn) WHERE conversation IS NOT NULL;
     CREATE TABLE journal (
         run   INTEGER NOT NULL REFERENCES runs (id),
         seq   INTEGER NOT NULL,                  -- from 1, without gaps
         at    INTEGER NOT NULL,
         scope INTEGER,                           -- an agent's number; NULL for the run
-        body  TEXT NOT NULL,                     -- JSON: the input, without the part that is in contents
-        cut   INTEGER,                           -- where that part was cut out, as a byte offset
-        part  TEXT,                              -- the digest of that part
+        body  TEXT NOT NULL,                     -- JSON: the input, without the parts that are in contents
+        parts TEXT,                              -- JSON: for each part, where it was cut out (a byte offset) and its digest
         chain BLOB NOT NULL,                     -- the checksum of the entry and of the one before it
         PRIMARY KEY (run, seq)
     ) STRICT;
@@ -58,7 +60,8 @@ const TABLES: &str = "
     CREATE INDEX pending ON messages (run) WHERE body IS NOT NULL;
     CREATE TABLE contents (
         digest TEXT PRIMARY KEY,                 -- SHA-256 in hexadecimal digits
-        bytes  BLOB NOT NULL
+        bytes  BLOB NOT NULL,
+        before TEXT                              -- the digest of the text that these bytes extend
     ) STRICT;
     CREATE TABLE originals (
         id     INTEGER PRIMARY KEY,
@@ -69,10 +72,45 @@ const TABLES: &str = "
         mode   INTEGER NOT NULL                  -- as st_mode
     ) STRICT;
     CREATE INDEX originals_of ON originals (run);
+    CREATE TABLE conversations (
+        id           INTEGER PRIMARY KEY,
+        conversation TEXT NOT NULL UNIQUE,       -- 32 hexadecimal digits
+        title        TEXT NOT NULL,
+        workspace    TEXT NOT NULL,
+        settings     TEXT NOT NULL,              -- JSON
+        created_at   INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE call_forms (
+        address TEXT NOT NULL,                   -- the model's server
+        model   TEXT NOT NULL,                   -- the server's name of the model
+        form    TEXT NOT NULL,                   -- the form in which the model calls tools, as in the configuration
+        at      INTEGER NOT NULL,                -- when it was found
+        PRIMARY KEY (address, model)
+    ) STRICT;
+    CREATE TABLE trusted_files (
+        path   TEXT PRIMARY KEY,                 -- absolute
+        digest TEXT NOT NULL,                    -- of the content that the user trusts
+        at     INTEGER NOT NULL
+    ) STRICT;
+";
+
+/// The tables of the memory. The index of words has the ids of the facts, and no text.
+const MEMORY_TABLES: &str = "
+    CREATE TABLE facts (
+        id        INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
+        workspace TEXT NOT NULL,                     -- the folder that the fact is about; empty for the user's facts
+        fact      TEXT NOT NULL,
+        same      TEXT NOT NULL,                     -- the text by which facts are the same
+        at        INTEGER NOT NULL,
+        UNIQUE (workspace, same)
+    ) STRICT;
+    CREATE VIRTUAL TABLE fact_words USING fts5 (
+        words, content = '', contentless_delete = 1, tokenize = 'porter unicode61 remove_diacritics 2'
+    );
 ";
 
 /// The version of the journal's format, that is, of its tables and of the JSON in them. Journals in other formats are refused.
-const FORMAT: i32 = 5;
+const FORMAT: i32 = 7;
 
 /// Size to which SQLite truncates a longer write-ahead log after a checkpoint, in bytes. Without this limit, the log file would never
 /// shrink.
@@ -280,7 +318,19 @@ fn roll_back_unfinished(path: &Path, busy_timeout: Duration) -> rusqlite::Result
 /// Reads the first and the last row of every table, to find damage there before anything is written. Reading a long journal completely
 /// would make every start slow; damage elsewhere is reported when it is read.
 fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
-    for table in ["runs", "journal", "claims", "messages", "contents", "originals"] {
+    for table in [
+        "runs",
+        "journal",
+        "claims",
+        "messages",
+        "contents",
+        "originals",
+        "conversations",
+        "call_forms",
+        "trusted_files",
+        "facts",
+        "fact_words_data",
+    ] {
         for order in ["ASC", "DESC"] {
             let sql = format!("SELECT * FROM {table} ORDER BY rowid {order} LIMIT 1");
             connection
@@ -306,6 +356,7 @@ fn create_tables(connection: &mut Connection, path: &Path) -> Result<(), StoreEr
         FORMAT => Ok(()),
         0 => transaction
             .execute_batch(TABLES)
+            .and_then(|()| transaction.execute_batch(MEMORY_TABLES))
             .and_then(|()| transaction.pragma_update(None, "application_id", APPLICATION_ID))
             .and_then(|()| transaction.pragma_update(None, "user_version", FORMAT))
             .and_then(|()| transaction.commit())

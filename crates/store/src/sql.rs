@@ -1,12 +1,17 @@
 //! Conversions between the journal's types and SQLite's types.
 
-use dirigent_core::id::RunId;
+use dirigent_core::id::{ConversationId, RunId};
 use rusqlite::Row;
 use rusqlite::types::Type;
 
 /// Formats a run's id as in the `runs` table: without dashes, so that its beginning and its end can be searched.
 pub(crate) fn run_key(run: RunId) -> String {
     run.0.simple().to_string()
+}
+
+/// Formats a conversation's id as in the `conversations` table, without dashes.
+pub(crate) fn conversation_key(conversation: ConversationId) -> String {
+    run_key(RunId(conversation.0))
 }
 
 /// Converts a number to SQLite's signed integer type. No time, entry number or message number comes near the maximum.

@@ -1,12 +1,12 @@
-//! The rows of entries. A part that many entries have in common, such as the setup of runs, is stored once, in `contents`.
+//! The rows of entries. Parts that many entries have in common, such as the setup of runs, are stored once, in `contents`.
 
 use std::borrow::Cow;
 
-use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, Row, params};
+use serde::{Deserialize, Serialize};
 use sha2::Digest as _;
 
 use crate::chain::Chain;
@@ -16,7 +16,7 @@ use crate::sql::{integer, unsigned};
 use dirigent_runtime::run_log::NewEntry;
 
 /// The columns that [`StoredEntry::read`] expects, in this order.
-pub(crate) const COLUMNS: &str = "seq, at, scope, body, cut, part, chain";
+pub(crate) const COLUMNS: &str = "seq, at, scope, body, parts, chain";
 
 /// A row of the `journal` table, without the run and the checksum.
 pub(crate) struct StoredEntry<'a> {
@@ -25,33 +25,40 @@ pub(crate) struct StoredEntry<'a> {
     pub(crate) at: u64,
     /// The agent's number; `None` for the run's machine.
     pub(crate) agent: Option<u32>,
-    /// The JSON of the input, without the part.
+    /// The JSON of the input, without the shared parts.
     pub(crate) body: Cow<'a, str>,
-    pub(crate) part: Option<SharedPart>,
+    /// JSON: the [`SharedPart`]s, in the order in which they were cut out of the body; `None` if there are none.
+    parts: Option<String>,
 }
 
-/// The part of an entry's JSON that is stored in `contents`.
-pub(crate) struct SharedPart {
-    /// Where the part belongs, in bytes from the beginning of the row's body.
-    pub(crate) offset: u64,
-    pub(crate) digest: String,
-}
+/// A part of an entry's JSON that is stored in `contents`. JSON: an array of its fields.
+#[derive(Serialize, Deserialize)]
+struct SharedPart(
+    /// Where the part was cut out of the body, in bytes.
+    u64,
+    /// The digest of the part.
+    String,
+);
 
 impl<'a> StoredEntry<'a> {
     /// Prepares the row of a new entry, and stores its shared part if the journal does not have it.
     pub(crate) fn prepare(db: &Connection, seq: u64, entry: &'a NewEntry) -> rusqlite::Result<Self> {
-        let (mut body, mut part) = (Cow::Borrowed(entry.body.as_str()), None);
-        if let Some(shared) = &entry.shared
-            && let Some(offset) = body.find(shared.json())
-        {
-            body.to_mut()
-                .replace_range(offset..offset + shared.json().len(), "");
-            contents::ensure(db, shared.digest(), shared.json().as_bytes())?;
-            part = Some(SharedPart {
-                offset: offset as u64,
-                digest: shared.digest().to_owned(),
-            });
+        let (mut body, mut parts) = (Cow::Borrowed(entry.body.as_str()), Vec::new());
+        for shared in &entry.shared {
+            if let Some(offset) = body.find(shared.as_str()) {
+                let end = offset + shared.as_str().len();
+                body.to_mut().replace_range(offset..end, "");
+                contents::ensure(db, shared)?;
+                parts.push(SharedPart(offset as u64, shared.digest().to_owned()));
+            }
         }
+        let parts = match &parts[..] {
+            [] => None,
+            parts => {
+                let to_sql = |e| rusqlite::Error::ToSqlConversionFailure(Box::new(e));
+                Some(serde_json::to_string(parts).map_err(to_sql)?)
+            }
+        };
         let agent = match entry.scope {
             Scope::Run => None,
             Scope::Agent(AgentId(number)) => Some(number),
@@ -61,7 +68,7 @@ impl<'a> StoredEntry<'a> {
             at: entry.at.0,
             agent,
             body,
-            part,
+            parts,
         })
     }
 
@@ -72,9 +79,8 @@ impl<'a> StoredEntry<'a> {
             hash.update(self.seq.to_le_bytes());
             hash.update(self.at.to_le_bytes());
             hash.update(agent.to_le_bytes());
-            if let Some(part) = &self.part {
-                hash.update(part.offset.to_le_bytes());
-                hash.update(&part.digest);
+            if let Some(parts) = &self.parts {
+                hash.update(parts);
             }
             hash.update(self.body.as_bytes());
         })
@@ -83,7 +89,7 @@ impl<'a> StoredEntry<'a> {
     /// Inserts the row of the run with the key `id`.
     pub(crate) fn insert(&self, db: &Connection, id: i64, chain: Chain) -> rusqlite::Result<()> {
         db.prepare_cached(
-            "INSERT INTO journal (run, seq, at, scope, body, cut, part, chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
+            "INSERT INTO journal (run, seq, at, scope, body, parts, chain) VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
         )?
         .execute(params![
             id,
@@ -91,8 +97,7 @@ impl<'a> StoredEntry<'a> {
             integer(self.at),
             self.agent,
             self.body,
-            self.part.as_ref().map(|part| integer(part.offset)),
-            self.part.as_ref().map(|part| &part.digest),
+            self.parts,
             chain,
         ])
         .map(drop)
@@ -100,42 +105,37 @@ impl<'a> StoredEntry<'a> {
 
     /// Reads a row with the columns [`COLUMNS`], and its checksum.
     pub(crate) fn read(row: &Row<'_>) -> rusqlite::Result<(Self, Chain)> {
-        let part = match row.get::<_, Option<String>>(5)? {
-            Some(digest) => Some(SharedPart {
-                offset: unsigned(row, 4)?,
-                digest,
-            }),
-            None => None,
-        };
         let entry = StoredEntry {
             seq: unsigned(row, 0)?,
             at: unsigned(row, 1)?,
             agent: row.get(2)?,
             body: Cow::Owned(row.get(3)?),
-            part,
+            parts: row.get(4)?,
         };
-        Ok((entry, row.get(6)?))
+        Ok((entry, row.get(5)?))
     }
 
-    /// Completes the body with the shared part.
+    /// Completes the body with the shared parts.
     ///
     /// # Errors
-    /// [`EntryProblem`] if the shared part is missing or was changed.
+    /// [`EntryProblem`] if a shared part is missing or was changed.
     pub(crate) fn complete_body(&mut self, db: &Connection) -> rusqlite::Result<Result<(), EntryProblem>> {
-        let Some(part) = self.part.take() else {
+        let Some(parts) = self.parts.take() else {
             return Ok(Ok(()));
         };
-        let Some(bytes) = contents::load(db, &part.digest)? else {
+        let Ok(parts) = serde_json::from_str::<Vec<SharedPart>>(&parts) else {
             return Ok(Err(EntryProblem::Changed));
         };
-        let offset = usize::try_from(part.offset).unwrap_or(usize::MAX);
-        let text = match String::from_utf8(bytes) {
-            Ok(text) if sha256_hex(text.as_bytes()) == part.digest && self.body.is_char_boundary(offset) => {
-                text
+        // The last part was cut out of a body without the others.
+        for SharedPart(offset, digest) in parts.into_iter().rev() {
+            let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+            match contents::load_shared(db, &digest)? {
+                Some(text) if self.body.is_char_boundary(offset) => {
+                    self.body.to_mut().insert_str(offset, &text)
+                }
+                Some(_) | None => return Ok(Err(EntryProblem::Changed)),
             }
-            _ => return Ok(Err(EntryProblem::Changed)),
-        };
-        self.body.to_mut().insert_str(offset, &text);
+        }
         Ok(Ok(()))
     }
 

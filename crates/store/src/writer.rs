@@ -155,10 +155,14 @@ impl Writer {
                     tracing::warn!(%run, %message, "a message stays pending, because its rejection could not be stored: {e}");
                 }
             }
-            Job::DeleteRun { reply, .. } | Job::DeleteContents { reply, .. } => {
+            Job::Write { reply, .. } | Job::DeleteRun { reply, .. } | Job::DeleteContents { reply, .. } => {
                 let _ = reply.send(result);
             }
-            Job::StoreContent { reply, .. } | Job::Import { reply, .. } | Job::Flush { reply } => {
+            Job::StoreContent { reply, .. }
+            | Job::StoreCallForm { reply, .. }
+            | Job::TrustFile { reply, .. }
+            | Job::Import { reply, .. }
+            | Job::Flush { reply } => {
                 let _ = reply.send(result.map(drop));
             }
         }

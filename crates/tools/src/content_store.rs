@@ -1,5 +1,6 @@
 //! The interface to the storage that makes file changes undoable.
 
+use std::collections::BTreeSet;
 use std::fmt;
 
 use dirigent_core::tool::FileVersion;
@@ -19,6 +20,14 @@ pub trait ContentStore: fmt::Debug + Send + Sync + 'static {
     /// # Errors
     /// A message that says why the storage cannot be read.
     fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String>;
+
+    /// Returns the paths of the files whose content was recorded during the run. Empty if the storage does not know the run.
+    ///
+    /// # Errors
+    /// A message that says why the storage cannot be read.
+    fn recorded_paths(&self) -> Result<BTreeSet<String>, String> {
+        Ok(BTreeSet::new())
+    }
 
     /// Returns the changes of the run's finished calls so far.
     ///

@@ -1,7 +1,6 @@
 //! Excerpts of files for models: a range of lines, limited in bytes, with a note on how to read the rest.
 
 use dirigent_core::tool::code;
-use serde_json::{Value, json};
 
 use crate::text::{Encoding, TextFile};
 use crate::workspace::FileError;
@@ -17,10 +16,20 @@ pub(crate) struct LineRange {
     last: Option<usize>,
 }
 
+/// Whether the lines of an excerpt have their numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LineNumbers {
+    /// Each line begins with its number and a tab.
+    Shown,
+    /// The text as it is.
+    Hidden,
+}
+
 /// The part of a file that is shown to a model.
 pub(crate) struct Excerpt {
-    /// The tool output: `{"path", "content", "start_line", "end_line", "total_lines"}`, and `note`, `encoding` and `line_endings` if needed.
-    pub(crate) output: Value,
+    /// A first line, such as `Lines 1-80 of 200`, with anything unusual about the file and the line at which to continue, followed by the
+    /// lines.
+    pub(crate) text: String,
     /// The first line of the excerpt.
     pub(crate) first: usize,
     /// The first line after the excerpt; `None` if the excerpt reaches the end of the file.
@@ -76,6 +85,7 @@ impl Excerpt {
         name: &str,
         bytes: &[u8],
         range: LineRange,
+        numbers: LineNumbers,
         max_bytes: usize,
     ) -> Result<Excerpt, ExcerptError> {
         let file = TextFile::decode(name, bytes)?;
@@ -90,24 +100,36 @@ impl Excerpt {
         }
         let last = range.last.unwrap_or(total).min(total);
         let lines = lines_within(&text, range.first, last, max_bytes);
-        let mut output = json!({
-            "path": name,
-            "content": lines.content,
-            "start_line": range.first,
-            "end_line": lines.last,
-            "total_lines": total,
-        });
-        if let Some(note) = lines.note {
-            output["note"] = Value::String(note);
-        }
+        let mut notes = Vec::new();
         if file.encoding() != Encoding::Utf8 {
-            output["encoding"] = Value::from(file.encoding().name());
+            notes.push(file.encoding().name().to_owned());
         }
         if let Some(endings) = unusual_line_endings(&file.text) {
-            output["line_endings"] = Value::from(endings);
+            notes.push(format!("{endings} line endings"));
+        }
+        if lines.last == total && total > 0 && !text.ends_with('\n') {
+            notes.push("no line break at the end".to_owned());
+        }
+        notes.extend(lines.note);
+        let mut shown = match total {
+            0 => "Empty file".to_owned(),
+            _ => format!("Lines {}-{} of {total}", range.first, lines.last),
+        };
+        for note in notes {
+            shown.push_str("; ");
+            shown.push_str(&note);
+        }
+        shown.push('\n');
+        match numbers {
+            LineNumbers::Hidden => shown.push_str(lines.content),
+            LineNumbers::Shown => {
+                for (number, line) in (range.first..).zip(lines.content.split_inclusive('\n')) {
+                    shown.push_str(&format!("{number}\t{line}"));
+                }
+            }
         }
         Ok(Excerpt {
-            output,
+            text: shown,
             first: range.first,
             next: (lines.next <= total).then_some(lines.next),
         })
@@ -129,7 +151,7 @@ fn lines_within(text: &str, first: usize, last: usize, max_bytes: usize) -> Exce
     let mut end = start;
     for (number, line) in (first..=last).zip(lines().skip(first - 1)) {
         if end + line.len() - start > max_bytes {
-            return cut(text, start..end, number, last, max_bytes);
+            return cut(text, start..end, number, max_bytes);
         }
         end += line.len();
     }
@@ -142,21 +164,15 @@ fn lines_within(text: &str, first: usize, last: usize, max_bytes: usize) -> Exce
 }
 
 /// Ends the excerpt before line `number`, which exceeds the limit, or within this line if it is the first one of the excerpt.
-fn cut(
-    text: &str,
-    fitting: std::ops::Range<usize>,
-    number: usize,
-    last: usize,
-    max_bytes: usize,
-) -> ExcerptLines<'_> {
+fn cut(text: &str, fitting: std::ops::Range<usize>, number: usize, max_bytes: usize) -> ExcerptLines<'_> {
     if !fitting.is_empty() {
         return ExcerptLines {
             content: &text[fitting],
             last: number - 1,
             next: number,
             note: Some(format!(
-                "cut after line {} (lines up to {last} follow); continue with start_line {number}",
-                number - 1
+                "cut after {} KiB, continue with start_line {number}",
+                max_bytes / 1024
             )),
         };
     }
@@ -170,7 +186,7 @@ fn cut(
             number + 1
         },
         note: Some(format!(
-            "line {number} is cut after {max_bytes} bytes, and its rest cannot be read; continue with start_line {}",
+            "line {number} is cut after {max_bytes} bytes, and its rest cannot be read, continue with start_line {}",
             number + 1
         )),
     }

@@ -20,7 +20,7 @@ pub trait ToolSource: Send + Sync + 'static {
 /// A tool with its spec, which is made once.
 #[derive(Clone)]
 pub struct ToolEntry {
-    /// What models are told about the tool.
+    /// The tool's description for models.
     pub spec: Arc<ToolSpec>,
     /// The tool.
     pub tool: Arc<dyn Tool>,

@@ -8,7 +8,7 @@ use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, ToolResult, code};
 use serde_json::Value;
 
-use crate::excerpt::{Excerpt, LineRange};
+use crate::excerpt::{Excerpt, LineNumbers, LineRange};
 use crate::tool::ToolContext;
 use crate::workspace::{FileError, Workspace};
 
@@ -202,11 +202,13 @@ impl Stale {
         let name = workspace
             .canonical(&self.path)
             .unwrap_or_else(|_| self.path.clone());
+        let range = LineRange::starting_at(first);
+        let show = |bytes: &[u8]| Excerpt::new(&name, bytes, range, LineNumbers::Shown, MAX_SHOWN_BYTES);
         let (tail, output, seen) = match workspace.read(&name) {
-            Ok(bytes) => match Excerpt::new(&name, &bytes, LineRange::starting_at(first), MAX_SHOWN_BYTES) {
+            Ok(bytes) => match show(&bytes) {
                 Ok(part) => (
                     next_step(&part),
-                    part.output.clone(),
+                    Value::from(part.text.as_str()),
                     Some(excerpt(context, &name, &bytes, &part)),
                 ),
                 Err(_) => (
@@ -233,10 +235,10 @@ impl Stale {
 /// Returns the end of the error message, which tells the agent how to continue.
 fn next_step(part: &Excerpt) -> String {
     match (part.first, part.next) {
-        (1, None) => "its current content is in `output`: work from that and call again".to_owned(),
-        (_, None) => "the rest is in `output`: work from that and call again".to_owned(),
+        (1, None) => "its current content is below: work from that and call again".to_owned(),
+        (_, None) => "the rest is below: work from that and call again".to_owned(),
         (_, Some(next)) => format!(
-            "a part of its current content is in `output`: `read` the rest, from `start_line` {next} on, before you replace, \
+            "a part of its current content is below: `read` the rest, from `start_line` {next} on, before you replace, \
              delete or move it"
         ),
     }

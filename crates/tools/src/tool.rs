@@ -7,6 +7,7 @@ use dirigent_core::id::{EffectId, RunId};
 use dirigent_core::tool::{Access, SeenFiles, ToolResult, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::content_store::ContentStore;
@@ -39,6 +40,9 @@ pub struct ToolContext {
     pub seen: Option<Arc<SeenFiles>>,
     /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
     pub content_store: Option<Arc<dyn ContentStore>>,
+    /// The time at which the call is stopped without its result, because the agent's time or the call's own ends. A tool that has something to
+    /// show by then ends before, as a failure with the code `timed_out`. `None` if no time is set.
+    pub deadline: Option<Instant>,
     /// Cancelled when the result is no longer needed.
     pub cancel: CancellationToken,
 }

@@ -9,14 +9,14 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec, code};
+use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolResult, ToolSpec, code};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::tool::{Tool, ToolContext};
 
@@ -66,12 +66,15 @@ where
 {
     TypedTool {
         spec: ToolSpec {
+            category: ToolCategory::Other,
+            changes_where: None,
             name: name.into(),
             description: description.into(),
             parameters: parameters_schema::<P>(),
             repeat: Repeat::Unsafe,
             access: Access::ReadWrite,
             requires_approval: false,
+            approval_where: None,
             example: Value::Null,
         },
         body: Arc::new(TypedFunction {
@@ -130,9 +133,22 @@ impl TypedTool {
         self
     }
 
+    /// Sets the tool's category; [`ToolCategory::Other`] by default.
+    pub fn category(mut self, category: ToolCategory) -> Self {
+        self.spec.category = category;
+        self
+    }
+
     /// Sets the access that an agent needs to call the tool; [`Access::ReadOnly`] for a tool that changes nothing.
     pub fn access(mut self, access: Access) -> Self {
         self.spec.access = access;
+        self
+    }
+
+    /// Makes the calls in which the parameter has one of the values need [`Access::ReadWrite`], so that other agents' are refused before
+    /// anyone is asked.
+    pub fn changes_where(mut self, parameter: &str, values: &[&str]) -> Self {
+        self.spec.changes_where = Some(parameter_values(parameter, values));
         self
     }
 
@@ -146,6 +162,20 @@ impl TypedTool {
     pub fn requires_approval(mut self) -> Self {
         self.spec.requires_approval = true;
         self
+    }
+
+    /// Makes the calls in which the parameter has one of the values wait for a person's approval, unless a rule of the run's policy says
+    /// otherwise (APPROVE-1).
+    pub fn requires_approval_where(mut self, parameter: &str, values: &[&str]) -> Self {
+        self.spec.approval_where = Some(parameter_values(parameter, values));
+        self
+    }
+}
+
+fn parameter_values(parameter: &str, values: &[&str]) -> ParameterValues {
+    ParameterValues {
+        parameter: parameter.to_owned(),
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
     }
 }
 
@@ -224,11 +254,52 @@ fn parameters_schema<P: JsonSchema>() -> Value {
     schema
 }
 
+/// Returns true for a default that says no more than that the field may be left out.
+fn is_plain_default(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) | Value::String(_) => false,
+    }
+}
+
+/// Removes `null` from the types, enumerations and defaults of the fields that may be left out: `null` counts as left out there anyway
+/// (CALL-6).
+fn remove_null_of_optional_fields(object: &mut Map<String, Value>) {
+    let required = object.get("required").cloned().unwrap_or_default();
+    let is_required = |name: &String| {
+        let names = required.as_array().map_or(&[][..], Vec::as_slice);
+        names.iter().any(|required| required == name)
+    };
+    let Some(Value::Object(properties)) = object.get_mut("properties") else {
+        return;
+    };
+    for (_, property) in properties.iter_mut().filter(|(name, _)| !is_required(name)) {
+        let Some(property) = property.as_object_mut() else {
+            continue;
+        };
+        if let Some(Value::Array(values)) = property.get_mut("enum") {
+            values.retain(|value| !value.is_null());
+        }
+        property.retain(|key, value| key != "default" || !is_plain_default(value));
+        if let Some(types) = property.get_mut("type")
+            && let Value::Array(names) = types
+        {
+            names.retain(|name| name != "null");
+            if let [only] = &names[..] {
+                *types = only.clone();
+            }
+        }
+    }
+}
+
 fn remove_noise(schema: &mut Value) {
     match schema {
         Value::Object(object) => {
             // Under `properties`, `title` and `format` can be names of parameters.
             object.retain(|key, value| !matches!(key.as_str(), "title" | "format") || !value.is_string());
+            remove_null_of_optional_fields(object);
             if let Some(Value::String(description)) = object.get_mut("description") {
                 // Undo the line wrapping of doc comments.
                 *description = description.replace('\n', " ");

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use crate::folder::{Folder, output};
+use crate::folder::{Folder, numbered, output};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{SeenFile, SeenFiles, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Tool, ToolContext, apply_patch, file_operations};
@@ -96,12 +96,8 @@ rename to new name.txt
     );
     assert_eq!(
         output(result),
-        json!({"files": [
-            {"path": "src/a.rs", "change": "edited", "lines": [1, 6], "added": 2, "removed": 1},
-            {"path": "deep/new.txt", "change": "created", "lines": [1], "added": 2, "removed": 0},
-            {"path": "gone.txt", "change": "deleted", "lines": [1], "added": 0, "removed": 1},
-            {"path": "new name.txt", "change": "moved", "from": "old name.txt", "lines": [1], "added": 1, "removed": 1},
-        ]})
+        "edited src/a.rs at lines 1, 6 (+2 -1)\ncreated deep/new.txt at line 1 (+2 -0)\ndeleted gone.txt at line 1 (+0 -1)\n\
+         moved old name.txt to new name.txt at line 1 (+1 -1)"
     );
     assert_eq!(
         content(&folder, "src/a.rs"),
@@ -203,7 +199,7 @@ async fn several_places_and_the_number_of_none_are_an_error_that_says_where() {
             "ambiguous".to_owned(),
             "hunk 1 for `f` matches at lines 1, 4: correct its line number, or add context lines; nothing was changed"
                 .to_owned(),
-            json!({"path": "f", "hunk": 1, "lines": [1, 4]}),
+            Value::Null,
         )
     );
 }
@@ -244,7 +240,7 @@ async fn wrong_context_is_refused_with_what_is_there() {
             "no_match".to_owned(),
             "hunk 1 for `f` does not match: in the most similar place, line 5 is `five` where the patch has `fife`; nothing was changed"
                 .to_owned(),
-            json!({"path": "f", "hunk": 1, "start_line": 1, "content": "one\ntwo\nthree\nfour\nfive\nsix\nseven"}),
+            json!(numbered(1, "one\ntwo\nthree\nfour\nfive\nsix\nseven")),
         )
     );
     assert_eq!(content(&folder, "f"), NUMBERS);
@@ -521,7 +517,7 @@ async fn paor_5_a_file_that_has_changed_since_is_left_as_it_is() {
     let known = refused.seen.clone();
     let (code, _, output) = failed(refused);
     assert_eq!(code, "stale");
-    assert_eq!(output["content"], "a\nb\n");
+    assert_eq!(output, "Lines 1-2 of 2\n1\ta\n2\tb\n");
 
     let context = ToolContext {
         seen: Some(Arc::new(

@@ -1,16 +1,18 @@
 //! `execute_command` through the public [`Tool`] trait, on real processes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::Read;
 use std::path::PathBuf;
-use std::sync::mpsc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
 
-use crate::folder::context;
-use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
-use dirigent_tools::{Sandbox, Tool, ToolContext, execute_command};
+use crate::folder::{context, printed};
+use dirigent_core::digest::sha256_hex;
+use dirigent_core::tool::{Access, FileVersion, Repeat, SeenFile, StateChange, ToolOutcome, ToolResult};
+use dirigent_tools::{Confinement, ContentStore, RunChanges, Sandbox, Tool, ToolContext, execute_command};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
@@ -32,9 +34,14 @@ async fn shell(workspace: &TempDir, script: &str) -> ToolResult {
     run(workspace, json!({"command": ["sh", "-c", script]})).await
 }
 
-fn output(result: &ToolResult) -> &Value {
+fn stdout(result: &ToolResult) -> String {
+    printed(result).0
+}
+
+fn code(result: &ToolResult) -> &str {
     match &result.outcome {
-        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
+        ToolOutcome::Success { .. } => "",
+        ToolOutcome::Failure { code, .. } => code,
     }
 }
 
@@ -118,15 +125,9 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     let result = shell(&workspace, "echo out; echo err >&2").await;
 
     assert!(result.succeeded());
-    let output = output(&result);
-    assert_eq!(output["exit_code"], 0);
-    assert_eq!(output["signal"], Value::Null);
-    assert_eq!(output["stdout"], "out\n");
-    assert_eq!(output["stderr"], "err\n");
-    assert_eq!(output["timed_out"], false);
-    assert!(output["duration_ms"].is_u64());
+    let (stdout, stderr, note) = printed(&result);
+    assert_eq!((stdout.as_str(), stderr.as_str()), ("out\n", "err\n"));
     // Another test's process may hold the output open for a moment.
-    let note = output["note"].as_str().unwrap_or_default();
     assert!(
         note.is_empty() || note.starts_with("the command left a process running"),
         "{note}"
@@ -135,7 +136,8 @@ async fn exit_code_0_is_a_success_with_both_streams() {
         result.changes,
         [StateChange::ProcessExited {
             command: "sh -c 'echo out; echo err >&2'".to_owned(),
-            code: Some(0)
+            code: Some(0),
+            files: Vec::new(),
         }]
     );
 }
@@ -146,8 +148,7 @@ async fn another_exit_code_is_a_failure_with_the_output() {
     let result = shell(&workspace, "echo why; exit 101").await;
 
     assert_eq!(error(&result), "`sh -c 'echo why; exit 101'` exited with 101");
-    assert_eq!(output(&result)["exit_code"], 101);
-    assert_eq!(output(&result)["stdout"], "why\n");
+    assert_eq!(stdout(&result), "why\n");
 }
 
 #[tokio::test]
@@ -156,8 +157,6 @@ async fn the_end_by_a_signal_is_a_failure_that_names_it() {
     let result = shell(&workspace, "kill -9 $$").await;
 
     assert_eq!(error(&result), "`sh -c 'kill -9 $$'` was killed by signal 9");
-    assert_eq!(output(&result)["exit_code"], Value::Null);
-    assert_eq!(output(&result)["signal"], 9);
 }
 
 #[tokio::test]
@@ -168,7 +167,7 @@ async fn arguments_reach_the_program_without_a_shell() {
         json!({"command": ["printf", "%s|", "a b", "$HOME", "*"]}),
     )
     .await;
-    assert_eq!(output(&result)["stdout"], "a b|$HOME|*|");
+    assert_eq!(stdout(&result), "a b|$HOME|*|");
 }
 
 #[tokio::test]
@@ -176,7 +175,7 @@ async fn the_input_is_empty() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": ["cat"]})).await;
     assert!(result.succeeded());
-    assert_eq!(output(&result)["stdout"], "");
+    assert_eq!(stdout(&result), "");
 }
 
 #[tokio::test]
@@ -188,7 +187,7 @@ async fn of_a_flood_the_beginning_and_the_end_are_kept() {
     )
     .await;
 
-    let stdout = output(&result)["stdout"].as_str().unwrap();
+    let stdout = stdout(&result);
     assert!(stdout.starts_with("first\nxxx"));
     assert!(stdout.ends_with("xxx\nlast\n"));
     // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are stored.
@@ -198,15 +197,35 @@ async fn of_a_flood_the_beginning_and_the_end_are_kept() {
         stdout.len()
     );
     assert_eq!(stdout.len(), 262_144 + "\n… [4737868 bytes left out] …\n".len());
-    let stderr = output(&result)["stderr"].as_str().unwrap();
+    let (_, stderr, _) = printed(&result);
     assert!(stderr.contains("… [737856 bytes left out] …"));
+}
+
+#[tokio::test]
+async fn colours_and_progress_bars_are_not_shown() {
+    let workspace = TempDir::new().unwrap();
+    let script = r"printf '10 %%\r50 %%\r100 %%\n\033[31mred\033[0m\n'";
+    assert_eq!(stdout(&shell(&workspace, script).await), "100 %\nred\n");
+}
+
+#[tokio::test]
+async fn a_long_command_is_named_once_by_its_beginning() {
+    let workspace = TempDir::new().unwrap();
+    let script = format!("exit 3 # {}", "x".repeat(200));
+    let result = shell(&workspace, &script).await;
+    assert_eq!(
+        error(&result),
+        format!("`sh -c 'exit 3 # {}…` exited with 3", "x".repeat(63))
+    );
+    let shown = result.for_model().to_string();
+    assert_eq!(shown.matches("exit 3").count(), 1, "{shown}");
 }
 
 #[tokio::test]
 async fn output_that_is_no_text_is_shown_as_far_as_it_goes() {
     let workspace = TempDir::new().unwrap();
     let result = shell(&workspace, r"printf 'a\377b'").await;
-    assert_eq!(output(&result)["stdout"], "a\u{fffd}b");
+    assert_eq!(stdout(&result), "a\u{fffd}b");
 }
 
 #[tokio::test]
@@ -229,10 +248,7 @@ async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
         error(&result)
             .ends_with("did not end within 60 s, so it was killed with all processes that it had started")
     );
-    assert_eq!(output(&result)["timed_out"], true);
-    // None where it had not ended in the moment that it is waited for.
-    let signal = &output(&result)["signal"];
-    assert!(*signal == 9 || signal.is_null(), "{signal}");
+    assert_eq!(code(&result), "timed_out");
     assert!(matches!(
         &result.changes[..],
         [StateChange::ProcessExited { code: None, .. }]
@@ -259,10 +275,38 @@ async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
     });
 
     assert!(!result.succeeded());
-    assert_eq!(output(&result)["timed_out"], true);
-    assert_eq!(output(&result)["exit_code"], 3);
-    let stdout = output(&result)["stdout"].as_str().unwrap();
+    assert_eq!(code(&result), "timed_out");
+    let stdout = stdout(&result);
     assert!(stdout.ends_with("xstarted\ncleaned up\n"));
+}
+
+#[tokio::test]
+async fn what_a_command_printed_is_kept_where_the_time_of_the_caller_ends_first() {
+    let workspace = TempDir::new().unwrap();
+    let lifeline = Lifeline::new(&workspace);
+    let context = ToolContext {
+        deadline: Some(tokio::time::Instant::now() + LIMIT),
+        ..context(workspace.path())
+    };
+    let script = format!("{FLOOD}echo so far; {STUBBORN}");
+    let call = run_in(
+        context,
+        json!({"command": ["sh", "-c", script], "timeout_seconds": 3600}),
+    );
+    let (result, holders) = tokio::join!(call, async {
+        let holders = lifeline.ready().await;
+        drop(Stopped::past_the_limit().await);
+        tokio::time::resume();
+        holders
+    });
+
+    assert!(
+        error(&result).contains("did not end before the time of this agent or of the call was over"),
+        "{result:?}"
+    );
+    assert!(stdout(&result).ends_with("xso far\n"));
+    assert_eq!(code(&result), "timed_out");
+    Lifeline::all_gone(holders).await;
 }
 
 #[tokio::test]
@@ -279,7 +323,7 @@ async fn host_8_a_cancelled_call_ends_the_whole_group() {
     });
 
     assert!(error(&result).ends_with("was killed because the call was cancelled"));
-    assert_eq!(output(&result)["timed_out"], false);
+    assert_eq!(code(&result), "cancelled");
     Lifeline::all_gone(holders).await;
 }
 
@@ -306,7 +350,7 @@ async fn what_a_program_leaves_in_its_group_is_ended_with_it() {
     let (result, holders) = tokio::join!(shell(&workspace, script), lifeline.ready());
 
     assert!(result.succeeded());
-    assert_eq!(output(&result)["stdout"], "done\n");
+    assert_eq!(stdout(&result), "done\n");
     Lifeline::all_gone(holders).await;
 }
 
@@ -325,9 +369,9 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
     });
 
     assert!(result.succeeded(), "{result:?}");
-    assert_eq!(output(&result)["stdout"], "done\n");
+    assert_eq!(stdout(&result), "done\n");
     // The note may also report that the daemon could not be killed in time.
-    let note = output(&result)["note"].as_str().unwrap();
+    let (_, _, note) = printed(&result);
     assert!(
         note.starts_with(
             "the command left a process running that kept its output open; the process was killed"
@@ -351,13 +395,101 @@ async fn loop_8_the_files_that_it_changed_are_told_before_its_end() {
     let script = "cat kept; echo more >> edited; rm deleted; mkdir -p sub .git; echo new > sub/created; echo x > ignored; echo x > .git/x; \
                   exit 3";
     let result = shell(&workspace, script).await;
-    let changes: Vec<_> = result.changes.iter().map(ToString::to_string).collect();
-    assert_eq!(
-        changes[..3],
-        ["deleted deleted", "edited edited", "created sub/created"]
+    let [exited @ StateChange::ProcessExited { files, .. }] = &result.changes[..] else {
+        panic!("{:?}", result.changes);
+    };
+    assert!(
+        exited.to_string().ends_with(
+            "` exited with 3; changed while it ran: deleted deleted, edited edited, created sub/created"
+        ),
+        "{exited}"
     );
-    assert!(changes[3].ends_with("` exited with 3"), "{changes:?}");
-    assert_eq!(changes.len(), 4);
+    // What stood in the files before is unknown: nobody has read them.
+    assert!(
+        matches!(&files[..], [
+            StateChange::FileDeleted { before: None, .. },
+            StateChange::FileEdited { before: None, after: Some(_), diff: None, .. },
+            StateChange::FileCreated { after: Some(after), .. },
+        ] if after.digest == sha256_hex(b"new\n")),
+        "{files:?}"
+    );
+}
+
+#[tokio::test]
+async fn paor_10_of_files_that_the_agent_has_seen_the_content_before_the_command_is_recorded() {
+    let workspace = TempDir::new().unwrap();
+    for name in ["edited", "deleted", "touched"] {
+        std::fs::write(workspace.path().join(name), format!("{name}\n")).unwrap();
+    }
+    let seen = ["edited", "deleted", "touched"].map(|name| {
+        let digest = Some(sha256_hex(format!("{name}\n").as_bytes()));
+        let seen = SeenFile {
+            path: name.to_owned(),
+            digest,
+            unseen_from: None,
+        };
+        (name.to_owned(), seen)
+    });
+    let recorded = Arc::new(Recorded::default());
+    let context = ToolContext {
+        seen: Some(Arc::new(seen.into_iter().collect())),
+        content_store: Some(recorded.clone()),
+        ..context(workspace.path())
+    };
+    let script = json!({"command": "echo more >> edited; rm deleted; touch touched"});
+    let result = run_in(context, script).await;
+
+    let [StateChange::ProcessExited { files, .. }] = &result.changes[..] else {
+        panic!("{:?}", result.changes);
+    };
+    let [
+        StateChange::FileDeleted {
+            before: Some(deleted),
+            diff: Some(_),
+            ..
+        },
+        StateChange::FileEdited {
+            before: Some(edited),
+            after: Some(_),
+            diff: Some(diff),
+            ..
+        },
+    ] = &files[..]
+    else {
+        panic!("{files:?}");
+    };
+    assert_eq!(
+        diff,
+        "--- a/edited\n+++ b/edited\n@@ -1 +1,2 @@\n edited\n+more\n"
+    );
+    let recorded = recorded.0.lock().unwrap().clone();
+    assert_eq!(
+        recorded,
+        BTreeMap::from([
+            (deleted.digest.clone(), b"deleted\n".to_vec()),
+            (edited.digest.clone(), b"edited\n".to_vec())
+        ])
+    );
+}
+
+/// The recorded contents, by digest.
+#[derive(Debug, Default)]
+struct Recorded(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl ContentStore for Recorded {
+    fn record(&self, _: &str, version: &FileVersion, bytes: &[u8]) -> Result<(), String> {
+        let mut recorded = self.0.lock().unwrap();
+        recorded.insert(version.digest.clone(), bytes.to_vec());
+        Ok(())
+    }
+
+    fn load(&self, digest: &str) -> Result<Option<Vec<u8>>, String> {
+        Ok(self.0.lock().unwrap().get(digest).cloned())
+    }
+
+    fn run_changes(&self) -> Result<RunChanges, String> {
+        Err("there is no run".to_owned())
+    }
 }
 
 #[tokio::test]
@@ -365,7 +497,46 @@ async fn a_string_is_a_line_for_the_shell() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": "echo a b | tr a-z A-Z && exit 3"})).await;
     assert_eq!(error(&result), "`echo a b | tr a-z A-Z && exit 3` exited with 3");
-    assert_eq!(output(&result)["stdout"], "A B\n");
+    assert_eq!(stdout(&result), "A B\n");
+}
+
+#[tokio::test]
+async fn a_failing_command_of_a_pipeline_is_no_success() {
+    let workspace = TempDir::new().unwrap();
+    let result = run(&workspace, json!({"command": "(echo no; exit 3) | cat"})).await;
+    assert_eq!(error(&result), "`(echo no; exit 3) | cat` exited with 3");
+    assert_eq!(stdout(&result), "no\n");
+    let result = run(&workspace, json!({"command": "yes | head -n 1"})).await;
+    assert!(
+        error(&result).contains("exited with 141 (SIGPIPE): a later command of the pipeline stopped reading"),
+        "{result:?}"
+    );
+    assert_eq!(stdout(&result), "y\n");
+}
+
+#[test]
+fn models_are_told_what_the_sandbox_denies() {
+    let told = |sandbox: &Sandbox| execute_command(sandbox).spec().description;
+    insta::assert_snapshot!(told(&Sandbox::default()));
+    let wider = Sandbox {
+        network: true,
+        read: vec!["~/.m2".into()],
+        write: vec!["~/.cache/go-build".into(), "/data".into()],
+        ..Sandbox::default()
+    };
+    let description = told(&wider);
+    for part in [
+        "can use the network",
+        "writes only to the workspace, `~/.cache/go-build`, `/data` and $TMPDIR",
+        "toolchains, `~/.m2`.",
+    ] {
+        assert!(description.contains(part), "{description}");
+    }
+    let unconfined = Sandbox {
+        confinement: Confinement::Off,
+        ..Sandbox::default()
+    };
+    assert!(told(&unconfined).contains("not confined"));
 }
 
 #[tokio::test]
@@ -437,7 +608,7 @@ async fn it_runs_in_a_folder_of_the_workspace() {
     )
     .await;
     let expected = workspace.path().canonicalize().unwrap().join("sub");
-    assert_eq!(output(&result)["stdout"], format!("{}\n", expected.display()));
+    assert_eq!(stdout(&result), format!("{}\n", expected.display()));
 }
 
 #[tokio::test]
@@ -599,7 +770,7 @@ async fn a_secret_of_the_environment_does_not_reach_the_program() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": ["env"]})).await;
 
-    let environment = output(&result)["stdout"].as_str().unwrap();
+    let environment = stdout(&result);
     assert!(!environment.contains(CANARY), "{environment}");
     for line in ["TERM=dumb", "NO_COLOR=1", "CARGO_TERM_COLOR=never", "LC_TIME=C"] {
         assert!(environment.lines().any(|other| other == line), "{environment}");

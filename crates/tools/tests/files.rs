@@ -4,7 +4,7 @@
 
 use std::os::unix::fs::MetadataExt;
 
-use crate::folder::{Folder, error, output};
+use crate::folder::{Folder, error, numbered, output, text};
 use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_tools::{Tool, file_operations};
 use serde_json::{Value, json};
@@ -70,8 +70,18 @@ async fn read_returns_text_and_says_how_long_it_is() {
     let folder = Folder::with(&[("src/a.rs", b"one\ntwo\nthree")]);
     let result = folder.call(file_operations(), read("./src/a.rs")).await;
     assert_eq!(
-        output(result),
-        json!({"path": "src/a.rs", "content": "one\ntwo\nthree", "start_line": 1, "end_line": 3, "total_lines": 3})
+        text(result),
+        "Lines 1-3 of 3; no line break at the end\n1\tone\n2\ttwo\n3\tthree"
+    );
+    let plain = json!({"operation": "read", "path": "src/a.rs", "numbered": false, "end_line": 2});
+    assert_eq!(
+        text(folder.call(file_operations(), plain).await),
+        "Lines 1-2 of 3\none\ntwo\n"
+    );
+    let folder = Folder::with(&[("empty", b"")]);
+    assert_eq!(
+        text(folder.call(file_operations(), read("empty")).await),
+        "Empty file\n"
     );
 }
 
@@ -79,9 +89,14 @@ async fn read_returns_text_and_says_how_long_it_is() {
 async fn read_returns_the_lines_asked_for() {
     let folder = Folder::with(&[("a", b"one\ntwo\nthree\nfour\n")]);
     let ask = |first: u32, last: u32| json!({"operation": "read", "path": "a", "start_line": first, "end_line": last});
-    for (first, last, content) in [(2, 3, "two\nthree\n"), (4, 99, "four\n")] {
-        let read = output(folder.call(file_operations(), ask(first, last)).await);
-        assert_eq!(read["content"], content);
+    for (first, last, shown) in [
+        (2, 3, "Lines 2-3 of 4\n2\ttwo\n3\tthree\n"),
+        (4, 99, "Lines 4-4 of 4\n4\tfour\n"),
+    ] {
+        assert_eq!(
+            text(folder.call(file_operations(), ask(first, last)).await),
+            shown
+        );
     }
     assert_eq!(
         complaint(&folder, ask(5, 6)).await,
@@ -101,30 +116,22 @@ async fn read_returns_the_lines_asked_for() {
 async fn read_says_how_to_read_on_where_a_file_is_long() {
     let long = format!("{}\n", "x".repeat(99)).repeat(1000);
     let folder = Folder::with(&[("long", long.as_bytes()), ("line", "é".repeat(40_000).as_bytes())]);
-    let first = output(folder.call(file_operations(), read("long")).await);
+    let first = text(folder.call(file_operations(), read("long")).await);
+    let (head, first) = first.split_once('\n').unwrap();
     assert_eq!(
-        (&first["end_line"], &first["total_lines"]),
-        (&json!(655), &json!(1000))
-    );
-    assert_eq!(
-        first["note"],
-        "cut after line 655 (lines up to 1000 follow); continue with start_line 656"
+        head,
+        "Lines 1-655 of 1000; cut after 64 KiB, continue with start_line 656"
     );
     let rest = json!({"operation": "read", "path": "long", "start_line": 656});
-    let rest = output(folder.call(file_operations(), rest).await);
-    let both = [&first, &rest]
-        .map(|part| part["content"].as_str().unwrap())
-        .concat();
-    assert_eq!(both, long);
+    let rest = text(folder.call(file_operations(), rest).await);
+    let (head, rest) = rest.split_once('\n').unwrap();
+    assert_eq!(head, "Lines 656-1000 of 1000");
+    assert_eq!([first, rest].concat(), numbered(1, &long));
 
-    let line = output(folder.call(file_operations(), read("line")).await);
-    assert_eq!(line["content"].as_str().unwrap().len(), 65536);
-    assert!(
-        line["note"]
-            .as_str()
-            .unwrap()
-            .starts_with("line 1 is cut after 65536 bytes")
-    );
+    let line = text(folder.call(file_operations(), read("line")).await);
+    let (head, line) = line.split_once('\n').unwrap();
+    assert_eq!(line, format!("1\t{}", "é".repeat(65_536 / 2)));
+    assert!(head.contains("line 1 is cut after 65536 bytes"), "{head}");
 }
 
 #[tokio::test]
@@ -174,6 +181,10 @@ async fn a_missing_file_is_answered_with_what_may_have_been_meant() {
         complaint(&folder, read("LICENSE")).await,
         "`LICENSE` does not exist"
     );
+    assert_eq!(
+        complaint(&folder, json!({"operation": "list", "path": "scr"})).await,
+        "`scr` does not exist; did you mean `src/`?"
+    );
 }
 
 #[tokio::test]
@@ -194,7 +205,7 @@ async fn loop_8_write_creates_a_file_and_its_folders() {
             diff: Some("--- /dev/null\n+++ b/a/b/new.txt\n@@ -0,0 +1,2 @@\n+one\n+two\n".to_owned()),
         }]
     );
-    assert_eq!(output(result), json!({"path": "a/b/new.txt", "lines": 2}));
+    assert_eq!(text(result), "2 lines written");
     assert_eq!(everything(&folder), ["a", "a/b", "a/b/new.txt"]);
 }
 
@@ -226,7 +237,64 @@ async fn loop_8_edit_replaces_the_one_place_and_shows_the_difference() {
             diff: Some(diff.to_owned()),
         }]
     );
-    assert_eq!(output(result), json!({"path": "a.rs", "line": 2}));
+    assert_eq!(
+        text(result),
+        "Changed, from line 2\n1\tfn a() {\n2\t    two();\n3\t    three();\n4\t}"
+    );
+}
+
+#[tokio::test]
+async fn loop_8_edit_replaces_every_occurrence_where_it_is_asked_to() {
+    let content = "use a;\r\nfn b() {\r\n    a();\r\n    a();\r\n}\r\n\r\n// a";
+    let folder = Folder::with(&[("a.rs", content.as_bytes()), ("overlap", b"aaaaa")]);
+    let all = |path: &str, old: &str, new: &str| json!({"operation": "edit", "path": path, "old": old, "new": new, "replace_all": true});
+    let result = folder
+        .call(file_operations(), all("a.rs", "a();", "c(\n1);"))
+        .await;
+    assert_eq!(
+        text(result),
+        "Replaced 2 occurrences, from line 3\n3\t    c(\n4\t1);\n5\t    c(\n6\t1);"
+    );
+    let result = folder.call(file_operations(), all("a.rs", "a", "ab")).await;
+    assert_eq!(
+        text(result),
+        "Replaced 2 occurrences, from line 1\n1\tuse ab;\n…\n9\t// ab"
+    );
+    assert_eq!(
+        std::fs::read_to_string(folder.path("a.rs")).unwrap(),
+        "use ab;\r\nfn b() {\r\n    c(\r\n1);\r\n    c(\r\n1);\r\n}\r\n\r\n// ab"
+    );
+    output(folder.call(file_operations(), all("overlap", "aa", "b")).await);
+    assert_eq!(std::fs::read_to_string(folder.path("overlap")).unwrap(), "bba");
+    assert_eq!(
+        complaint(&folder, all("overlap", "c", "d")).await,
+        "`old` is not in `overlap`: read the file again and copy the text exactly"
+    );
+}
+
+#[tokio::test]
+async fn what_edit_shows_of_a_long_change_is_bounded() {
+    let lines: String = (1..=100).map(|number| format!("x {number}\n")).collect();
+    let folder = Folder::with(&[("a", lines.as_bytes()), ("b", b"x"), ("c", &[b'x'; 40])]);
+    let edit = async |path: &str, old: &str, new: &str| {
+        let call = json!({"operation": "edit", "path": path, "old": old, "new": new, "replace_all": true});
+        folder.call(file_operations(), call).await
+    };
+    let shown = text(edit("a", "x", "y").await);
+    let shown: Vec<&str> = shown.lines().collect();
+    assert_eq!(
+        (shown.len(), shown[0]),
+        (18, "Replaced 100 occurrences, from line 1")
+    );
+    assert_eq!((shown[8], shown[9], shown[10]), ("8\ty 8", "…", "93\ty 93"));
+    assert_eq!(
+        text(edit("b", "x", &"y".repeat(300)).await),
+        format!("Replaced 1 occurrence, from line 1\n1\t{}…", "y".repeat(200))
+    );
+    assert_eq!(
+        error(edit("c", "x", &"y".repeat(1024 * 1024)).await),
+        "replacing 40 occurrences of `old` would make `c` larger than 16777216 bytes"
+    );
 }
 
 #[tokio::test]
@@ -236,7 +304,7 @@ async fn edit_changes_only_what_is_there_once() {
     let cases = [
         (
             edit("a.rs", "stop();", "go();"),
-            "`old` is in `a.rs` 2 times, at lines 2, 5: include more surrounding lines so that it occurs once",
+            "`old` is in `a.rs` 2 times, at lines 2, 5: include more surrounding lines so that it occurs once, or set `replace_all`",
         ),
         (
             edit("a.rs", "stopp();", "go();"),
@@ -266,6 +334,15 @@ async fn edit_changes_only_what_is_there_once() {
 }
 
 #[tokio::test]
+async fn edit_says_that_results_show_some_names_escaped() {
+    let folder = Folder::with(&[("p.md", b"<GOAL>\n{{ goal }}\n")]);
+    assert_eq!(
+        complaint(&folder, edit("p.md", r"\u003cGOAL>", r"\u003cTASK>")).await,
+        r"`old` is not in `p.md`; it is with `<` for `\u003c`, as results show a `<` before some names: write `<` in `old` and `new`"
+    );
+}
+
+#[tokio::test]
 async fn spaces_that_are_not_there_have_nothing_like_them() {
     let folder = Folder::with(&[("f", b"one\n\ntwo\n")]);
     assert_eq!(
@@ -287,8 +364,7 @@ async fn only_so_many_lines_of_ignore_files_count() {
     }
     files.extend([("00/secret.txt", &b""[..]), ("99/secret.txt", b"")]);
     let folder = Folder::with(&files);
-    let listed = output(folder.call(file_operations(), json!({"operation": "list"})).await);
-    let listed = listed["entries"].to_string();
+    let listed = text(folder.call(file_operations(), json!({"operation": "list"})).await);
     assert!(!listed.contains("00/secret.txt"), "{listed}");
     assert!(listed.contains("99/secret.txt"), "{listed}");
     let error = complaint(&folder, read("secret.txt")).await;
@@ -335,21 +411,19 @@ async fn write_keeps_encoding_and_line_endings_of_a_file_that_is_there() {
     assert_eq!(std::fs::read(folder.path("latin1")).unwrap(), b"\xf6\n");
     assert_eq!(
         complaint(&folder, write("latin1", "→\n")).await,
-        "the encoding of `latin1` has no byte for '→': leave that character out"
+        "the encoding of `latin1` cannot represent '→': leave that character out"
     );
     let again = folder.call(file_operations(), write("crlf", "x\ny\n")).await;
     assert_eq!(again.changes, []);
-    assert_eq!(output(again)["unchanged"], true);
+    assert!(text(again).starts_with("Unchanged"));
 }
 
 #[tokio::test]
 async fn read_names_unusual_encodings_and_line_endings() {
     let folder = Folder::with(&[("a", b"\xe4\r\nb\r\n")]);
-    let read = output(folder.call(file_operations(), read("a")).await);
-    assert_eq!(read["content"], "ä\nb\n");
     assert_eq!(
-        (&read["encoding"], &read["line_endings"]),
-        (&json!("Latin-1 or similar"), &json!("CRLF"))
+        text(folder.call(file_operations(), read("a")).await),
+        "Lines 1-2 of 2; Latin-1 or similar; CRLF line endings\n1\tä\n2\tb\n"
     );
 }
 
@@ -365,31 +439,83 @@ async fn list_shows_what_is_not_ignored_in_order() {
         ("src/y.tmp", b""),
         ("target/out", b""),
     ]);
-    let list = async |parameters| output(folder.call(file_operations(), parameters).await)["entries"].clone();
+    let list = async |parameters| text(folder.call(file_operations(), parameters).await);
     assert_eq!(
         list(json!({"operation": "list"})).await,
-        json!([
-            ".gitignore",
-            ".ignore",
-            "README.md",
-            "src/",
-            "src/a.rs",
-            "src/deep/"
-        ])
+        "6 entries\n.gitignore\n.ignore\nREADME.md\nsrc/\nsrc/a.rs\nsrc/deep/"
     );
     assert_eq!(
         list(json!({"operation": "list", "path": "src/", "depth": 1})).await,
-        json!(["src/a.rs", "src/deep/"])
+        "2 entries\nsrc/a.rs\nsrc/deep/"
     );
     // Ignored, but named.
     assert_eq!(
         list(json!({"operation": "list", "path": "target"})).await,
-        json!(["target/out"])
+        "1 entry\ntarget/out"
     );
     assert!(
         complaint(&folder, json!({"operation": "list", "path": "README.md"}))
             .await
             .contains("`README.md` is not a folder")
+    );
+}
+
+#[tokio::test]
+async fn list_finds_the_files_that_match_a_glob() {
+    let folder = Folder::with(&[
+        (".gitignore", b"target\n"),
+        (".hidden/c.rs", b""),
+        ("a.rs", b""),
+        ("src/a.md", b""),
+        ("src/b.rs/x", b""),
+        ("src/deep/er/est/d.rs", b""),
+        ("target/e.rs", b""),
+    ]);
+    let list = async |parameters: Value| {
+        let mut call = json!({"operation": "list"});
+        call.as_object_mut()
+            .unwrap()
+            .extend(parameters.as_object().unwrap().clone());
+        let listed = text(folder.call(file_operations(), call).await);
+        json!(listed.lines().skip(1).collect::<Vec<_>>())
+    };
+    let cases = [
+        (
+            json!({"glob": "*.rs"}),
+            json!([".hidden/c.rs", "a.rs", "src/deep/er/est/d.rs"]),
+        ),
+        (
+            json!({"glob": "**/*.rs"}),
+            json!([".hidden/c.rs", "a.rs", "src/deep/er/est/d.rs"]),
+        ),
+        (
+            json!({"glob": "./*.rs"}),
+            json!([".hidden/c.rs", "a.rs", "src/deep/er/est/d.rs"]),
+        ),
+        (json!({"glob": "src/*"}), json!(["src/a.md"])),
+        (
+            json!({"glob": "*.{md,rs}", "depth": 2}),
+            json!([".hidden/c.rs", "a.rs", "src/a.md"]),
+        ),
+        // Below the folder, or the whole path.
+        (
+            json!({"path": "src", "glob": "deep/**"}),
+            json!(["src/deep/er/est/d.rs"]),
+        ),
+        (
+            json!({"path": "src", "glob": "src/deep/**"}),
+            json!(["src/deep/er/est/d.rs"]),
+        ),
+        (json!({"path": "src", "glob": "*.py"}), json!([])),
+        (json!({"path": "target", "glob": "*.rs"}), json!(["target/e.rs"])),
+    ];
+    for (call, expected) in cases {
+        assert_eq!(list(call.clone()).await, expected, "{call}");
+    }
+    assert!(
+        complaint(&folder, json!({"operation": "list", "glob": "a[b"}))
+            .await
+            .starts_with("`a[b` is not a valid glob: ")
     );
 }
 
@@ -401,25 +527,27 @@ async fn list_is_not_ruled_by_ignore_files_outside() {
     let result = file_operations()
         .call(context, json!({"operation": "list"}))
         .await;
-    assert_eq!(output(result)["entries"], json!(["a"]));
+    assert_eq!(text(result), "1 entry\na");
 }
 
 #[tokio::test]
 async fn list_says_when_there_is_more() {
     let names: Vec<String> = (0..1001).map(|number| format!("f{number:04}")).collect();
     let files: Vec<(&str, &[u8])> = names.iter().map(|name| (name.as_str(), b"".as_slice())).collect();
-    let listed = output(
+    let listed = text(
         Folder::with(&files)
             .call(file_operations(), json!({"operation": "list"}))
             .await,
     );
-    assert_eq!(listed["entries"].as_array().unwrap().len(), 1000);
+    assert_eq!(listed.lines().count(), 1001);
     assert!(
-        listed["note"]
-            .as_str()
-            .unwrap()
-            .starts_with("only the first 1000 entries")
+        listed.starts_with("1000 entries; 1 more are left out: list a subfolder"),
+        "{listed:.200}"
     );
+    let few = json!({"operation": "list", "glob": "f00[0-4]*"});
+    let listed = text(Folder::with(&files).call(file_operations(), few).await);
+    assert!(listed.starts_with("50 entries\n"), "{listed}");
+    assert_eq!(listed.lines().count(), 51);
 }
 
 #[tokio::test]
@@ -509,8 +637,8 @@ async fn without_read_write_access_every_change_is_refused() {
     let mut context = folder.context();
     context.access = Access::ReadOnly;
     assert_eq!(
-        output(file_operations().call(context, read("a")).await)["content"],
-        "1"
+        text(file_operations().call(context, read("a")).await),
+        "Lines 1-1 of 1; no line break at the end\n1\t1"
     );
 }
 
@@ -577,11 +705,9 @@ async fn names_that_are_hard_to_read_are_names() {
         "*",
     ] {
         output(folder.call(file_operations(), write(name, name)).await);
-        let read = output(folder.call(file_operations(), read(name)).await);
-        assert_eq!(
-            (read["content"].as_str(), read["path"].as_str()),
-            (Some(name), Some(name))
-        );
+        let plain = json!({"operation": "read", "path": name, "numbered": false});
+        let read = text(folder.call(file_operations(), plain).await);
+        assert_eq!(read.split_once('\n').unwrap().1, name);
     }
     assert_eq!(everything(&folder).len(), 10);
 }

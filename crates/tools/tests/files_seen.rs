@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::folder::{Folder, error, output};
+use crate::folder::{Folder, error, numbered, output, text};
 use dirigent_core::tool::{SeenFiles, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{Tool, ToolContext, ToolSettings, ToolSource as _, built_in, file_operations};
 use proptest::prelude::*;
@@ -97,12 +97,9 @@ async fn paor_5_an_edit_of_a_file_that_changed_since_it_was_read_is_refused_and_
     assert_eq!(
         error,
         "`src/a.rs` has changed since you last saw it, by another agent, a command or a person, and is left as it is; \
-         its current content is in `output`: work from that and call again"
+         its current content is below: work from that and call again"
     );
-    assert_eq!(
-        shown,
-        json!({"path": "src/a.rs", "content": "uno\ntwo\n", "start_line": 1, "end_line": 2, "total_lines": 2})
-    );
+    assert_eq!(shown, "Lines 1-2 of 2\n1\tuno\n2\ttwo\n");
     assert_eq!(on_disk(&folder, "src/a.rs"), "uno\ntwo\n");
 
     // It has seen it now, and the first one's own edit is no surprise to the first one.
@@ -150,7 +147,7 @@ async fn paor_5_every_way_to_undo_a_change_of_others_is_refused_once() {
             error.starts_with("`a` has changed since you last saw it"),
             "{call}: {error}"
         );
-        assert_eq!(shown["content"], "others\n", "{call}");
+        assert_eq!(shown, "Lines 1-1 of 1\n1\tothers\n", "{call}");
         assert_eq!(on_disk(&folder, "a"), "others\n", "{call}");
         output(agent.does(call).await);
     }
@@ -164,10 +161,10 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
     let (error, shown) = refused(agent.writes("a", "mine\n").await);
     assert_eq!(
         error,
-        "`a` exists and you have not seen its content, so it is left as it is; its current content is in `output`: \
+        "`a` exists and you have not seen its content, so it is left as it is; its current content is below: \
          work from that and call again"
     );
-    assert_eq!(shown["content"], "others\n");
+    assert_eq!(shown, "Lines 1-1 of 1\n1\tothers\n");
     output(agent.writes("a", "mine\n").await);
     assert_eq!(on_disk(&folder, "a"), "mine\n");
 
@@ -176,7 +173,7 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
     output(other.edits("a", "mine", "ours").await);
     // And what is there already is no loss.
     let mut third = Agent::alone(&folder);
-    assert_eq!(output(third.writes("a", "ours\n").await)["unchanged"], true);
+    assert!(text(third.writes("a", "ours\n").await).starts_with("Unchanged"));
     output(third.writes("a", "theirs\n").await);
 }
 
@@ -257,14 +254,12 @@ async fn paor_5_long_content_is_shown_in_part_with_the_way_to_the_rest() {
     std::fs::write(folder.path("binary"), b"a\0b").unwrap();
 
     let (_, shown) = refused(agent.writes("long", "").await);
+    let (head, lines) = shown.as_str().unwrap().split_once('\n').unwrap();
     assert_eq!(
-        (&shown["end_line"], &shown["total_lines"]),
-        (&json!(163), &json!(2000))
+        head,
+        "Lines 1-163 of 2000; cut after 16 KiB, continue with start_line 164"
     );
-    assert_eq!(
-        shown["note"],
-        "cut after line 163 (lines up to 2000 follow); continue with start_line 164"
-    );
+    assert_eq!(lines, numbered(1, &line.repeat(163)));
     let (message, shown) = refused(agent.writes("binary", "text").await);
     assert!(
         message.ends_with("it is not text: call again if you want to change it all the same"),
@@ -292,7 +287,7 @@ async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
         let (error, _) = refused(agent.does(call.clone()).await);
         assert!(
             error.ends_with(
-                "a part of its current content is in `output`: `read` the rest, from `start_line` 164 on, before you \
+                "a part of its current content is below: `read` the rest, from `start_line` 164 on, before you \
                  replace, delete or move it"
             ),
             "{error}"
@@ -302,7 +297,10 @@ async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
             error.starts_with("you have seen `a` only up to line 163"),
             "{error}"
         );
-        assert_eq!(shown["start_line"], 164);
+        assert!(
+            shown.as_str().unwrap().starts_with("Lines 164-326 of 1000; "),
+            "{shown}"
+        );
         assert_eq!(on_disk(&folder, "a"), others);
 
         // Neither a look at the end nor an edit shows what lies between.
@@ -434,7 +432,7 @@ async fn paor_5_of_two_that_create_one_file_the_second_is_refused() {
             both => panic!("round {round}: {both:?}"),
         };
         let (_, shown) = refused(if one.succeeded() { two } else { one });
-        assert_eq!(shown["content"], winner);
+        assert_eq!(shown, format!("Lines 1-1 of 1\n1\t{winner}"));
         assert_eq!(on_disk(&folder, "new/a"), winner);
     }
 }

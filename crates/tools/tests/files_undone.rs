@@ -74,8 +74,8 @@ impl Stage {
     }
 
     /// A command of the run's plan that made or changed files, as far as their names and times tell.
-    fn command(&self, changes: Vec<StateChange>) {
-        self.journal(ToolResult::success(Value::Null).with_changes(changes));
+    fn command(&self, exited: StateChange) {
+        self.journal(ToolResult::success(Value::Null).with_changes(vec![exited]));
     }
 
     fn journal(&self, result: ToolResult) {
@@ -206,11 +206,16 @@ async fn what_commands_made_stays_and_is_told_apart() {
         diff: None,
         after: None,
     };
-    stage.command(vec![created, edited("a"), edited("other")]);
+    let files = vec![created, edited("a"), edited("other")];
+    stage.command(StateChange::ProcessExited {
+        command: "fmt".to_owned(),
+        code: Some(0),
+        files,
+    });
 
     let result = stage.run(json!({"operation": "undo"})).await;
 
-    assert_eq!(output(&result)["by_commands"], json!(["other", "lock"]));
+    assert_eq!(output(&result)["by_commands"], json!(["lock", "other"]));
     assert_eq!(
         output(&result)["not_restored"],
         json!([{"path": "a", "reason": "it has changed since the run changed it"}])

@@ -5,13 +5,13 @@
 use std::path::Path;
 use std::process::Command;
 
-use crate::folder::{Folder, output};
+use crate::folder::{Folder, text};
 use dirigent_core::tool::{ToolOutcome, ToolResult};
-use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git};
+use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git, repository_summary};
 use serde_json::{Value, json};
 
 /// Runs git like a user's own, without the settings and variables of the user who runs the tests.
-fn users_git(folder: &Path) -> Command {
+pub(super) fn users_git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder)
         .env_clear()
@@ -21,7 +21,7 @@ fn users_git(folder: &Path) -> Command {
     git
 }
 
-fn run(folder: &Path, words: &[&str]) {
+pub(super) fn run(folder: &Path, words: &[&str]) {
     let done = users_git(folder)
         .args(["-c", "user.name=Ada", "-c", "user.email=ada@example.com"])
         .args([
@@ -39,7 +39,7 @@ fn run(folder: &Path, words: &[&str]) {
 }
 
 /// A repository with two commits and a later change of `a.txt`.
-fn repository() -> Folder {
+pub(super) fn repository() -> Folder {
     let folder = Folder::with(&[("a.txt", b"one\ntwo\n"), ("src/b.txt", b"b\n")]);
     let root = folder.path(".");
     run(&root, &["init", "-q"]);
@@ -55,8 +55,8 @@ async fn ask(folder: &Folder, parameters: Value) -> ToolResult {
     folder.call(git(&Sandbox::default()), parameters).await
 }
 
-async fn says(folder: &Folder, parameters: Value) -> Value {
-    output(ask(folder, parameters).await)
+async fn says(folder: &Folder, parameters: Value) -> String {
+    text(ask(folder, parameters).await)
 }
 
 #[track_caller]
@@ -72,36 +72,31 @@ async fn status_names_each_file_with_its_states() {
     let folder = repository();
     run(&folder.path("."), &["mv", "src/b.txt", "src/c d.txt"]);
     std::fs::write(folder.path("new.txt"), "n\n").unwrap();
-    let mut status = says(&folder, json!({"command": "status"})).await;
-    assert_eq!(status["commit"].take().as_str().unwrap().len(), 40);
-    assert_eq!(
-        status,
-        json!({"commit": null, "branch": "main", "files": [
-            {"path": "a.txt", "working_tree": "modified"},
-            {"path": "src/c d.txt", "index": "renamed", "from": "src/b.txt"},
-            {"path": "new.txt", "working_tree": "untracked"},
-        ]})
-    );
+    let status = says(&folder, json!({"command": "status"})).await;
+    let (head, files) = status.split_once('\n').unwrap();
+    assert_eq!(head.strip_prefix("On main at ").unwrap().len(), 12);
+    assert_eq!(files, " M a.txt\nR  src/b.txt -> src/c d.txt\n?? new.txt");
     let below = says(&folder, json!({"command": "status", "paths": ["src"]})).await;
-    assert_eq!(below["files"].as_array().unwrap().len(), 1);
+    assert_eq!(below.lines().count(), 2);
 }
 
 #[tokio::test]
 async fn diff_shows_the_working_tree_the_index_and_revisions() {
     let folder = repository();
-    let diff = async |parameters: Value| {
-        says(&folder, parameters).await["diff"]
-            .as_str()
-            .unwrap()
-            .to_owned()
-    };
+    let diff = async |parameters: Value| says(&folder, parameters).await;
     let working = diff(json!({"command": "diff"})).await;
     assert!(
         working.contains("--- a/a.txt\n+++ b/a.txt\n") && working.ends_with(" 2\n+three\n"),
         "{working}"
     );
-    assert_eq!(diff(json!({"command": "diff", "staged": true})).await, "");
-    assert_eq!(diff(json!({"command": "diff", "paths": ["src"]})).await, "");
+    assert_eq!(
+        diff(json!({"command": "diff", "staged": true})).await,
+        "No differences"
+    );
+    assert_eq!(
+        diff(json!({"command": "diff", "paths": ["src"]})).await,
+        "No differences"
+    );
     let both = diff(json!({"command": "diff", "revision": "HEAD~1..HEAD"})).await;
     assert!(both.contains("-two\n+2\n"), "{both}");
 }
@@ -110,48 +105,39 @@ async fn diff_shows_the_working_tree_the_index_and_revisions() {
 async fn log_and_show_and_blame_tell_the_history() {
     let folder = repository();
     let log = says(&folder, json!({"command": "log"})).await;
-    let subjects: Vec<&Value> = log["commits"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["subject"])
-        .collect();
-    assert_eq!(subjects, ["Second", "First"]);
-    let first = &log["commits"][1];
+    let rows: Vec<&str> = log.lines().collect();
+    let (second, first) = (&rows[0][..12], &rows[1][..12]);
+    let author = "2026-01-02T03:04:05Z Ada <ada@example.com>";
     assert_eq!(
-        (&first["author"], &first["email"], &first["date"], &first["body"]),
-        (
-            &json!("Ada"),
-            &json!("ada@example.com"),
-            &json!("2026-01-02T03:04:05Z"),
-            &json!("With a body.")
-        )
+        rows,
+        [
+            format!("{second} {author} Second"),
+            format!("{first} {author} First"),
+            "    With a body.".to_owned()
+        ]
     );
     let limited = says(
         &folder,
         json!({"command": "log", "max_count": 1, "paths": ["src"]}),
     )
     .await;
-    assert_eq!(limited["commits"][0]["subject"], "First");
+    assert!(limited.lines().next().unwrap().ends_with("> First"), "{limited}");
 
     let shown = says(&folder, json!({"command": "show", "revision": "HEAD"})).await;
-    assert_eq!(shown["message"], "Second");
-    assert!(shown["diff"].as_str().unwrap().contains("-two\n+2\n"));
+    let head = "\nAuthor: Ada <ada@example.com>\nDate: 2026-01-02T03:04:05Z\n\n    Second\n\ndiff --git a/a.txt b/a.txt\n";
+    assert!(shown.starts_with(&format!("commit {second}")), "{shown}");
+    assert!(shown.contains(head) && shown.contains("-two\n+2\n"), "{shown}");
     let file = says(&folder, json!({"command": "show", "revision": "HEAD~1:a.txt"})).await;
-    assert_eq!(file, json!({"text": "one\ntwo\n"}));
+    assert_eq!(file, "one\ntwo\n");
 
     let blamed = says(
         &folder,
         json!({"command": "blame", "paths": ["a.txt"], "revision": "HEAD", "end_line": 2}),
     )
     .await;
-    let commit = |row: usize| log["commits"][row]["commit"].as_str().unwrap()[..12].to_owned();
     assert_eq!(
         blamed,
-        json!({"path": "a.txt", "lines": [
-            {"line": 1, "commit": commit(1), "author": "Ada", "date": "2026-01-02", "text": "one"},
-            {"line": 2, "commit": commit(0), "author": "Ada", "date": "2026-01-02", "text": "2"},
-        ]})
+        format!("1\t{first} 2026-01-02 Ada\tone\n2\t{second} 2026-01-02 Ada\t2")
     );
 }
 
@@ -159,21 +145,18 @@ async fn log_and_show_and_blame_tell_the_history() {
 async fn long_answers_are_bounded_with_a_visible_gap() {
     let folder = repository();
     std::fs::write(folder.path("a.txt"), "word\n".repeat(100_000)).unwrap();
-    let diff = says(&folder, json!({"command": "diff"})).await["diff"]
-        .as_str()
-        .unwrap()
-        .to_owned();
+    let diff = says(&folder, json!({"command": "diff"})).await;
     assert!(
         diff.len() < 64 * 1024 && diff.contains("characters left out"),
         "{}",
         diff.len()
     );
-    for n in 0..3_000 {
+    for n in 0..5_000 {
         std::fs::write(folder.path(&format!("untracked-{n}")), "").unwrap();
     }
     let status = says(&folder, json!({"command": "status"})).await;
-    let shown = status["files"].as_array().unwrap().len();
-    assert_eq!(shown as u64 + status["left_out"].as_u64().unwrap(), 3_001);
+    let shown = status.lines().count() - 2;
+    assert!(status.ends_with(&format!("\n… {} more are left out", 5_001 - shown)));
 }
 
 #[tokio::test]
@@ -207,7 +190,7 @@ async fn what_git_could_take_for_something_else_is_refused() {
         json!({"command": "status", "paths": ["--output=canary"]}),
     )
     .await;
-    assert_eq!(status["files"][0]["path"], "--output=canary");
+    assert!(status.ends_with("\n?? --output=canary"), "{status}");
     assert!(!folder.path("canary").exists());
 }
 
@@ -250,7 +233,7 @@ async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
 }
 
 /// A repository in which every setting that can name a program names one that leaves a trace.
-fn hostile(outside: &Folder) -> Folder {
+pub(super) fn hostile(outside: &Folder) -> Folder {
     let folder = repository();
     let canary = outside.path("canary");
     let (script, source) = (folder.path("trap.sh"), folder.path("trap.txt"));
@@ -426,8 +409,7 @@ async fn settings_past_what_can_be_looked_through_are_refused() {
 async fn an_answer_of_which_a_part_is_not_read_says_so() {
     let folder = repository();
     std::fs::write(folder.path("a.txt"), "word\n".repeat(1024 * 1024)).unwrap();
-    let diff = says(&folder, json!({"command": "diff"})).await["diff"].take();
-    let diff = diff.as_str().unwrap();
+    let diff = says(&folder, json!({"command": "diff"})).await;
     assert!(diff.contains("characters left out") && diff.contains("longer than 4 MiB"));
     run(
         &folder.path("."),
@@ -438,7 +420,7 @@ async fn an_answer_of_which_a_part_is_not_read_says_so() {
     let root = folder.path(".");
     run(&root, &["commit", "-q", "--allow-empty", "-F", "message"]);
     let log = says(&folder, json!({"command": "log"})).await;
-    assert_eq!(log["left_out"], "at least 1");
+    assert!(log.ends_with("… at least 1 more are left out"));
 }
 
 #[tokio::test]
@@ -450,4 +432,46 @@ async fn a_cancelled_call_ends() {
         .call(context, json!({"command": "status"}))
         .await;
     assert_eq!(failed(result).0, "cancelled");
+}
+
+#[tokio::test]
+async fn lead_4_the_state_of_a_repository_fits_in_a_line() {
+    let summary = async |folder: &Folder| repository_summary(&folder.path("."), Confinement::Required).await;
+    let folder = repository();
+    let git = |words: &[&str]| run(&folder.path("."), words);
+    assert_eq!(summary(&folder).await.as_deref(), Some("branch main, 1 modified"));
+
+    std::fs::create_dir(folder.path("new")).unwrap();
+    std::fs::write(folder.path("new/a"), "").unwrap();
+    std::fs::write(folder.path("new/b"), "").unwrap();
+    std::fs::write(folder.path("staged"), "").unwrap();
+    git(&["add", "staged"]);
+    git(&["mv", "src/b.txt", "src/c.txt"]);
+    git(&["checkout", "-q", "-b", "topic/x"]);
+    assert_eq!(
+        summary(&folder).await.as_deref(),
+        Some("branch topic/x, 1 modified, 1 added, 1 renamed, 1 untracked")
+    );
+
+    git(&["stash", "-q", "-u"]);
+    git(&["checkout", "-q", "--detach"]);
+    let detached = summary(&folder).await.unwrap();
+    assert!(
+        detached.starts_with("detached at ") && detached.ends_with(", nothing changed"),
+        "{detached}"
+    );
+
+    let empty = Folder::with(&[("a", b"")]);
+    assert_eq!(summary(&empty).await, None);
+    run(&empty.path("."), &["init", "-q"]);
+    assert_eq!(
+        summary(&empty).await.as_deref(),
+        Some("branch main, no commit yet, 1 untracked")
+    );
+    // The repository is above the workspace, so that git would show other files.
+    std::fs::create_dir(empty.path("below")).unwrap();
+    assert_eq!(
+        repository_summary(&empty.path("below"), Confinement::Required).await,
+        None
+    );
 }

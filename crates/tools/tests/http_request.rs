@@ -5,7 +5,7 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::folder::{Folder, error, output};
+use crate::folder::{Folder, error, text};
 use dirigent_core::tool::{Access, Repeat, StateChange, ToolOutcome, ToolResult};
 use dirigent_model_server::{HttpAnswer, HttpRequest, HttpServer, Then};
 use dirigent_tools::{HttpRules, Tool, http_request};
@@ -71,10 +71,28 @@ async fn get(rules: &HttpRules, url: &str) -> ToolResult {
     call(rules, json!({"method": "GET", "url": url})).await
 }
 
-/// The result for a server with the given response.
+/// The result for a server with the given response, by its parts.
 async fn got(said: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Value {
     let server = serve(move |_| said()).await;
-    output(get(&rules(&[&server]), &server.url("/")).await)
+    parts(&text(get(&rules(&[&server]), &server.url("/")).await))
+}
+
+/// The parts of an output: the status and the URL, the headers, the notes and the body, `null` if there is none.
+fn parts(output: &str) -> Value {
+    let (head, body) = match output.split_once("\n\n") {
+        Some((head, body)) => (head, json!(body)),
+        None => (output, Value::Null),
+    };
+    let mut lines: Vec<&str> = head.lines().collect();
+    let is_field = |line: &&str| line.contains(": ");
+    let fields = lines.split_off(lines.iter().position(is_field).unwrap_or(lines.len()));
+    let (notes, headers): (Vec<&str>, Vec<&str>) =
+        fields.into_iter().partition(|line| line.starts_with("Note: "));
+    let headers = headers.into_iter().filter_map(|line| line.split_once(": "));
+    let headers: serde_json::Map<String, Value> = headers
+        .map(|(name, value)| (name.to_owned(), json!(value)))
+        .collect();
+    json!({"lines": lines, "headers": headers, "notes": notes, "body": body})
 }
 
 /// The code, error and output of a result, which must be a failure.
@@ -146,16 +164,11 @@ async fn an_answer_is_returned_with_what_matters_of_it() {
     let address = server.address().to_string();
     assert_eq!(result.metadata["address"], address);
     assert_eq!(result.changes, []);
-    let expected = json!({
-        "status": 200,
-        "url": server.url("/a?b=c"),
-        "headers": {"connection": "close", "content-length": "8", "content-type": "application/json", "x-total-count": "3"},
-        "body": "{\"a\": 1}",
-        "truncated": false,
-        "bytes": 8,
-        "redirects": [],
-    });
-    assert_eq!(output(result), expected);
+    let expected = format!(
+        "200 OK {}\ncontent-type: application/json\nx-total-count: 3\n\n{{\"a\": 1}}",
+        server.url("/a?b=c")
+    );
+    assert_eq!(text(result), expected);
     let asked = &server.requests()[0];
     assert_eq!(asked.line(), "GET /a?b=c HTTP/1.1");
     assert_eq!(asked.header("host"), Some(&*address));
@@ -198,8 +211,10 @@ async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
             "the server responded with 422 Unprocessable Entity"
         )
     );
-    assert_eq!(output["body"], "name is missing");
-    assert_eq!(output["status"], 422);
+    assert_eq!(
+        *output,
+        format!("422 Unprocessable Entity {}\n\nname is missing", server.url("/"))
+    );
     assert_eq!(result.changes.len(), 1);
 }
 
@@ -389,8 +404,7 @@ async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
         let result = get(&rules(&[&server]), &server.url("/")).await;
         let (code, _, output) = failure(&result);
         assert_eq!(code, "refused_address", "{location}");
-        let redirects = json!([{"status": 302, "url": server.url("/")}]);
-        assert_eq!(output["redirects"], redirects);
+        assert_eq!(*output, format!("302 {}", server.url("/")));
     }
     for location in ["file:///etc/passwd", "https://user:pw@a.example/", "http://a b/"] {
         let server = serve(move |_| redirect("302 Found", location)).await;
@@ -414,13 +428,9 @@ async fn redirects_end_and_are_told() {
         }
     })
     .await;
-    let result = output(get(&rules(&[&server]), &server.url("/old")).await);
-    assert_eq!(result["url"], server.url("/new"));
-    assert_eq!(result["body"], "here");
-    assert_eq!(
-        result["redirects"],
-        json!([{"status": 308, "url": server.url("/old")}])
-    );
+    let result = text(get(&rules(&[&server]), &server.url("/old")).await);
+    let (old, new) = (server.url("/old"), server.url("/new"));
+    assert_eq!(result, format!("308 {old}\n200 OK {new}\n\nhere"));
 }
 
 #[tokio::test]
@@ -493,8 +503,10 @@ async fn a_bomb_is_unpacked_no_further_than_the_limit() {
     assert!(bomb.len() < 100 * 1024);
     let headers = ["content-type: text/plain", "content-encoding: gzip"];
     let result = got(move || answer("200 OK", &headers, &bomb)).await;
-    assert_eq!(result["truncated"], true);
-    assert_eq!(result["bytes"], 512 * 1024);
+    assert_eq!(
+        result["notes"],
+        json!(["Note: the body is incomplete: 524288 bytes of it were read"])
+    );
     assert_eq!(result["body"].as_str().unwrap().len(), 512 * 1024);
 }
 
@@ -526,8 +538,8 @@ async fn what_is_packed_is_unpacked_once_and_in_no_way_that_was_not_asked_for() 
 async fn an_endless_body_is_cut() {
     let result = got(|| endless(&[b'x'; 1000])).await;
     assert_eq!(
-        (&result["truncated"], &result["bytes"]),
-        (&json!(true), &json!(512 * 1024))
+        result["notes"],
+        json!(["Note: the body is incomplete: 524288 bytes of it were read"])
     );
 }
 
@@ -543,8 +555,8 @@ async fn a_body_that_goes_on_is_ended_by_the_total_time() {
     let result = out_of_time(&rules, parameters, || server.repeated() > 16 * 1024 * 1024).await;
     let (code, error, output) = failure(&result);
     assert_eq!((code, error), ("timed_out", "no complete response within 600s"));
-    assert!(output["body"].as_str().unwrap().starts_with('x'));
-    assert_eq!(output["status"], 200);
+    assert!(output.as_str().unwrap().starts_with("200 OK "));
+    assert!(output.as_str().unwrap().contains("\n\nxxx"));
 }
 
 #[tokio::test]
@@ -585,9 +597,11 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
         error.starts_with("the response broke off after 4 bytes: "),
         "{error}"
     );
+    let output = parts(output.as_str().unwrap());
+    assert_eq!(output["body"], "half");
     assert_eq!(
-        (&output["body"], &output["truncated"]),
-        (&json!("half"), &json!(true))
+        output["notes"],
+        json!(["Note: the body is incomplete: 4 bytes of it were read"])
     );
     for said in ["", "SSH-2.0-OpenSSH\r\n", "HTTP/1.1 999999 X\r\n\r\n"] {
         let server = serve(move |_| HttpAnswer::raw(said)).await;
@@ -630,13 +644,9 @@ async fn a_cancelled_call_ends() {
 async fn text_is_read_in_its_charset_and_what_is_not_text_is_not_shown() {
     let of = |kind: &'static str, body: &'static [u8]| async move {
         let result = got(move || answer("200 OK", &[&format!("content-type: {kind}")], body)).await;
-        (
-            result["body"].clone(),
-            result["lossy"].clone(),
-            result["not_shown"].clone(),
-        )
+        (result["body"].clone(), result["notes"].clone())
     };
-    let text = |text: &str| (json!(text), Value::Null, Value::Null);
+    let text = |text: &str| (json!(text), json!([]));
     assert_eq!(
         of("text/plain; charset=ISO-8859-1", b"caf\xe9").await,
         text("café")
@@ -658,12 +668,13 @@ async fn text_is_read_in_its_charset_and_what_is_not_text_is_not_shown() {
         text("plain all the same")
     );
     let wrong = of("text/plain; charset=utf-8", b"caf\xe9!").await;
-    let said = json!("parts of the body are not valid UTF-8; each is replaced by `\u{fffd}`");
-    assert_eq!(wrong, (json!("caf\u{fffd}!"), said, Value::Null));
+    let said = json!(["Note: parts of the body are not valid UTF-8; each is replaced by `\u{fffd}`"]);
+    assert_eq!(wrong, (json!("caf\u{fffd}!"), said));
     for kind in ["image/png", "text/plain"] {
-        let (body, _, not_shown) = of(kind, b"\x89PNG\0\xff").await;
+        let (body, notes) = of(kind, b"\x89PNG\0\xff").await;
         assert_eq!(body, Value::Null);
-        assert_eq!(not_shown, format!("the body is not text but `{kind}`"));
+        let note = format!("Note: the body is not shown, because it is not text but `{kind}`, 6 bytes");
+        assert_eq!(notes, json!([note]));
     }
 }
 
@@ -676,11 +687,10 @@ async fn the_text_of_a_page_is_extracted_on_request() {
     let server = serve(move |_| answer("200 OK", &["content-type: text/html"], page.as_bytes())).await;
     let rules = rules(&[&server]);
     let parameters = json!({"method": "GET", "url": server.url("/"), "as": "text"});
-    let text = output(call(&rules, parameters).await);
+    let shown = parts(&text(call(&rules, parameters).await));
     let expected = "A & B\n\n## News\n\nOne bold word, a link (/x?a=1&b=2).\n\n- first\n- second\n\nk | v\n1 | 2\n\na\n  b\n\n\
                     5 < 6 © café AT&T";
-    assert_eq!(text["body"], expected);
-    assert_eq!(text["bytes"], page.len());
-    let raw = output(get(&rules, &server.url("/")).await);
+    assert_eq!(shown["body"], expected);
+    let raw = parts(&text(get(&rules, &server.url("/")).await));
     assert_eq!(raw["body"], page);
 }

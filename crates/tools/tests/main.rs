@@ -24,3 +24,5 @@ mod sql_servers;
 mod sql_sqlite;
 mod symbols;
 mod typed;
+#[cfg(unix)]
+mod worktree;

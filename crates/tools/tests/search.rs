@@ -1,7 +1,7 @@
 //! The `search` tool, called as an agent calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::folder::{Folder, error, output};
+use crate::folder::{Folder, error, text};
 use dirigent_tools::{Tool, search};
 use serde_json::{Value, json};
 
@@ -18,36 +18,26 @@ fn project() -> Folder {
     ])
 }
 
-/// `path:line:column` of each match.
+/// `path:line` of each match.
 async fn places(folder: &Folder, parameters: Value) -> Vec<String> {
-    let found = output(folder.call(search(), parameters).await);
-    let place = |found: &Value| {
-        format!(
-            "{}:{}:{}",
-            found["path"].as_str().unwrap(),
-            found["line"],
-            found["column"]
-        )
-    };
-    found["matches"].as_array().unwrap().iter().map(place).collect()
+    let found = text(folder.call(search(), parameters).await);
+    let mut files = found.split("\n\n");
+    files.next();
+    files.flat_map(places_in).collect()
+}
+
+fn places_in(file: &str) -> Vec<String> {
+    let (path, lines) = file.split_once('\n').unwrap();
+    let numbers = lines.lines().map(|line| line.split_once(':').unwrap().0);
+    numbers.map(|number| format!("{path}:{number}")).collect()
 }
 
 #[tokio::test]
 async fn search_takes_the_pattern_as_text_and_honours_ignore_files() {
-    let found = output(project().call(search(), json!({"pattern": "run()"})).await);
     assert_eq!(
-        found,
-        json!({
-            "truncated": false,
-            "files": 3,
-            "total": 4,
-            "matches": [
-                {"path": ".github/ci.yml", "line": 1, "column": 5, "text": "do: run()"},
-                {"path": "README.md", "line": 1, "column": 6, "text": "Call run() or rerun()."},
-                {"path": "src/a.rs", "line": 1, "column": 4, "text": "fn run() {}"},
-                {"path": "src/a.rs", "line": 3, "column": 5, "text": "    run();"},
-            ],
-        })
+        text(project().call(search(), json!({"pattern": "run()"})).await),
+        "4 matches in 3 files\n\n.github/ci.yml\n1:do: run()\n\nREADME.md\n1:Call run() or rerun().\n\n\
+         src/a.rs\n1:fn run() {}\n3:    run();"
     );
 }
 
@@ -58,15 +48,12 @@ async fn search_matches_as_it_is_told() {
         (json!({"pattern": "un", "whole_word": true}), vec![]),
         (
             json!({"pattern": "RUN IT", "case_insensitive": true}),
-            vec!["src/b.rs:1:4"],
+            vec!["src/b.rs:1"],
         ),
-        (
-            json!({"pattern": r"it\.$", "literal": false}),
-            vec!["src/b.rs:1:8"],
-        ),
+        (json!({"pattern": r"it\.$", "literal": false}), vec!["src/b.rs:1"]),
         (
             json!({"pattern": "main|Run", "literal": false}),
-            vec!["src/a.rs:2:4", "src/b.rs:1:4"],
+            vec!["src/a.rs:2", "src/b.rs:1"],
         ),
     ];
     for (parameters, expected) in cases {
@@ -82,20 +69,20 @@ async fn search_matches_as_it_is_told() {
 async fn search_looks_where_it_is_told() {
     let folder = project();
     let cases = [
-        (json!(["src"]), vec!["src/a.rs:1:4", "src/a.rs:3:5"]),
+        (json!(["src"]), vec!["src/a.rs:1", "src/a.rs:3"]),
         (
             json!(["README.md", "./src/"]),
-            vec!["README.md:1:6", "src/a.rs:1:4", "src/a.rs:3:5"],
+            vec!["README.md:1", "src/a.rs:1", "src/a.rs:3"],
         ),
-        (json!(["*.md", "src/**/b*"]), vec!["README.md:1:6"]),
+        (json!(["*.md", "src/**/b*"]), vec!["README.md:1"]),
         (
             json!(["*.{rs,yml}"]),
-            vec![".github/ci.yml:1:5", "src/a.rs:1:4", "src/a.rs:3:5"],
+            vec![".github/ci.yml:1", "src/a.rs:1", "src/a.rs:3"],
         ),
         // Ignored, but named.
         (
             json!(["target", "trace.log"]),
-            vec!["target/out.rs:1:1", "trace.log:1:1"],
+            vec!["target/out.rs:1", "trace.log:1"],
         ),
     ];
     for (paths, expected) in cases {
@@ -107,32 +94,29 @@ async fn search_looks_where_it_is_told() {
 #[tokio::test]
 async fn search_shows_lines_around_each_match_once() {
     let folder = Folder::with(&[("a", b"1\n2\nx3\n4\nx5\n6\n7\n")]);
-    let found = output(
-        folder
-            .call(search(), json!({"pattern": "x", "context_lines": 1}))
-            .await,
-    );
+    let parameters = json!({"pattern": "x", "context_lines": 1});
     assert_eq!(
-        found["matches"],
-        json!([
-            {"path": "a", "line": 3, "column": 1, "text": "x3", "before": ["2"], "after": ["4"]},
-            {"path": "a", "line": 5, "column": 1, "text": "x5", "after": ["6"]},
-        ])
+        text(folder.call(search(), parameters.clone()).await),
+        "2 matches in 1 file\n\na\n2-2\n3:x3\n4-4\n5:x5\n6-6"
+    );
+    let folder = Folder::with(&[("a", b"x1\n2\n3\n4\nx5\n")]);
+    assert_eq!(
+        text(folder.call(search(), parameters).await),
+        "2 matches in 1 file\n\na\n1:x1\n2-2\n--\n4-4\n5:x5"
     );
 }
 
 #[tokio::test]
 async fn search_says_when_there_is_more_than_it_shows() {
     let folder = Folder::with(&[("a", b"x\nx\nx\n"), ("b", b"x\n")]);
-    let found = output(
+    let found = text(
         folder
             .call(search(), json!({"pattern": "x", "max_results": 2}))
             .await,
     );
-    assert_eq!(found["matches"].as_array().unwrap().len(), 2);
     assert_eq!(
-        (&found["total"], &found["files"], &found["truncated"]),
-        (&json!(4), &json!(2), &json!(true))
+        found,
+        "4 matches in 2 files; only the first 2 are shown: narrow `paths` or the pattern, or raise `max_results`\n\na\n1:x\n2:x"
     );
 }
 
@@ -140,24 +124,22 @@ async fn search_says_when_there_is_more_than_it_shows() {
 async fn search_shortens_long_lines_and_long_answers() {
     let line = format!("{}needle{}\n", "é".repeat(1000), "-".repeat(1000));
     let folder = Folder::with(&[("long", line.repeat(500).as_bytes())]);
-    let found = output(
+    let found = text(
         folder
             .call(search(), json!({"pattern": "needle", "max_results": 500}))
             .await,
     );
-    let first = &found["matches"][0];
-    assert_eq!(first["column"], 1001);
-    let text = first["text"].as_str().unwrap();
+    let text = found.lines().nth(3).unwrap().strip_prefix("1:").unwrap();
     assert!(
         text.starts_with("…éé") && text.contains("éneedle-") && text.ends_with("-…"),
         "{text}"
     );
     assert_eq!(text.chars().count(), 302);
-    assert_eq!(
-        (&found["total"], &found["truncated"]),
-        (&json!(500), &json!(true))
+    assert!(
+        found.starts_with("500 matches in 1 file; only the first "),
+        "{found:.200}"
     );
-    assert!(found.to_string().len() < 100_000);
+    assert!(found.len() < 100_000);
 }
 
 #[tokio::test]
@@ -174,7 +156,7 @@ async fn search_reads_every_encoding_and_skips_binary_files() {
     ]);
     assert_eq!(
         places(&folder, json!({"pattern": "wörd"})).await,
-        ["latin1:1:3", "utf16:1:1", "utf8:1:1"]
+        ["latin1:1", "utf16:1", "utf8:1"]
     );
 }
 
@@ -185,7 +167,23 @@ async fn search_streams_files_that_are_too_big_to_hold() {
     let folder = Folder::with(&[("big", &big)]);
     assert_eq!(
         places(&folder, json!({"pattern": "needle"})).await,
-        ["big:17825793:1"]
+        ["big:17825793"]
+    );
+}
+
+#[tokio::test]
+async fn search_looks_in_the_paths_that_exist_and_names_the_others() {
+    let folder = project();
+    let parameters = json!({"pattern": "run()", "paths": ["src/a.rs", "src/c.rs", "*.md"]});
+    assert_eq!(
+        text(folder.call(search(), parameters).await),
+        "3 matches in 2 files\nNot searched: `src/c.rs` does not exist; did you mean `src/a.rs` or `src/b.rs`?\n\n\
+         README.md\n1:Call run() or rerun().\n\nsrc/a.rs\n1:fn run() {}\n3:    run();"
+    );
+    let nowhere = json!({"pattern": "run()", "paths": ["scr", "tset"]});
+    assert_eq!(
+        error(folder.call(search(), nowhere).await),
+        "`scr` does not exist; did you mean `src/`?"
     );
 }
 
@@ -218,9 +216,9 @@ async fn search_says_what_is_wrong_with_its_parameters() {
 
 #[tokio::test]
 async fn search_hints_at_regular_expressions_where_text_finds_nothing() {
-    let found = output(project().call(search(), json!({"pattern": "main|Run"})).await);
-    assert_eq!(found["total"], 0);
-    assert!(found["hint"].as_str().unwrap().contains("`literal` to false"));
+    let found = text(project().call(search(), json!({"pattern": "main|Run"})).await);
+    assert!(found.starts_with("No matches\n"), "{found}");
+    assert!(found.contains("`literal` to false"), "{found}");
 }
 
 #[tokio::test]
@@ -239,7 +237,7 @@ async fn search_follows_no_link_and_waits_for_no_pipe() {
     let folder = Folder::with(&[("a", b"run()\n")]);
     std::os::unix::fs::symlink(outside.path(""), folder.path("link")).unwrap();
     make_pipe(&folder.path("pipe"));
-    assert_eq!(places(&folder, json!({"pattern": "run()"})).await, ["a:1:1"]);
+    assert_eq!(places(&folder, json!({"pattern": "run()"})).await, ["a:1"]);
     let error = error(
         folder
             .call(search(), json!({"pattern": "run()", "paths": ["link"]}))

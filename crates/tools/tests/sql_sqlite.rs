@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use crate::folder::{Folder, error, output};
+use crate::folder::{Folder, error, output, text};
 use dirigent_core::tool::{Access, StateChange, ToolOutcome, ToolResult};
 use dirigent_tools::{
     Connection, Connections, Database, Tool, ToolContext, ToolSettings, ToolSource as _, built_in,
@@ -37,7 +37,7 @@ fn with_database(script: &str) -> Folder {
 }
 
 async fn call(folder: &Folder, connection: &str, sql: &str, parameters: Value) -> ToolResult {
-    let call = json!({"connection": connection, "sql": sql, "parameters": parameters});
+    let call = json!({"operation": "change", "connection": connection, "sql": sql, "parameters": parameters});
     folder.call(execute_sql(&connections("app.db")), call).await
 }
 
@@ -68,6 +68,63 @@ async fn rows_are_lists_in_the_order_of_columns_which_may_have_one_name() {
             "rows": [[2, "Grace", 4]],
             "row_count": 1,
         })
+    );
+}
+
+#[tokio::test]
+async fn the_operation_schema_shows_tables_with_columns_keys_and_indexes() {
+    let folder = with_database(
+        "CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL); \
+         CREATE TABLE orders (id INTEGER, owner INTEGER REFERENCES users(id), UNIQUE (owner)); \
+         CREATE INDEX by_name ON users (name); \
+         CREATE VIEW names AS SELECT name FROM users",
+    );
+    let schema = async |folder: &Folder, connection: &str| {
+        let call = json!({"operation": "schema", "connection": connection});
+        folder.call(execute_sql(&connections("app.db")), call).await
+    };
+    let expected = "CREATE VIEW names AS SELECT name FROM users\n\
+        CREATE TABLE orders (id INTEGER, owner INTEGER REFERENCES users(id), UNIQUE (owner))\n\
+        CREATE TABLE users (id INTEGER PRIMARY KEY, name TEXT NOT NULL)\n\
+        CREATE INDEX by_name ON users (name)\n";
+    for connection in ["app", "look"] {
+        let shown = text(schema(&folder, connection).await);
+        assert_eq!(shown, expected, "{connection}");
+    }
+    assert_eq!(text(schema(&with_database(""), "app").await), "No tables");
+    let (code, error) = failure(schema(&Folder::with(&[]), "look").await);
+    assert_eq!(code, "not_found", "{error}");
+    let (_, error) = failure(schema(&folder, "lok").await);
+    assert!(error.contains("(did you mean `look`?)"), "{error}");
+
+    let many: String = (0..1000)
+        .map(|number| format!("CREATE TABLE t{number:04} ({} INTEGER);", "x".repeat(50)))
+        .collect();
+    let shown = text(schema(&with_database(&many), "app").await);
+    let (note, entries) = shown.split_once('\n').unwrap();
+    assert!(
+        entries.len() <= 32 * 1024 && entries.ends_with(" INTEGER)\n"),
+        "{entries}"
+    );
+    let expected = format!(
+        "Note: {} more tables, views and indexes are left out: query sqlite_schema for them",
+        1000 - entries.lines().count()
+    );
+    assert_eq!(note, expected);
+}
+
+#[tokio::test]
+async fn a_statement_without_sql_is_told_what_is_missing() {
+    let folder = with_database("");
+    let result = folder
+        .call(execute_sql(&connections("app.db")), json!({"connection": "app"}))
+        .await;
+    assert_eq!(
+        failure(result),
+        (
+            "bad_parameters".to_owned(),
+            "`sql` is missing: give one statement, or the operation `schema`".to_owned()
+        )
     );
 }
 
@@ -261,7 +318,7 @@ async fn a_connection_or_an_agent_that_may_only_look_changes_nothing() {
                 access,
                 ..folder.context()
             };
-            let call = json!({"connection": "app", "sql": sql});
+            let call = json!({"operation": "change", "connection": "app", "sql": sql});
             let result = execute_sql(&connections("app.db")).call(context, call).await;
             let (code, error) = failure(result);
             assert_eq!(code, "access_denied", "{sql}: {error}");
@@ -549,7 +606,8 @@ async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
     let mut short = connections("app.db");
     short.get_mut("app").unwrap().timeout = Duration::from_millis(200);
     for statement in ["INSERT INTO t SELECT i FROM n", "SELECT count(*) FROM n"] {
-        let call = json!({"connection": "app", "sql": format!("{numbers} {statement}")});
+        let call =
+            json!({"operation": "change", "connection": "app", "sql": format!("{numbers} {statement}")});
         let (code, error) = failure(folder.call(execute_sql(&short), call).await);
         assert_eq!(code, "timed_out");
         assert!(error.contains("0.2 s"), "{error}");
@@ -575,6 +633,11 @@ async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
     assert_eq!(
         error,
         "there is no connection `prod`; the connections are: app, look"
+    );
+    let (_, error) = failure(call(&folder, "ap", "SELECT 1", json!([])).await);
+    assert_eq!(
+        error,
+        "there is no connection `ap` (did you mean `app`?); the connections are: app, look"
     );
 }
 
@@ -605,4 +668,38 @@ fn models_read_which_databases_there_are_and_nothing_of_where() {
     let spec = built_in(&settings).get("execute_sql").unwrap().spec;
     insta::assert_snapshot!(serde_json::to_string_pretty(&spec).unwrap());
     assert!(built_in(&ToolSettings::default()).get("execute_sql").is_none());
+}
+
+#[tokio::test]
+async fn lead_2_a_query_only_reads_and_a_change_asks() {
+    let folder = with_database("CREATE TABLE users (id INTEGER)");
+    let tool = execute_sql(&connections("app.db"));
+    let insert = "INSERT INTO users VALUES (1) RETURNING id";
+    for operation in [json!({}), json!({"operation": "query"})] {
+        assert!(tool.spec().repeat.is_safe(&operation));
+        assert_eq!(tool.spec().access_for(&operation), Access::ReadOnly);
+        let mut parameters = operation;
+        parameters["connection"] = json!("app");
+        parameters["sql"] = json!(insert);
+        assert!(!tool.spec().asks(&parameters));
+        let (code, error) = failure(folder.call(tool.clone(), parameters.clone()).await);
+        assert_eq!(code, "access_denied");
+        assert!(error.contains("use the operation `change`"), "{error}");
+        parameters["sql"] = json!("SELECT count(*) FROM users");
+        let counted = folder.call(tool.clone(), parameters).await;
+        assert_eq!(output(counted)["rows"], json!([[0]]));
+    }
+    let change = json!({"operation": "change", "connection": "app", "sql": insert});
+    assert!(tool.spec().asks(&change));
+    assert!(!tool.spec().repeat.is_safe(&change));
+    assert_eq!(tool.spec().access_for(&change), Access::ReadWrite);
+    assert_eq!(
+        output(folder.call(tool.clone(), change).await)["rows"],
+        json!([[1]])
+    );
+    assert!(
+        !tool
+            .spec()
+            .asks(&json!({"operation": "schema", "connection": "app"}))
+    );
 }

@@ -1,34 +1,22 @@
 //! `list_symbols` and `find_definition` on sources of each language.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use crate::folder::{Folder, output};
+use crate::folder::{Folder, text};
 use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_tools::{find_definition, list_symbols};
-use serde_json::{Value, json};
+use serde_json::json;
 
-/// `kind container::name line | signature`
-fn rows(output: &Value) -> Vec<String> {
-    let row = |symbol: &Value| {
-        let text = |name: &str| symbol[name].as_str().unwrap_or_default().to_owned();
-        let container = symbol["container"]
-            .as_str()
-            .map_or(String::new(), |name| format!("{name}::"));
-        format!(
-            "{} {container}{} {} | {}",
-            text("kind"),
-            text("name"),
-            symbol["line"],
-            text("signature")
-        )
-    };
-    output["symbols"].as_array().unwrap().iter().map(row).collect()
+/// The lines of the symbols, `line kind container::name | signature`.
+fn rows(output: &str) -> Vec<&str> {
+    let files = output.split("\n\n").skip(1);
+    files.flat_map(|file| file.lines().skip(1)).collect()
 }
 
 async fn check(path: &str, source: &str, expected: &[&str]) {
     let folder = Folder::with(&[(path, source.as_bytes())]);
-    let listed = output(folder.call(list_symbols(), json!({"path": path})).await);
+    let listed = text(folder.call(list_symbols(), json!({"path": path})).await);
     assert_eq!(rows(&listed), expected);
-    assert_eq!(listed.get("syntax_errors"), None, "{path}");
+    assert!(!listed.contains("Syntax errors"), "{path}");
 }
 
 #[tokio::test]
@@ -39,18 +27,18 @@ async fn rust() {
          /// Next.\n    pub fn next(\n        &mut self,\n    ) -> Option<char> {\n        fn helper() {}\n        None\n    }\n}\n\ntrait Read {\n    \
          fn read(&self);\n}\n\nenum Kind { A }\ntype Text = String;\nstatic ONE: u8 = 1;\nmacro_rules! twice { () => {} }\nasync fn main() {}\n",
         &[
-            "module inner 1 | mod inner",
-            "constant inner::MAX 2 | pub const MAX: usize = 3",
-            "struct Parser 6 | pub struct Parser<'a>",
-            "method Parser::next 12 | pub fn next( &mut self, ) -> Option<char>",
-            "function Parser::next::helper 15 | fn helper()",
-            "trait Read 20 | trait Read",
-            "method Read::read 21 | fn read(&self)",
-            "enum Kind 24 | enum Kind",
-            "type Text 25 | type Text = String",
-            "variable ONE 26 | static ONE: u8 = 1",
-            "macro twice 27 | macro_rules! twice { () => {} }",
-            "function main 28 | async fn main()",
+            "1 module inner | mod inner",
+            "2 constant inner::MAX | pub const MAX: usize = 3",
+            "6 struct Parser | pub struct Parser<'a>",
+            "12 method Parser::next | pub fn next( &mut self, ) -> Option<char>",
+            "15 function Parser::next::helper | fn helper()",
+            "20 trait Read | trait Read",
+            "21 method Read::read | fn read(&self)",
+            "24 enum Kind | enum Kind",
+            "25 type Text | type Text = String",
+            "26 variable ONE | static ONE: u8 = 1",
+            "27 macro twice | macro_rules! twice { () => {} }",
+            "28 function main | async fn main()",
         ],
     )
     .await;
@@ -62,10 +50,10 @@ async fn python() {
         "a.py",
         "LIMIT = 3\n\nclass Parser(Base):\n    size = 1\n\n    @property\n    def next(self) -> str:\n        return ''\n\ndef main(a, b=2):\n    x = 1\n",
         &[
-            "variable LIMIT 1 | LIMIT = 3",
-            "class Parser 3 | class Parser(Base)",
-            "method Parser::next 7 | def next(self) -> str",
-            "function main 10 | def main(a, b=2)",
+            "1 variable LIMIT | LIMIT = 3",
+            "3 class Parser | class Parser(Base)",
+            "7 method Parser::next | def next(self) -> str",
+            "10 function main | def main(a, b=2)",
         ],
     )
     .await;
@@ -78,13 +66,13 @@ async fn javascript_and_typescript() {
         "export const limit = 3;\nlet count = 0;\nclass Parser extends Base {\n  next(a) { const inner = 1; }\n  later = () => { };\n}\nfunction main() {}\n\
          const add = (a, b) => a + b;\n",
         &[
-            "constant limit 1 | limit = 3",
-            "variable count 2 | count = 0",
-            "class Parser 3 | class Parser extends Base",
-            "method Parser::next 4 | next(a)",
-            "method Parser::later 5 | later = ()",
-            "function main 7 | function main()",
-            "function add 8 | add = (a, b)",
+            "1 constant limit | limit = 3",
+            "2 variable count | count = 0",
+            "3 class Parser | class Parser extends Base",
+            "4 method Parser::next | next(a)",
+            "5 method Parser::later | later = ()",
+            "7 function main | function main()",
+            "8 function add | add = (a, b)",
         ],
     )
     .await;
@@ -92,21 +80,21 @@ async fn javascript_and_typescript() {
         "a.ts",
         "interface Shape { area(): number; }\ntype Id = string;\nenum Kind { A }\nabstract class Base { abstract go(): void; }\nnamespace Inner { export function f(): void {} }\n",
         &[
-            "interface Shape 1 | interface Shape",
-            "method Shape::area 1 | area(): number",
-            "type Id 2 | type Id = string",
-            "enum Kind 3 | enum Kind",
-            "class Base 4 | abstract class Base",
-            "method Base::go 4 | abstract go(): void",
-            "module Inner 5 | namespace Inner",
-            "function Inner::f 5 | function f(): void",
+            "1 interface Shape | interface Shape",
+            "1 method Shape::area | area(): number",
+            "2 type Id | type Id = string",
+            "3 enum Kind | enum Kind",
+            "4 class Base | abstract class Base",
+            "4 method Base::go | abstract go(): void",
+            "5 module Inner | namespace Inner",
+            "5 function Inner::f | function f(): void",
         ],
     )
     .await;
     check(
         "a.tsx",
         "export const App = () => <p>hi</p>;\n",
-        &["function App 1 | App = ()"],
+        &["1 function App | App = ()"],
     )
     .await;
 }
@@ -118,13 +106,13 @@ async fn go() {
         "package a\n\nconst Max = 3\n\nvar count int\n\ntype Parser struct {\n\ttext string\n}\n\ntype Reader interface {\n\tRead() error\n}\n\n\
          func (p *Parser) Next(n int) (rune, error) {\n\tvar x int\n\treturn 0, nil\n}\n\nfunc main() {}\n",
         &[
-            "constant Max 3 | Max = 3",
-            "variable count 5 | count int",
-            "struct Parser 7 | Parser struct { text string }",
-            "interface Reader 11 | Reader interface { Read() error }",
-            "method Reader::Read 12 | Read() error",
-            "method Parser::Next 15 | func (p *Parser) Next(n int) (rune, error)",
-            "function main 20 | func main()",
+            "3 constant Max | Max = 3",
+            "5 variable count | count int",
+            "7 struct Parser | Parser struct { text string }",
+            "11 interface Reader | Reader interface { Read() error }",
+            "12 method Reader::Read | Read() error",
+            "15 method Parser::Next | func (p *Parser) Next(n int) (rune, error)",
+            "20 function main | func main()",
         ],
     )
     .await;
@@ -137,10 +125,10 @@ async fn kinds_and_depth_choose() {
         b"struct A;\nimpl A {\n    fn new() -> A { A }\n}\nfn f() {}\n",
     )]);
     let listed = |parameters| folder.call(list_symbols(), parameters);
-    let top = output(listed(json!({"depth": 1})).await);
-    assert_eq!(rows(&top), ["struct A 1 | struct A", "function f 5 | fn f()"]);
-    let methods = output(listed(json!({"paths": ["a.rs"], "kinds": ["method"]})).await);
-    assert_eq!(rows(&methods), ["method A::new 3 | fn new() -> A"]);
+    let top = text(listed(json!({"depth": 1})).await);
+    assert_eq!(rows(&top), ["1 struct A | struct A", "5 function f | fn f()"]);
+    let methods = text(listed(json!({"paths": ["a.rs"], "kinds": ["method"]})).await);
+    assert_eq!(rows(&methods), ["3 method A::new | fn new() -> A"]);
 }
 
 #[tokio::test]
@@ -151,29 +139,28 @@ async fn what_cannot_be_read_is_said() {
         ("big.py", "x = 1\n".repeat(400_000).as_bytes()),
         ("blob.go", b"\0\x01"),
     ]);
-    let listed = output(
+    let listed = text(
         folder
             .call(list_symbols(), json!({"paths": ["notes.md", "."]}))
             .await,
     );
-    assert_eq!(listed["symbols"][0]["name"], "whole");
-    assert_eq!(listed["syntax_errors"], json!(["broken.rs"]));
-    let skipped: Vec<&Value> = listed["skipped"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|row| &row["path"])
-        .collect();
-    assert_eq!(skipped, ["notes.md", "big.py", "blob.go"]);
+    assert_eq!(rows(&listed)[0], "1 function whole | fn whole()");
+    let notes: Vec<&str> = listed.lines().collect();
+    assert_eq!(notes[1], "Syntax errors: broken.rs");
+    let skipped = "Not read: notes.md (it is not source code of a supported language), big.py (it is larger than 2 MiB), blob.go (";
+    assert!(notes[2].starts_with(skipped), "{listed}");
 }
 
 #[tokio::test]
 async fn long_lists_are_bounded_and_counted() {
     let source: String = (0..1_000).map(|n| format!("fn f{n}() {{}}\n")).collect();
     let folder = Folder::with(&[("a.rs", source.as_bytes())]);
-    let listed = output(folder.call(list_symbols(), json!({})).await);
-    assert_eq!(listed["symbols"].as_array().unwrap().len(), 300);
-    assert_eq!(listed["total"], 1_000);
+    let listed = text(folder.call(list_symbols(), json!({})).await);
+    assert_eq!(rows(&listed).len(), 300);
+    assert!(
+        listed.starts_with("1000 symbols; only the first 300 are shown: narrow `paths` or `kinds`\n"),
+        "{listed:.200}"
+    );
 }
 
 #[tokio::test]
@@ -181,23 +168,23 @@ async fn what_is_deep_in_others_and_long_names_are_cut() {
     let deep = format!("{}fn x() {{}}{}", "mod a{".repeat(4_000), "}".repeat(4_000));
     let long = format!("fn {}() {{}}", "n".repeat(5_000));
     let folder = Folder::with(&[("deep.rs", deep.as_bytes()), ("long.rs", long.as_bytes())]);
-    let found = output(folder.call(find_definition(), json!({"name": "a::x"})).await);
-    assert_eq!(found["total"], 1);
+    let found = text(folder.call(find_definition(), json!({"name": "a::x"})).await);
     assert_eq!(
-        found["symbols"][0]["container"],
-        "…::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a"
+        found,
+        "1 symbol\n\ndeep.rs\n1 function …::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::a::x | fn x()"
     );
-    let listed = output(folder.call(list_symbols(), json!({})).await);
-    assert_eq!(listed["total"], 4_002);
+    let listed = text(folder.call(list_symbols(), json!({})).await);
+    assert!(listed.starts_with("4002 symbols; "), "{listed:.200}");
     let name = "n".repeat(5_000);
-    let found = output(folder.call(find_definition(), json!({"name": name})).await);
-    assert_eq!(found["symbols"][0]["name"], format!("{}…", "n".repeat(100)));
-    let none = output(
+    let found = text(folder.call(find_definition(), json!({"name": name})).await);
+    let cut = format!("1 function {}… | fn n", "n".repeat(100));
+    assert!(rows(&found)[0].starts_with(&cut), "{found}");
+    let none = text(
         folder
             .call(find_definition(), json!({"name": format!("{name}m")}))
             .await,
     );
-    assert_eq!(none["similar"], json!([]));
+    assert!(!none.contains("Similar names"), "{none}");
 }
 
 #[tokio::test]
@@ -211,11 +198,14 @@ async fn a_definition_is_found_by_its_name_and_what_it_is_in() {
         ("c.go", b"package c\n\nfunc Loaded() {}\n"),
     ]);
     let found = async |parameters| {
-        let output = output(folder.call(find_definition(), parameters).await);
-        let symbols = output["symbols"].as_array().unwrap().clone();
-        symbols
-            .iter()
-            .map(|row| format!("{}:{}", row["path"].as_str().unwrap(), row["line"]))
+        let found = text(folder.call(find_definition(), parameters).await);
+        let files = found.split("\n\n").skip(1);
+        files
+            .flat_map(|file| {
+                let (path, symbols) = file.split_once('\n').unwrap();
+                let lines = symbols.lines().map(|symbol| symbol.split_once(' ').unwrap().0);
+                lines.map(|line| format!("{path}:{line}")).collect::<Vec<_>>()
+            })
             .collect::<Vec<_>>()
     };
     assert_eq!(
@@ -231,11 +221,8 @@ async fn a_definition_is_found_by_its_name_and_what_it_is_in() {
         found(json!({"name": "load", "paths": ["src"]})).await,
         ["src/a.rs:2", "src/a.rs:6"]
     );
-    let none = output(folder.call(find_definition(), json!({"name": "loadd"})).await);
-    assert_eq!(
-        (&none["symbols"], &none["similar"]),
-        (&json!([]), &json!(["load", "Loaded"]))
-    );
+    let none = text(folder.call(find_definition(), json!({"name": "loadd"})).await);
+    assert_eq!(none, "No symbols; 0 files read\nSimilar names: load, Loaded");
 }
 
 #[tokio::test]

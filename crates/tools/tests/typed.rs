@@ -50,9 +50,9 @@ fn a_typed_tool_describes_its_parameters_without_noise() {
             "type": "object",
             "properties": {
                 "name": {"description": "Who is greeted.", "type": "string"},
-                "times": {"description": "How often.", "type": ["integer", "null"], "minimum": 0, "maximum": 255},
+                "times": {"description": "How often.", "type": "integer", "minimum": 0, "maximum": 255},
                 "style": {
-                    "type": ["object", "null"],
+                    "type": "object",
                     "properties": {"title": {"type": "string"}},
                     "required": ["title"],
                 },

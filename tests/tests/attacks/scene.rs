@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::journal::Input;
-use dirigent_core::tool::{ToolOutcome, ToolResult};
+use dirigent_core::tool::{ModelToolResult, ToolOutcome, ToolResult};
 use dirigent_model_server::{ModelServer, Reply, Request, Script, ToolCall, Turn};
 use dirigent_store::Journal;
 use dirigent_tests::cli::{Ended, Place, ended};
@@ -274,7 +274,7 @@ fn told(requests: &[Arc<Request>]) -> Vec<Value> {
         .filter(|request| request.system_prompt().contains("You are the attacker."));
     attackers
         .filter_map(|request| request.tool_results().pop())
-        .map(|(_, text)| serde_json::from_str(&text).expect("results are JSON"))
+        .map(|(_, text)| json!(ModelToolResult::from_text(&text)))
         .collect()
 }
 

@@ -5,3 +5,4 @@ mod acting;
 mod ending;
 mod lead;
 mod reach;
+mod reflecting;

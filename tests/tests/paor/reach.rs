@@ -1,18 +1,18 @@
 //! PAOR-5, PAOR-6: what agents can read of what others did, in their iteration and in later ones, and what they are not offered.
 
+use dirigent_core::tool::ModelToolResult;
 use dirigent_model_server::{Request, Script, ToolCall, Turn};
 use dirigent_tests::approving::RUN;
 use dirigent_tests::scripted::{calls, delegate};
 use dirigent_tests::served::{Served, achieved, call, command, go_on, is_lead, is_reflector, mentions, plan};
 use serde_json::{Value, json};
 
-/// The last message of a request, which is a tool's result.
-fn result(request: &Request) -> Value {
+/// The output in the last message of a request, which is a tool's result.
+fn output(request: &Request) -> String {
     let last = request.messages().last().unwrap().clone();
     let content = last["content"].as_str().unwrap().to_owned();
-    // In the text forms a result is text with a JSON object in it.
-    let start = content.find('{').unwrap();
-    serde_json::from_str(&content[start..]).unwrap_or_else(|error| panic!("{error}: {content}"))
+    let result = ModelToolResult::from_text(content.split_once(":\n").unwrap().1);
+    result.output.unwrap().as_str().unwrap().to_owned()
 }
 
 fn look() -> Value {
@@ -33,7 +33,7 @@ fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
         () if is_lead(request) && mentions(request, "<ITERATION>2 of") => plan("Second.", [look()]),
         () if is_lead(request) => plan("First.", [delegate("first", "explore", "Look around.")]),
         () if is_reflector(request) && mentions(request, "<ITERATION>3 of") => {
-            achieved(request, "The judgement is in.")
+            achieved("The judgement is in.")
         }
         () if is_reflector(request) => go_on("Not yet."),
         () if mentions(request, "Look around.") => Turn::text(said.clone()),
@@ -57,18 +57,22 @@ fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
         .into_iter()
         .filter(|request| !is_lead(request) && !is_reflector(request))
         .collect();
-    let whole = result(reader[0]);
-    assert_eq!(whole["output"]["text"], "And more.\nTHE END OF IT\n", "{whole}");
-    assert_eq!(whole["output"]["total_lines"], found.lines().count(), "{whole}");
-    let matched = result(reader[1]);
-    assert_eq!(matched["output"]["total_matches"], 1, "{matched}");
+    let whole = output(reader[0]);
+    let total = found.lines().count();
+    assert!(
+        whole.starts_with(&format!("Lines 200-{total} of {total}\n")),
+        "{whole}"
+    );
+    assert!(whole.ends_with("\n\nAnd more.\nTHE END OF IT\n"), "{whole}");
+    let matched = output(reader[1]);
+    assert!(matched.starts_with("1 of "), "{matched}");
 }
 
 #[test]
 fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) => plan("Count.", [delegate("one", "implement", "Count.")]),
-        () if is_reflector(request) => achieved(request, "The judgement is in."),
+        () if is_reflector(request) => achieved("The judgement is in."),
         () => match request.turn {
             1 => command(&["seq", "1", "9000"]),
             2 => call(
@@ -86,12 +90,13 @@ fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
         .iter()
         .filter(|request| !is_lead(request) && !is_reflector(request))
         .collect();
-    let lines = result(agents[2])["output"].clone();
-    assert_eq!(lines["text"], "4000\n4001\n4002\n", "{lines}");
-    assert_eq!(lines["total_lines"], 9000, "{lines}");
-    assert_eq!(lines["rest"]["output"]["exit_code"], 0, "{lines}");
-    let matches = result(agents[3])["output"]["matches"].clone();
-    assert_eq!(matches, json!([{"line": 8888, "text": "8888"}]));
+    assert!(
+        output(agents[1]).contains("characters left out: read them with read_output, handle a2.2] …\n"),
+        "{}",
+        output(agents[1])
+    );
+    assert_eq!(output(agents[2]), "Lines 4000-4002 of 9000\n\n4000\n4001\n4002\n");
+    assert_eq!(output(agents[3]), "1 of 9000 lines match\n\n8888:8888");
 }
 
 #[test]
@@ -110,7 +115,7 @@ fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
                 () if mentions(request, "You are the boss.") => Turn::text("Done."),
                 () if mentions(request, "You judge whether") => submit(
                     "submit_reflection",
-                    json!({"verdict": "achieved", "summary": "Done.", "changed_files": []}),
+                    json!({"verdict": "achieved", "summary": "Done."}),
                 ),
                 () => submit(
                     "submit_plan",

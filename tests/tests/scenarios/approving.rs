@@ -71,7 +71,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     other.digest.0 = "0".repeat(64);
     match run.decide(approval.effect, other).await {
         Err(RuntimeError::Decision {
-            fault: DecisionError::DigestMismatch { effect },
+            error: DecisionError::DigestMismatch { effect },
             ..
         }) => assert_eq!(effect, approval.effect),
         other => panic!("{other:?}"),
@@ -82,7 +82,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     // A second answer finds nothing to answer.
     match decide(&run, &approval, ApprovalAnswer::Approve).await {
         Err(RuntimeError::Decision {
-            fault: DecisionError::NotPending { effect },
+            error: DecisionError::NotPending { effect },
             ..
         }) => assert_eq!(effect, approval.effect),
         Err(RuntimeError::Ended { .. }) => {}
@@ -93,7 +93,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     // then
     assert_eq!(stage.read(LAUNCHED), "probe\n");
     let told = model.agent_asked("pilot")[1].result();
-    assert_eq!(told["output"]["findings"], "It is up.");
+    assert_eq!(told["output"], "It is up.");
     assert_eq!(
         findings(&report, 0, "go").unwrap(),
         "The engineer says that it is up."

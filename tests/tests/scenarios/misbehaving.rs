@@ -113,8 +113,7 @@ async fn paor_7_a_subagent_that_never_comes_to_an_end_is_an_observation() {
     })
     .await;
 
-    let error =
-        "the agent reached its limit of 10 model turns before it finished; allow more with `max_turns`";
+    let error = "the agent reached its limit of 10 model turns before it finished: raise `max_turns` in this agent's limits";
     assert_eq!(seen.wild().unwrap_err(), error);
     seen.assert_observed("failed", error);
 }

@@ -41,7 +41,15 @@ fn assert_refused(result: &Value, content: &str) {
         error.starts_with("`list.txt` has changed since you last saw it"),
         "{error}"
     );
-    assert_eq!(result["output"]["content"], content);
+    let numbered: String = (1..)
+        .zip(content.split_inclusive('\n'))
+        .map(|(number, line)| format!("{number}\t{line}"))
+        .collect();
+    let lines = content.lines().count();
+    assert_eq!(
+        result["output"],
+        format!("Lines 1-{lines} of {lines}\n{numbered}")
+    );
 }
 
 #[tokio::test]

@@ -7,7 +7,7 @@ use dirigent::Millis;
 
 #[derive(Subcommand)]
 pub(crate) enum JournalCommand {
-    /// Look for damage in the journal, and list all of it
+    /// Check the journal for damage, and list all damage found
     #[command(after_long_help = CHECK_HELP)]
     Check(CheckJournalCommand),
     /// Copy the journal to a new file, even while runs are active
@@ -34,7 +34,8 @@ Damage in one run does not affect other runs. To continue a damaged run, fork it
 const BACKUP_HELP: &str = "\
 Always use this command to copy a journal: a plain copy of the file lacks the latest entries. An existing file is never overwritten.
 
-To restore a backup, end all runs, remove the journal and the files whose names begin with its own, and put the backup in its place:
+To restore a backup, end all runs, remove the journal and everything beside it whose name begins with the journal's, and put the
+backup in its place:
   dirigent journal backup ~/backups/journal-2026-11-23.db
   dirigent --db ~/backups/journal-2026-11-23.db runs         # a backup is a journal";
 
@@ -84,7 +85,7 @@ pub(crate) struct BackupCommand {
 
 #[derive(Args)]
 pub(crate) struct ExportCommand {
-    /// The run: `last`, its id, or at least four digits of its id
+    /// The run: `last`, its id, or at least four hex digits from its beginning or end
     pub(crate) run: String,
     /// The file to create [default: standard output]
     pub(crate) file: Option<PathBuf>,
@@ -92,7 +93,7 @@ pub(crate) struct ExportCommand {
 
 #[derive(Args)]
 pub(crate) struct ImportCommand {
-    /// A file of `journal export`
+    /// A file that `journal export` has written
     pub(crate) file: PathBuf,
     /// Print one JSON object
     #[arg(long)]
@@ -101,7 +102,7 @@ pub(crate) struct ImportCommand {
 
 #[derive(Args)]
 pub(crate) struct PruneCommand {
-    /// Delete runs that ended longer ago than this. Examples: 30d, 12h
+    /// Delete runs that ended more than TIME ago, such as 30d or 12h
     #[arg(long, value_name = "TIME", value_parser = dirigent::parse_duration)]
     pub(crate) older_than: Millis,
     /// Also delete runs that can be resumed: those that wait for you, or ended at a limit

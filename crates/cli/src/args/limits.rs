@@ -1,4 +1,4 @@
-//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns lead=80` for one. The options
+//! Options for limits: `--max-iterations 30` for the run, `--max-turns 80` for all agents, `--max-turns lead=80` for one agent. The options
 //! are generated from the declared limits.
 
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, Command, FromArgMatches};

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 
-use dirigent::events::{ApprovalAnswer, Decision, EffectId, Question, Scope};
+use dirigent::events::{ApprovalAnswer, Decision, EffectId, OpenQuestion, Scope};
 use dirigent::{DecisionError, DirigentError, RuntimeError, Steering};
 
 use super::dialog::{DIALOG_HELP, DialogCommand};
@@ -15,7 +15,7 @@ use super::keys::Key;
 use crate::output::sanitize;
 use crate::pending_requests::{PendingCall, PendingRequests};
 use crate::prompt::Prompt;
-use crate::request_text::{approval_lines, question_lines};
+use crate::request_text::{approval_lines, open_question_lines};
 
 /// An action for the caller to perform.
 #[derive(Clone, Debug, PartialEq)]
@@ -29,11 +29,13 @@ pub(crate) enum Action {
     /// Let the user edit this text in their editor, and pass the new text to [`PromptController::edited`]. Without an editor, call
     /// [`PromptController::edit_in_line`].
     Edit(String),
+    /// Cancel the run.
+    Cancel,
     /// Tell the run that the user is absent from now on.
     SetUserAbsent,
 }
 
-/// The end of a run's history at the time when this process took the run over. The default is for a new run.
+/// How much of a run had happened when this process took it over. The default is for a new run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct HistoryCursor {
     /// The number of the last journal entry; 0 for a new run.
@@ -64,6 +66,8 @@ pub(crate) struct PromptController {
     answered: BTreeSet<EffectKey>,
     /// Set by Ctrl-D: from then on, no dialog opens.
     user_absent: bool,
+    /// Set in a chat, where Esc cancels the run.
+    in_chat: bool,
 }
 
 /// The open dialog about a call or question.
@@ -81,14 +85,14 @@ struct ActiveDialog {
 
 enum RequestKind {
     Call(PendingCall),
-    Question(EffectId, Question),
+    Question(OpenQuestion),
 }
 
 impl RequestKind {
     fn effect(&self) -> EffectId {
         match self {
             RequestKind::Call(pending) => pending.call.approval.effect,
-            RequestKind::Question(effect, _) => *effect,
+            RequestKind::Question(asked) => asked.effect,
         }
     }
 }
@@ -98,6 +102,14 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
+    /// With `in_chat`, Esc cancels the run.
+    pub(crate) fn new(in_chat: bool) -> Self {
+        PromptController {
+            in_chat,
+            ..PromptController::default()
+        }
+    }
+
     /// Marks a call or question as settled, so that no dialog opens for it.
     pub(crate) fn mark_answered(&mut self, effect: EffectId) {
         self.answered.insert(effect_key(effect));
@@ -107,7 +119,7 @@ impl PromptController {
         self.dialog.is_some()
     }
 
-    /// Replaces the pending requests, closes a dialog that has become obsolete, and opens the next.
+    /// Replaces the pending requests, closes a dialog whose request is no longer pending, and opens a dialog for the next request.
     pub(crate) fn update(&mut self, requests: PendingRequests, terminal_size: TerminalSize) -> Vec<Action> {
         self.requests = requests;
         let mut actions = Vec::new();
@@ -124,11 +136,11 @@ impl PromptController {
         actions
     }
 
-    /// Adds keys typed before the dialog was visible to the draft, except Enter and Ctrl-D, which are ignored.
+    /// Adds keys typed before the dialog was visible to the draft, except Enter, Esc and Ctrl-D, which are ignored.
     pub(crate) fn buffer_keys(&mut self, keys: Vec<Key>) {
         for key in keys
             .into_iter()
-            .filter(|key| !matches!(key, Key::Enter | Key::Eof))
+            .filter(|key| !matches!(key, Key::Enter | Key::Eof | Key::Escape))
         {
             self.draft.press(key);
         }
@@ -141,7 +153,7 @@ impl PromptController {
             Some(dialog) if !dialog.has_focus => {
                 let effect = dialog.kind.effect();
                 vec![Action::Show(vec![format!(
-                    "  your line is kept: Enter sends it as guidance, Ctrl-U deletes it; then you answer {effect}"
+                    "  your line is kept: Enter sends it as guidance, Ctrl-U deletes it; after that, answer {effect}"
                 )])]
             }
             Some(_) | None => Vec::new(),
@@ -150,6 +162,13 @@ impl PromptController {
 
     /// Handles a key. The caller passes only keys that were pressed after everything shown so far was visible.
     pub(crate) fn press(&mut self, key: Key, terminal_size: TerminalSize) -> Vec<Action> {
+        if key == Key::Escape {
+            return if self.in_chat {
+                vec![Action::Cancel]
+            } else {
+                Vec::new()
+            };
+        }
         match &mut self.dialog {
             Some(dialog) if dialog.has_focus => match dialog.line.press(key) {
                 EditResult::Editing => Vec::new(),
@@ -184,6 +203,7 @@ impl PromptController {
             Steering::Guide { .. }
             | Steering::Redirect { .. }
             | Steering::GuideAgent { .. }
+            | Steering::ShareWorkspace { .. }
             | Steering::Cancel => return actions,
         };
         match error.map(is_retryable) {
@@ -192,7 +212,9 @@ impl PromptController {
                     && let ApprovalAnswer::Edit { parameters } = &decision.answer
                 {
                     match dialog.draft {
-                        Some(_) => actions.push(Action::Show(vec!["  e edits your plan further".to_owned()])),
+                        Some(_) => actions.push(Action::Show(vec![
+                            "  press e to continue editing your version of the plan".to_owned(),
+                        ])),
                         None => {
                             (dialog.editing_parameters, dialog.line) =
                                 (true, Editor::from_text(&parameters.to_string()));
@@ -212,7 +234,10 @@ impl PromptController {
         match &self.dialog {
             Some(dialog) if dialog.has_focus => dialog.prompt(),
             Some(dialog) => self.draft.prompt(
-                format!("guidance, before you answer {}: ", dialog.kind.effect()),
+                format!(
+                    "guidance ({} still waits for your answer): ",
+                    dialog.kind.effect()
+                ),
                 "",
             ),
             None => self.draft.prompt("> ", self.hint()),
@@ -226,11 +251,15 @@ impl PromptController {
             .iter()
             .filter(|call| self.is_deferred(call))
             .count();
-        let guide = "type guidance and Enter (start with ! to interrupt) · Ctrl-C cancels";
+        let guide = if self.in_chat {
+            "text + Enter: send guidance (!text: interrupt and replan) · Esc: stop"
+        } else {
+            "text + Enter: send guidance (!text: interrupt and replan) · Ctrl-C: cancel"
+        };
         match deferred {
             0 => guide.to_owned(),
-            1 => format!("Enter shows the call that waits for you · {guide}"),
-            calls => format!("Enter shows the {calls} calls that wait for you · {guide}"),
+            1 => format!("Enter: show the waiting call · {guide}"),
+            calls => format!("Enter: show the {calls} waiting calls · {guide}"),
         }
     }
 
@@ -256,21 +285,18 @@ impl PromptController {
         let is_open = |effect| {
             !self.answered.contains(&effect_key(effect)) && !self.deferred.contains(&effect_key(effect))
         };
-        let question = self
-            .requests
-            .question
-            .iter()
-            .filter(|(effect, _)| is_open(*effect));
-        let question = question.map(|(effect, question)| RequestKind::Question(*effect, question.clone()));
+        let questions = self.requests.questions.iter();
+        let questions = questions.filter(|asked| is_open(asked.effect));
+        let questions = questions.cloned().map(RequestKind::Question);
         let calls = self
             .requests
             .calls
             .iter()
             .filter(|pending| is_open(pending.call.approval.effect));
-        let kind = question.chain(calls.cloned().map(RequestKind::Call)).next()?;
+        let kind = questions.chain(calls.cloned().map(RequestKind::Call)).next()?;
         let (lines, hidden_lines) = match &kind {
             RequestKind::Call(pending) => split_to_fit(approval_lines(pending), terminal_size),
-            RequestKind::Question(_, question) => (question_lines(question), Vec::new()),
+            RequestKind::Question(asked) => (open_question_lines(asked), Vec::new()),
         };
         self.dialog = Some(ActiveDialog {
             kind,
@@ -345,13 +371,13 @@ impl PromptController {
             return Vec::new();
         };
         match &dialog.kind {
-            RequestKind::Question(_, _) if line.trim().is_empty() => Vec::new(),
-            RequestKind::Question(effect, question) => match question.choose(&line) {
+            RequestKind::Question(_) if line.trim().is_empty() => Vec::new(),
+            RequestKind::Question(asked) => match asked.question.choose(&line) {
                 Ok(answer) => vec![Action::Send(Steering::Answer {
-                    effect: *effect,
+                    effect: asked.effect,
                     answer: answer.trim().to_owned(),
                 })],
-                Err(fault) => vec![Action::Show(vec![format!("  {}", sanitize(&fault.to_string()))])],
+                Err(error) => vec![Action::Show(vec![format!("  {}", sanitize(&error.to_string()))])],
             },
             RequestKind::Call(pending) => {
                 let (effect, digest) = (pending.call.approval.effect, pending.call.approval.digest.clone());
@@ -394,7 +420,7 @@ impl ActiveDialog {
     fn prompt(&self) -> Prompt {
         let effect = self.kind.effect();
         match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
-            (RequestKind::Question(_, _), _, _) => self.line.prompt(
+            (RequestKind::Question(_), _, _) => self.line.prompt(
                 "your answer: ",
                 "Ctrl-D leaves the question for `dirigent resume`",
             ),
@@ -447,7 +473,7 @@ impl ActiveDialog {
             Ok(parameters) => {
                 let shown = match &self.kind {
                     RequestKind::Call(pending) => Some(&pending.call.approval.parameters),
-                    RequestKind::Question(_, _) => None,
+                    RequestKind::Question(_) => None,
                 };
                 if shown == Some(&parameters) {
                     return Err(vec![
@@ -474,7 +500,7 @@ fn is_retryable(error: &DirigentError) -> bool {
         error,
         DirigentError::Runtime(
             RuntimeError::Decision {
-                fault: DecisionError::Parameters(_) | DecisionError::Denied(_),
+                error: DecisionError::Parameters(_) | DecisionError::Denied(_),
                 ..
             } | RuntimeError::Answer { .. }
         )

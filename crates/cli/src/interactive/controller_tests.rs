@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dirigent::RunId;
 use dirigent::events::Timestamp;
-use dirigent::events::{Approval, Digest};
+use dirigent::events::{Approval, Digest, Question};
 use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
 
@@ -46,7 +46,7 @@ fn waiting<const N: usize>(calls: [&str; N]) -> PendingRequests {
     let calls = calls.map(|effect| call(effect, json!({"command": ["ls"]})));
     PendingRequests {
         calls: calls.to_vec(),
-        question: None,
+        questions: Vec::new(),
     }
 }
 
@@ -57,7 +57,17 @@ fn asking(choices: &[&str]) -> PendingRequests {
     };
     PendingRequests {
         calls: Vec::new(),
-        question: Some(("run.9".parse().unwrap(), question)),
+        questions: vec![open("run.9", question)],
+    }
+}
+
+fn open(effect: &str, question: Question) -> OpenQuestion {
+    OpenQuestion {
+        effect: effect.parse().unwrap(),
+        agent: None,
+        question,
+        asked_at: Timestamp(0),
+        expires_at: None,
     }
 }
 
@@ -110,7 +120,9 @@ fn guidance(text: &str) -> Action {
 fn message(action: &Action) -> &Steering {
     match action {
         Action::Send(message) => message,
-        Action::Show(_) | Action::Open(_) | Action::Edit(_) | Action::SetUserAbsent => panic!("{action:?}"),
+        Action::Show(_) | Action::Open(_) | Action::Edit(_) | Action::Cancel | Action::SetUserAbsent => {
+            panic!("{action:?}")
+        }
     }
 }
 
@@ -118,14 +130,14 @@ fn message(action: &Action) -> &Steering {
 fn shown(actions: &[Action]) -> String {
     let lines = actions.iter().flat_map(|action| match action {
         Action::Show(lines) | Action::Open(lines) => lines.clone(),
-        Action::Send(_) | Action::Edit(_) | Action::SetUserAbsent => Vec::new(),
+        Action::Send(_) | Action::Edit(_) | Action::Cancel | Action::SetUserAbsent => Vec::new(),
     });
     console::strip_ansi_codes(&lines.collect::<Vec<_>>().join("\n")).into_owned()
 }
 
-fn refused(fault: DecisionError) -> DirigentError {
+fn refused(error: DecisionError) -> DirigentError {
     let run: RunId = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse().unwrap();
-    RuntimeError::Decision { run, fault }.into()
+    RuntimeError::Decision { run, error }.into()
 }
 
 #[test]
@@ -195,7 +207,10 @@ fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_is_kept(
     controller.buffer_keys(keys("a\n"));
     assert!(shown(&controller.open()).contains("Enter sends it as guidance"));
     assert_eq!(controller.prompt().text, "a");
-    assert_eq!(controller.prompt().label, "guidance, before you answer a3.7: ");
+    assert_eq!(
+        controller.prompt().label,
+        "guidance (a3.7 still waits for your answer): "
+    );
     // Once the draft is deleted, keys go to the dialog.
     assert_eq!(types(&mut controller, "\u{15}"), []);
     assert_eq!(controller.prompt().label, "a3.7: ");
@@ -230,12 +245,7 @@ fn host_11_several_calls_are_shown_one_after_the_other_and_later_is_no_decision(
         []
     );
     assert_eq!(controller.update(waiting(["a3.7", "a4.2"]), TERMINAL_SIZE), []);
-    assert!(
-        controller
-            .prompt()
-            .hint
-            .contains("Enter shows the call that waits")
-    );
+    assert!(controller.prompt().hint.contains("Enter: show the waiting call"));
     assert!(shown(&types(&mut controller, "\n")).contains("a3.7"));
 }
 
@@ -288,7 +298,7 @@ fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was
     let mut controller = PromptController::default();
     let requests = PendingRequests {
         calls: vec![call("a3.7", json!({"content": lines.join("\n")}))],
-        question: None,
+        questions: Vec::new(),
     };
     let actions = controller.update(requests, TERMINAL_SIZE);
     let first = shown(&actions);
@@ -354,10 +364,51 @@ fn paor_9_a_question_that_is_answered_by_the_command_line_is_not_asked() {
     let mut controller = PromptController::default();
     controller.mark_answered("run.9".parse().unwrap());
     let requests = PendingRequests {
-        question: asking(&[])
-            .question
-            .map(|(_, question)| ("run.9+1".parse().unwrap(), question)),
+        questions: vec![open("run.9+1", asking(&[]).questions.remove(0).question)],
         ..PendingRequests::default()
     };
     assert_eq!(controller.update(requests, TERMINAL_SIZE), []);
+}
+
+#[test]
+fn host_11_questions_of_several_agents_are_asked_one_after_the_other() {
+    let question = |text: &str| Question {
+        question: text.to_owned(),
+        choices: Vec::new(),
+    };
+    let of_agent = |effect: &str, name: &str, text: &str| OpenQuestion {
+        agent: Some(name.to_owned()),
+        ..open(effect, question(text))
+    };
+    let requests = PendingRequests {
+        questions: vec![
+            of_agent("a3.2", "explore", "Which folder?"),
+            of_agent("a4.2", "implement", "Which name?"),
+        ],
+        ..PendingRequests::default()
+    };
+    let mut controller = PromptController::default();
+    let first = shown(&controller.update(requests, TERMINAL_SIZE));
+    assert!(
+        first.contains("a3.2: explore (a3) asks: Which folder?"),
+        "{first}"
+    );
+    controller.open();
+    let message = Steering::Answer {
+        effect: "a3.2".parse().unwrap(),
+        answer: "src".to_owned(),
+    };
+    assert_eq!(types(&mut controller, "src\n"), [Action::Send(message.clone())]);
+    let second = shown(&controller.on_result(&message, None, TERMINAL_SIZE));
+    assert!(
+        second.contains("a4.2: implement (a4) asks: Which name?"),
+        "{second}"
+    );
+}
+
+#[test]
+fn esc_cancels_a_turn_of_a_chat_and_nothing_else() {
+    let press = |in_chat| PromptController::new(in_chat).press(Key::Escape, TERMINAL_SIZE);
+    assert_eq!(press(true), [Action::Cancel]);
+    assert_eq!(press(false), []);
 }

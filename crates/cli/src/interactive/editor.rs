@@ -57,6 +57,7 @@ impl Editor {
                     self.text.remove(self.cursor);
                 }
             }
+            Key::Escape => {}
             Key::Left => self.cursor = self.cursor.saturating_sub(1),
             Key::Right => self.cursor = (self.cursor + 1).min(self.text.len()),
             Key::Home => self.cursor = 0,

@@ -9,17 +9,23 @@ use std::io::Write;
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
+use tokio::time::Instant;
 
 use super::keys::{Decoder, Key};
 
 /// The escape sequences that turn bracketed paste on and off. While it is on, the terminal marks the start and end of pasted text.
 const BRACKETED_PASTE: [&str; 2] = ["\u{1b}[?2004h", "\u{1b}[?2004l"];
 
+/// The time after which an escape byte without others is the Escape key, not the beginning of another key's sequence.
+const ESCAPE_DELAY: std::time::Duration = std::time::Duration::from_millis(50);
+
 pub(crate) struct Keyboard {
     input: AsyncFd<std::io::Stdin>,
     /// The mode to restore; `None` while the terminal is not acquired.
     saved_mode: Option<Termios>,
     decoder: Decoder,
+    /// When the byte of the Escape key was noticed, which may begin the sequence of another key; `None` if the input does not end with it.
+    escape_since: Option<Instant>,
     bracketed_paste: bool,
 }
 
@@ -36,6 +42,7 @@ impl Keyboard {
             input,
             saved_mode: None,
             decoder: Decoder::default(),
+            escape_since: None,
             bracketed_paste,
         };
         keyboard.acquire();
@@ -77,8 +84,8 @@ impl Keyboard {
         self.saved_mode.is_some()
     }
 
-    /// Acquires the terminal anew after SIGCONT, as other processes may have changed its mode. A closed terminal counts as acquired as before:
-    /// the system sends SIGCONT with the SIGHUP of a terminal that is closed.
+    /// Acquires the terminal again after SIGCONT, because other processes may have changed its mode. A closed terminal counts as acquired
+    /// as before: the system sends SIGCONT with the SIGHUP of a terminal that is closed.
     pub(crate) fn on_continue(&mut self) {
         if self.is_closed() {
             return;
@@ -90,6 +97,19 @@ impl Keyboard {
     /// Waits for keys. `None` at the end of the input, or once the terminal is closed.
     pub(crate) async fn keys(&mut self) -> Option<Vec<Key>> {
         loop {
+            if self.decoder.may_be_escape() {
+                // Kept beyond this call, whose future the caller may drop.
+                let since = *self.escape_since.get_or_insert_with(Instant::now);
+                tokio::time::sleep_until(since + ESCAPE_DELAY).await;
+                self.escape_since = None;
+                let mut keys = self.pending()?;
+                keys.extend(self.decoder.take_escape());
+                if !keys.is_empty() {
+                    return Some(keys);
+                }
+            } else {
+                self.escape_since = None;
+            }
             let closed = {
                 let mut ready = self.input.readable().await.ok()?;
                 let closed = ready.ready().is_read_closed();

@@ -21,6 +21,8 @@ pub(crate) enum Key {
     Clear,
     /// Ctrl-D: end of input.
     Eof,
+    /// The Escape key alone.
+    Escape,
 }
 
 /// An incremental decoder: its input may be split at any byte.
@@ -68,6 +70,19 @@ impl Decoder {
         keys
     }
 
+    /// Returns true if the input so far ends with the byte of the Escape key, which also begins the sequences of other keys.
+    pub(crate) fn may_be_escape(&self) -> bool {
+        self.buffer == [0x1b] && !self.pasting
+    }
+
+    /// Takes the byte of the Escape key for the key itself, because nothing followed it.
+    pub(crate) fn take_escape(&mut self) -> Option<Key> {
+        self.may_be_escape().then(|| {
+            self.buffer.clear();
+            Key::Escape
+        })
+    }
+
     fn in_paste(&self, key: Key) -> Key {
         match key {
             _ if !self.pasting => key,
@@ -81,7 +96,8 @@ impl Decoder {
             | Key::End
             | Key::DeleteWord
             | Key::Clear
-            | Key::Eof => Key::Char(' '),
+            | Key::Eof
+            | Key::Escape => Key::Char(' '),
         }
     }
 }

@@ -49,12 +49,13 @@ pub(crate) enum InputEvent {
 }
 
 impl InteractiveSession {
-    pub(crate) fn new(history: HistoryCursor, output: &Output) -> anyhow::Result<Self> {
+    /// With `in_chat`, Esc cancels the run.
+    pub(crate) fn new(history: HistoryCursor, in_chat: bool, output: &Output) -> anyhow::Result<Self> {
         let number = rustix::process::Signal::CONT.as_raw();
         Ok(InteractiveSession {
             keyboard: Keyboard::new(output.can_redraw()),
             input_closed: false,
-            controller: PromptController::default(),
+            controller: PromptController::new(in_chat),
             history,
             continued: signal(SignalKind::from_raw(number)).context("cannot listen for SIGCONT")?,
         })
@@ -107,9 +108,11 @@ impl InteractiveSession {
             }
             None => return,
         }
-        let pending = events.with_view(PendingRequests::from_view).unwrap_or_default();
-        let actions = self.controller.update(pending, terminal_size());
-        self.perform(actions, run, screen).await;
+        // A dialog must not open before the events that led to it are shown. So if there are newer events, this is done after the newest.
+        if let Some(pending) = events.with_current_view(PendingRequests::from_view) {
+            let actions = self.controller.update(pending, terminal_size());
+            self.perform(actions, run, screen).await;
+        }
         self.draw(screen);
     }
 
@@ -169,6 +172,11 @@ impl InteractiveSession {
                     Some(editor) => actions.extend(self.edit(&editor, &text, screen)),
                     None => self.controller.edit_in_line(),
                 },
+                Action::Cancel => {
+                    screen.print_now(&["  stopping the turn".to_owned()]);
+                    // Fails only if the run has just ended.
+                    let _ = run.cancel();
+                }
                 Action::SetUserAbsent => {
                     let _ = run.set_user_absent();
                 }
@@ -177,7 +185,7 @@ impl InteractiveSession {
         opened
     }
 
-    /// Lets the user edit the text in their editor, which has the terminal for itself meanwhile.
+    /// Lets the user edit the text in their editor. Meanwhile, only the editor uses the terminal.
     fn edit(&mut self, editor: &str, text: &str, screen: &Screen<'_>) -> Vec<Action> {
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.release();

@@ -9,7 +9,7 @@
 //!             └──▶ Done (text, terminating call, a limit, no budget, stuck, a failure, cancelled)
 //! ```
 //!
-//! A lead goes on from Done with `Continued`, in the same conversation (LEAD-1).
+//! A lead continues from Done with `Continued`, in the same conversation (LEAD-1).
 //!
 //! The model decides (LOOP-6): the machine runs the requested calls, returns every result, and ends the loop only when the model says so or
 //! a limit is reached.
@@ -26,6 +26,7 @@ use crate::brief::{AgentBrief, Continuation};
 use crate::budget::BudgetExceeded;
 use crate::id::EffectId;
 use crate::message::{ModelFailure, ModelReply, ToolCall};
+use crate::question::OpenQuestion;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 pub use machine::Agent;
@@ -79,6 +80,13 @@ pub enum AgentInput {
         /// The user's decision.
         decision: Decision,
     },
+    /// The user answered the question of the call that waits (LEAD-4).
+    UserAnswered {
+        /// The call's id.
+        effect: EffectId,
+        /// The answer, as the user gave it: a text, or the number of a choice.
+        answer: String,
+    },
     /// The user gave guidance, which is added to the conversation before the next model request.
     Guided {
         /// The guidance, in the user's words.
@@ -92,17 +100,17 @@ pub enum AgentInput {
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// The user gave urgent guidance to the run while its lead works: the lead's request or call is cancelled, and the lead is asked anew
-    /// with the guidance (PAOR-8).
+    /// The user gave immediate guidance to the run while its lead works: the lead's request or call is cancelled, and a new request is sent
+    /// to its model with the guidance (PAOR-8).
     Redirected {
         /// The number of the guidance entry, counted from 1.
         number: u32,
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// The run needs its lead again (LEAD-1). What the end of the run interrupted, if anything, is told as interrupted.
+    /// The run needs its lead again (LEAD-1). A call that the end of the run interrupted is reported to the model as interrupted.
     Continued {
-        /// What the lead is told.
+        /// The run's message to the lead.
         continuation: Continuation,
     },
     /// A timer expired.
@@ -130,8 +138,9 @@ pub enum AgentInput {
 pub enum AgentTimer {
     /// The agent's time limit (LOOP-5).
     Deadline,
-    /// The expiry of an approval.
-    Approval,
+    /// The expiry of an approval or a question.
+    #[serde(rename = "approval")]
+    UserRequest,
 }
 
 /// A command of [`Agent`] to its driver.
@@ -153,9 +162,18 @@ pub enum AgentCommand {
     AskApproval {
         /// The approval to ask for.
         approval: Arc<Approval>,
+        /// For a lead, the number of the run's guidance entries that it knows.
+        guidance: Option<u32>,
     },
-    /// Withdraw an approval request: the call was decided, its approval expired, or the loop ended.
-    ApprovalSettled {
+    /// Ask the user the question of a call (LEAD-4).
+    AskUser {
+        /// The question to ask.
+        question: Arc<OpenQuestion>,
+        /// For a lead, the number of the run's guidance entries that it knows.
+        guidance: Option<u32>,
+    },
+    /// Withdraw the request of a call that waited for the user: it was settled or has expired, or the loop ended.
+    CallSettled {
         /// The call's id.
         effect: EffectId,
     },

@@ -47,7 +47,7 @@ impl<'t> CallCandidate<'t> {
 /// The evidence that JSON is meant as a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Announced<'t> {
-    /// Only the keys of the JSON.
+    /// Only the keys of the JSON object.
     Bare,
     /// Call markup before the JSON.
     Tagged,

@@ -369,7 +369,10 @@ fn without_line_prefixes(text: &str) -> Cow<'_, str> {
 fn without_prefix(line: &str) -> &str {
     let line = line.trim_start();
     let unnumbered = line.trim_start_matches(|c: char| c.is_ascii_digit());
-    let line = match unnumbered.trim_start().strip_prefix([':', '|', '│', '→']) {
+    let marked = unnumbered
+        .strip_prefix(['\t', '-'])
+        .or_else(|| unnumbered.trim_start().strip_prefix([':', '|', '│', '→']));
+    let line = match marked {
         Some(rest) if unnumbered.len() < line.len() => rest.trim_start(),
         Some(_) | None => line,
     };

@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The form in which a model calls tools. Configured per model: the prompt teaches the form, and the parser reads it.
+/// The form in which a model calls tools. Configured per model: the prompt teaches the form, and the parser reads it. If the configuration
+/// leaves it open, a short request to the model decides between [`CallForm::Auto`] and [`CallForm::AutoNative`] before the run starts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CallForm {
@@ -17,4 +18,16 @@ pub enum CallForm {
     ToolCall,
     /// Any form. The prompt teaches [`CallForm::Json`], and the parser accepts every form.
     Auto,
+    /// Any form. The tools are offered as in [`CallForm::Native`], and the parser accepts every form.
+    AutoNative,
+}
+
+impl CallForm {
+    /// Returns true if the tools are offered natively (CALL-2), not described in the prompt.
+    pub fn is_native(self) -> bool {
+        match self {
+            CallForm::Native | CallForm::AutoNative => true,
+            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => false,
+        }
+    }
 }

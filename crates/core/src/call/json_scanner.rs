@@ -30,13 +30,13 @@ pub(super) enum Dialect {
 /// How a JSON value ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JsonEnd<'t> {
-    /// At its closing brace or bracket.
+    /// The value is complete; it ends at its closing brace or bracket.
     Closed,
-    /// At a syntax error. Contains the text that begins at the error.
+    /// The scan ended at a syntax error. Contains the text that begins at the error.
     Invalid(&'t str),
-    /// At a line break or another control character in a string.
+    /// The scan ended at a line break or another control character in a string.
     ControlCharacter,
-    /// At the end of the text, before the value is closed.
+    /// The text ends before the value is closed.
     Unfinished,
 }
 

@@ -8,6 +8,7 @@
 use serde_json::Value;
 
 use super::json_scanner::{Dialect, JsonEnd, scan_json};
+use crate::loop_tools::REPORT;
 
 /// Keys that occur in calls only.
 const KEYS: [&str; 6] = [
@@ -119,7 +120,13 @@ fn is_object_of_tool(answer: &str, offered: &[&str]) -> bool {
     let Some(Value::Object(object)) = first else {
         return false;
     };
-    let is_tool = |name: &str| offered.contains(&name.strip_prefix("functions.").unwrap_or(name));
+    // A final answer may itself be JSON with the key `report`. Only an object with a `reason` is meant as a call.
+    let may_be_meant =
+        |name: &str| name != REPORT || object.values().any(|value| value.get("reason").is_some());
+    let is_tool = |name: &str| {
+        let name = name.strip_prefix("functions.").unwrap_or(name);
+        offered.contains(&name) && may_be_meant(name)
+    };
     let has_object = object.values().any(Value::is_object);
     let names = object.values().any(|value| value.as_str().is_some_and(is_tool));
     let holds = object.len() == 1 && object.keys().any(|key| is_tool(key));

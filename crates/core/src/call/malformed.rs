@@ -35,7 +35,7 @@ pub enum MalformedReply {
         problem: String,
     },
     /// Fields of a call are missing or have the wrong type (CALL-1).
-    #[error("your tool call is incomplete: {}", problems.join("; "))]
+    #[error("your tool call has missing or wrong fields: {}", problems.join("; "))]
     WrongFields {
         /// One problem per field.
         problems: Vec<String>,

@@ -47,7 +47,7 @@ pub enum ReplyContent {
 ///   enforces a schema allows no other final answer.
 /// - [`CallForm::Native`]: none; text contains no calls.
 /// - [`CallForm::ToolCall`]: an object `{"tool_call": {"name": string, "arguments": object}}` (CALL-3). Such a call never terminates.
-/// - [`CallForm::Auto`]: the objects of `Json`, with an optional `terminate` that defaults to false, and of `ToolCall`; an object with
+/// - [`CallForm::Auto`] and [`CallForm::AutoNative`]: the objects of `Json`, with an optional `terminate` that defaults to false, and of `ToolCall`; an object with
 ///   `name`, `tool_name` or `function`, and with `arguments` or `parameters`; `{"tool_calls": […]}`, `{"function_call": {…}}`; and the
 ///   JSON, or name with arguments, that call markup of a known model family announces.
 ///
@@ -152,7 +152,11 @@ impl ReplyParser<'_> {
     fn intent(&self, content: &str, answer: &str, scan: &Scan<'_>) -> ReplyIntent {
         let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let takes_text_calls = match self.form {
-            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => true,
+            CallForm::Json
+            | CallForm::JsonSchema
+            | CallForm::ToolCall
+            | CallForm::Auto
+            | CallForm::AutoNative => true,
             CallForm::Native => false,
         };
         match self.in_other_form(content, scan, &offered, takes_text_calls) {
@@ -270,7 +274,11 @@ impl ReplyParser<'_> {
     fn text_of(&self, answer: &str) -> String {
         let wrapped = match self.form {
             CallForm::JsonSchema => wrapped_answer(answer),
-            CallForm::Json | CallForm::Native | CallForm::ToolCall | CallForm::Auto => None,
+            CallForm::Json
+            | CallForm::Native
+            | CallForm::ToolCall
+            | CallForm::Auto
+            | CallForm::AutoNative => None,
         };
         wrapped.unwrap_or_else(|| answer.to_owned())
     }

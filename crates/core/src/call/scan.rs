@@ -244,7 +244,7 @@ impl<'t> Scanner<'t> {
         let is_array = self.text[position..].starts_with('[');
         let is_meant = |form| match announced {
             Announced::Tagged | Announced::Named(_) => match form {
-                CallForm::Auto => true,
+                CallForm::Auto | CallForm::AutoNative => true,
                 CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Native => {
                     announced == Announced::Tagged && shape::is_meant(form, best, is_array)
                 }
@@ -303,10 +303,10 @@ impl<'t> Scanner<'t> {
     }
 }
 
-/// Returns true if a scan with repairs may get further. An unclosed value cannot be repaired.
+/// Returns true if a second scan, which repairs syntax errors, may succeed. An unclosed value cannot be repaired.
 fn may_be_repaired(form: CallForm, end: JsonEnd<'_>) -> bool {
     let repairs = match form {
-        CallForm::Auto => true,
+        CallForm::Auto | CallForm::AutoNative => true,
         CallForm::Json | CallForm::JsonSchema | CallForm::Native | CallForm::ToolCall => false,
     };
     let is_broken = match end {

@@ -23,7 +23,7 @@ pub(super) fn is_meant(form: CallForm, scanned: &ScannedJson<'_>, is_array: bool
         CallForm::Json | CallForm::JsonSchema => is_tool || keys.lack_tool(),
         CallForm::ToolCall => keys.has(CallKeys::TOOL_CALL),
         CallForm::Native => false,
-        CallForm::Auto => {
+        CallForm::Auto | CallForm::AutoNative => {
             let by_name = keys.has_any(arguments)
                 && !keys.has(CallKeys::FOREIGN)
                 && (keys.has(CallKeys::NAME) != keys.has(CallKeys::FUNCTION));
@@ -115,11 +115,15 @@ fn object_calls(
         }
         CallForm::ToolCall => tool_call(object).map(|call| vec![call]),
         CallForm::Native => Ok(Vec::new()),
-        CallForm::Auto if is_tool => json_call(object, Terminate::Optional).map(|call| vec![call]),
-        CallForm::Auto if matches!(object.get("tool_call"), Some(Value::Object(_) | Value::String(_))) => {
+        CallForm::Auto | CallForm::AutoNative if is_tool => {
+            json_call(object, Terminate::Optional).map(|call| vec![call])
+        }
+        CallForm::Auto | CallForm::AutoNative
+            if matches!(object.get("tool_call"), Some(Value::Object(_) | Value::String(_))) =>
+        {
             tool_call(object).map(|call| vec![call])
         }
-        CallForm::Auto => call_by_another_name(object, announced),
+        CallForm::Auto | CallForm::AutoNative => call_by_another_name(object, announced),
     }
 }
 

@@ -40,7 +40,7 @@ pub enum CallError {
     },
     /// The agent has the tool, but less access than the tool needs.
     #[error(
-        "the tool {} needs {needs} access, but you have {has} access: use other tools, or finish and report what you may not do",
+        "this call of {} needs {needs} access, but you have {has} access: use other tools, or finish and report what you may not do",
         quoted(tool)
     )]
     AccessDenied {
@@ -200,7 +200,7 @@ impl ToolSet {
     }
 
     fn check_parts(&self, tool: &str, parameters: &Value, allowed: Allowed<'_>) -> Result<Value, CallError> {
-        let index = self.find(tool, allowed)?;
+        let index = self.find(tool, parameters, allowed)?;
         let spec = &self.inner.specs[index];
         let bad = |problems| CallError::BadParameters {
             tool: tool.to_owned(),
@@ -231,12 +231,12 @@ impl ToolSet {
         Err(bad(problems))
     }
 
-    fn find(&self, tool: &str, allowed: Allowed<'_>) -> Result<usize, CallError> {
+    fn find(&self, tool: &str, parameters: &Value, allowed: Allowed<'_>) -> Result<usize, CallError> {
         let found = self.inner.by_name.get(tool).copied();
         let allowed: Vec<&str> = match (found, allowed) {
             (Some(index), Allowed::All) => return Ok(index),
             (Some(index), Allowed::Only(names, has)) if names.iter().any(|name| name == tool) => {
-                let needs = self.inner.specs[index].access;
+                let needs = self.inner.specs[index].access_for(parameters);
                 let tool = || tool.to_owned();
                 return (needs <= has)
                     .then_some(index)
@@ -373,7 +373,13 @@ fn describe(error_kind: &ValidationErrorKind, error: &ValidationError<'_>) -> St
             let wanted: Vec<String> = wanted.iter().map(|wanted| wanted.to_string()).collect();
             format!("must be of type {}, but is {is}", wanted.join(" or "))
         }
-        ValidationErrorKind::Enum { options } => format!("must be one of {options}"),
+        ValidationErrorKind::Enum { options } => {
+            let given = error.instance().as_str().unwrap_or_default();
+            let names = options.as_array().into_iter().flatten().filter_map(Value::as_str);
+            let hint = nearest(given, names)
+                .map_or_else(String::new, |meant| format!(": did you mean {}?", quoted(meant)));
+            format!("must be one of {options}{hint}")
+        }
         ValidationErrorKind::Constant { expected_value } => format!("must be {expected_value}"),
         ValidationErrorKind::Required { property } => format!("lacks the field {property}"),
         // For rarer keywords, use the validator's own message.

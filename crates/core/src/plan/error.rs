@@ -15,7 +15,7 @@ pub enum PlanError {
         /// Index of the sub-task in the plan.
         index: usize,
     },
-    /// A sub-task has the id that stands for the lead's own work (LEAD-3).
+    /// A sub-task has the id that is reserved for the lead's own work (LEAD-3).
     #[error("subtasks[{index}] has the id `lead`, which stands for your own work: give it another id")]
     ReservedId {
         /// Index of the sub-task in the plan.

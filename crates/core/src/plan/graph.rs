@@ -16,9 +16,9 @@ use super::structure::{DependencyGraph, PlanStructure, build_structure};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SubTaskState {
-    /// At least one dependency has not succeeded yet.
+    /// At least one dependency is not done yet.
     Waiting,
-    /// All dependencies succeeded, and the sub-task may start.
+    /// All dependencies are done, and the sub-task may start.
     Ready,
     /// The sub-task has started.
     Running,
@@ -48,8 +48,10 @@ impl fmt::Display for SubTaskState {
 pub enum SubTaskOutcome {
     /// The sub-task succeeded, and its dependents may run.
     Succeeded,
-    /// The sub-task failed, and its dependents are skipped.
+    /// The sub-task failed. Its dependents are skipped, unless the sub-task may fail.
     Failed,
+    /// The user stopped the sub-task by a decision about one of its calls or by immediate guidance. Its dependents are skipped.
+    Stopped,
 }
 
 /// A sub-task that is skipped because of a failed dependency.
@@ -109,7 +111,7 @@ pub struct PlanGraph {
     plan: Arc<Plan>,
     graph: Arc<DependencyGraph>,
     states: Vec<SubTaskState>,
-    /// For each sub-task, the number of its dependencies that have not succeeded yet.
+    /// For each sub-task, the number of its dependencies that are not done yet.
     missing: Vec<usize>,
     ready: BTreeSet<usize>,
     counts: SubTaskCounts,
@@ -195,7 +197,12 @@ impl PlanGraph {
                 self.release_dependents(index);
                 Vec::new()
             }
-            SubTaskOutcome::Failed => {
+            SubTaskOutcome::Failed if self.plan.subtasks[index].may_fail => {
+                self.set(index, SubTaskState::Failed);
+                self.release_dependents(index);
+                Vec::new()
+            }
+            SubTaskOutcome::Failed | SubTaskOutcome::Stopped => {
                 self.set(index, SubTaskState::Failed);
                 self.skip_dependents(index)
             }

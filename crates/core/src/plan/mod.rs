@@ -33,16 +33,20 @@ pub struct Plan {
 }
 
 /// A sub-task: a node of the plan's graph. JSON: `{"id", "title", "depends_on": [id], "agent", "task"}` or
-/// `{"id", "title", "depends_on": [id], "calls": [{"tool", "parameters"}]}`.
+/// `{"id", "title", "depends_on": [id], "calls": [{"tool", "parameters"}]}`, both with `"may_fail": true` if the sub-task may fail.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SubTask {
     /// The id, which is unique within the plan.
     pub id: SubTaskId,
     /// A short description for the user.
     pub title: String,
-    /// The sub-tasks that must succeed before this sub-task starts.
+    /// The sub-tasks that must be done before this sub-task starts: succeeded, or ended in any way if they may fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<SubTaskId>,
+    /// True for a check that may fail, such as a baseline: however it ends, its dependents start and see how. They are skipped only if the
+    /// user stops it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fail: bool,
     /// The work to do.
     #[serde(flatten)]
     pub work: Work,
@@ -71,6 +75,7 @@ pub enum Work {
 pub struct PlannedCall {
     /// The tool's name.
     pub tool: String,
-    /// The parameters, as a JSON object.
+    /// The parameters, as a JSON object. A prompt that shows the calls' parameters elsewhere leaves them out.
+    #[serde(default)]
     pub parameters: Value,
 }

@@ -16,42 +16,44 @@ pub fn plan_schema() -> Value {
         "properties": {
             "summary": {
                 "type": "string",
-                "description": "The idea of the plan in one or two sentences. Without sub-tasks: the reason why there are none."
+                "description": "The idea; without sub-tasks, why there are none."
             },
             "answers_guidance": {
                 "type": "array",
                 "items": {"type": "integer", "minimum": 0},
-                "description": "The numbers of the entries in GUIDANCE that this plan takes into account. Empty if there is no guidance."
+                "description": "The numbers of the GUIDANCE that it takes into account."
             },
             "subtasks": {
                 "type": "array",
-                "description": "The sub-tasks. Sub-tasks that do not depend on each other run in parallel.",
                 "items": {
                     "type": "object",
                     "properties": {
-                        "id": {"type": "string", "description": "A short unique id, such as edit-parser."},
-                        "title": {"type": "string", "description": "A description of the sub-task in a few words."},
+                        "id": {"type": "string"},
+                        "title": {"type": "string"},
                         "depends_on": {
                             "type": "array",
-                            "items": {"type": "string"},
-                            "description": "The ids of the sub-tasks that must succeed before this one starts."
+                            "items": {"type": "string"}
+                        },
+                        "may_fail": {
+                            "type": "boolean",
+                            "description": "What depends on it starts even if it fails, as for a baseline check."
                         },
                         "agent": {
                             "type": "string",
-                            "description": "The name of the agent for the sub-task. Set either agent and task, or calls."
+                            "description": "Either `agent` and `task`, or `calls`."
                         },
                         "task": {
                             "type": "string",
-                            "description": "With agent: everything that the agent needs to know. It sees only this text and the findings of the dependencies."
+                            "description": "All that the agent must know, beyond the goal and the findings of what it depends on."
                         },
                         "calls": {
                             "type": "array",
-                            "description": "Instead of agent and task: tool calls, executed one after another.",
+                            "description": "Run in this order, until one fails.",
                             "items": {
                                 "type": "object",
                                 "properties": {
-                                    "tool": {"type": "string", "description": "The tool's name."},
-                                    "parameters": {"type": "object", "description": "The tool's parameters."}
+                                    "tool": {"type": "string"},
+                                    "parameters": {"type": "object"}
                                 },
                                 "required": ["tool", "parameters"],
                                 "additionalProperties": false
@@ -85,6 +87,8 @@ struct SubmittedSubTask {
     title: String,
     #[serde(default)]
     depends_on: Vec<SubTaskId>,
+    #[serde(default)]
+    may_fail: bool,
     agent: Option<String>,
     task: Option<String>,
     calls: Option<Vec<PlannedCall>>,
@@ -140,6 +144,7 @@ impl SubmittedSubTask {
             id: self.id,
             title: self.title,
             depends_on: self.depends_on,
+            may_fail: self.may_fail,
             work,
         })
     }

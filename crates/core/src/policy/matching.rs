@@ -42,11 +42,14 @@ pub(super) fn allow_rule_matches(pattern: &str, value: &Value) -> bool {
 }
 
 /// Returns true if the pattern of an `ask` or `deny` rule matches at least one interpretation of the parameter. A string parameter named
-/// `command` runs in a shell, so the pattern `sh *` matches it as well.
+/// `command` runs in a shell, so the patterns `sh *` and `bash *` match it as well.
 pub(super) fn restrict_rule_matches(pattern: &str, name: &str, value: &Value, workspace: &str) -> bool {
     let given_to_a_shell = || {
         let line = value.as_str().filter(|_| name == "command");
-        line.is_some_and(|line| matches(pattern, &format!("sh -c {}", quoted(line))))
+        line.is_some_and(|line| {
+            let runs_as = |shell: &str| matches(pattern, &format!("{shell} -c {}", quoted(line)));
+            runs_as("sh") || runs_as("bash")
+        })
     };
     matches(pattern, &text_of(value))
         || value

@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::id::{AgentId, EffectId, Scope};
 
-/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`.
+/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`, `diff.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum OutputHandle {
@@ -17,12 +17,14 @@ pub enum OutputHandle {
     Agent(AgentId),
     /// All observations of an iteration. Iterations are numbered from 1.
     Iteration(u32),
+    /// The run's net diff that the reflector of an iteration was given.
+    Diff(u32),
 }
 
 /// An error from parsing an [`OutputHandle`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a handle: copy one from a prompt or a result, such as `a3.7`, `run.7`, `a3` or `iteration.2`"
+    "`{0}` is not a handle: copy one from a prompt or a result, such as `a3.7`, `run.7`, `a3`, `iteration.2` or `diff.2`"
 )]
 pub struct ParseHandleError(String);
 
@@ -32,6 +34,7 @@ impl fmt::Display for OutputHandle {
             OutputHandle::Call(effect) => effect.fmt(f),
             OutputHandle::Agent(agent) => agent.fmt(f),
             OutputHandle::Iteration(iteration) => write!(f, "iteration.{iteration}"),
+            OutputHandle::Diff(iteration) => write!(f, "diff.{iteration}"),
         }
     }
 }
@@ -41,11 +44,12 @@ impl FromStr for OutputHandle {
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseHandleError(text.to_owned());
+        let number = |number: &str| number.parse::<u32>().map_err(|_| error());
         if let Some(iteration) = text.strip_prefix("iteration.") {
-            return iteration
-                .parse()
-                .map(OutputHandle::Iteration)
-                .map_err(|_| error());
+            return number(iteration).map(OutputHandle::Iteration);
+        }
+        if let Some(iteration) = text.strip_prefix("diff.") {
+            return number(iteration).map(OutputHandle::Diff);
         }
         match text.parse() {
             Ok(Scope::Agent(agent)) => Ok(OutputHandle::Agent(agent)),

@@ -9,10 +9,12 @@
 mod handle;
 mod observations;
 mod parameters;
+mod project;
 mod requests;
 mod sections;
 mod shorten;
 mod system;
+mod user_notes;
 
 use std::sync::LazyLock;
 
@@ -26,16 +28,19 @@ use crate::tags::escape_tags;
 pub use handle::{OutputHandle, ParseHandleError};
 pub(crate) use observations::earlier_observations;
 pub use observations::{observation_line, whole_observations, whole_report};
+pub(crate) use project::split_environment;
+pub use project::{project, run_goal};
 pub use requests::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
-    continue_request, edited_plan, guidance, plan_request, reflect_request, summarise_request, summary,
-    task_request,
+    TurnContext, closing_message, continue_request, edited_plan, guidance, plan_request, reflect_request,
+    summarise_request, summary, task_request,
 };
 pub use sections::{CallLine, ObservationLine};
 pub use shorten::READ_OUTPUT;
-pub(crate) use shorten::shorten_result;
+pub(crate) use shorten::{shorten_output, shorten_result};
 pub(crate) use system::last_turn;
 pub use system::{call_in_prose, malformed, system_prompt};
+pub use user_notes::user_notes;
 
 /// The role texts of the lead and the reflector, which every run has.
 pub mod roles {
@@ -79,6 +84,7 @@ fn templates() -> Environment<'static> {
     for (name, source) in [
         template!("call_in_prose"),
         template!("calls"),
+        template!("closing_message"),
         template!("continue_request"),
         template!("edited_plan"),
         template!("guidance"),
@@ -86,12 +92,15 @@ fn templates() -> Environment<'static> {
         template!("lead"),
         template!("malformed"),
         template!("plan_request"),
+        template!("project"),
         template!("reflect_request"),
         template!("iterations"),
+        template!("run_goal"),
         template!("summarise"),
         template!("summary"),
         template!("system"),
         template!("task_request"),
+        template!("user_notes"),
     ] {
         environment
             .add_template(name, source)

@@ -6,9 +6,11 @@ use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
 use super::sections::{CallLine, ObservationLine};
+use super::shorten::shorten_result;
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
+use crate::tool::{OmittedPart, ToolResult};
 
 /// Maximum length of a string in an observation in a prompt, in characters.
 pub(super) const MAX_STRING: usize = 3_000;
@@ -36,6 +38,27 @@ pub(super) fn observation_lines<'a>(
         |observation| line_within(observation, MIN_STRING),
     ];
     lines_within(&observed, &forms, &mut room, iteration)
+}
+
+/// Like [`observation_lines`], but for the reflector: includes the duration and the output in short of each call of an agent. An
+/// observation that does not fit with these is formatted without them.
+pub(super) fn judged_lines(observed: &[Observation], iteration: u32) -> Vec<Value> {
+    let (observed, mut room): (Vec<&Observation>, _) = (observed.iter().collect(), MAX_OBSERVATIONS);
+    let forms: [fn(&Observation) -> Value; 3] = [
+        |observation| json!(typed_line(observation, MAX_STRING, AgentCalls::WithOutput)),
+        |observation| json!(typed_line(observation, MIN_STRING, AgentCalls::WithOutput)),
+        |observation| line_within(observation, MIN_STRING),
+    ];
+    lines_within(&observed, &forms, &mut room, Some(iteration))
+}
+
+/// How much detail an observation's line gives about each call of an agent.
+#[derive(Clone, Copy)]
+enum AgentCalls {
+    /// Only whether the call succeeded, and its error.
+    Brief,
+    /// Also the duration and the output in short.
+    WithOutput,
 }
 
 /// Formats the observations of earlier iterations briefly, as one list per iteration, in the order of `iterations`. If not all of them fit,
@@ -107,6 +130,16 @@ fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
     }
 }
 
+/// Shortens a result: a log to about `max` characters, a list or data to four times as many.
+fn short_result(result: &ToolResult, max: usize, handle: &str) -> Value {
+    let whole = result.for_model();
+    let most = match (&whole.output, whole.omit) {
+        (Some(Value::String(_)), OmittedPart::Middle) => max,
+        (_, OmittedPart::Middle | OmittedPart::End) => max.saturating_mul(4),
+    };
+    json!(shorten_result(whole, most, Some(handle)))
+}
+
 /// Formats the complete observations of an iteration, to which the iteration's handle refers.
 pub fn whole_observations<'a>(observed: impl IntoIterator<Item = &'a Observation>) -> Value {
     let whole: Vec<Value> = observed
@@ -136,14 +169,15 @@ pub fn observation_line(observation: &Observation) -> Value {
 
 /// Formats one observation with about `max` characters per string.
 fn line_within(observation: &Observation, max: usize) -> Value {
-    json!(typed_line(observation, max))
+    json!(typed_line(observation, max, AgentCalls::Brief))
 }
 
-fn typed_line(observation: &Observation, max: usize) -> ObservationLine {
+fn typed_line(observation: &Observation, max: usize, agent_calls: AgentCalls) -> ObservationLine {
     let line = ObservationLine {
         subtask: observation.subtask.clone(),
         title: observation.title.clone(),
         status: observation.status(),
+        may_fail: observation.may_fail,
         because: None,
         duration_ms: Some(observation.duration),
         agent: None,
@@ -166,7 +200,7 @@ fn typed_line(observation: &Observation, max: usize) -> ObservationLine {
             let calls = calls.iter().map(|observed| {
                 let handle = observed.effect.to_string();
                 CallLine {
-                    result: Some(short(&observed.result.for_model(), max, Some(&handle))),
+                    result: Some(short_result(&observed.result, max, &handle)),
                     duration_ms: Some(observed.result.duration),
                     parameters: short(&observed.call.parameters, max, Some(&handle)),
                     ..CallLine::new(&observed.call.tool, Some(handle))
@@ -197,7 +231,10 @@ fn typed_line(observation: &Observation, max: usize) -> ObservationLine {
                     .err()
                     .map(|failure| shorten(&failure.to_string(), max)),
                 findings_so_far: (!findings_so_far.is_empty()).then(|| shorten(findings_so_far, max)),
-                calls: Some(call_summaries(work, max)),
+                calls: Some(match agent_calls {
+                    AgentCalls::Brief => call_summaries(work, max),
+                    AgentCalls::WithOutput => calls_with_output(work, max),
+                }),
                 changes: Some(changes(work)),
                 ..line
             }
@@ -208,6 +245,9 @@ fn typed_line(observation: &Observation, max: usize) -> ObservationLine {
 /// Formats one observation of an earlier iteration: its result, and the handles for reading the complete output.
 fn earlier_line(observation: &Observation) -> Value {
     let mut line = json!({"subtask": observation.subtask, "status": observation.status()});
+    if observation.may_fail {
+        line["may_fail"] = json!(true);
+    }
     match &observation.finding {
         SubTaskResult::Skipped { .. } => {}
         SubTaskResult::Calls { calls } => {
@@ -248,6 +288,16 @@ fn call_summaries(work: &AgentWork, max: usize) -> Vec<CallLine> {
         }
     };
     work.calls.iter().map(summary).collect()
+}
+
+fn calls_with_output(work: &AgentWork, max: usize) -> Vec<CallLine> {
+    let calls = call_summaries(work, max).into_iter().zip(&work.calls);
+    let with_output = |(line, call): (CallLine, &CallSummary)| CallLine {
+        duration_ms: call.effect.map(|_| call.duration),
+        output: (!call.output.is_null()).then(|| call.output.clone()),
+        ..line
+    };
+    calls.map(with_output).collect()
 }
 
 fn changes(work: &AgentWork) -> Vec<String> {

@@ -6,12 +6,16 @@ use std::borrow::Cow;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::observations::{MAX_STRING, observation_lines};
+use super::handle::OutputHandle;
+use super::observations::{MAX_STRING, judged_lines, observation_lines};
 use super::{parameters, render};
-use crate::observation::Observation;
-use crate::plan::Plan;
+use crate::limits::RunLimits;
+use crate::observation::{Observation, SubTaskResult};
+use crate::plan::{Plan, SubTask};
 use crate::reflection::{Reflection, ReflectionVerdict};
+use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
+use crate::spec::GoalFile;
 use crate::text::{one_line, shorten, shorten_value};
 
 /// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
@@ -22,6 +26,8 @@ const MAX_TASK: usize = 1_000;
 pub struct IterationContext<'a> {
     /// The goal as the user wrote it.
     pub goal: &'a str,
+    /// The files that the goal includes. Only the lead reads them.
+    pub files: &'a [GoalFile],
     /// The number of the iteration, counted from 1.
     pub iteration: u32,
     /// Maximum number of iterations.
@@ -32,6 +38,15 @@ pub struct IterationContext<'a> {
     pub answers: &'a [AnsweredQuestion],
     /// Summaries of the earlier iterations, in order.
     pub iterations: Vec<PastIteration<'a>>,
+    /// What the run's conversation had before the run; `None` without earlier turns.
+    pub earlier_turns: Option<TurnContext<'a>>,
+}
+
+/// The state of a conversation, for the request to the lead of a later turn.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct TurnContext<'a> {
+    /// Why the last turn ended without an answer; `None` if it had one.
+    pub unanswered: Option<&'a str>,
 }
 
 /// A question that the user has answered.
@@ -80,16 +95,16 @@ impl<'a> From<&'a Reflection> for PastReflection<'a> {
     }
 }
 
-/// What a lead that goes on does not know yet.
+/// The news for a lead that continues: what has happened since its last request.
 #[derive(Clone, Debug)]
 pub struct ContinueContext<'a> {
     /// The number of the iteration that begins, counted from 1.
     pub iteration: u32,
     /// Maximum number of iterations.
     pub max_iterations: u32,
-    /// New guidance of the user, each with its number.
+    /// The user's new guidance entries, each with its number.
     pub guidance: Vec<(u32, &'a str)>,
-    /// New answers of the user.
+    /// The user's new answers.
     pub answers: &'a [AnsweredQuestion],
     /// The iterations that have ended since the lead's last request.
     pub ended: Vec<EndedIteration<'a>>,
@@ -104,21 +119,13 @@ pub struct EndedIteration<'a> {
     pub reflection: Option<&'a Reflection>,
     /// Why the run ended before the plan was complete, if the user resumed the run later.
     pub interrupted: Option<&'a str>,
-    /// What was observed, without the lead's own work.
+    /// The observations of the iteration, without the lead's own work.
     pub observations: Vec<&'a Observation>,
 }
 
-/// Renders the message that continues a lead: what was observed and judged, and what the user has added. The lead knows its own work.
+/// Renders the message that continues a lead: the observations, the judgement, and the user's guidance and answers. The lead's own work is
+/// left out, because the lead knows it.
 pub fn continue_request(context: &ContinueContext<'_>) -> String {
-    let ended = context.ended.iter().map(|ended| {
-        let judgement =
-            |reflection: &Reflection| json!({"verdict": reflection.verdict, "summary": reflection.summary});
-        json!({
-            "judgement": ended.reflection.map(judgement),
-            "interrupted": ended.interrupted,
-            "observations": observation_lines(ended.observations.iter().copied(), Some(ended.iteration)),
-        })
-    });
     let guidance = context.guidance.iter();
     render(
         "continue_request",
@@ -127,23 +134,42 @@ pub fn continue_request(context: &ContinueContext<'_>) -> String {
             "max_iterations": context.max_iterations,
             "guidance": guidance.map(|(number, text)| json!({"number": number, "text": text})).collect::<Vec<_>>(),
             "answers": context.answers,
-            "ended": ended.collect::<Vec<_>>(),
+            "ended": ended_iterations(&context.ended),
         }),
     )
 }
 
-/// Renders what follows the result of a plan that the user changed before approving it (LEAD-2). `plan` is the plan that was carried out.
+/// Renders the result of a plan with which a turn of a conversation ended.
+pub fn closing_message(ended: &[EndedIteration<'_>]) -> String {
+    render("closing_message", json!({"ended": ended_iterations(ended)}))
+}
+
+fn ended_iterations(ended: &[EndedIteration<'_>]) -> Vec<Value> {
+    let lines = ended.iter().map(|ended| {
+        let judgement =
+            |reflection: &Reflection| json!({"verdict": reflection.verdict, "summary": reflection.summary});
+        json!({
+            "judgement": ended.reflection.map(judgement),
+            "interrupted": ended.interrupted,
+            "observations": observation_lines(ended.observations.iter().copied(), Some(ended.iteration)),
+        })
+    });
+    lines.collect()
+}
+
+/// Renders the note that follows the result of a plan that the user changed before approving it (LEAD-2). `plan` is the plan that was
+/// executed.
 pub fn edited_plan(plan: &Value) -> String {
     render("edited_plan", json!({"plan": plan}))
 }
 
-/// Renders guidance that the user gave while the lead works.
+/// Renders guidance that the user gave while the lead was working.
 pub fn guidance(number: u32, text: &str) -> String {
     render("guidance", json!({"number": number, "text": text}))
 }
 
 /// Renders the first request to a lead. It lists the agents and tools of the run that the lead does not know from its own tools.
-pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup) -> String {
+pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: &RunLimits) -> String {
     let lead = &setup.lead;
     let agents: Vec<Value> = setup
         .agents
@@ -151,7 +177,7 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup) -> Strin
         .filter(|_| !lead.may_delegate())
         .map(|agent| {
             let description = one_line(&agent.description);
-            json!({"name": agent.name, "description": description, "capabilities": agent.capabilities()})
+            json!({"name": agent.name, "description": description, "capabilities": agent.capabilities(&lead.tools)})
         })
         .collect();
     let tools: Vec<Value> = setup
@@ -160,13 +186,14 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup) -> Strin
         .filter(|tool| !lead.tools.contains(&tool.name))
         .map(|tool| {
             let summary = one_line(first_sentence(&tool.description));
-            json!({"name": tool.name, "summary": format!("{summary}."), "parameters": parameters::nested(&tool.parameters)})
+            json!({"name": tool.name, "summary": format!("{summary}."), "parameters": parameters::nested(&tool.parameters_for_model())})
         })
         .collect();
     #[derive(Serialize)]
     struct Values<'a> {
         #[serde(flatten)]
         iteration: &'a IterationContext<'a>,
+        limits: Vec<String>,
         agents: Vec<Value>,
         tools: Vec<Value>,
     }
@@ -174,24 +201,49 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup) -> Strin
         "plan_request",
         Values {
             iteration,
+            limits: limits_set(limits),
             agents,
             tools,
         },
     )
 }
 
-/// Renders the request to a reflector. `plan` is `None` if the lead did the work without one. `changed` lists all files that the run has changed so far.
+/// The limits of the whole run that have no default and that the user has set, as texts such as `50000 tokens`.
+fn limits_set(limits: &RunLimits) -> Vec<String> {
+    let tokens = limits.max_tokens.map(|tokens| format!("{tokens} tokens"));
+    let cost = limits.max_cost.map(|cost| cost.to_string());
+    let calls = limits
+        .max_model_calls
+        .map(|calls| format!("{calls} model requests"));
+    let time = limits.timeout.map(|time| time.to_string());
+    [tokens, cost, calls, time].into_iter().flatten().collect()
+}
+
+/// Renders the request to a reflector. `plan` is `None` if the lead did the work without one. `changed` lists all files that the run has
+/// changed so far; `diff` is its net diff, if it was read.
 pub fn reflect_request(
     iteration: &IterationContext<'_>,
     plan: Option<&Plan>,
     observed: &[Observation],
     changed: &[&str],
+    diff: Option<&ReflectorDiff>,
 ) -> String {
     let plan = plan.map(|plan| {
+        let subtasks = match plan.subtasks.len() {
+            0..=200 => {
+                let subtasks = plan.subtasks.iter();
+                json!(
+                    subtasks
+                        .map(|subtask| without_observed(subtask, observed))
+                        .collect::<Vec<_>>()
+                )
+            }
+            count => json!(format!("{count} sub-tasks")),
+        };
         let plan = json!({
             "summary": plan.summary,
             "answers_guidance": plan.answers_guidance,
-            "subtasks": if plan.subtasks.len() <= 200 { json!(plan.subtasks) } else { json!(format!("{} sub-tasks", plan.subtasks.len())) },
+            "subtasks": subtasks,
         });
         shorten_value(&plan, MAX_STRING, None)
     });
@@ -202,22 +254,48 @@ pub fn reflect_request(
         plan: Option<Value>,
         observations: Vec<Value>,
         changed: Vec<String>,
+        diff: Option<&'a ReflectorDiff>,
+        diff_handle: String,
     }
     render(
         "reflect_request",
         Values {
             iteration,
             plan,
-            observations: observation_lines(observed, Some(iteration.iteration)),
+            observations: judged_lines(observed, iteration.iteration),
             changed: changed.iter().map(|path| one_line(path)).collect(),
+            diff,
+            diff_handle: OutputHandle::Diff(iteration.iteration).to_string(),
         },
     )
 }
 
-/// Renders the request to a sub-agent: its task, and the observations of its dependencies in this iteration (PAOR-5).
-pub fn task_request(task: &str, iteration: u32, findings: &[&Observation]) -> String {
+/// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations have them.
+fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
+    let made = observed
+        .iter()
+        .find(|observation| observation.subtask == subtask.id)
+        .map_or(0, |observation| match &observation.finding {
+            SubTaskResult::Calls { calls } => calls.len(),
+            SubTaskResult::Agent { .. } | SubTaskResult::Skipped { .. } => 0,
+        });
+    let mut shown = json!(subtask);
+    if let Some(calls) = shown.get_mut("calls").and_then(Value::as_array_mut) {
+        for call in calls.iter_mut().take(made).filter_map(Value::as_object_mut) {
+            call.remove("parameters");
+        }
+    }
+    shown
+}
+
+/// Renders the request to a sub-agent: the user's guidance so far (LEAD-4), its task, and the observations of its dependencies in this
+/// iteration (PAOR-5).
+pub fn task_request(task: &str, guidance: &[String], iteration: u32, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied(), Some(iteration));
-    render("task_request", json!({"task": task, "findings": findings}))
+    render(
+        "task_request",
+        json!({"task": task, "guidance": guidance, "findings": findings}),
+    )
 }
 
 /// Renders the request to summarise the preceding conversation. The summary replaces the older part of the conversation (LOOP-11). `task`

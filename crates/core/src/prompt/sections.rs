@@ -17,6 +17,9 @@ pub struct ObservationLine {
     pub title: String,
     /// The status with which the sub-task ended.
     pub status: ObservationStatus,
+    /// True if the plan says that the sub-task may fail: its failure is a result, too.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_fail: bool,
     /// The reason why the sub-task never started; `None` if it started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub because: Option<String>,
@@ -60,7 +63,10 @@ pub struct CallLine {
     /// The error of a sub-agent's failed call; `None` for any other call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The duration of the call; `None` for a sub-agent's call.
+    /// The output of an agent's call in short, for a reflector; `None` for any other call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub output: Option<Value>,
+    /// The duration of the call; `None` for an agent's call, except for a reflector.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<Millis>,
     /// The handle for reading the complete result; `None` if the call did not run.
@@ -76,6 +82,7 @@ impl CallLine {
             result: None,
             success: None,
             error: None,
+            output: None,
             duration_ms: None,
             handle,
         }

@@ -1,8 +1,10 @@
-//! Shortens long results, marks the omissions, and adds the handle for reading the rest (PAOR-6).
+//! Shortens long results, marks the omissions, and adds the handle for reading the rest (PAOR-6). Text is cut between lines, and lists in
+//! data between their entries.
 
 use serde_json::Value;
 
-use crate::text::{shorten, shorten_value};
+use crate::text::{omission, shorten, shorten_value};
+use crate::tool::{ModelToolResult, OmittedPart};
 
 /// The name of the tool that reads shortened output.
 pub const READ_OUTPUT: &str = "read_output";
@@ -10,50 +12,157 @@ pub const READ_OUTPUT: &str = "read_output";
 /// Minimum length of a shortened output in characters, even if the rest of the result is long.
 const MIN_OUTPUT: usize = 400;
 
-/// Shortens a tool's result for a model to about `max` characters. First shortens long strings, which preserves the structure. If this is
-/// not enough, replaces the output with its text and omits the middle of that text.
-pub(crate) fn shorten_result(mut result: Value, max: usize, handle: Option<&str>) -> Value {
+/// Shortens a tool's result for a model to about `max` characters.
+pub(crate) fn shorten_result(
+    mut result: ModelToolResult,
+    max: usize,
+    handle: Option<&str>,
+) -> ModelToolResult {
     if size(&result) <= max {
         return result;
     }
-    if let Some(error) = result.get_mut("error") {
-        *error = shorten_value(error, max / 4, handle);
+    let error = result.error.take();
+    result.error = error.map(|error| shorten(&error, max / 4, handle).into_owned());
+    bound_changes(&mut result.changes, max / 4);
+    if let Some(output) = result.output.take() {
+        // The size of everything but the output, including the line break that separates the output.
+        result.output = Some(Value::from("…"));
+        let others = size(&result) - 1;
+        let room = max.saturating_sub(others).max(MIN_OUTPUT.min(max));
+        result.output = Some(shorten_output(&output, room, handle, result.omit));
     }
-    if let Some(Value::Array(changes)) = result.get_mut("changes") {
-        bound(changes, max / 4);
-    }
-    let Some(output) = result.get("output").cloned() else {
-        return result;
-    };
-    for most in [max / 8 * 7, max / 2, max / 4, max / 8] {
-        result["output"] = shorten_value(&output, most, handle);
-        if size(&result) <= max {
-            return result;
-        }
-    }
-    let text = match output {
-        Value::String(text) => text,
-        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
-            output.to_string()
-        }
-    };
-    result["output"] = Value::Null;
-    let room = max.saturating_sub(size(&result)).max(MIN_OUTPUT);
-    // Characters such as quotes are escaped in a JSON string and take more room there.
-    let quoted = size(&Value::from(text.as_str())).max(1);
-    let share = room * text.chars().count() / quoted;
-    result["output"] = Value::String(shorten(&text, share.max(MIN_OUTPUT), handle).into_owned());
     result
 }
 
+/// Shortens an output to about `max` characters.
+pub(crate) fn shorten_output(output: &Value, max: usize, handle: Option<&str>, omit: OmittedPart) -> Value {
+    match output {
+        Value::String(text) => Value::String(shorten_lines(text, max, handle, omit)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+            shorten_data(output, max, handle)
+        }
+    }
+}
+
+/// Shortens a text to about `max` characters by whole lines. If its lines are too long, cuts within lines.
+fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart) -> String {
+    let total = text.chars().count();
+    if total <= max {
+        return text.to_owned();
+    }
+    let (head_room, tail_room) = match omit {
+        OmittedPart::Middle => (max * 2 / 3, max / 3),
+        OmittedPart::End => (max, 0),
+    };
+    let fitting = |lines: &mut dyn Iterator<Item = &str>, room: usize| {
+        let mut fitting = Fitting::default();
+        for line in lines {
+            let characters = line.chars().count();
+            if fitting.characters + characters > room {
+                break;
+            }
+            fitting.lines += 1;
+            fitting.characters += characters;
+            fitting.bytes += line.len();
+        }
+        fitting
+    };
+    let head = fitting(&mut text.split_inclusive('\n'), head_room);
+    let tail = fitting(&mut text.split_inclusive('\n').rev(), tail_room);
+    if head.characters + tail.characters < max / 2 {
+        return shorten(text, max, handle).into_owned();
+    }
+    let last = text.split_inclusive('\n').count() - tail.lines;
+    let first = head.lines + 1;
+    let lines = match first == last {
+        true => format!("line {first}"),
+        false => format!("lines {first} to {last}"),
+    };
+    let left_out = total - head.characters - tail.characters;
+    format!(
+        "{}… [{lines}, {left_out} characters left out: {}] …\n{}",
+        &text[..head.bytes],
+        omission(handle),
+        &text[text.len() - tail.bytes..]
+    )
+}
+
+/// The lines at one end of a text that fit into the available room, with their size.
+#[derive(Default)]
+struct Fitting {
+    lines: usize,
+    characters: usize,
+    bytes: usize,
+}
+
+/// Shortens data to about `max` characters: first its long strings, then its lists, which both preserve the structure. If this is not
+/// enough, replaces it by the beginning and the end of its JSON text.
+fn shorten_data(data: &Value, max: usize, handle: Option<&str>) -> Value {
+    let fits = |value: &Value| data_size(value) <= max;
+    if fits(data) {
+        return data.clone();
+    }
+    let mut shortened = Value::Null;
+    for most in [max / 8 * 7, max / 2, max / 4, max / 8] {
+        shortened = shorten_value(data, most, handle);
+        if fits(&shortened) {
+            return shortened;
+        }
+    }
+    // Binary search for the largest number of entries that fits: `fitting` fits, unless it is 0, and `too_many` does not.
+    let (mut fitting, mut too_many) = (0, longest_list(&shortened));
+    while fitting + 1 < too_many {
+        let entries = fitting.midpoint(too_many);
+        match fits(&bound_lists(&shortened, entries, handle)) {
+            true => fitting = entries,
+            false => too_many = entries,
+        }
+    }
+    match fitting {
+        0 => Value::String(shorten(&data.to_string(), max, handle).into_owned()),
+        entries => bound_lists(&shortened, entries, handle),
+    }
+}
+
+/// The number of entries of the longest list in the data.
+fn longest_list(data: &Value) -> usize {
+    match data {
+        Value::Array(items) => {
+            let inner = items.iter().map(longest_list).max();
+            items.len().max(inner.unwrap_or_default())
+        }
+        Value::Object(fields) => fields.values().map(longest_list).max().unwrap_or_default(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => 0,
+    }
+}
+
+/// Keeps the first `most` entries of each list, and adds a note with the number of the others.
+fn bound_lists(data: &Value, most: usize, handle: Option<&str>) -> Value {
+    match data {
+        Value::Array(items) => {
+            let kept = items.iter().take(most);
+            let more = items.len().saturating_sub(most);
+            let note = (more > 0).then(|| format!("… [{more} more left out: {}]", omission(handle)));
+            kept.map(|item| bound_lists(item, most, handle))
+                .chain(note.map(Value::String))
+                .collect()
+        }
+        Value::Object(fields) => fields
+            .iter()
+            .map(|(name, field)| (name.clone(), bound_lists(field, most, handle)))
+            .collect(),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => data.clone(),
+    }
+}
+
 /// Keeps the first changes, up to about `max` characters, and adds a note with the number of the others.
-fn bound(changes: &mut Vec<Value>, max: usize) {
+fn bound_changes(changes: &mut Vec<String>, max: usize) {
     for change in changes.iter_mut() {
-        *change = shorten_value(change, max, None);
+        *change = shorten(change, max, None).into_owned();
     }
     let mut room = max;
-    let fits = |change: &&Value| {
-        let rest = room.checked_sub(size(change) + 1);
+    let fits = |change: &&String| {
+        let rest = room.checked_sub(change.chars().count() + 2);
         room = rest.unwrap_or_default();
         rest.is_some()
     };
@@ -61,12 +170,17 @@ fn bound(changes: &mut Vec<Value>, max: usize) {
     let more = changes.len().saturating_sub(kept);
     if more > 0 {
         changes.truncate(kept);
-        changes.push(Value::String(format!("… and {more} more")));
+        changes.push(format!("… and {more} more"));
     }
 }
 
+/// Length of the result as text, in characters.
+fn size(result: &ModelToolResult) -> usize {
+    result.to_string().chars().count()
+}
+
 /// Length of the value as JSON, in characters.
-fn size(value: &Value) -> usize {
+fn data_size(value: &Value) -> usize {
     value.to_string().chars().count()
 }
 
@@ -76,22 +190,92 @@ mod tests {
 
     use super::*;
 
+    fn output(output: Value) -> ModelToolResult {
+        ModelToolResult {
+            success: true,
+            output: Some(output),
+            ..ModelToolResult::default()
+        }
+    }
+
+    fn shortened(result: ModelToolResult, max: usize) -> String {
+        let short = shorten_result(result, max, Some("a1.3")).to_string();
+        assert!(short.chars().count() <= max + 120, "{short}");
+        short
+    }
+
+    #[test]
+    fn paor_6_a_text_is_cut_between_lines() {
+        let text: String = (1..=1_000).map(|number| format!("line {number}\n")).collect();
+        let short = shortened(output(json!(text)), 600);
+        assert!(short.starts_with("line 1\nline 2\n"), "{short}");
+        assert!(short.ends_with("line 999\nline 1000\n"), "{short}");
+        let note = "line 51\n… [lines 52 to 978, 8295 characters left out: read them with read_output, handle a1.3] …\nline 979\n";
+        assert!(short.contains(note), "{short}");
+    }
+
+    #[test]
+    fn paor_6_a_list_is_cut_at_its_end() {
+        let text: String = (1..=1_000).map(|number| format!("line {number}\n")).collect();
+        let list = ModelToolResult {
+            omit: OmittedPart::End,
+            ..output(json!(text))
+        };
+        let short = shortened(list, 600);
+        assert!(short.contains("line 76\n… [lines 77 to 1000, "), "{short}");
+        assert!(
+            short.ends_with("left out: read them with read_output, handle a1.3] …\n"),
+            "{short}"
+        );
+    }
+
+    #[test]
+    fn paor_6_a_text_of_few_long_lines_is_cut_within_them() {
+        let short = shortened(output(json!(format!("begin {} end", "word ".repeat(1_000)))), 600);
+        assert!(
+            short.starts_with("begin word") && short.ends_with("word  end"),
+            "{short}"
+        );
+    }
+
+    #[test]
+    fn paor_6_rows_are_cut_between_entries() {
+        let rows: Vec<Value> = (1..=500).map(|number| json!([number, "name"])).collect();
+        let short = shortened(output(json!({"columns": ["id", "name"], "rows": rows})), 600);
+        let data: Value = serde_json::from_str(&short).unwrap_or_default();
+        let rows = data["rows"].as_array().map_or(&[][..], Vec::as_slice);
+        assert_eq!(data["columns"], json!(["id", "name"]));
+        assert_eq!(rows[0], json!([1, "name"]));
+        assert_eq!(
+            rows[rows.len() - 1],
+            format!(
+                "… [{} more left out: read them with read_output, handle a1.3]",
+                501 - rows.len()
+            )
+        );
+        assert!(rows.len() > 30, "{short}");
+    }
+
     #[test]
     fn paor_6_a_long_list_of_changes_and_a_long_error_are_bounded_too() {
         let changes: Vec<String> = (1..=3_000)
             .map(|number| format!("edited src/module_{number}.rs"))
             .collect();
-        let result = json!({"success": false, "error": "e".repeat(9_000), "changes": changes});
+        let result = ModelToolResult {
+            error: Some("e".repeat(9_000)),
+            changes,
+            ..ModelToolResult::default()
+        };
 
         let short = shorten_result(result, 4_000, Some("a1.3"));
 
         assert!(size(&short) <= 4_000, "{}", size(&short));
-        let error = short["error"].as_str().unwrap_or_default();
+        let error = short.error.unwrap_or_default();
         assert!(
             error.contains("read them with read_output, handle a1.3"),
             "{error}"
         );
-        let changes = short["changes"].as_array().map_or(&[][..], Vec::as_slice);
+        let changes = short.changes;
         assert_eq!(changes[0], "edited src/module_1.rs");
         assert_eq!(
             changes[changes.len() - 1],
@@ -101,8 +285,11 @@ mod tests {
 
     #[test]
     fn paor_6_a_few_changes_are_shown_whole_beside_a_long_output() {
-        let changes = json!(["edited a.rs", "edited b.rs"]);
-        let result = json!({"success": true, "output": "o".repeat(9_000), "changes": changes});
-        assert_eq!(shorten_result(result, 4_000, None)["changes"], changes);
+        let changes = vec!["edited a.rs".to_owned(), "edited b.rs".to_owned()];
+        let result = ModelToolResult {
+            changes: changes.clone(),
+            ..output(json!("o".repeat(9_000)))
+        };
+        assert_eq!(shorten_result(result, 4_000, None).changes, changes);
     }
 }

@@ -11,6 +11,9 @@ use crate::submission::submission_tool;
 use crate::text::one_line;
 use crate::tool::ToolSpec;
 
+/// The parameter of files and folders that several tools have. The system prompt explains it once.
+const PATHS: &str = "paths";
+
 /// Renders an agent's system prompt (PROMPT-2): role, tools, call form, when to finish (LOOP-9), limits (LOOP-2), and diagrams. `tools` are
 /// the agent's tools without its terminating tool, which this function adds.
 ///
@@ -26,6 +29,9 @@ pub fn system_prompt(
     let submission = submission_tool(answer);
     let terminating = submission.as_ref().filter(|_| ends_work(answer));
     let has_read_output = tools.iter().any(|tool| tool.name == READ_OUTPUT);
+    let has_paths = tools
+        .iter()
+        .any(|tool| tool.parameters["properties"].get(PATHS).is_some());
     let tools: Vec<Value> = tools
         .iter()
         .map(|tool| (*tool, Terminates::No))
@@ -39,6 +45,7 @@ pub fn system_prompt(
             "tools": tools,
             "form": form_name(calls),
             "has_read_output": has_read_output,
+            "has_paths": has_paths,
             "terminating": terminating.map(|tool| &tool.name),
             "text_allowed": answer.allows_text(),
             "max_turns": limits.max_turns,
@@ -127,7 +134,7 @@ fn tool_values(tool: &ToolSpec, terminates: Terminates) -> Value {
     json!({
         "name": one_line(&tool.name),
         "description": without_headings(&tool.description),
-        "parameters": parameters::listed(&tool.parameters),
+        "parameters": parameters::listed(&tool.parameters_for_model()),
         "example": tool.example,
         "terminates": matches!(terminates, Terminates::Yes),
     })
@@ -151,7 +158,7 @@ fn form_name(calls: CallForm) -> &'static str {
     match calls {
         CallForm::Json | CallForm::Auto => "json",
         CallForm::JsonSchema => "json_schema",
-        CallForm::Native => "native",
+        CallForm::Native | CallForm::AutoNative => "native",
         CallForm::ToolCall => "tool_call",
     }
 }

@@ -168,6 +168,7 @@ fn request(request: &Request) -> String {
         CallForm::Native => "native",
         CallForm::ToolCall => "tool_call",
         CallForm::Auto => "auto",
+        CallForm::AutoNative => "auto_native",
     };
     let mut text = format!(
         "model: {}\ncalls: {calls}\ntools: {}\n",

@@ -32,14 +32,14 @@ pub(super) enum DeliveryKey {
     Continuation(AgentId),
     /// Guidance that the run passes to its working lead, with its number.
     Guidance(AgentId, u32),
-    /// Urgent guidance that the run passes to its working lead, with its number.
+    /// Immediate guidance that the run passes to its working lead, with its number.
     Redirection(AgentId, u32),
     /// The beginning of the lead's acting. Contains the scope and step of the effect that started or continued the lead.
     Acting(Scope, u32),
     /// An agent's report. Contains the scope and step of the effect that started the agent.
     Report(Scope, u32),
-    ApprovalAsked(Scope, u32),
-    ApprovalSettled(Scope, u32),
+    CallAwaitsUser(Scope, u32),
+    CallSettled(Scope, u32),
     Delegation(Scope, u32),
     /// A delegate's findings. Contains the scope and step of the `delegate` call.
     Findings(Scope, u32),
@@ -66,6 +66,7 @@ impl DeliveryKey {
             | AgentInput::OverBudget { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::Decided { .. }
+            | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }
@@ -77,10 +78,10 @@ impl DeliveryKey {
     pub(super) fn from_run_input(input: &RunInput) -> Option<Self> {
         match input {
             RunInput::AgentFinished { effect, .. } => Some(DeliveryKey::Report(effect.scope, effect.step)),
-            RunInput::ApprovalAsked { effect } => Some(DeliveryKey::ApprovalAsked(effect.scope, effect.step)),
-            RunInput::ApprovalSettled { effect } => {
-                Some(DeliveryKey::ApprovalSettled(effect.scope, effect.step))
+            RunInput::CallAwaitsUser { effect, .. } => {
+                Some(DeliveryKey::CallAwaitsUser(effect.scope, effect.step))
             }
+            RunInput::CallSettled { effect } => Some(DeliveryKey::CallSettled(effect.scope, effect.step)),
             RunInput::ActingBegan { effect } => Some(DeliveryKey::Acting(effect.scope, effect.step)),
             RunInput::Delegated { effect, .. } => Some(DeliveryKey::Delegation(effect.scope, effect.step)),
             RunInput::Started { .. }
@@ -89,10 +90,12 @@ impl DeliveryKey {
             | RunInput::Guided { .. }
             | RunInput::Redirected { .. }
             | RunInput::Decided { .. }
+            | RunInput::DiffRead { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
+            | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => None,
         }
     }
@@ -184,7 +187,7 @@ impl Machines {
                 .running_call(*effect)
                 .cloned()
                 .map(RecordedRequest::Call),
-            RunInput::UserAnswered { effect, .. } | RunInput::UserAbsent { effect } => {
+            RunInput::UserAnswered { effect, .. } | RunInput::UserAbsent { effect, .. } => {
                 let (asked, question) = self.run().question()?;
                 (asked == *effect).then(|| RecordedRequest::Question(question.clone()))
             }
@@ -200,12 +203,14 @@ impl Machines {
             | RunInput::ToolFinished { .. }
             | RunInput::Guided { .. }
             | RunInput::Redirected { .. }
-            | RunInput::ApprovalAsked { .. }
-            | RunInput::ApprovalSettled { .. }
+            | RunInput::CallAwaitsUser { .. }
+            | RunInput::CallSettled { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
+            | RunInput::DiffRead { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
+            | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => None,
         }
     }
@@ -228,6 +233,10 @@ impl Machines {
             AgentInput::Decided { .. } => {
                 let approval = self.agent(id)?.approval()?;
                 Some(RecordedRequest::Approval(Approval::clone(approval)))
+            }
+            AgentInput::UserAnswered { .. } => {
+                let asked = self.agent(id)?.question()?;
+                Some(RecordedRequest::Question(asked.question.clone()))
             }
             AgentInput::Started { .. }
             | AgentInput::ToolFinished { .. }
@@ -276,11 +285,13 @@ fn describe_run_command(command: &RunCommand) -> Option<String> {
             Some(format!("waiting for the call {effect}: {}", describe_call(call)))
         }
         RunCommand::AskUser { effect, .. } => Some(format!("waiting for an answer to the question {effect}")),
+        RunCommand::ReadDiff { effect } => Some(format!("waiting for the run's diff ({effect})")),
         RunCommand::Finish { reason } => Some(format!("ended: {reason}")),
         RunCommand::AskApproval { approval } => Some(describe_approval(approval)),
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
         | RunCommand::RedirectLead { .. }
+        | RunCommand::GuideAgent { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
@@ -299,11 +310,15 @@ fn describe_agent_command(command: &AgentCommand) -> Option<String> {
             Ok(_) => "ended with an answer".to_owned(),
             Err(failure) => format!("ended: {failure}"),
         }),
-        AgentCommand::AskApproval { approval } => Some(describe_approval(approval)),
+        AgentCommand::AskApproval { approval, .. } => Some(describe_approval(approval)),
+        AgentCommand::AskUser { question, .. } => Some(format!(
+            "waiting for an answer to the question {}",
+            question.effect
+        )),
         AgentCommand::Delegate { effect, agent, .. } => {
             Some(format!("waiting for agent `{agent}` ({effect})"))
         }
-        AgentCommand::ApprovalSettled { .. }
+        AgentCommand::CallSettled { .. }
         | AgentCommand::BeginActing
         | AgentCommand::Stop
         | AgentCommand::SetTimer { .. } => None,

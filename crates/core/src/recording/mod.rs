@@ -153,7 +153,7 @@ impl Recorder {
             }
             None => {
                 let spec = start_spec(entry.scope, &entry.input).ok_or_else(|| Refusal::InvalidState {
-                    input: entry.input.name(),
+                    input: entry.input.description(),
                     state: "the run has not started".to_owned(),
                 })?;
                 self.machines = Some(Machines::start(entry.at, spec.clone())?);

@@ -13,18 +13,20 @@ use crate::journal::{Entry, Input};
 use crate::route::Delivery;
 use crate::run::RunInput;
 use crate::spec::RunSpec;
+use crate::user_request::UserRequestKind;
 
 /// Replays a recording with the run id `run` and the spec `present`, and returns the journal of the replay. Only external inputs are taken
 /// from the recording, each with its recorded time: replies of models, results of tools, messages and answers of the user, timers,
 /// restarts, and panics of agents. Everything else is derived and compared with the recording: briefs, model requests, tool calls,
 /// delegations and their results, questions, reports, and the end of the run. The returned journal equals the journal of the recorded run.
 ///
-/// The names and profiles of models are taken from the recording, agent by agent, because no model is called.
+/// The names and profiles of models are taken from the recording, agent by agent, because no model is called; so is what the agents were told
+/// about the project, because its folder may have changed since.
 ///
 /// # Errors
 /// Returns the first [`Difference`] between the replay and the recording.
 pub fn replay(recording: &Recording, present: RunSpec, run: RunId) -> Result<Vec<Entry>, Box<Difference>> {
-    let present = Arc::new(with_models_of(present, &recording.spec));
+    let present = Arc::new(with_recorded_parts(present, &recording.spec));
     let Some((first, rest)) = recording.lines.split_first() else {
         return Ok(Vec::new());
     };
@@ -90,6 +92,7 @@ impl Replay {
         });
         match present {
             Some(present) if present == *recorded => Ok(present),
+            Some(present) if differs_in_new_fields_alone(recorded, &present) => Ok(recorded.clone()),
             Some(present) => {
                 let (recorded, present) = differing_parts(recorded, &present);
                 Err(difference(self.location(line), key.part(), &recorded, &present))
@@ -137,8 +140,8 @@ impl Replay {
                 }
                 Input::Run(_) | Input::Agent(_) => Scope::Run,
             },
-            DeliveryKey::ApprovalAsked(scope, _)
-            | DeliveryKey::ApprovalSettled(scope, _)
+            DeliveryKey::CallAwaitsUser(scope, _)
+            | DeliveryKey::CallSettled(scope, _)
             | DeliveryKey::Delegation(scope, _) => scope,
             DeliveryKey::Report(..) => match &line.input {
                 Input::Run(RunInput::AgentFinished { effect, .. }) => {
@@ -189,9 +192,25 @@ impl DeliveryKey {
             | DeliveryKey::Guidance(..)
             | DeliveryKey::Redirection(..) => Part::Brief,
             DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
-            DeliveryKey::ApprovalAsked(..) | DeliveryKey::ApprovalSettled(..) => Part::Approval,
+            DeliveryKey::CallAwaitsUser(..) | DeliveryKey::CallSettled(..) => Part::Approval,
             DeliveryKey::Delegation(..) | DeliveryKey::Acting(..) => Part::Call,
         }
+    }
+}
+
+/// Returns true if both inputs say that the same call waits for the user, and the recorded one is of an earlier version, in which it did not
+/// say how much guidance the lead knew, or what the call waits for.
+fn differs_in_new_fields_alone(recorded: &Input, present: &Input) -> bool {
+    match (recorded, present) {
+        (
+            Input::Run(RunInput::CallAwaitsUser {
+                effect: recorded,
+                guidance: known,
+                request: UserRequestKind::Decision,
+            }),
+            Input::Run(RunInput::CallAwaitsUser { effect, guidance, .. }),
+        ) => recorded == effect && (known.is_none() || known == guidance),
+        (Input::Run(_) | Input::Agent(_), _) => false,
     }
 }
 
@@ -361,12 +380,15 @@ fn difference(location: EntryLocation, part: Part, recorded: &str, present: &str
     })
 }
 
-fn with_models_of(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
+/// Takes over from the recorded spec what a replay does not derive.
+fn with_recorded_parts(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
     let adopt = |present: &mut AgentSpec, recorded: &AgentSpec| {
         present.model.clone_from(&recorded.model);
         present.asks.clone_from(&recorded.asks);
         present.profile = recorded.profile;
     };
+    present.project.clone_from(&recorded.project);
+    present.probes.clone_from(&recorded.probes);
     let (setup, recorded) = (&mut *present.setup, &*recorded.setup);
     adopt(&mut setup.lead, &recorded.lead);
     adopt(&mut setup.reflector, &recorded.reflector);

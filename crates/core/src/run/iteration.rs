@@ -77,6 +77,7 @@ impl Iteration {
             subtask: subtask.id.clone(),
             title: subtask.title.clone(),
             duration: started.map_or_else(Default::default, |since| now - since),
+            may_fail: subtask.may_fail,
             finding,
         });
     }

@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-pub use changes::{ChangedFile, FileChangeKind};
+pub use changes::{ChangedFile, CommandChanges, FileChangeKind, during_command_title};
 pub use iteration::{ActiveSubTask, Iteration};
 pub use machine::Run;
 pub use report::{GuidanceStatus, IterationReport, Report, WaitingCall};
@@ -32,14 +32,16 @@ use crate::agent_report::{AgentReport, AgentWork};
 use crate::approval::{Approval, Decision};
 use crate::brief::{AgentBrief, Continuation};
 use crate::end_reason::EndReason;
-use crate::id::{AgentId, EffectId, SubTaskId};
+use crate::id::{AgentId, EffectId, RunId, SubTaskId};
 use crate::limits::RunLimits;
 use crate::message::ToolCall;
 use crate::phase::Transition;
 use crate::question::Question;
+use crate::run_diff::ReflectorDiff;
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
+use crate::user_request::UserRequestKind;
 
 /// An input of [`Run`]. Inputs are journaled, so variants may be added, but existing variants must not change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -74,18 +76,26 @@ pub enum RunInput {
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// The user gave urgent guidance: the run stops its running work and makes the next plan at once (PAOR-8).
+    /// The user gave immediate guidance: the run stops its running work and makes the next plan at once (PAOR-8).
     Redirected {
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// An agent's call waits for approval.
-    ApprovalAsked {
+    /// An agent's call waits for the user: for a decision (APPROVE-1) or an answer (LEAD-4).
+    #[serde(rename = "approval_asked")]
+    CallAwaitsUser {
         /// The call's id.
         effect: EffectId,
+        /// For a call of the lead, the number of the run's guidance entries that the lead knew; `None` in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        guidance: Option<u32>,
+        /// What the call waits for; always a decision in journals of earlier versions.
+        #[serde(default, skip_serializing_if = "UserRequestKind::is_default")]
+        request: UserRequestKind,
     },
-    /// An agent's call no longer waits for approval.
-    ApprovalSettled {
+    /// An agent's call no longer waits for the user.
+    #[serde(rename = "approval_settled")]
+    CallSettled {
         /// The call's id.
         effect: EffectId,
     },
@@ -110,6 +120,13 @@ pub enum RunInput {
         /// The other agent's task.
         task: String,
     },
+    /// The run's net diff was read for the reflector (PAOR-6).
+    DiffRead {
+        /// The effect id of the [`RunCommand::ReadDiff`] that requested the diff.
+        effect: EffectId,
+        /// The diff, or the reason why there is none.
+        diff: ReflectorDiff,
+    },
     /// The user answered the run's question (PAOR-9).
     UserAnswered {
         /// The question's id.
@@ -117,11 +134,14 @@ pub enum RunInput {
         /// The answer text. If the user selected a choice by its number, the text of that choice.
         answer: String,
     },
-    /// No user is available to answer the run's question or to decide about the calls that wait for approval. The run pauses until it is
+    /// No user is available to answer questions or to decide about the calls that wait for approval. The run pauses until it is
     /// resumed.
     UserAbsent {
         /// The id of the question or call.
         effect: EffectId,
+        /// True if guidance takes the place of the answer to the run's question: the run does not pause, but plans again (PAOR-8).
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        guided: bool,
     },
     /// A timer expired.
     TimerFired {
@@ -142,6 +162,11 @@ pub enum RunInput {
         /// For a failed run, the work of each agent that was still running when the run ended. The run adds it to its observations.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         interrupted: BTreeMap<AgentId, AgentWork>,
+    },
+    /// Other runs work in the run's workspace. Nothing follows from it; watchers see it.
+    WorkspaceShared {
+        /// The ids of the other runs.
+        runs: Vec<RunId>,
     },
     /// The user cancelled the run.
     Cancelled,
@@ -173,7 +198,7 @@ pub enum RunCommand {
         effect: EffectId,
         /// The agent's role and task.
         brief: Arc<AgentBrief>,
-        /// For a lead that goes on, what it is told; `None` for the first start of an agent.
+        /// The run's message to a lead that continues; `None` for the first start of an agent.
         continuation: Option<Arc<Continuation>>,
     },
     /// Tell the working lead the user's guidance (PAOR-8).
@@ -185,12 +210,20 @@ pub enum RunCommand {
         /// The guidance, in the user's words.
         guidance: String,
     },
-    /// Tell the working lead the user's urgent guidance at once, instead of what it waits for (PAOR-8).
+    /// Send the working lead the user's immediate guidance. The lead stops waiting for its model or call, and takes the guidance into
+    /// account at once (PAOR-8).
     RedirectLead {
         /// The lead's id.
         agent: AgentId,
         /// The number of the guidance entry, counted from 1.
         number: u32,
+        /// The guidance, in the user's words.
+        guidance: String,
+    },
+    /// Give the user's guidance to a sub-agent, instead of the answer that it waits for (PAOR-8).
+    GuideAgent {
+        /// The sub-agent's id.
+        agent: AgentId,
         /// The guidance, in the user's words.
         guidance: String,
     },
@@ -220,12 +253,17 @@ pub enum RunCommand {
         /// The other agent's findings, or the reason why there are none.
         result: ToolResult,
     },
+    /// Read the run's net diff, with which the reflector starts.
+    ReadDiff {
+        /// The id that the diff must carry.
+        effect: EffectId,
+    },
     /// Ask the user to approve a tool call of a sub-task.
     AskApproval {
         /// The approval to ask for.
         approval: Arc<Approval>,
     },
-    /// Wait for the user to decide about a call, because all outstanding work waits for approval. If no user is available, the driver sends
+    /// Wait for the user to decide about a call or to answer its question, because all outstanding work waits for the user. If no user is available, the driver sends
     /// [`RunInput::UserAbsent`].
     AwaitUser {
         /// The id of the call that has waited longest.

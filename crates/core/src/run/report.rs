@@ -5,19 +5,20 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::changes::{ChangedFile, changed_files, changes, confirmations, diff};
+use super::changes::{ChangedFile, CommandChanges, changed_files, changes, diff, during_commands};
 use super::rejections::{guided, rejections};
 use super::{Iteration, Run};
 use crate::agent_report::AgentWork;
 use crate::approval::Approval;
+use crate::confirmation::Confirmation;
 use crate::end_reason::EndReason;
 use crate::id::SubTaskId;
 use crate::message::Usage;
 use crate::observation::{Observation, SubTaskResult};
 use crate::phase::Phase;
 use crate::plan::{Plan, PlanGraph, SubTaskState};
-use crate::question::Question;
-use crate::reflection::Reflection;
+use crate::question::{OpenQuestion, Question};
+use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::time::Millis;
 use crate::usage::UsageReport;
 use crate::view::JSON_VERSION;
@@ -37,16 +38,24 @@ pub struct Report {
     pub end: Option<EndReason>,
     /// The outcome: the lead's answer, the last reflection's summary or the error of a failed run; empty if there is none.
     pub summary: String,
-    /// The question that waits for the user's answer, or a question that was not asked because a limit allows no further iteration.
+    /// The oldest question that waits for the user's answer, or a question that was not asked because a limit allows no further iteration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub question: Option<Question>,
-    /// The calls that wait for approval, oldest first. Only [`RunView::report`](crate::view::RunView::report) includes calls of agents.
+    /// The questions that wait for the user's answer, oldest first. Questions of agents are included only in
+    /// [`RunView::report`](crate::view::RunView::report).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<OpenQuestion>,
+    /// The calls that wait for approval, oldest first. Calls of agents are included only in
+    /// [`RunView::report`](crate::view::RunView::report).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub waiting: Vec<WaitingCall>,
-    /// The files whose content changed over the whole run.
+    /// The files that file tools changed, with their net changes over the whole run.
     pub changed: Vec<ChangedFile>,
-    /// The commands that succeeded after the last file change and have not failed since.
-    pub confirmed_by: Vec<String>,
+    /// The files that changed while commands ran, by the command or by others, without the changes of file tools (PAOR-10).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_during_commands: Vec<CommandChanges>,
+    /// The calls that the last reflection names as confirmations, if it judged the goal achieved.
+    pub confirmed_by: Vec<Confirmation>,
     /// The rejected calls that ended a sub-task, each with its sub-task and the user's reason (APPROVE-2).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub rejected: Vec<String>,
@@ -56,7 +65,7 @@ pub struct Report {
     /// The user's guidance entries, each with the iteration whose lead received it (PAOR-8).
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub guidance: Vec<GuidanceStatus>,
-    /// The sub-tasks of the last plan that did not succeed, each with the reason.
+    /// The sub-tasks of the last plan that are not done, each with the reason.
     pub remaining: Vec<String>,
     /// The number of planning iterations.
     pub iteration_count: u32,
@@ -131,9 +140,11 @@ impl Run {
                 .map(|(_, question)| question)
                 .or(self.unasked_question())
                 .cloned(),
+            questions: self.open_question().into_iter().collect(),
             waiting: self.waiting_calls(&self.approvals().cloned().collect::<Vec<_>>()),
             changed: changed_files(changes(self.iterations(), unreported)),
-            confirmed_by: confirmations(changes(self.iterations(), unreported)),
+            changed_during_commands: during_commands(self.iterations(), unreported),
+            confirmed_by: self.confirmations(),
             rejected: rejections(self.iterations()),
             guided: guided(self.iterations()),
             guidance: self.guidance_status(),
@@ -205,15 +216,24 @@ impl Run {
         }
     }
 
-    /// The run's changes as unified diffs, in the order in which they were made. Omits files whose final content equals their original
-    /// content.
+    /// What confirms the result: only what the reflector of the current iteration names (PAOR-10).
+    fn confirmations(&self) -> Vec<Confirmation> {
+        let current = self.iterations().last();
+        let current = current.filter(|iteration| iteration.number == self.iteration());
+        let reflection = current.and_then(|iteration| iteration.reflection.as_ref());
+        let achieved = reflection.filter(|reflection| reflection.verdict == ReflectionVerdict::Achieved);
+        achieved.map_or_else(Vec::new, |reflection| reflection.confirmed_by.clone())
+    }
+
+    /// The changes of file tools as unified diffs, in the order in which they were made, then what changed while commands ran, in lines that
+    /// begin with `#`. Omits files whose final content equals their original content.
     pub fn diff(&self) -> String {
         self.diff_with(&[])
     }
 
     /// Like [`Run::diff`], but includes the changes of agents that have not reported yet.
     pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
-        diff(changes(self.iterations(), unreported))
+        diff(self.iterations(), unreported)
     }
 }
 
@@ -241,6 +261,13 @@ pub(super) fn remaining(iterations: &[Iteration]) -> Vec<String> {
         .filter_map(|(index, subtask)| {
             let why = match iteration.graph.state(index) {
                 SubTaskState::Succeeded => return None,
+                SubTaskState::Failed
+                    if iteration
+                        .observation(index)
+                        .is_some_and(Observation::failed_as_allowed) =>
+                {
+                    return None;
+                }
                 SubTaskState::Failed => "failed".to_owned(),
                 SubTaskState::Skipped => match iteration.observation(index).map(|seen| &seen.finding) {
                     Some(SubTaskResult::Skipped {

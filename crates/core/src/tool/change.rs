@@ -4,6 +4,11 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::text::{one_line, single_line};
+
+/// Maximum number of files that changed while a command ran in the text of a change.
+const SHOWN_FILES: usize = 20;
+
 /// The content and mode of a file at a point in time, which undo compares and restores.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct FileVersion {
@@ -70,6 +75,9 @@ pub enum StateChange {
         command: String,
         /// The exit code; `None` if a signal ended the process.
         code: Option<i32>,
+        /// The files that were created, edited or deleted while the command ran, by the command or by others, sorted by path (PAOR-10).
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        files: Vec<StateChange>,
     },
     /// A database table was created.
     TableCreated {
@@ -107,8 +115,8 @@ pub enum StateChange {
 }
 
 impl StateChange {
-    /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command is no change by itself, and neither is a
-    /// request that only reads.
+    /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command is no change by itself, unless files
+    /// changed while the command ran. A request that only reads is no change, either.
     pub fn is_reflected(&self) -> bool {
         match self {
             StateChange::FileCreated { .. }
@@ -119,7 +127,53 @@ impl StateChange {
             | StateChange::TableDropped { .. }
             | StateChange::RowsChanged { .. } => true,
             StateChange::RequestSent { method, .. } => !["GET", "HEAD", "OPTIONS"].contains(&method.as_str()),
-            StateChange::ProcessExited { .. } => false,
+            StateChange::ProcessExited { files, .. } => !files.is_empty(),
+        }
+    }
+
+    /// Returns the path of a created, edited or deleted file; `None` for other changes.
+    pub fn path(&self) -> Option<&str> {
+        match self {
+            StateChange::FileCreated { path, .. }
+            | StateChange::FileEdited { path, .. }
+            | StateChange::FileDeleted { path, .. } => Some(path),
+            StateChange::FileMoved { .. }
+            | StateChange::ProcessExited { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => None,
+        }
+    }
+
+    /// Returns the reported diff of a created, edited or deleted file, if there is one.
+    pub fn diff(&self) -> Option<&str> {
+        match self {
+            StateChange::FileCreated { diff, .. }
+            | StateChange::FileEdited { diff, .. }
+            | StateChange::FileDeleted { diff, .. } => diff.as_deref(),
+            StateChange::FileMoved { .. }
+            | StateChange::ProcessExited { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => None,
+        }
+    }
+
+    /// Formats the change for the result of the call that made it. The exit of a command is `None`, because the rest of the result states
+    /// it, unless files changed while the command ran.
+    pub(super) fn in_own_result(&self) -> Option<String> {
+        match self {
+            StateChange::ProcessExited { files, .. } => (!files.is_empty()).then(|| changed_meanwhile(files)),
+            StateChange::FileCreated { .. }
+            | StateChange::FileEdited { .. }
+            | StateChange::FileDeleted { .. }
+            | StateChange::FileMoved { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => Some(self.to_string()),
         }
     }
 
@@ -153,6 +207,14 @@ pub fn display_path(path: &str) -> String {
     shown
 }
 
+/// Maximum length of a command line in a message, in characters.
+const MAX_COMMAND: usize = 80;
+
+/// Formats a command line for messages: on one line and, if it is long, only its beginning.
+pub fn display_command(command: &str) -> String {
+    single_line(&one_line(command), MAX_COMMAND)
+}
+
 /// Formats the change for models and users: `edited src/a.rs`.
 impl fmt::Display for StateChange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -163,10 +225,17 @@ impl fmt::Display for StateChange {
             StateChange::FileMoved { from, to, .. } => {
                 write!(f, "moved {} to {}", display_path(from), display_path(to))
             }
-            StateChange::ProcessExited { command, code } => match code {
-                Some(code) => write!(f, "`{command}` exited with {code}"),
-                None => write!(f, "`{command}` was terminated by a signal"),
-            },
+            StateChange::ProcessExited { command, code, files } => {
+                let command = display_command(command);
+                match code {
+                    Some(code) => write!(f, "`{command}` exited with {code}"),
+                    None => write!(f, "`{command}` was terminated by a signal"),
+                }?;
+                match files.is_empty() {
+                    true => Ok(()),
+                    false => write!(f, "; {}", changed_meanwhile(files)),
+                }
+            }
             StateChange::TableCreated { connection, table } => {
                 write!(f, "created table {table} in {connection}")
             }
@@ -191,9 +260,33 @@ impl fmt::Display for StateChange {
     }
 }
 
+/// Names the files that changed while a command ran.
+fn changed_meanwhile(files: &[StateChange]) -> String {
+    let shown = files.iter().take(SHOWN_FILES);
+    let shown: Vec<String> = shown.map(ToString::to_string).collect();
+    let more = match files.len().saturating_sub(SHOWN_FILES) {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    format!("changed while it ran: {}{more}", shown.join(", "))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_command_is_shown_by_its_beginning() {
+        let change = StateChange::ProcessExited {
+            command: format!("cat <<'END'\n  {}\nEND", "x".repeat(200)),
+            code: Some(1),
+            files: Vec::new(),
+        };
+        assert_eq!(
+            change.to_string(),
+            format!("`cat <<'END' {}…` exited with 1", "x".repeat(67))
+        );
+    }
 
     #[test]
     fn a_path_with_line_breaks_looks_like_no_line_of_a_diff() {

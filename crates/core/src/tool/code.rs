@@ -11,6 +11,8 @@ pub const ACCESS_DENIED: &str = "access_denied";
 pub const DENIED_BY_RULE: &str = "denied_by_rule";
 /// The user did not approve the call, its approval expired, or an earlier call in the same reply was not approved.
 pub const NOT_APPROVED: &str = "not_approved";
+/// The user did not answer the question that the call asked (LEAD-4).
+pub const NOT_ANSWERED: &str = "not_answered";
 /// The process ended during the call, so the call may or may not have taken effect (HOST-2).
 pub const INTERRUPTED: &str = "interrupted";
 /// The user's guidance changed the plan before the call ran or finished (PAOR-8).

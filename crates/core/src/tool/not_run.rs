@@ -57,6 +57,11 @@ impl ToolResult {
         ToolResult::failure("the call did not run: it was not approved in time").with_code(code::NOT_APPROVED)
     }
 
+    /// Creates the result of a question to which there is no answer.
+    pub(crate) fn not_answered(why: &str) -> Self {
+        ToolResult::failure(format!("the question was not answered: {why}")).with_code(code::NOT_ANSWERED)
+    }
+
     /// Creates the result of a call that the user rejected (APPROVE-2).
     pub(crate) fn rejected(reason: Option<&str>) -> Self {
         let reason = reason.map(|reason| format!(": {reason}")).unwrap_or_default();
@@ -72,6 +77,17 @@ impl ToolResult {
                 Some(reason.strip_prefix(": "))
             }
             ToolOutcome::Success { .. } => None,
+        }
+    }
+
+    /// Returns true if the user ended the call: by a decision about it, or by immediate guidance.
+    pub(crate) fn was_stopped_by_user(&self) -> bool {
+        match &self.outcome {
+            ToolOutcome::Failure { error, code, .. } => {
+                let was_decided = error.starts_with(REJECTED) || error.starts_with(GUIDED);
+                code == code::REDIRECTED || code == code::NOT_APPROVED && was_decided
+            }
+            ToolOutcome::Success { .. } => false,
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{MoveBack, PathState, RestorePath, RestoreStep, is_within};
-use crate::tool::{FileVersion, StateChange};
+use super::{MoveBack, PathChange, PathState, RestorePath, RestoreStep, is_within};
+use crate::tool::StateChange;
 
 /// The merged inverse of all changes added so far. Changes are added from the last to the first.
 pub(super) struct ChangeMerger {
@@ -20,11 +20,18 @@ struct Stage {
     paths: BTreeMap<String, Vec<Change>>,
 }
 
-/// One call's change to a path.
+/// Where a change was noticed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A file tool reported its own change.
+    FileTool,
+    /// A file differed after a command.
+    Command,
+}
+
 struct Change {
-    before: PathState,
-    after: PathState,
-    diff: Option<String>,
+    path: PathChange,
+    source: Source,
 }
 
 impl Default for ChangeMerger {
@@ -38,11 +45,11 @@ impl Default for ChangeMerger {
 
 impl ChangeMerger {
     /// Adds the inverse of a change that is older than all changes added so far.
-    pub(super) fn add_inverse(&mut self, change: &StateChange) {
+    pub(super) fn add_inverse(&mut self, change: &StateChange, source: Source) {
+        let file = PathState::from_version;
         match change {
             StateChange::FileCreated { path, diff, after } => {
-                let after = version(after.as_ref());
-                self.add(path, PathState::Nothing, after, diff.clone());
+                self.add(path, PathState::Nothing, file(after.as_ref()), diff, source);
             }
             StateChange::FileEdited {
                 path,
@@ -50,12 +57,11 @@ impl ChangeMerger {
                 before,
                 after,
             } => {
-                let (before, after) = (version(before.as_ref()), version(after.as_ref()));
-                self.add(path, before, after, diff.clone());
+                self.add(path, file(before.as_ref()), file(after.as_ref()), diff, source);
             }
             StateChange::FileDeleted { path, diff, before } => match path.strip_suffix('/') {
-                Some(folder) => self.add(folder, PathState::Folder, PathState::Nothing, None),
-                None => self.add(path, version(before.as_ref()), PathState::Nothing, diff.clone()),
+                Some(folder) => self.add(folder, PathState::Folder, PathState::Nothing, &None, source),
+                None => self.add(path, file(before.as_ref()), PathState::Nothing, diff, source),
             },
             StateChange::FileMoved {
                 from,
@@ -67,8 +73,8 @@ impl ChangeMerger {
                 if let ((0, from), (0, to)) = pair {
                     self.pairs.push((from, to));
                 }
-                self.add(to, PathState::Nothing, file.clone(), None);
-                self.add(from, file, PathState::Nothing, None);
+                self.add(to, PathState::Nothing, file.clone(), &None, source);
+                self.add(from, file, PathState::Nothing, &None, source);
             }
             StateChange::FileMoved {
                 from,
@@ -108,9 +114,25 @@ impl ChangeMerger {
         (steps, self.pairs)
     }
 
-    fn add(&mut self, path: &str, before: PathState, after: PathState, diff: Option<String>) {
+    fn add(
+        &mut self,
+        path: &str,
+        before: PathState,
+        after: PathState,
+        diff: &Option<String>,
+        source: Source,
+    ) {
+        if source == Source::Command && after == PathState::Unknown {
+            // Nothing can be restored, because it cannot be seen whether the file is still as the command left it.
+            return;
+        }
         let (stage, path) = self.locate(path);
-        let change = Change { before, after, diff };
+        let diff = diff.clone();
+        let path_change = PathChange { before, after, diff };
+        let change = Change {
+            path: path_change,
+            source,
+        };
         self.stages[stage].paths.entry(path).or_default().push(change);
     }
 
@@ -155,38 +177,41 @@ fn is_in_the_way(path: &str, made: &BTreeSet<String>) -> bool {
         || path.match_indices('/').any(|(at, _)| made.contains(&path[..at]))
 }
 
-fn version(version: Option<&FileVersion>) -> PathState {
-    version.cloned().map_or(PathState::Unknown, PathState::File)
-}
-
-/// Computes the net change of a path; `None` if its first and last states are equal.
+/// Computes the net change of a path; `None` if its first and last states are equal, or if nothing can be restored.
 fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<RestorePath> {
     changes.reverse();
-    let (original, expected) = (&changes.first()?.before, &changes.last()?.after);
+    // What a command found is unknown, so the path can be restored only to its state after the command.
+    let is_unknown =
+        |change: &Change| change.source == Source::Command && change.path.before == PathState::Unknown;
+    let known = changes.iter().position(|change| !is_unknown(change))?;
+    changes.drain(..known);
+    let (first, last) = (changes.first()?, changes.last()?);
+    let (original, expected) = (first.path.before.clone(), last.path.after.clone());
     let follow_each_other = changes
         .array_windows()
-        .all(|[one, next]| one.after == next.before);
+        .all(|[one, next]| one.path.after == next.path.before || is_unknown(next));
+    let changes: Vec<PathChange> = changes.into_iter().map(|change| change.path).collect();
     let (original, expected, changed_by_others) = match first_and_last(&changes) {
         _ if follow_each_other => (original, expected, false),
         // Concurrent calls may be journaled in a different order from the one in which they ran.
-        Some((original, expected)) => (original, expected, false),
+        Some((original, expected)) => (original.clone(), expected.clone(), false),
         None => (original, expected, true),
     };
-    if original == expected && *original != PathState::Unknown {
+    if original == expected && original != PathState::Unknown {
         return None;
     }
     Some(RestorePath {
         path,
-        expected: expected.clone(),
-        original: original.clone(),
+        expected,
+        original,
         changed_by_others,
-        diffs: changes.iter().map(|change| change.diff.clone()).collect(),
+        changes,
     })
 }
 
 /// Returns the first and the last state if the changes can be ordered into a chain in which each change begins with the state in which the
 /// previous one ended; `None` otherwise. In a chain, every state except the first and the last begins as many changes as it ends.
-fn first_and_last(changes: &[Change]) -> Option<(&PathState, &PathState)> {
+fn first_and_last(changes: &[PathChange]) -> Option<(&PathState, &PathState)> {
     let mut balance: BTreeMap<&PathState, i64> = BTreeMap::new();
     for change in changes {
         *balance.entry(&change.before).or_default() += 1;

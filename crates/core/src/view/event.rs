@@ -15,6 +15,7 @@ use crate::observation::Observation;
 use crate::phase::Transition;
 use crate::plan::Plan;
 use crate::question::Question;
+use crate::spec::Worktree;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{StateChange, ToolOutcome, ToolResult};
 
@@ -86,6 +87,15 @@ pub enum EventKind {
         goal: String,
         /// The absolute path of the workspace.
         workspace: String,
+        /// The git worktree that was created for the run; `None` if the run works in the user's own folder.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        worktree: Option<Box<Worktree>>,
+        /// The files with the project's instructions that the agents were given, relative to the workspace (LEAD-4).
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        instructions: Vec<String>,
+        /// Which of the project's instructions were not read or were cut, and why.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        instruction_notes: Vec<String>,
     },
     /// The run's phase changed (PAOR-1).
     PhaseChanged {
@@ -114,7 +124,7 @@ pub enum EventKind {
         /// The observation of the sub-task.
         observation: Observation,
     },
-    /// The lead goes on: the run needs it again (LEAD-1).
+    /// The lead continues, because the run needs it again (LEAD-1).
     LeadContinued,
     /// An agent started.
     AgentStarted {
@@ -205,21 +215,36 @@ pub enum EventKind {
         /// The effect id of the call.
         effect: EffectId,
     },
-    /// The run asks the user a question.
+    /// The run or one of its agents asks the user a question.
     QuestionAsked {
         /// The effect id of the question, to which the answer must refer.
         effect: EffectId,
+        /// The name of the agent that asks; `None` if the run asks.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        agent: Option<String>,
         /// The question.
         #[serde(flatten)]
         question: Question,
     },
-    /// The user answered the run's question.
+    /// The user answered a question.
     QuestionAnswered {
+        /// The effect id of the question.
+        effect: EffectId,
         /// The answer text.
         answer: String,
     },
+    /// A question of an agent expired without an answer.
+    QuestionExpired {
+        /// The effect id of the question.
+        effect: EffectId,
+    },
     /// A new process resumed the run or the agent.
     Resumed,
+    /// Other runs work in the run's workspace, or in a folder above or below it.
+    WorkspaceShared {
+        /// The ids of the other runs.
+        runs: Vec<RunId>,
+    },
     /// The run ended or, for `user_required`, waits for the user.
     RunFinished {
         /// The reason why the run ended.
@@ -252,7 +277,9 @@ impl EventKind {
             EventKind::ApprovalExpired { .. } => "approval_expired",
             EventKind::QuestionAsked { .. } => "question_asked",
             EventKind::QuestionAnswered { .. } => "question_answered",
+            EventKind::QuestionExpired { .. } => "question_expired",
             EventKind::Resumed => "resumed",
+            EventKind::WorkspaceShared { .. } => "workspace_shared",
             EventKind::RunFinished { .. } => "run_finished",
         }
     }

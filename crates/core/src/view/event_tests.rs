@@ -18,6 +18,7 @@ use crate::phase::{Phase, Transition};
 use crate::plan::{Plan, SubTask, Work};
 use crate::price::Cost;
 use crate::question::Question;
+use crate::spec::Worktree;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{FileVersion, StateChange};
 
@@ -60,6 +61,7 @@ fn plan() -> Plan {
             id: "rename".into(),
             title: "Rename parse_amount".to_owned(),
             depends_on: Vec::new(),
+            may_fail: false,
             work: Work::Agent {
                 agent: "implement".to_owned(),
                 task: "Rename parse_amount to parse_money.".to_owned(),
@@ -73,6 +75,7 @@ fn observation() -> Observation {
         subtask: "rename".into(),
         title: "Rename parse_amount".to_owned(),
         duration: Millis(4_200),
+        may_fail: false,
         finding: SubTaskResult::Agent {
             agent: AgentId(2),
             name: "implement".to_owned(),
@@ -100,13 +103,25 @@ fn approval() -> Approval {
     }
 }
 
+/// The worktree of a run.
+const WORKTREE: &str =
+    "/home/me/.local/share/dirigent/journal.db-worktrees/0190a1b2-c3d4-7e5f-8a6b-0123456789ab";
+
 /// One event of each kind, with the machine to which it belongs.
 fn one_of_each() -> Vec<(Scope, EventKind)> {
     let agent = Scope::Agent(AgentId(2));
     let of_run = [
         EventKind::RunStarted {
             goal: "rename parse_amount to parse_money".to_owned(),
-            workspace: "/home/me/project".to_owned(),
+            workspace: WORKTREE.to_owned(),
+            worktree: Some(Box::new(Worktree {
+                origin: "/home/me/project".to_owned(),
+                folder: WORKTREE.to_owned(),
+                commit: "9f3c1d0e5b7a4c2d8e6f1a0b3c5d7e9f2a4b6c8d".to_owned(),
+                uncommitted: 2,
+            })),
+            instructions: vec!["AGENTS.md".to_owned(), "docs/style.md".to_owned()],
+            instruction_notes: vec!["CLAUDE.md is not read: it is a named pipe".to_owned()],
         },
         EventKind::PhaseChanged {
             transition: Transition {
@@ -129,17 +144,10 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
             guidance: "Keep the old name as an alias.".to_owned(),
             immediate: true,
         },
-        EventKind::QuestionAsked {
-            effect: "run.5".parse().unwrap(),
-            question: Question {
-                question: "Rename the tests, too?".to_owned(),
-                choices: vec!["Yes".to_owned(), "No".to_owned()],
-            },
-        },
-        EventKind::QuestionAnswered {
-            answer: "Yes".to_owned(),
-        },
         EventKind::Resumed,
+        EventKind::WorkspaceShared {
+            runs: vec!["0190a1b2-0000-7e5f-8a6b-ba9876543210".parse().unwrap()],
+        },
         EventKind::RunFinished {
             reason: EndReason::GoalAchieved,
             summary: "Renamed in 3 files; the tests pass.".to_owned(),
@@ -174,6 +182,7 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
             changes: vec![StateChange::ProcessExited {
                 command: "cargo test".to_owned(),
                 code: Some(101),
+                files: Vec::new(),
             }],
             metadata: json!({"confined": true}).as_object().unwrap().clone(),
         },
@@ -195,6 +204,21 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
             },
         },
         EventKind::ApprovalExpired {
+            effect: "a2.3".parse().unwrap(),
+        },
+        EventKind::QuestionAsked {
+            effect: "a2.3".parse().unwrap(),
+            agent: Some("implement".to_owned()),
+            question: Question {
+                question: "Rename the tests, too?".to_owned(),
+                choices: vec!["Yes".to_owned(), "No".to_owned()],
+            },
+        },
+        EventKind::QuestionAnswered {
+            effect: "a2.3".parse().unwrap(),
+            answer: "Yes".to_owned(),
+        },
+        EventKind::QuestionExpired {
             effect: "a2.3".parse().unwrap(),
         },
     ];

@@ -18,12 +18,14 @@ use crate::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use crate::agent_report::AgentWork;
 use crate::agent_spec::DELEGATE;
 use crate::approval::{Approval, Digest};
+use crate::call::SUBMIT_REFLECTION;
 use crate::id::{AgentId, EffectId, RunId, Scope};
 use crate::journal::{Entry, Input};
 use crate::machine::Refusal;
 use crate::message::{ToolCall, Usage};
 use crate::phase::Phase;
 use crate::plan::{LEAD, Plan};
+use crate::question::OpenQuestion;
 use crate::route::Delivery;
 use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
 use crate::run_tree::RunTree;
@@ -51,13 +53,20 @@ impl RunView {
     pub fn start(entry: Entry) -> Result<(Self, Vec<Event>), Refusal> {
         let (Scope::Run, Input::Run(RunInput::Started { spec })) = (entry.scope, &entry.input) else {
             return Err(Refusal::InvalidState {
-                input: entry.input.name(),
+                input: entry.input.description(),
                 state: "the run has not started".to_owned(),
             });
         };
+        let instructions = spec.project.as_ref().map(|project| &project.instructions);
+        let paths = instructions
+            .into_iter()
+            .flat_map(|instructions| &instructions.files);
         let mut kinds = vec![EventKind::RunStarted {
             goal: spec.goal.clone(),
             workspace: spec.workspace.clone(),
+            worktree: spec.worktree.clone(),
+            instructions: paths.map(|file| file.path.clone()).collect(),
+            instruction_notes: instructions.map_or_else(Vec::new, |instructions| instructions.notes.clone()),
         }];
         let (machines, commands) = RunTree::start(entry.at, spec.clone())?;
         let view = RunView {
@@ -133,6 +142,18 @@ impl RunView {
         approvals
     }
 
+    /// Returns the open questions of the run and its agents, oldest first (HOST-11).
+    pub fn questions(&self) -> Vec<OpenQuestion> {
+        if self.run().phase().is_terminal() {
+            return Vec::new();
+        }
+        let of_agents = self.unreported_agents().filter_map(Agent::question);
+        let of_agents = of_agents.map(|asked| OpenQuestion::clone(asked));
+        let mut questions: Vec<_> = self.run().open_question().into_iter().chain(of_agents).collect();
+        questions.sort_by_key(|asked| (asked.asked_at, asked.effect));
+        questions
+    }
+
     /// Returns the run's report, with its [`UsageReport`] and the work of agents that have not reported. These agents are still running, or
     /// were interrupted by the end of the run.
     pub fn report(&self) -> Report {
@@ -140,6 +161,10 @@ impl RunView {
         let mut report = self.run().report_with(&self.unreported(&delegated));
         report.account = Some(self.usage_report_of(report.usage));
         report.waiting = self.waiting();
+        report.questions = self.questions();
+        if let Some(oldest) = report.questions.first() {
+            report.question = Some(oldest.question.clone());
+        }
         report
     }
 
@@ -218,14 +243,16 @@ impl RunView {
             | RunInput::ToolFinished { .. }
             | RunInput::Guided { .. }
             | RunInput::Redirected { .. }
-            | RunInput::ApprovalAsked { .. }
-            | RunInput::ApprovalSettled { .. }
+            | RunInput::CallAwaitsUser { .. }
+            | RunInput::CallSettled { .. }
             | RunInput::Decided { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
+            | RunInput::DiffRead { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
+            | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };
         let recorded = RecordedInput::from_run_input(&input);
@@ -316,16 +343,19 @@ impl RunView {
                 });
                 expired.into_iter().collect()
             }
-            RunInput::UserAnswered { answer, .. } => vec![EventKind::QuestionAnswered {
+            RunInput::UserAnswered { effect, answer } => vec![EventKind::QuestionAnswered {
+                effect: *effect,
                 answer: answer.clone(),
             }],
             RunInput::Resumed { .. } => vec![EventKind::Resumed],
+            RunInput::WorkspaceShared { runs } => vec![EventKind::WorkspaceShared { runs: runs.clone() }],
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
-            | RunInput::ApprovalAsked { .. }
-            | RunInput::ApprovalSettled { .. }
+            | RunInput::CallAwaitsUser { .. }
+            | RunInput::CallSettled { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
+            | RunInput::DiffRead { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired {
                 timer: RunTimer::Deadline | RunTimer::Call(_),
@@ -366,9 +396,11 @@ impl RunView {
             RunCommand::Announce { .. }
             | RunCommand::GuideLead { .. }
             | RunCommand::RedirectLead { .. }
+            | RunCommand::GuideAgent { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
+            | RunCommand::ReadDiff { .. }
             | RunCommand::AwaitUser { .. }
             | RunCommand::AskUser { .. }
             | RunCommand::SetTimer { .. }
@@ -389,7 +421,11 @@ impl RunView {
     fn event_of_run_command(&self, command: RunCommand) -> Option<EventKind> {
         match command {
             RunCommand::Announce { transition } => Some(EventKind::PhaseChanged { transition }),
-            RunCommand::AskUser { effect, question } => Some(EventKind::QuestionAsked { effect, question }),
+            RunCommand::AskUser { effect, question } => Some(EventKind::QuestionAsked {
+                effect,
+                agent: None,
+                question,
+            }),
             RunCommand::Finish { reason } => Some(EventKind::RunFinished {
                 reason,
                 summary: self.run().summary(),
@@ -398,10 +434,12 @@ impl RunView {
             RunCommand::StartAgent { .. }
             | RunCommand::GuideLead { .. }
             | RunCommand::RedirectLead { .. }
+            | RunCommand::GuideAgent { .. }
             | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
+            | RunCommand::ReadDiff { .. }
             | RunCommand::AwaitUser { .. }
             | RunCommand::SetTimer { .. } => None,
         }
@@ -418,6 +456,9 @@ impl RunView {
         let asked = agent
             .and_then(Agent::approval)
             .map(|approval| approval.digest.clone());
+        let asked_question = agent
+            .and_then(Agent::question)
+            .map(|asked| (asked.effect, asked.asked_at));
         let is_delegating = agent.is_some_and(Agent::is_delegating);
         let before = agent.map(PreviousUsage::new).unwrap_or_default();
         let recorded = RecordedInput::from_agent_input(&input);
@@ -437,11 +478,21 @@ impl RunView {
                 duration: report.duration,
             }),
             // After a restart, the same approval is requested again, which causes no further event.
-            AgentCommand::AskApproval { approval } if asked.as_ref() == Some(&approval.digest) => None,
-            AgentCommand::AskApproval { approval } => Some(EventKind::ApprovalAsked { approval }),
+            AgentCommand::AskApproval { approval, .. } if asked.as_ref() == Some(&approval.digest) => None,
+            AgentCommand::AskApproval { approval, .. } => Some(EventKind::ApprovalAsked { approval }),
+            AgentCommand::AskUser { question, .. }
+                if asked_question == Some((question.effect, question.asked_at)) =>
+            {
+                None
+            }
+            AgentCommand::AskUser { question, .. } => Some(EventKind::QuestionAsked {
+                effect: question.effect,
+                agent: question.agent.clone(),
+                question: question.question.clone(),
+            }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
-            | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::CallSettled { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
             | AgentCommand::SetTimer { .. } => None,
@@ -459,7 +510,11 @@ impl RunView {
 
 /// Returns the event of an agent's input. `agent` is the agent's machine before the input; `None` for the first input.
 fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<EventKind> {
-    let call = |effect| agent.and_then(|agent| agent.running_call(effect));
+    // A submission is no call of a tool, although its check runs as one.
+    let call = |effect| {
+        let call = agent.and_then(|agent| agent.running_call(effect));
+        call.filter(|call| call.tool != SUBMIT_REFLECTION)
+    };
     match input {
         AgentInput::Started { brief } => Some(EventKind::AgentStarted {
             role: brief.role.clone(),
@@ -488,16 +543,30 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
             effect: *effect,
             decision: decision.clone(),
         }),
+        AgentInput::UserAnswered { effect, answer } => {
+            let asked = agent.and_then(Agent::question);
+            let chosen = asked.and_then(|asked| asked.question.choose(answer).ok());
+            Some(EventKind::QuestionAnswered {
+                effect: *effect,
+                answer: chosen.unwrap_or_else(|| answer.clone()),
+            })
+        }
         AgentInput::Guided { guidance } => Some(EventKind::Guided {
             guidance: guidance.clone(),
             immediate: false,
         }),
         AgentInput::Resumed { .. } => Some(EventKind::Resumed),
         AgentInput::TimerFired {
-            timer: AgentTimer::Approval,
-        } => agent?.approval().map(|approval| EventKind::ApprovalExpired {
-            effect: approval.effect,
-        }),
+            timer: AgentTimer::UserRequest,
+        } => match (agent?.approval(), agent?.question()) {
+            (Some(approval), _) => Some(EventKind::ApprovalExpired {
+                effect: approval.effect,
+            }),
+            (None, Some(question)) => Some(EventKind::QuestionExpired {
+                effect: question.effect,
+            }),
+            (None, None) => None,
+        },
         AgentInput::TimerFired {
             timer: AgentTimer::Deadline,
         }

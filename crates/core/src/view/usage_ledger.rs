@@ -113,7 +113,8 @@ impl UsageLedger {
                 AgentCommand::RunTool { effect, .. } => self.begin(*effect, WaitKind::Tool, now),
                 AgentCommand::Stop | AgentCommand::Finish { .. } => self.end_all(Some(scope), now),
                 AgentCommand::AskApproval { .. }
-                | AgentCommand::ApprovalSettled { .. }
+                | AgentCommand::AskUser { .. }
+                | AgentCommand::CallSettled { .. }
                 | AgentCommand::Delegate { .. }
                 | AgentCommand::BeginActing
                 | AgentCommand::SetTimer { .. } => {}
@@ -161,6 +162,8 @@ impl UsageLedger {
                 | RunCommand::RedirectLead { .. }
                 | RunCommand::StopAgent { .. }
                 | RunCommand::ReturnFindings { .. }
+                | RunCommand::ReadDiff { .. }
+                | RunCommand::GuideAgent { .. }
                 | RunCommand::AskApproval { .. }
                 | RunCommand::AwaitUser { .. }
                 | RunCommand::AskUser { .. }
@@ -187,6 +190,15 @@ impl UsageLedger {
             ),
             ..UsageReport::default()
         };
+        for probe in &machines.run().spec().probes {
+            let totals = UsageTotals {
+                usage: probe.usage,
+                ..UsageTotals::default()
+            };
+            account.total += totals;
+            let index = model_index(&mut account.models, &probe.model);
+            account.models[index].totals += totals;
+        }
         for (id, used) in whole.agents {
             let Some(agent) = machines.agent(id) else { continue };
             let totals = UsageTotals {
@@ -311,6 +323,7 @@ impl RecordedInput {
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::Decided { .. }
+            | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
@@ -331,14 +344,16 @@ impl RecordedInput {
             | RunInput::ToolStarted { .. }
             | RunInput::Guided { .. }
             | RunInput::Redirected { .. }
-            | RunInput::ApprovalAsked { .. }
-            | RunInput::ApprovalSettled { .. }
+            | RunInput::CallAwaitsUser { .. }
+            | RunInput::CallSettled { .. }
             | RunInput::Decided { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
+            | RunInput::DiffRead { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
+            | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => RecordedInput::Nothing,
         }
     }

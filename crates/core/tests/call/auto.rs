@@ -75,7 +75,7 @@ fn call_1_auto_keeps_terminate_where_it_is_said_and_takes_no_string_for_it() {
         let with_string = content.replace("true", "\"true\"");
         assert_eq!(
             fault(&with_string),
-            "your tool call is incomplete: `terminate` must be true or false, without quotes, but is a string"
+            "your tool call has missing or wrong fields: `terminate` must be true or false, without quotes, but is a string"
         );
     }
 }
@@ -129,15 +129,15 @@ fn call_5_what_is_meant_as_a_call_by_name_and_is_broken_is_malformed() {
     {"name": "f", "arguments": {"a": 1, "a": 2}}
       your tool call is not valid JSON: the key `a` occurs twice at line 1 column 39
     {"name": "f", "arguments": "{\"path\": \"src}"}
-      your tool call is incomplete: `arguments` is a string without a JSON object: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
+      your tool call has missing or wrong fields: `arguments` is a string without a JSON object: its arguments are not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     {"function": {"name": "f", "arguments": {...}}}
       your tool call is not valid JSON: it is invalid after `: {"name": "f", "arguments": {`, at `...}}}`
     <tool_call>{"name": "f"}</tool_call>
-      your tool call is incomplete: `arguments` is missing: it must be an object
+      your tool call has missing or wrong fields: `arguments` is missing: it must be an object
     <tool_call>{"path": "src"}</tool_call>
-      your tool call is incomplete: `name` is missing: it must be a string; `arguments` is missing: it must be an object
+      your tool call has missing or wrong fields: `name` is missing: it must be a string; `arguments` is missing: it must be an object
     <tool_call>{"name": "f", "arguments": [1]}</tool_call>
-      your tool call is incomplete: `arguments` must be an object, but is a list
+      your tool call has missing or wrong fields: `arguments` must be an object, but is a list
     <tool_call>{name: f}</tool_call>
       your tool call is not valid JSON: it is invalid after `{`, at `name: f}</tool_call>`
     "##);

@@ -76,15 +76,15 @@ fn call_3_each_missing_or_mistyped_field_is_named() {
     .map(|content| format!("{content}\n  {}", fault_in(CallForm::ToolCall, content)));
     insta::assert_snapshot!(faults.join("\n"), @r##"
     {"tool_call": "list_files"}
-      your tool call is incomplete: `tool_call` must be an object, but is a string
+      your tool call has missing or wrong fields: `tool_call` must be an object, but is a string
     {"tool_call": {}}
-      your tool call is incomplete: `tool_call.name` is missing: it must be a string; `tool_call.arguments` is missing: it must be an object
+      your tool call has missing or wrong fields: `tool_call.name` is missing: it must be a string; `tool_call.arguments` is missing: it must be an object
     {"tool_call": {"name": 1, "arguments": []}}
-      your tool call is incomplete: `tool_call.name` must be a string, but is a number; `tool_call.arguments` must be an object, but is a list
+      your tool call has missing or wrong fields: `tool_call.name` must be a string, but is a number; `tool_call.arguments` must be an object, but is a list
     {"tool_call": {"name": "a", "arguments": "path: src"}}
-      your tool call is incomplete: `tool_call.arguments` must be an object, but is a string
+      your tool call has missing or wrong fields: `tool_call.arguments` must be an object, but is a string
     {"tool_call": {"name": "a", "arguments": "{\"path\": }"}}
-      your tool call is incomplete: `tool_call.arguments` is a string without a JSON object: its arguments are not valid JSON: it is invalid after `{"path": `, at `}`
+      your tool call has missing or wrong fields: `tool_call.arguments` is a string without a JSON object: its arguments are not valid JSON: it is invalid after `{"path": `, at `}`
     {"tool_call": {"name": "a", "arguments": {"path": }}}
       your tool call is not valid JSON: it is invalid after `": "a", "arguments": {"path": `, at `}}}`
     {"tool_call": {"name": "a", "name": "b", "arguments": {}}}
@@ -130,9 +130,11 @@ fn call_4_each_form_takes_its_own_calls_for_calls_and_the_others_for_no_answer()
             let expected = match form {
                 form if understood_in.contains(&form) => list(),
                 CallForm::Native => in_native.clone(),
-                CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => {
-                    elsewhere.clone()
-                }
+                CallForm::Json
+                | CallForm::JsonSchema
+                | CallForm::ToolCall
+                | CallForm::Auto
+                | CallForm::AutoNative => elsewhere.clone(),
             };
             assert_eq!(said_in(form, content), expected, "{content} in {form:?}");
         }
@@ -334,11 +336,11 @@ fn call_5_a_list_is_several_calls_in_order() {
     .map(|content| format!("{content}\n  {}", fault_in(CallForm::Json, &content)));
     insta::assert_snapshot!(faults.join("\n"), @r#"
     [{"tool": "b", "parameters": {}, "terminate": true}, {"tool": "a", "parameters": {"x": 1}, "terminate": false}]
-      your tool call is incomplete: only the last of several calls may have `"terminate": true`
+      your tool call has missing or wrong fields: only the last of several calls may have `"terminate": true`
     [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {"tool": "b"}]
-      your tool call is incomplete: item 2 of the list: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes
+      your tool call has missing or wrong fields: item 2 of the list: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes
     [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, 7]
-      your tool call is incomplete: item 2 of the list: it is a number
+      your tool call has missing or wrong fields: item 2 of the list: it is a number
     [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {"tool":
       your tool call is not valid JSON: it is not closed: a quote, bracket or brace is missing at its end
     [{"tool": "a", "parameters": {"x": 1}, "terminate": false}, {x}]

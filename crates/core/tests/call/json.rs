@@ -42,9 +42,9 @@ fn call_1_other_fields_are_ignored() {
 
 #[test]
 fn call_1_each_missing_or_mistyped_field_is_named() {
-    insta::assert_snapshot!(fault(r#"{"tool": "list_files"}"#), @"your tool call is incomplete: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes");
-    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": [], "terminate": "true"}"#), @"your tool call is incomplete: `parameters` must be an object, but is a list; `terminate` must be true or false, without quotes, but is a string");
-    insta::assert_snapshot!(fault(r#"{"parameters": {}, "terminate": 1}"#), @"your tool call is incomplete: `tool` is missing: it must be a string; `terminate` must be true or false, without quotes, but is a number");
+    insta::assert_snapshot!(fault(r#"{"tool": "list_files"}"#), @"your tool call has missing or wrong fields: `parameters` is missing: it must be an object; `terminate` is missing: it must be true or false, without quotes");
+    insta::assert_snapshot!(fault(r#"{"tool": "a", "parameters": [], "terminate": "true"}"#), @"your tool call has missing or wrong fields: `parameters` must be an object, but is a list; `terminate` must be true or false, without quotes, but is a string");
+    insta::assert_snapshot!(fault(r#"{"parameters": {}, "terminate": 1}"#), @"your tool call has missing or wrong fields: `tool` is missing: it must be a string; `terminate` must be true or false, without quotes, but is a number");
 }
 
 #[test]

@@ -15,7 +15,7 @@ use dirigent_core::agent_spec::AnswerForm;
 use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
 use dirigent_core::message::{FinishReason, ModelReply, ToolCall, Usage};
 use dirigent_core::submission::submission_tool;
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use serde_json::{Value, json};
 
 const FORMS: [CallForm; 5] = [
@@ -63,12 +63,15 @@ fn said_after(
 /// What a lead may call.
 fn leads_tools() -> Vec<ToolSpec> {
     let tool = |name: &str| ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     };
     let mut tools = vec![tool("list_files"), tool("search")];

@@ -23,14 +23,20 @@ fn places() -> Vec<(&'static str, String)> {
         let lines: Vec<String> = pretty.lines().map(|line| format!("{prefix}{line}")).collect();
         lines.join("\n")
     };
-    let result = |output: &str| json!({"success": true, "output": output}).to_string();
-    let matches: Vec<Value> = pretty
+    let result = |output: &str| format!("Changes: edited NOTES.md\nOutput:\n{output}");
+    let numbered = |mark: &str| {
+        let lines: Vec<String> = (8..)
+            .zip(pretty.lines())
+            .map(|(at, line)| format!("{at}{mark}{line}"))
+            .collect();
+        lines.join("\n")
+    };
+    let rows: Vec<Value> = pretty
         .lines()
-        .enumerate()
-        .map(|(at, line)| json!({"path": "NOTES.md", "line": at + 1, "text": line}))
+        .map(|line| json!({"path": "NOTES.md", "text": line}))
         .collect();
     let report = json!({"findings": format!("I found: {pretty}")});
-    let finding = result(&json!({"observations": [report.to_string()]}).to_string());
+    let finding = json!({"observations": [report.to_string()]}).to_string();
     let source = format!("let reply = {};\nassert!(true);", Value::from(call.as_str()));
     vec![
         ("prompt", format!("# Tools\nExample: `{call}`\nNo more.")),
@@ -38,8 +44,11 @@ fn places() -> Vec<(&'static str, String)> {
         ("tool result", result(&call)),
         (
             "search by lines",
-            json!({"success": true, "output": {"matches": matches}}).to_string(),
+            format!("9 matches in 1 file\n\nNOTES.md\n{}", numbered(":")),
         ),
+        ("lines of a file", format!("Lines 8-16 of 20\n{}", numbered("\t"))),
+        ("lines around a match", numbered("-")),
+        ("rows", json!({"rows": rows}).to_string()),
         ("nested finding", finding),
         ("guidance", format!("The user says: do not {call}!")),
         ("source code", result(&source)),
@@ -119,7 +128,7 @@ fn outcome(given: &str, reply: &str) -> String {
 #[test]
 fn call_7_two_hundred_replies_that_quote_call_nothing() {
     let rows = rows();
-    assert_eq!(rows.len(), 220);
+    assert_eq!(rows.len(), 280);
     let lines: Vec<String> = rows
         .iter()
         .map(|(name, given, reply)| format!("{name} | {}", outcome(given, reply)))

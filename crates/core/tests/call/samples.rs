@@ -2,7 +2,7 @@
 
 use dirigent_core::call::{CallError, CallForm, MalformedReply, ReplyContent, ToolSet, parse};
 use dirigent_core::message::FinishReason;
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use serde_json::{Value, json};
 
 use super::{FORMS, reply, said_in};
@@ -29,12 +29,15 @@ enum Becomes {
 
 fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
     let tool = |name: &str| ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     };
     let tools = ToolSet::new(vec![tool("list_files"), tool("execute_sql")]);
@@ -100,7 +103,7 @@ fn call_5_call_7_replies_of_small_models() {
                 CallForm::Json | CallForm::JsonSchema => in_json,
                 CallForm::Native => Text,
                 CallForm::ToolCall => in_tool_call,
-                CallForm::Auto => in_auto,
+                CallForm::Auto | CallForm::AutoNative => in_auto,
             };
             let said = said_in(form, &sample.content);
             assert_eq!(becomes(&said), expected, "{id} in {form:?}: {said:?}");

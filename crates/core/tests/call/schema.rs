@@ -4,17 +4,20 @@ use dirigent_core::agent_spec::AnswerForm;
 use dirigent_core::call::reply_schema;
 use dirigent_core::plan::plan_schema;
 use dirigent_core::submission::submission_tool;
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use serde_json::{Value, json};
 
 fn tool(name: &str, parameters: Value) -> ToolSpec {
     ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters,
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     }
 }

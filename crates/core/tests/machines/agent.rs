@@ -12,8 +12,8 @@ use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    agent_outline, agent_resumed, at, call, effect, implementer, native, replied, says_call, spec, started,
-    text, tool_ended,
+    agent_outline, agent_resumed, at, call, effect, implementer, native, replied, result_parts, says_call,
+    spec, started, text, tool_ended,
 };
 
 /// Gives the inputs one after another, a second apart, and compares the commands of the last.
@@ -93,7 +93,7 @@ fn loop_1_a_result_is_appended_and_sent_back() {
                 content: r#"{"tool":"look","parameters":{"path":"x"},"terminate":false}"#.to_owned(),
                 calls: vec![call("call-1-1", "look", json!({"path": "x"}))]
             },
-            tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#),
+            tool_message("call-1-1", "look", "seen"),
         ]
     );
 }
@@ -130,13 +130,9 @@ fn loop_1_several_calls_of_a_reply_run_in_order_and_their_results_go_back_togeth
     assert_eq!(
         agent.conversation()[3..],
         [
-            tool_message("p", "look", r#"{"success":true,"output":1}"#),
-            tool_message("q", "look", r#"{"success":false,"error":"no such file"}"#),
-            tool_message(
-                "r",
-                "look",
-                r#"{"success":true,"output":3,"so_far":{"calls":3,"failed":1}}"#
-            ),
+            tool_message("p", "look", "1"),
+            tool_message("q", "look", "Error: no such file"),
+            tool_message("r", "look", "So far: 3 calls, 1 failed\nOutput:\n3"),
         ]
     );
 }
@@ -188,7 +184,7 @@ fn loop_2_the_turn_limit_ends_the_loop() {
             tool_ended("a7.4", ToolResult::success(Value::Null)),
         ],
         &[
-            "finish, as the agent reached its limit of 2 model turns before it finished; allow more with `max_turns`",
+            "finish, as the agent reached its limit of 2 model turns before it finished: raise `max_turns` in this agent's limits",
         ],
     );
 }
@@ -305,7 +301,7 @@ fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
         assert!(matches!(
             agent.handle(at(299_999), deadline()),
             Err(Refusal::InvalidState {
-                input: "TimerFired",
+                input: "the expiry of a timer",
                 ..
             })
         ));
@@ -313,7 +309,7 @@ fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
         assert_eq!(
             agent_outline(&agent.handle(at(300_000), deadline()).unwrap()),
             [
-                "finish, as the agent reached its time limit of 5 min before it finished; allow more with `timeout`"
+                "finish, as the agent reached its time limit of 5 min before it finished: raise `timeout` in this agent's limits"
             ]
         );
     }
@@ -363,10 +359,7 @@ fn loop_6_success_does_not_end_the_loop() {
         vec![replied("a7.1", reply), tool_ended("a7.2", changed)],
         &["ask a7.3"],
     );
-    assert_eq!(
-        last(&agent).content(),
-        r#"{"success":true,"output":"done","changes":["edited x"]}"#
-    );
+    assert_eq!(last(&agent).content(), "Changes: edited x\nOutput:\ndone");
 }
 
 #[test]
@@ -396,7 +389,7 @@ fn loop_7_a_failed_call_goes_back_to_the_model() {
     );
     assert_eq!(
         *last(&agent),
-        tool_message("call-1-1", "look", r#"{"success":false,"error":"no such file"}"#)
+        tool_message("call-1-1", "look", "Error: no such file")
     );
 }
 
@@ -428,10 +421,7 @@ fn call_1_only_its_judgement_terminates_a_reflector() {
         tool_ended("a7.2", ToolResult::success(json!("seen"))),
     ];
     check(&mut agent, looked.to_vec(), &["ask a7.3"]);
-    assert_eq!(
-        *last(&agent),
-        tool_message("call-1-1", "look", r#"{"success":true,"output":"seen"}"#)
-    );
+    assert_eq!(*last(&agent), tool_message("call-1-1", "look", "seen"));
     let judgement = json!({"verdict": "achieved", "summary": "All done."});
     check(
         &mut agent,
@@ -471,7 +461,7 @@ fn call_1_a_terminating_call_that_fails_goes_back() {
     );
     assert_eq!(
         *last(&agent),
-        tool_message("call-1-1", "look", r#"{"success":false,"error":"no such file"}"#)
+        tool_message("call-1-1", "look", "Error: no such file")
     );
 }
 
@@ -509,8 +499,7 @@ fn call_6_what_cannot_run_goes_back_without_running() {
     ] {
         let mut agent = started(spec(), AgentRole::Sub(role.to_owned()));
         check(&mut agent, vec![replied("a7.1", reply)], &["ask a7.2"]);
-        let result: Value = serde_json::from_str(last(&agent).content()).unwrap();
-        assert_eq!(result, json!({"success": false, "code": code, "error": error}));
+        assert_eq!(last(&agent).content(), format!("Error ({code}): {error}"));
     }
 }
 
@@ -555,7 +544,7 @@ fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
 }
 
 #[test]
-fn rule_6_a_lead_that_answers_in_text_has_answered() {
+fn lead_3_a_lead_that_answers_in_text_has_answered() {
     let mut agent = started(spec(), AgentRole::Lead);
     check(
         &mut agent,
@@ -578,8 +567,7 @@ fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
         vec![replied("a7.1", says_call("submit_plan", faulty, true))],
         &["ask a7.2"],
     );
-    let result: Value = serde_json::from_str(last(&agent).content()).unwrap();
-    insta::assert_snapshot!(result["error"].as_str().unwrap());
+    insta::assert_snapshot!(result_parts(last(&agent))["error"].as_str().unwrap());
     let good =
         json!({"summary": "Look.", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]});
     check(
@@ -684,7 +672,7 @@ fn paor_6_the_report_holds_what_was_done() {
     assert_eq!(report.result, Ok(AgentAnswer::Text("Changed x.".to_owned())));
     assert_eq!(report.duration, Millis(5_000));
     let long = format!(
-        "{}… [101 characters left out: not shown] …{}",
+        "{}… [101 characters left out: read them with read_output, handle a7.4] …{}",
         "y".repeat(133),
         "y".repeat(66)
     );
@@ -697,6 +685,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 success: true,
                 duration: Millis(7),
                 error: None,
+                output: json!("done"),
                 agent: None,
             },
             CallSummary {
@@ -706,6 +695,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 success: false,
                 duration: Millis(0),
                 error: Some("no such file".to_owned()),
+                output: Value::Null,
                 agent: None,
             },
         ],
@@ -767,8 +757,8 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted()
         tool_message(
             "p",
             "change",
-            "{\"success\":false,\"code\":\"interrupted\",\"error\":\"`change` was interrupted: the process ended while it ran, so it may or may not \
-             have taken effect. Check the current state before you decide whether to call it again\"}"
+            "Error (interrupted): `change` was interrupted: the process ended while it ran, so it may or may not \
+             have taken effect. Check the current state before you decide whether to call it again"
         )
     );
     let stale = agent.handle(at(9_000), tool_ended("a7.2", ToolResult::success(Value::Null)));
@@ -836,7 +826,7 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
     };
     assert_eq!(
         agent.handle(at(0), again.clone()).unwrap_err().to_string(),
-        "Started is not accepted while the agent `implement` waits for its model"
+        "the start of an agent is not accepted: the agent `implement` waits for its model"
     );
     agent.handle(at(5), replied("a7.1", text("done"))).unwrap();
     let ended = agent.clone();
@@ -855,8 +845,8 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
         assert_eq!(
             refused.unwrap_err().to_string(),
             format!(
-                "{} is not accepted while the agent `implement` has ended",
-                input.name()
+                "{} is not accepted: the agent `implement` has ended",
+                input.description()
             )
         );
         assert_eq!(agent, ended);
@@ -885,7 +875,7 @@ fn a_call_that_needs_more_access_than_the_agent_has_is_refused_and_nobody_is_ask
     let Message::Tool { content, .. } = last(&agent) else {
         panic!("{:?}", last(&agent));
     };
-    insta::assert_snapshot!(content, @r#"{"success":false,"code":"access_denied","error":"the tool `change` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do"}"#);
+    insta::assert_snapshot!(content, @"Error (access_denied): this call of `change` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do");
 }
 
 #[test]

@@ -10,7 +10,9 @@ use dirigent_core::token_ratio::estimated_tokens;
 use dirigent_core::tool::{SeenFile, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::fixture::{agent_outline, at, effect, replied, says_call, spec, started, text, tool_ended, usage};
+use crate::fixture::{
+    agent_outline, at, effect, replied, result_parts, says_call, spec, started, text, tool_ended, usage,
+};
 
 /// An agent whose model has a window of so many tokens, of which a quarter is kept for the reply.
 fn with_window(tokens: u64) -> Agent {
@@ -90,7 +92,7 @@ fn check_pairs(messages: &[Message]) {
 }
 
 fn result(message: &Message) -> Value {
-    serde_json::from_str(message.content()).unwrap()
+    result_parts(message)
 }
 
 #[test]
@@ -125,7 +127,7 @@ fn loop_11_old_outputs_shrink_to_a_line_with_their_handle() {
         .collect();
     assert_eq!(
         results[0],
-        json!({"success": true, "output": "[output left out; read it with read_output {\"handle\": \"a7.2\"}]"})
+        json!({"success": true, "output": "[output left out: read it with read_output, handle a7.2]"})
     );
     assert_eq!(results[1]["output"], json!(long), "the latest turn is whole");
 }
@@ -272,17 +274,17 @@ fn paor_6_a_long_result_is_shown_shortened_with_its_handle() {
     let length = shown.chars().count();
     assert!((12_000..=16_600).contains(&length), "{length}");
     let result: Value = serde_json::from_str(&shown).unwrap();
-    let text = result["output"]["stdout"].as_str().unwrap();
+    let text = result["stdout"].as_str().unwrap();
     assert!(
         text.starts_with("begin word ") && text.ends_with(" word  end"),
         "{text}"
     );
     assert!(text.contains("characters left out: read them with read_output, handle a7.2]"));
-    assert_eq!(result["output"]["stderr"], "none");
+    assert_eq!(result["stderr"], "none");
 }
 
 #[test]
-fn paor_6_a_result_of_many_short_parts_is_shortened_as_text() {
+fn paor_6_a_result_of_many_short_parts_is_cut_between_them() {
     let output = json!({"rows": vec![json!({"line": 1, "text": "x = \"y\""}); 5_000]});
     let shown = shown(&["look", "read_output"], ToolResult::success(output));
     let length = shown.chars().count();

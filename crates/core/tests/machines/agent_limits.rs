@@ -80,7 +80,7 @@ fn loop_2_before_its_last_turn_the_model_is_told() {
     assert_eq!(
         looks(&mut agent, "", "c"),
         [
-            "finish, as the agent reached its limit of 3 model turns before it finished; allow more with `max_turns`"
+            "finish, as the agent reached its limit of 3 model turns before it finished: raise `max_turns` in this agent's limits"
         ]
     );
 }
@@ -180,6 +180,7 @@ fn loop_2_what_was_found_until_the_limit_is_in_the_observation() {
         subtask: "find".into(),
         title: "Find the callers".to_owned(),
         duration: Millis(10),
+        may_fail: false,
         finding: SubTaskResult::Agent {
             agent: agent.id(),
             name: "implement".to_owned(),

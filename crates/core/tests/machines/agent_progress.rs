@@ -9,7 +9,7 @@ use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::fixture::{
-    agent_outline, at, call, implementer, native, replied, says_call, spec, started, tool_ended,
+    agent_outline, at, call, implementer, native, replied, result_parts, says_call, spec, started, tool_ended,
 };
 
 /// The model makes a call and gets that result; what it leads to.
@@ -23,8 +23,7 @@ fn turn(agent: &mut Agent, tool: &str, parameters: Value, result: ToolResult) ->
 
 fn told(agent: &Agent, field: &str) -> Value {
     let last = agent.conversation().last().unwrap();
-    let result: Value = serde_json::from_str(last.content()).unwrap();
-    result[field].clone()
+    result_parts(last)[field].clone()
 }
 
 fn created(path: &str) -> StateChange {
@@ -39,6 +38,7 @@ fn exited(code: i32) -> StateChange {
     StateChange::ProcessExited {
         command: "drop customers".to_owned(),
         code: Some(code),
+        files: Vec::new(),
     }
 }
 
@@ -60,7 +60,7 @@ fn loop_8_the_next_request_says_what_was_called_and_changed_so_far() {
     );
     assert_eq!(
         told(&agent, "so_far"),
-        json!({"calls": 2, "failed": 1, "changes": ["`drop customers` exited with 1", "created orders.bak"]})
+        "2 calls, 1 failed; `drop customers` exited with 1; created orders.bak"
     );
 }
 
@@ -81,9 +81,9 @@ fn loop_8_the_latest_changes_are_told_and_the_earlier_ones_counted() {
         ToolResult::success(json!(1)).with_changes(many),
     );
     let so_far = told(&agent, "so_far");
-    assert_eq!(so_far["earlier_changes"], json!(10));
-    assert_eq!(so_far["changes"].as_array().unwrap().len(), 20);
-    assert_eq!(so_far["changes"][19], json!("created f29"));
+    let so_far: Vec<&str> = so_far.as_str().unwrap().split("; ").collect();
+    assert_eq!(so_far[..3], ["2 calls", "10 earlier changes", "created f10"]);
+    assert_eq!((so_far.len(), so_far[21]), (22, "created f29"));
 }
 
 #[test]
@@ -103,13 +103,7 @@ fn loop_8_the_summary_goes_with_the_last_result_of_a_turn() {
         .iter()
         .map(|said| said.content())
         .collect();
-    assert_eq!(
-        contents,
-        [
-            r#"{"success":true,"output":1}"#,
-            r#"{"success":true,"output":1,"so_far":{"calls":2}}"#
-        ]
-    );
+    assert_eq!(contents, ["1", "So far: 2 calls\nOutput:\n1"]);
 }
 
 fn same(agent: &mut Agent) -> Vec<String> {
@@ -276,13 +270,10 @@ fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result()
     // then the model is asked again after the third, and knows what became of the others
     assert_eq!(agent_outline(&commands), ["ask a7.5"]);
     let results: Vec<&str> = agent.conversation()[3..].iter().map(Message::content).collect();
-    let refused = r#"{"success":false,"code":"refused","error":"the call did not run: only the first 3 calls of a reply are executed. Call it again if it is still needed"}"#;
+    let refused = "Error (refused): the call did not run: only the first 3 calls of a reply are executed. Call it again if it is still needed";
     assert_eq!(results[..3].len(), 3);
     assert_eq!(results[3..5], [refused, refused]);
-    assert_eq!(
-        results[5],
-        refused.replace("needed\"}", r#"needed","so_far":{"calls":6,"failed":3}}"#)
-    );
+    assert_eq!(results[5], format!("{refused}\nSo far: 6 calls, 3 failed"));
 
     // and the next reply may have as many again
     let calls = (0..3).map(|n| call("", "look", json!({"path": format!("b{n}")})));
@@ -296,7 +287,7 @@ fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result()
     let ended = tool_ended("a7.8", ToolResult::success(json!(8)));
     assert_eq!(agent_outline(&agent.handle(at(0), ended).unwrap()), ["ask a7.9"]);
     let last = agent.conversation().last().unwrap().content();
-    assert!(last.starts_with(r#"{"success":true,"output":8"#), "{last}");
+    assert!(last.ends_with("\nOutput:\n8"), "{last}");
 }
 
 #[test]

@@ -33,6 +33,8 @@ enum Step {
     Fire(AgentTimer),
     /// Of the call that waits, with its digest or another one.
     Decide(ApprovalAnswer, bool),
+    /// Answers the question that waits, with this text.
+    Answer(&'static str),
     Resume,
     Fork,
     Cancel,
@@ -51,6 +53,8 @@ fn a_call() -> impl Strategy<Value = (&'static str, &'static str, Value, bool)> 
         2 => Just(("delegate", json!({"agent": "explore", "task": "t"}))),
         1 => Just(("delegate", json!({"agent": "implement", "task": "t"}))),
         1 => Just(("delegate", json!({"agent": "nobody", "task": "t"}))),
+        2 => Just(("ask_user", json!({"question": "Which?", "choices": ["a", "b"]}))),
+        1 => Just(("report", json!({"reason": "No way."}))),
         1 => Just(("look", json!({}))),
         1 => Just(("nothing", json!({}))),
         1 => Just(("submit_plan", json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "explore", "task": "t"}]}))),
@@ -102,8 +106,9 @@ fn a_step() -> impl Strategy<Value = Step> {
         12 => any::<bool>().prop_map(Step::ToolEnds),
         2 => Just(Step::Guide),
         1 => Just(Step::Fire(AgentTimer::Deadline)),
-        2 => Just(Step::Fire(AgentTimer::Approval)),
+        2 => Just(Step::Fire(AgentTimer::UserRequest)),
         10 => (an_answer(), proptest::bool::weighted(0.8)).prop_map(|(answer, intact)| Step::Decide(answer, intact)),
+        4 => prop_oneof![Just("a"), Just("2"), Just("3")].prop_map(Step::Answer),
         3 => Just(Step::Resume),
         1 => Just(Step::Fork),
         1 => Just(Step::Cancel),
@@ -140,7 +145,8 @@ fn under_way(agent: &Agent, tool: bool) -> EffectId {
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::AskApproval { .. }
-            | AgentCommand::ApprovalSettled { .. }
+            | AgentCommand::AskUser { .. }
+            | AgentCommand::CallSettled { .. }
             | AgentCommand::Delegate { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
@@ -187,6 +193,7 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         },
         Step::Fire(timer) => AgentInput::TimerFired { timer },
         Step::Decide(answer, intact) => decided(agent, answer, intact),
+        Step::Answer(answer) => answered(agent, answer),
         Step::Resume => agent_resumed(),
         Step::Fork => AgentInput::Resumed {
             last_seen: at(0),
@@ -201,6 +208,15 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
             effect,
             result: result(true),
         },
+    }
+}
+
+/// An answer to the question that waits; where none does, to one that was never asked.
+fn answered(agent: &Agent, answer: &str) -> AgentInput {
+    let asked = agent.question().map(|asked| asked.effect);
+    AgentInput::UserAnswered {
+        effect: asked.unwrap_or_else(|| under_way(agent, true)),
+        answer: answer.to_owned(),
     }
 }
 
@@ -225,7 +241,6 @@ fn brief(role: &AgentRole) -> AgentBrief {
         guidance: None,
         depth: 0,
         caller: None,
-        changed: None,
     }
 }
 
@@ -238,7 +253,7 @@ impl Expected {
         let settled: Vec<EffectId> = commands
             .iter()
             .filter_map(|command| match command {
-                AgentCommand::ApprovalSettled { effect } => Some(*effect),
+                AgentCommand::CallSettled { effect } => Some(*effect),
                 _ => None,
             })
             .collect();
@@ -254,6 +269,7 @@ impl Expected {
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::Decided { .. }
+            | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
@@ -265,8 +281,9 @@ impl Expected {
             AgentCommand::AskModel { effect }
             | AgentCommand::RunTool { effect, .. }
             | AgentCommand::Delegate { effect, .. } => Some(*effect) != completed,
-            AgentCommand::AskApproval { approval } => !settled.contains(&approval.effect),
-            AgentCommand::ApprovalSettled { .. }
+            AgentCommand::AskApproval { approval, .. } => !settled.contains(&approval.effect),
+            AgentCommand::AskUser { question, .. } => !settled.contains(&question.effect),
+            AgentCommand::CallSettled { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
             | AgentCommand::SetTimer { .. }
@@ -288,9 +305,7 @@ fn to_be_done(commands: &[AgentCommand]) -> Vec<AgentCommand> {
         .filter(|command| {
             !matches!(
                 command,
-                AgentCommand::SetTimer { .. }
-                    | AgentCommand::ApprovalSettled { .. }
-                    | AgentCommand::BeginActing
+                AgentCommand::SetTimer { .. } | AgentCommand::CallSettled { .. } | AgentCommand::BeginActing
             )
         })
         .cloned()
@@ -339,7 +354,9 @@ fn asking() -> RunSpec {
     let mut spec = spec();
     spec.setup.tools[1].requires_approval = true;
     spec.limits.approval_timeout = Some(Millis(300_000));
-    spec.setup.agents[1].tools.push("delegate".to_owned());
+    let of_machine = ["delegate", "ask_user", "report"].map(str::to_owned);
+    spec.setup.agents[1].tools.extend(of_machine.clone());
+    spec.setup.lead.tools.extend(of_machine);
     spec.setup.policy.rules = vec![Rule {
         ruling: Ruling::Ask,
         calls: "delegate(agent: implement)".parse().unwrap(),
@@ -441,10 +458,16 @@ fn assert_ends(mut agent: Agent, now: Timestamp) {
                     result: ToolResult::success(Value::Null),
                 }
             }
-            [AgentCommand::AskApproval { approval }] if approval.has_expired(now) => AgentInput::TimerFired {
-                timer: AgentTimer::Approval,
-            },
+            [AgentCommand::AskApproval { approval, .. }] if approval.has_expired(now) => {
+                AgentInput::TimerFired {
+                    timer: AgentTimer::UserRequest,
+                }
+            }
             [AgentCommand::AskApproval { .. }] => decided(&agent, ApprovalAnswer::Approve, true),
+            [AgentCommand::AskUser { question, .. }] if question.has_expired(now) => AgentInput::TimerFired {
+                timer: AgentTimer::UserRequest,
+            },
+            [AgentCommand::AskUser { .. }] => answered(&agent, "a"),
             other => panic!("one thing at a time, not {other:?}"),
         };
         agent.handle(now, input).unwrap();

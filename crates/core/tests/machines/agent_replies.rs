@@ -188,7 +188,7 @@ fn loop_3_a_withheld_or_oversized_reply_ends_the_loop_with_its_own_message() {
         assert_eq!(agent.work().usage.tokens(), 15, "it was paid for");
     }
     insta::assert_snapshot!(AgentFailure::Filtered, @"the provider's content filter withheld the model's reply, so the request was not repeated: change the task, or use another model");
-    insta::assert_snapshot!(AgentFailure::Oversized, @"the model's reply exceeds the maximum size, so the request was not repeated: ask for less at a time, or allow more with `max_reply_bytes`");
+    insta::assert_snapshot!(AgentFailure::Oversized, @"the model's reply exceeds the maximum size, so the request was not repeated: ask for less at a time, or raise `max_reply_bytes` in the options of the model's client");
 }
 
 #[test]

@@ -15,6 +15,7 @@ use dirigent_core::run::{Run, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, StateChange, ToolResult};
+use dirigent_core::user_request::UserRequestKind;
 use serde_json::{Value, json};
 
 use crate::driver::{acting, agent_ended, answered, brief_of, give, refused};
@@ -83,7 +84,6 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
             guidance: None,
             depth,
             caller: None,
-            changed: None,
         };
         let (mut agent, _) = Agent::start(at(0), spec.clone(), brief).unwrap();
         assert_eq!(agent.offered().iter().any(|tool| tool.name == "delegate"), offers);
@@ -113,6 +113,7 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
         success: error.is_none(),
         duration: Millis(1),
         error: error.map(str::to_owned),
+        output: Value::Null,
         agent: None,
     };
     let mut own = report(text("In a.rs."), &[]);
@@ -151,7 +152,7 @@ fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
     assert_eq!(after.last().unwrap(), "ask a7.3");
     assert_eq!(agent.work().changes, [changed]);
     let last = agent.conversation().last().unwrap().content().to_owned();
-    assert!(last.contains("In a.rs."), "{last}");
+    assert_eq!(last, "Changes: edited a.rs\nOutput:\nIn a.rs.");
 }
 
 #[test]
@@ -184,7 +185,7 @@ fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
     assert_eq!(
         agent_outline(&ended),
         [
-            "finish, as the agent reached its time limit of 5 min before it finished; allow more with `timeout`"
+            "finish, as the agent reached its time limit of 5 min before it finished: raise `timeout` in this agent's limits"
         ]
     );
 }
@@ -265,7 +266,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
             agent_ended("run.3", report(text("In a.rs."), &["a.rs"]))
         ),
         [
-            r#"return a2.2 {"success":true,"output":{"agent":"explore","findings":"In a.rs.","calls":0},"changes":["edited a.rs"]}"#
+            "return a2.2 Changes: edited a.rs\nOutput:\n{\"agent\":\"explore\",\"findings\":\"In a.rs.\",\"calls\":0}"
         ]
     );
     assert_eq!(run.usage().tokens(), 30);
@@ -278,6 +279,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
         success: true,
         duration: Millis(40),
         error: None,
+        output: Value::Null,
         agent: None,
     });
     give(&mut run, 30, agent_ended("run.2", own));
@@ -298,7 +300,7 @@ fn paor_7_an_agent_that_fails_is_a_failed_call_of_its_caller() {
     assert_eq!(
         give(&mut run, 20, agent_ended("run.3", broken)),
         [
-            r#"return a2.2 {"success":false,"code":"agent_failed","error":"the agent `explore` ended without findings: the agent panicked: boom","changes":["edited a.rs"]}"#
+            "return a2.2 Error (agent_failed): the agent `explore` ended without findings: the agent panicked: boom\nChanges: edited a.rs"
         ]
     );
 }
@@ -468,8 +470,10 @@ fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a
         give(
             &mut run,
             20,
-            RunInput::ApprovalAsked {
-                effect: effect("a3.2")
+            RunInput::CallAwaitsUser {
+                effect: effect("a3.2"),
+                guidance: None,
+                request: UserRequestKind::Decision,
             }
         ),
         ["await user a3.2"]

@@ -107,6 +107,7 @@ pub fn start_of(run: &Run, of: &str) -> (Arc<AgentBrief>, Option<Arc<Continuatio
             } if effect == of => Some((brief, continuation)),
             RunCommand::StartAgent { .. }
             | RunCommand::GuideLead { .. }
+            | RunCommand::GuideAgent { .. }
             | RunCommand::RedirectLead { .. }
             | RunCommand::Announce { .. }
             | RunCommand::RunTool { .. }
@@ -114,6 +115,7 @@ pub fn start_of(run: &Run, of: &str) -> (Arc<AgentBrief>, Option<Arc<Continuatio
             | RunCommand::AskUser { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
+            | RunCommand::ReadDiff { .. }
             | RunCommand::AskApproval { .. }
             | RunCommand::AwaitUser { .. }
             | RunCommand::SetTimer { .. }

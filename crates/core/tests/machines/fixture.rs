@@ -8,7 +8,7 @@ use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::id::{AgentId, EffectId};
 use dirigent_core::limits::{AgentLimits, RunLimits};
-use dirigent_core::message::{FinishReason, ModelReply, ToolCall, Usage};
+use dirigent_core::message::{FinishReason, Message, ModelReply, ToolCall, Usage};
 use dirigent_core::plan::Plan;
 use dirigent_core::policy::Policy;
 use dirigent_core::reflection::Reflection;
@@ -16,7 +16,7 @@ use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, ModelToolResult, Repeat, ToolCategory, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 
 /// So many milliseconds after the start of every test, which is at 1,000.
@@ -48,6 +48,8 @@ pub fn agent_resumed() -> AgentInput {
 
 pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
     ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: description.to_owned(),
         parameters: json!({
@@ -59,6 +61,7 @@ pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
         repeat,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: json!({"path": "src/lib.rs"}),
     }
 }
@@ -79,10 +82,22 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
     }
 }
 
+/// The parts of a result's message, by the names of [`ModelToolResult`].
+pub fn result_parts(message: &Message) -> Value {
+    json!(ModelToolResult::from_text(message.content()))
+}
+
 /// `look` may be repeated, `change` may not; `explore` may only look, `implement` may do both.
 pub fn spec() -> RunSpec {
     RunSpec {
+        files: Vec::new(),
         mode: Default::default(),
+        worktree: None,
+        project: None,
+        probes: Vec::new(),
+        reads_diff: false,
+        workflow: None,
+        turn: None,
         goal: "Rename `a` to `b`".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits::default(),
@@ -114,7 +129,6 @@ pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
         guidance: None,
         depth: 0,
         caller: None,
-        changed: None,
     };
     let (agent, commands) = Agent::start(at(0), spec, brief).unwrap();
     assert_eq!(agent_outline(&commands), ["deadline 301000", "ask a7.1"]);
@@ -226,16 +240,22 @@ pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
                 at,
             } => format!("deadline {}", at.0),
             AgentCommand::SetTimer {
-                timer: AgentTimer::Approval,
+                timer: AgentTimer::UserRequest,
                 at,
             } => format!("approval until {}", at.0),
-            AgentCommand::AskApproval { approval } => {
+            AgentCommand::AskApproval { approval, .. } => {
                 format!(
                     "ask to approve {} {} {}",
                     approval.effect, approval.tool, approval.parameters
                 )
             }
-            AgentCommand::ApprovalSettled { effect } => format!("settled {effect}"),
+            AgentCommand::AskUser { question, .. } => {
+                format!(
+                    "ask user {} {} {:?}",
+                    question.effect, question.question.question, question.question.choices
+                )
+            }
+            AgentCommand::CallSettled { effect } => format!("settled {effect}"),
             AgentCommand::BeginActing => "begin to act".to_owned(),
             AgentCommand::Stop => "stop".to_owned(),
             AgentCommand::Delegate { effect, agent, task } => format!("delegate {effect} to {agent}: {task}"),
@@ -276,6 +296,7 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 };
                 format!("{start} {effect} {} {role}", brief.agent)
             }
+            RunCommand::GuideAgent { agent, guidance } => format!("guide agent {agent}: {guidance}"),
             RunCommand::GuideLead {
                 agent,
                 number,
@@ -292,6 +313,7 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 call,
             } => format!("run {effect} for {subtask}: {}", call_line(call)),
             RunCommand::StopTool { effect } => format!("stop {effect}"),
+            RunCommand::ReadDiff { effect } => format!("read diff {effect}"),
             RunCommand::AskUser { effect, question } => {
                 format!("ask user {effect} {} {:?}", question.question, question.choices)
             }

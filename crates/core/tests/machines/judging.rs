@@ -1,128 +1,303 @@
-//! What a judgement says of changed files is checked against what was observed (PAOR-10).
+//! What a reflection names as confirmations is checked against the recorded calls, and nothing else confirms (PAOR-10). A reflector that
+//! answers only in words leaves the decision to the user.
 
-use std::sync::Arc;
-
-use dirigent_core::agent::Agent;
-use dirigent_core::brief::{AgentBrief, AgentRole};
-use dirigent_core::id::AgentId;
+use dirigent_core::agent::{Agent, AgentInput};
+use dirigent_core::agent_report::AgentAnswer;
+use dirigent_core::brief::AgentRole;
+use dirigent_core::confirmation::{Confirmation, RecordedCall, check_confirmations};
 use dirigent_core::machine::Machine;
-use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::tool::{StateChange, ToolOutcome, ToolResult};
 use serde_json::{Value, json};
 
-use crate::driver::{acting, brief_of, ended, give};
-use crate::fixture::{agent_outline, at, replied, says_call, spec};
+use crate::driver::{agent_ended, answered, give, reflecting};
+use crate::fixture::{
+    agent_outline, agent_resumed, at, effect, ended_with, reflection, replied, says_call, spec, started,
+    text, tool_ended,
+};
+use crate::renamed;
 
-/// A reflector whose run has changed those files; none where it does not know.
-fn reflector(changed: Option<&[&str]>) -> Agent {
-    let spec = Arc::new(spec());
-    let brief = AgentBrief {
-        agent: AgentId(7),
-        role: AgentRole::Reflector,
-        task: "Judge.".to_owned(),
-        agents_left: None,
-        guidance: None,
-        depth: 0,
-        caller: None,
-        changed: changed.map(|changed| changed.iter().map(|path| (*path).to_owned()).collect()),
+fn give_agent(agent: &mut Agent, input: AgentInput) -> Vec<String> {
+    agent_outline(&agent.handle(at(10), input).unwrap())
+}
+
+/// A reflector that has submitted a judgement with one confirmation.
+fn confirming() -> (Agent, Vec<String>) {
+    let mut agent = started(spec(), AgentRole::Reflector);
+    let judgement = json!({"verdict": "achieved", "summary": "Renamed.", "confirmed_by": [{"call": "run.4", "line": "ok"}]});
+    let commands = give_agent(
+        &mut agent,
+        replied("a7.1", says_call("submit_reflection", judgement, true)),
+    );
+    (agent, commands)
+}
+
+fn complete() -> Value {
+    json!([{"call": "run.4", "command": "cargo test", "exit_code": 0, "line": "test result: ok. 12 passed"}])
+}
+
+fn confirmed_by(agent: &Agent) -> Value {
+    let report = agent.report().unwrap();
+    json!(report.result.as_ref().unwrap())["reflection"]["confirmed_by"].clone()
+}
+
+#[test]
+fn paor_10_confirmations_are_checked_before_the_judgement_counts() {
+    let (mut agent, commands) = confirming();
+    let [command] = &commands[..] else {
+        panic!("{commands:?}");
     };
-    Agent::start(at(0), spec, brief).unwrap().0
-}
-
-fn judges(agent: &mut Agent, changed_files: Value) -> Vec<String> {
-    let mut parameters = json!({"verdict": "achieved", "summary": "Renamed."});
-    if !changed_files.is_null() {
-        parameters["changed_files"] = changed_files;
-    }
-    let reply = replied("a7.1", says_call("submit_reflection", parameters, true));
-    agent_outline(&agent.handle(at(10), reply).unwrap())
-}
-
-#[test]
-fn paor_10_a_judgement_that_names_the_changed_files_is_accepted() {
-    for named in [json!(["src/a.rs", "src/b.rs"]), json!(["src/b.rs", "./src/a.rs"])] {
-        let mut agent = reflector(Some(&["src/a.rs", "src/b.rs"]));
-        assert_eq!(judges(&mut agent, named), ["finish with Achieved: Renamed."]);
-    }
-}
-
-#[test]
-fn paor_10_a_judgement_that_names_others_goes_back_with_every_one_of_them() {
-    let mut agent = reflector(Some(&["src/a.rs", "src/b.rs"]));
+    assert!(
+        command.starts_with("run a7.2 call-1-1: submit_reflection"),
+        "{command}"
+    );
+    let checked = tool_ended("a7.2", ToolResult::success(complete()));
     assert_eq!(
-        judges(&mut agent, json!(["src/a.rs", "src/c.rs", "README.md"])),
+        give_agent(&mut agent, checked),
+        ["finish with Achieved: Renamed."]
+    );
+    assert_eq!(confirmed_by(&agent), complete());
+    let work = &agent.report().unwrap().work;
+    assert_eq!((work.calls.len(), work.usage.tool_calls), (0, 0));
+}
+
+#[test]
+fn paor_10_wrong_confirmations_go_back_to_the_reflector() {
+    let (mut agent, _) = confirming();
+    let wrong = ToolResult::failure("`run.4` failed, so it confirms nothing");
+    assert_eq!(give_agent(&mut agent, tool_ended("a7.2", wrong)), ["ask a7.3"]);
+    let told = agent.conversation().last().unwrap().content();
+    assert!(told.contains("`run.4` failed, so it confirms nothing"), "{told}");
+    assert_eq!(agent.work().usage.tool_calls, 0);
+
+    let without = json!({"verdict": "achieved", "summary": "Renamed; not tested."});
+    assert_eq!(
+        give_agent(
+            &mut agent,
+            replied("a7.3", says_call("submit_reflection", without, true))
+        ),
+        ["finish with Achieved: Renamed; not tested."]
+    );
+}
+
+#[test]
+fn host_2_the_check_of_confirmations_is_repeated_after_a_restart() {
+    let (mut agent, _) = confirming();
+    let began = AgentInput::ToolStarted {
+        effect: effect("a7.2"),
+    };
+    give_agent(&mut agent, began);
+    let commands = give_agent(&mut agent, agent_resumed());
+    assert!(
+        commands[0].starts_with("run a7.2+1 call-1-1: submit_reflection"),
+        "{commands:?}"
+    );
+    let late = tool_ended("a7.2", ToolResult::success(complete()));
+    assert!(agent.handle(at(20), late).is_err());
+    give_agent(&mut agent, tool_ended("a7.2+1", ToolResult::success(complete())));
+    assert_eq!(confirmed_by(&agent), complete());
+}
+
+#[test]
+fn paor_10_a_handle_that_is_none_goes_back_and_the_list_of_files_of_earlier_versions_is_ignored() {
+    let mut agent = started(spec(), AgentRole::Reflector);
+    let strange = json!({"verdict": "achieved", "summary": "s", "confirmed_by": [{"call": "the tests"}]});
+    assert_eq!(
+        give_agent(
+            &mut agent,
+            replied("a7.1", says_call("submit_reflection", strange, true))
+        ),
         ["ask a7.2"]
     );
     let told = agent.conversation().last().unwrap().content();
-    for fault in [
-        "`src/c.rs` did not change",
-        "`README.md` did not change",
-        "`src/b.rs` changed but is missing",
-    ] {
-        assert!(told.contains(fault), "{told}");
+    assert!(told.contains("`the tests` is not a call id"), "{told}");
+
+    let old = json!({"verdict": "achieved", "summary": "s", "changed_files": ["src/a.rs"]});
+    assert_eq!(
+        give_agent(
+            &mut agent,
+            replied("a7.2", says_call("submit_reflection", old, true))
+        ),
+        ["finish with Achieved: s"]
+    );
+}
+
+/// Names a call of this result, with this text of its output, and returns what the check says.
+fn check(result: ToolResult, line: Option<&str>) -> Result<Value, String> {
+    check_recorded(
+        RecordedCall {
+            tool: "execute_command".to_owned(),
+            parameters: json!({"command": ["cargo", "test"]}),
+            result,
+            changed_since: None,
+        },
+        line,
+    )
+}
+
+fn check_recorded(recorded: RecordedCall, line: Option<&str>) -> Result<Value, String> {
+    let named = Confirmation {
+        call: effect("a3.2"),
+        command: String::new(),
+        exit_code: None,
+        line: line.map(str::to_owned),
+    };
+    let is_recorded = |call| (call == effect("a3.2")).then_some(&recorded);
+    match check_confirmations(&[named], is_recorded).outcome {
+        ToolOutcome::Success { output } => Ok(output[0].clone()),
+        ToolOutcome::Failure { error, .. } => Err(error),
     }
-    assert!(!told.contains("src/a.rs"), "{told}");
+}
+
+fn tested(stdout: &str) -> ToolResult {
+    let output = json!({"exit_code": 0, "signal": null, "stdout": stdout, "stderr": "", "timed_out": false});
+    ToolResult::success(output).with_changes(vec![StateChange::ProcessExited {
+        command: "cargo test".to_owned(),
+        code: Some(0),
+        files: Vec::new(),
+    }])
 }
 
 #[test]
-fn paor_10_a_judgement_that_names_no_files_goes_back_where_some_have_changed() {
-    let mut agent = reflector(Some(&["src/a.rs"]));
-    assert_eq!(judges(&mut agent, Value::Null), ["ask a7.2"]);
-    let told = agent.conversation().last().unwrap().content();
-    assert!(told.contains("`achieved` requires `changed_files`"), "{told}");
+fn paor_10_a_confirmation_is_the_command_its_exit_code_and_the_whole_line() {
+    let output = "running 2 tests\n  test result: ok. 2 passed; 0 failed\n";
+    assert_eq!(
+        check(tested(output), Some("ok. 2 passed")).unwrap(),
+        json!({"call": "a3.2", "command": "cargo test", "exit_code": 0, "line": "test result: ok. 2 passed; 0 failed"})
+    );
+    assert_eq!(
+        check(tested(""), None).unwrap(),
+        json!({"call": "a3.2", "command": "cargo test", "exit_code": 0})
+    );
+    let found = ToolResult::success(json!({"matches": [], "total": 0}));
+    assert_eq!(
+        check(found, Some(r#""total": 0"#)).unwrap(),
+        json!({"call": "a3.2", "command": r#"execute_command {"command":["cargo","test"]}"#, "line": r#""total": 0"#})
+    );
+}
 
-    let paths: Vec<String> = (0..51).map(|number| format!("src/{number}.rs")).collect();
-    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let many: Option<&[&str]> = Some(&paths);
-    for changed in [None, Some(&[][..]), many] {
-        let mut agent = reflector(changed);
+#[test]
+fn paor_10_what_the_output_does_not_show_confirms_nothing() {
+    let refused = |result, line| check(result, line).unwrap_err();
+    for (result, line, why) in [
+        (
+            tested("1 passed\n"),
+            Some("2 passed"),
+            "no line of the output of `a3.2` contains `2 passed`",
+        ),
+        (
+            tested("1 passed\n"),
+            None,
+            "`a3.2` has output: copy the line that shows the result",
+        ),
+        (
+            ToolResult::failure("exited with 1"),
+            Some("ok"),
+            "`a3.2` failed, so it confirms nothing: exited with 1",
+        ),
+    ] {
+        let told = refused(result, line);
+        assert!(told.contains(why), "{told}");
+    }
+    let unknown = Confirmation {
+        call: effect("run.9"),
+        command: String::new(),
+        exit_code: None,
+        line: None,
+    };
+    let told = check_confirmations(&[unknown.clone(), unknown], |_| None)
+        .for_model()
+        .to_string();
+    assert_eq!(
+        told.matches("no call with the handle `run.9` has run").count(),
+        2,
+        "{told}"
+    );
+}
+
+#[test]
+fn paor_10_a_call_before_a_change_and_a_change_itself_confirm_nothing() {
+    let recorded = RecordedCall {
+        tool: "execute_command".to_owned(),
+        parameters: Value::Null,
+        result: tested("2 passed\n"),
+        changed_since: Some(effect("a2.4")),
+    };
+    let told = check_recorded(recorded.clone(), Some("2 passed")).unwrap_err();
+    assert!(
+        told.contains("`a3.2` began before `a2.4` made a change") && told.contains("after `a2.4`"),
+        "{told}"
+    );
+    let edited = StateChange::FileEdited {
+        path: "a.rs".to_owned(),
+        diff: None,
+        before: None,
+        after: None,
+    };
+    let rows = StateChange::RowsChanged {
+        connection: "db".to_owned(),
+        table: None,
+        rows: 1,
+    };
+    let changed = |change: &StateChange| ToolResult::success(json!("ok")).with_changes(vec![change.clone()]);
+    let told = check(changed(&edited), Some("ok")).unwrap_err();
+    assert!(
+        told.contains("`a3.2` made a change itself (edited a.rs)"),
+        "{told}"
+    );
+    assert!(check(changed(&rows), Some("ok")).is_ok(), "the database says so");
+
+    assert!(RecordedCall::outdates(&changed(&edited)) && RecordedCall::outdates(&changed(&rows)));
+    assert!(!RecordedCall::outdates(&tested("2 passed\n")));
+    let mut delegated = changed(&edited);
+    delegated.metadata.insert("started_agent".to_owned(), json!(4));
+    assert!(!RecordedCall::outdates(&delegated), "the agent's own call did");
+}
+
+#[test]
+fn paor_10_the_report_has_the_confirmations_of_the_reflector_and_no_others() {
+    let judged = |confirmed_by: Value| {
+        let mut run = renamed::tested();
+        let judgement = json!({"verdict": "achieved", "summary": "s", "confirmed_by": confirmed_by});
+        let answer = AgentAnswer::Reflection(reflection(&judgement));
+        give(&mut run, 70_000, agent_ended("run.5", ended_with(answer)));
+        json!(run.report().confirmed_by)
+    };
+    assert_eq!(judged(json!([])), json!([]));
+    assert_eq!(judged(complete()), complete());
+}
+
+#[test]
+fn paor_9_a_reflector_that_answers_in_words_is_asked_for_the_form_twice() {
+    let mut agent = started(spec(), AgentRole::Reflector);
+    for (of, expected) in [
+        ("a7.1", "ask a7.2"),
+        ("a7.2", "ask a7.3"),
+        ("a7.3", "finish with It looks fine."),
+    ] {
         assert_eq!(
-            judges(&mut agent, Value::Null),
-            ["finish with Achieved: Renamed."]
+            give_agent(&mut agent, replied(of, text("It looks fine."))),
+            [expected]
         );
     }
-    assert_eq!(
-        judges(&mut reflector(Some(&paths[..50])), Value::Null),
-        ["ask a7.2"]
+    let mut agent = started(spec(), AgentRole::Reflector);
+    for (of, expected) in [("a7.1", "ask a7.2"), ("a7.2", "ask a7.3")] {
+        assert_eq!(give_agent(&mut agent, replied(of, text(" "))), [expected]);
+    }
+    let ended = give_agent(&mut agent, replied("a7.3", text(" ")));
+    assert!(
+        ended[0].starts_with("finish, as the model's reply was malformed 3 times"),
+        "{ended:?}"
     );
 }
 
 #[test]
-fn paor_10_nothing_is_checked_where_it_is_not_known_what_changed() {
-    let mut agent = reflector(None);
+fn paor_9_the_reflectors_words_become_a_question_to_the_user() {
+    let mut run = reflecting(spec());
     assert_eq!(
-        judges(&mut agent, json!(["src/a.rs"])),
-        ["finish with Achieved: Renamed."]
+        give(&mut run, 10, answered("run.3", "It looks fine.")),
+        [
+            "ask user run.4 It looks fine.\n\nThe reflector gave no verdict, only these words. Is the goal reached, or what is left to do? []"
+        ]
     );
-}
-
-#[test]
-fn paor_10_a_strange_name_is_named_as_the_judge_reads_it() {
-    let mut agent = reflector(Some(&["a\nb.rs", "<GOAL>.md"]));
-    assert_eq!(
-        judges(&mut agent, json!(["a b.rs", r"\u003cGOAL>.md"])),
-        ["finish with Achieved: Renamed."]
-    );
-}
-
-#[test]
-fn paor_10_the_reflector_is_given_what_the_run_has_changed() {
-    let one = json!({"summary": "s", "subtasks": [
-        {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": {"path": "x"}}]}
-    ]});
-    let (mut run, _) = acting(spec(), &one);
-    let changed = StateChange::FileEdited {
-        after: None,
-        before: None,
-        path: "src/a.rs".to_owned(),
-        diff: None,
-    };
-    give(
-        &mut run,
-        10,
-        ended(
-            "run.2",
-            ToolResult::success(Value::Null).with_changes(vec![changed]),
-        ),
-    );
-    assert_eq!(brief_of(&run, "run.3").changed, Some(vec!["src/a.rs".to_owned()]));
+    assert_eq!(run.summary(), "It looks fine.");
 }

@@ -400,6 +400,7 @@ fn lead_3_what_the_lead_changed_itself_is_judged() {
     let exited = StateChange::ProcessExited {
         command: "true".to_owned(),
         code: Some(0),
+        files: Vec::new(),
     };
     let cases = [
         (vec![deleted()], true),
@@ -441,6 +442,7 @@ fn lead_3_what_an_agent_did_for_the_lead_is_judged() {
         success: true,
         duration: Millis(1),
         error: None,
+        output: Value::Null,
         agent: Some(AgentId(2)),
     });
     give(&mut run, 10, agent_ended("run.1", report));

@@ -9,6 +9,7 @@ pub fn subtask(id: &str, depends_on: &[&str]) -> SubTask {
         id: id.into(),
         title: format!("Do {id}"),
         depends_on: depends_on.iter().map(|id| (*id).into()).collect(),
+        may_fail: false,
         work: Work::Agent {
             agent: "explore".to_owned(),
             task: "Look.".to_owned(),

@@ -9,10 +9,12 @@ use dirigent_core::plan::Plan;
 use dirigent_core::prompt::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
     continue_request, guidance, observation_line, plan_request, reflect_request, summarise_request, summary,
-    task_request,
+    task_request, user_notes,
 };
 use dirigent_core::reflection::ReflectionVerdict;
-use dirigent_core::spec::RunSpec;
+use dirigent_core::run::FileChangeKind;
+use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
+use dirigent_core::spec::{GoalFile, RunSpec};
 use dirigent_core::text::{shorten, shorten_value};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
@@ -41,6 +43,23 @@ pub fn check(text: &str) -> &str {
     text
 }
 
+fn a_diff() -> ReflectorDiff {
+    let small =
+        "diff --git a/src/lib.rs b/src/lib.rs\n--- a/src/lib.rs\n+++ b/src/lib.rs\n@@ -1 +1 @@\n-a\n+b\n";
+    let big = format!(
+        "diff --git a/big b/big\n@@ -0,0 +1,9000 @@\n{}",
+        "+x\n".repeat(9_000)
+    );
+    ReflectorDiff::bounded(vec![
+        DiffedFile::new(
+            "src/lib.rs".to_owned(),
+            Some(FileChangeKind::Edited),
+            small.to_owned(),
+        ),
+        DiffedFile::new("big".to_owned(), Some(FileChangeKind::Created), big),
+    ])
+}
+
 fn observations() -> Vec<Observation> {
     let edited = StateChange::FileEdited {
         after: None,
@@ -53,6 +72,7 @@ fn observations() -> Vec<Observation> {
             subtask: "rename".into(),
             title: "Rename it".to_owned(),
             duration: Millis(1_250),
+            may_fail: false,
             finding: SubTaskResult::Agent {
                 agent: AgentId(2),
                 name: "implement".to_owned(),
@@ -65,6 +85,7 @@ fn observations() -> Vec<Observation> {
                         success: true,
                         duration: Millis(3),
                         error: None,
+                        output: json!({"path": "src/lib.rs", "lines": 1}),
                         agent: None,
                     }],
                     changes: vec![edited],
@@ -76,6 +97,7 @@ fn observations() -> Vec<Observation> {
             subtask: "check".into(),
             title: "Look at it".to_owned(),
             duration: Millis(7),
+            may_fail: false,
             finding: SubTaskResult::Calls {
                 calls: vec![
                     ObservedCall {
@@ -97,6 +119,7 @@ fn observations() -> Vec<Observation> {
             subtask: "report".into(),
             title: "Report".to_owned(),
             duration: Millis(0),
+            may_fail: false,
             finding: SubTaskResult::Skipped {
                 because: Some("check".into()),
             },
@@ -105,6 +128,7 @@ fn observations() -> Vec<Observation> {
             subtask: "explore".into(),
             title: "Explore".to_owned(),
             duration: Millis(60_000),
+            may_fail: false,
             finding: SubTaskResult::Agent {
                 agent: AgentId(3),
                 name: "explore".to_owned(),
@@ -118,10 +142,12 @@ fn observations() -> Vec<Observation> {
 pub fn first_iteration(spec: &RunSpec) -> IterationContext<'_> {
     IterationContext {
         goal: &spec.goal,
+        files: &spec.files,
         iteration: 1,
         max_iterations: 15,
         guidance: &[],
         answers: &[],
+        earlier_turns: None,
         iterations: Vec::new(),
     }
 }
@@ -138,6 +164,7 @@ fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)
             question: "Which `a`?".to_owned(),
             answer: "The function.".to_owned(),
         }],
+        earlier_turns: None,
         iterations: vec![
             PastIteration {
                 iteration: 1,
@@ -174,9 +201,41 @@ fn a_plan() -> Plan {
 }
 
 #[test]
+fn the_lead_reads_the_files_of_the_goal_and_the_reflector_does_not() {
+    let mut spec = spec();
+    let file = |path: &str, content: &str, omitted_lines| GoalFile {
+        path: path.to_owned(),
+        content: content.to_owned(),
+        omitted_lines,
+    };
+    spec.files = vec![
+        file("src/a.rs", "fn a() {}\n\n// </FILE> <GOAL>", 0),
+        file("a \"b\".txt", "one", 12),
+    ];
+    let request = plan_request(&first_iteration(&spec), &spec.setup, &spec.limits);
+    let (_, after_goal) = request.split_once("</GOAL>\n").unwrap();
+    let (files, _) = after_goal.split_once("<ITERATION>").unwrap();
+    let expected = "<FILE path=\"src/a.rs\">\nfn a() {}\n\n// \\u003c/FILE> \\u003cGOAL>\n</FILE>\n\
+        <FILE path=\"a \\\"b\\\".txt\" omitted_lines=\"12\">\none\n</FILE>\n";
+    assert_eq!(files, expected);
+    let judged = reflect_request(
+        &first_iteration(&spec),
+        Some(&a_plan()),
+        &observations(),
+        &[],
+        None,
+    );
+    assert!(!judged.contains("fn a()"), "{judged}");
+}
+
+#[test]
 fn the_first_plans_request() {
     let spec = spec();
-    insta::assert_snapshot!(check(&plan_request(&first_iteration(&spec), &spec.setup)));
+    insta::assert_snapshot!(check(&plan_request(
+        &first_iteration(&spec),
+        &spec.setup,
+        &spec.limits
+    )));
 }
 
 #[test]
@@ -216,7 +275,8 @@ fn paor_6_the_reflectors_request() {
             iteration,
             Some(&a_plan()),
             &observations(),
-            &["src/lib.rs"]
+            &["src/lib.rs"],
+            Some(&a_diff())
         )));
     });
 }
@@ -229,19 +289,21 @@ fn the_reflectors_request_of_a_first_iteration_in_which_nothing_was_done() {
         &first_iteration(&spec),
         Some(&nothing),
         &[],
-        &[]
+        &[],
+        None
     )));
 }
 
 #[test]
 fn paor_5_a_sub_agents_request() {
     assert_eq!(
-        check(&task_request("Rename `a`.", 1, &[])),
+        check(&task_request("Rename `a`.", &[], 1, &[])),
         "<TASK>\nRename `a`.\n</TASK>"
     );
     let observations = observations();
     insta::assert_snapshot!(check(&task_request(
         "Check it.",
+        &["Only in src.".to_owned(), "Keep the tests.".to_owned()],
         1,
         &[&observations[0], &observations[1]]
     )));
@@ -289,6 +351,7 @@ fn looked(id: String, output: Value, success: bool) -> Observation {
         subtask: id.as_str().into(),
         title: "Look".to_owned(),
         duration: Millis(1),
+        may_fail: false,
         finding: SubTaskResult::Calls {
             calls: vec![ObservedCall {
                 effect: EffectId {
@@ -308,7 +371,7 @@ fn paor_6_an_output_of_many_short_strings_is_shortened_as_well() {
     let line = observation_line(&looked("many".to_owned(), json!(many), true)).to_string();
     assert!(line.len() < 15_000, "{} bytes", line.len());
     assert!(
-        line.contains("characters left out: read them with read_output, handle run.9"),
+        line.contains(" more left out: read them with read_output, handle run.9]"),
         "{line}"
     );
 }
@@ -320,7 +383,7 @@ fn paor_6_failures_come_before_successes_where_not_all_fit() {
         .map(|n| looked(format!("good{n}"), json!("seen"), true))
         .collect();
     observed.extend((0..20).map(|n| looked(format!("bad{n}"), json!("no such file"), false)));
-    let text = reflect_request(&first_iteration(&spec), None, &observed, &[]);
+    let text = reflect_request(&first_iteration(&spec), None, &observed, &[], None);
     for n in 0..20 {
         assert!(
             text.contains(&format!(r#"{{"subtask":"bad{n}","#)),
@@ -339,7 +402,7 @@ fn paor_6_many_failures_keep_to_the_budget_too() {
     let observed: Vec<Observation> = (0..1_000)
         .map(|n| looked(format!("bad{n}"), json!("e".repeat(2_900)), false))
         .collect();
-    let text = reflect_request(&first_iteration(&spec), None, &observed, &[]);
+    let text = reflect_request(&first_iteration(&spec), None, &observed, &[], None);
     assert!(text.len() < 125_000, "{} bytes", text.len());
     assert!(text.contains(r#""of_these_succeeded":0,"handle":"iteration.1"}"#));
 }
@@ -362,6 +425,11 @@ fn tags(text: &str) -> BTreeMap<&str, usize> {
 fn every_request(said: &str) -> Vec<String> {
     let mut spec = spec();
     spec.goal = said.to_owned();
+    spec.files = vec![GoalFile {
+        path: said.to_owned(),
+        content: said.to_owned(),
+        omitted_lines: 2,
+    }];
     spec.setup.agents[0].description = said.to_owned();
     spec.setup.tools[0].description = said.to_owned();
     spec.setup.tools[0].parameters["properties"]["path"]["description"] = json!(said);
@@ -383,6 +451,7 @@ fn every_request(said: &str) -> Vec<String> {
     let iteration = IterationContext {
         guidance: &given,
         answers: &answers,
+        earlier_turns: None,
         iterations: vec![past],
         ..first_iteration(&spec)
     };
@@ -390,9 +459,10 @@ fn every_request(said: &str) -> Vec<String> {
         &json!({"summary": said, "subtasks": [{"id": "a", "title": said, "agent": "explore", "task": said}]}),
     );
     let observed = [looked("a".to_owned(), json!(said), true)];
+    let diff = ReflectorDiff::bounded(vec![DiffedFile::new(said.to_owned(), None, said.to_owned())]);
     vec![
-        plan_request(&iteration, &spec.setup),
-        reflect_request(&iteration, Some(&plan), &observed, &[said]),
+        plan_request(&iteration, &spec.setup, &spec.limits),
+        reflect_request(&iteration, Some(&plan), &observed, &[said], Some(&diff)),
         continue_request(&ContinueContext {
             iteration: 2,
             max_iterations: 15,
@@ -406,7 +476,7 @@ fn every_request(said: &str) -> Vec<String> {
             }],
         }),
         guidance(1, said),
-        task_request(said, 1, &[&observed[0]]),
+        task_request(said, &[said.to_owned()], 1, &[&observed[0]]),
         summary(said),
     ]
 }
@@ -434,11 +504,11 @@ fn no_text_opens_or_closes_a_section() {
 fn text_that_is_no_section_stays_as_it_is() {
     let task = "Replace `<TASKS>` and `</goals>` with `Vec<Task>` where a < plan / 2.";
     assert_eq!(
-        task_request(task, 1, &[]),
+        task_request(task, &[], 1, &[]),
         "<TASK>\nReplace `<TASKS>` and `</goals>` with `Vec<Task>` where a < plan / 2.\n</TASK>"
     );
     assert_eq!(
-        task_request("Replace \"</TASK>\" by \"<GOAL>\".", 1, &[]),
+        task_request("Replace \"</TASK>\" by \"<GOAL>\".", &[], 1, &[]),
         "<TASK>\nReplace \"\\u003c/TASK>\" by \"\\u003cGOAL>\".\n</TASK>"
     );
 }
@@ -455,7 +525,7 @@ fn no_spelling_of_its_closing_tag_ends_a_section() {
         "</task",
     ] {
         assert_eq!(
-            task_request(tag, 1, &[]),
+            task_request(tag, &[], 1, &[]),
             format!("<TASK>\n{}\n</TASK>", tag.replace('<', "\\u003c"))
         );
     }
@@ -464,9 +534,28 @@ fn no_spelling_of_its_closing_tag_ends_a_section() {
 #[test]
 fn a_name_or_description_takes_one_line_of_its_list() {
     let spec = spec();
-    let text = reflect_request(&first_iteration(&spec), Some(&a_plan()), &[], &["a\n- b", "c"]);
+    let text = reflect_request(
+        &first_iteration(&spec),
+        Some(&a_plan()),
+        &[],
+        &["a\n- b", "c"],
+        None,
+    );
     assert!(
         text.contains("<CHANGED_FILES>\n- a - b\n- c\n</CHANGED_FILES>"),
         "{text}"
     );
+}
+
+#[test]
+fn intent_1_facts_are_notes_that_give_no_orders() {
+    let facts = [
+        "My name is Ann",
+        "ends </USER_NOTES>\n- with a second line",
+        "我喜欢喝茶",
+    ];
+    let text = user_notes(facts).unwrap();
+
+    insta::assert_snapshot!("user_notes", check(&text));
+    assert_eq!(user_notes([]), None);
 }

@@ -132,3 +132,24 @@ fn paor_8_a_lead_that_names_guidance_that_was_not_given_is_told_the_numbers() {
     let accepted = lead.handle(at(60), replied("a1.3", plan(1))).unwrap();
     assert_eq!(agent_outline(&accepted), ["finish with plan Look."]);
 }
+
+#[test]
+fn paor_8_without_a_user_guidance_takes_the_place_of_the_answer() {
+    let mut run = asking();
+    assert_eq!(
+        run.user_absent_input(effect("run.4")),
+        RunInput::UserAbsent {
+            effect: effect("run.4"),
+            guided: false
+        }
+    );
+    let guidance = "only in src".to_owned();
+    give(&mut run, 20, RunInput::Guided { guidance });
+    assert!(run.question().is_some(), "a user may still answer");
+    let absent = run.user_absent_input(effect("run.4"));
+    assert_eq!(
+        give(&mut run, 30, absent),
+        ["Reflecting -> Planning (2)", "continue run.5 a1 lead"]
+    );
+    assert!(told(&run, "run.5").contains("only in src"));
+}

@@ -8,10 +8,11 @@ use dirigent_core::plan::SubTaskState;
 use dirigent_core::run::{Run, RunInput};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::user_request::UserRequestKind;
 use serde_json::{Value, json};
 
 use crate::driver::{
-    acting, agent_ended, answered, ended, give, reflected, reflecting, refused, running, told,
+    acting, agent_ended, answered, ended, give, planned, reflected, reflecting, refused, running, told,
 };
 use crate::fixture::{effect, ended_with, plan, resumed, spec, usage};
 
@@ -295,15 +296,23 @@ fn paor_8_what_a_failure_of_its_own_kept_from_running_is_not_put_down_to_the_gui
 fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
     let mut run = under_way();
     let call = effect("a2.2");
-    give(&mut run, 5, RunInput::ApprovalAsked { effect: call });
+    give(
+        &mut run,
+        5,
+        RunInput::CallAwaitsUser {
+            effect: call,
+            guidance: None,
+            request: UserRequestKind::Decision,
+        },
+    );
     give(&mut run, 6, ended("run.3", ToolResult::failure("no such file")));
-    assert_eq!(run.awaited_approval(), None, "`last` goes on");
+    assert_eq!(run.awaited_call(), None, "`last` goes on");
     give(&mut run, 7, answered("run.4", "found"));
-    assert_eq!(run.awaited_approval(), Some(call));
+    assert_eq!(run.awaited_call(), Some(call));
     assert_eq!(give(&mut run, 10, redirected("Not that.")), ["stop agent a2"]);
     // it ends without a person: nobody is waited for
-    assert_eq!(run.awaited_approval(), None);
-    give(&mut run, 11, RunInput::ApprovalSettled { effect: call });
+    assert_eq!(run.awaited_call(), None);
+    give(&mut run, 11, RunInput::CallSettled { effect: call });
     assert_eq!(
         give(&mut run, 12, cancelled("run.2", "a.rs")),
         [
@@ -349,4 +358,82 @@ fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are
         panic!("{observed:?}");
     };
     assert_eq!(*result, Err(AgentFailure::Redirected));
+}
+
+/// A run whose lead has crashed in the given iteration, while its delegate works.
+fn crashed_while_delegating(iteration: u32) -> Run {
+    let mut spec = spec();
+    spec.setup.lead.tools.push("delegate".to_owned());
+    let (mut run, _) = running(spec);
+    let (mut lead, mut delegate) = ("run.1", "a2");
+    if iteration == 2 {
+        let look = json!({"id": "look", "title": "L", "agent": "explore", "task": "t"});
+        give(
+            &mut run,
+            1,
+            planned("run.1", &json!({"summary": "s", "subtasks": [look]})),
+        );
+        give(&mut run, 2, answered("run.2", "found"));
+        give(&mut run, 3, reflected("run.3", "continue", "Go on."));
+        (lead, delegate) = ("run.4", "a4");
+    }
+    let call = effect("a1.2");
+    let (agent, task) = ("explore".to_owned(), "Find `a`.".to_owned());
+    give(&mut run, 4, RunInput::ActingBegan { effect: effect(lead) });
+    give(
+        &mut run,
+        5,
+        RunInput::Delegated {
+            effect: call,
+            agent,
+            task,
+        },
+    );
+    let crashed = AgentReport {
+        result: Err(AgentFailure::Panicked {
+            message: "boom".to_owned(),
+        }),
+        ..ended_with(AgentAnswer::Text(String::new()))
+    };
+    assert_eq!(
+        give(&mut run, 6, agent_ended(lead, crashed)),
+        [format!("stop agent {delegate}")]
+    );
+    run
+}
+
+#[test]
+fn paor_8_guidance_for_a_lead_that_crashed_while_it_delegated_starts_nothing() {
+    for (iteration, delegate) in [(1, "run.2"), (2, "run.5")] {
+        let mut run = crashed_while_delegating(iteration);
+        assert_eq!(
+            give(&mut run, 10, redirected("Not that.")),
+            [""; 0],
+            "iteration {iteration}"
+        );
+        assert_eq!(run.guidance(), ["Not that."]);
+        give(&mut run, 20, cancelled(delegate, "a.rs"));
+        assert!(
+            matches!(run.end(), Some(EndReason::Failed { error, .. }) if error.contains("boom")),
+            "{:?}",
+            run.end()
+        );
+    }
+}
+
+#[test]
+fn host_9_a_fork_of_a_run_whose_lead_crashed_while_it_delegated_waits_for_the_delegate() {
+    let forked = RunInput::Resumed {
+        last_seen: crate::fixture::at(6),
+        forked: true,
+        limits: None,
+        interrupted: Default::default(),
+    };
+    for (iteration, delegate) in [(1, "run.2+1"), (2, "run.5+1")] {
+        let mut run = crashed_while_delegating(iteration);
+        give(&mut run, 10, forked.clone());
+        assert_eq!(run.phase(), Phase::Acting, "iteration {iteration}");
+        give(&mut run, 20, cancelled(delegate, "a.rs"));
+        assert_eq!(run.phase(), Phase::Failed);
+    }
 }

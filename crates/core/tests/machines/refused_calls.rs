@@ -8,7 +8,7 @@ use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use crate::approvals::{decided, expiry, guide, implementer, reject, rule, tell};
-use crate::fixture::{call, native, replied, says_call, spec, text, tool_ended};
+use crate::fixture::{call, native, replied, result_parts, says_call, spec, text, tool_ended};
 
 /// Every `change` is asked about, and nobody may look at /etc.
 fn asking() -> RunSpec {
@@ -27,8 +27,7 @@ fn calls(agent: &Agent) -> Vec<Value> {
 }
 
 fn so_far(agent: &Agent) -> Value {
-    let told: Value = serde_json::from_str(agent.conversation().last().unwrap().content()).unwrap();
-    told["so_far"].clone()
+    result_parts(agent.conversation().last().unwrap())["so_far"].clone()
 }
 
 /// An agent whose reply changes x and looks at y; the first of them waits for a person.
@@ -64,7 +63,7 @@ fn paor_6_a_call_that_does_not_fit_or_is_not_allowed_is_recorded_with_the_reason
         tool_ended("a7.2", ToolResult::success(json!("seen"))),
     );
 
-    assert_eq!(so_far(&agent), json!({"calls": 4, "failed": 3}));
+    assert_eq!(so_far(&agent), "4 calls, 3 failed");
     let recorded = calls(&agent);
     for (call, tool, reason) in [
         (&recorded[0], "look", "the parameters of `look` are wrong"),
@@ -129,7 +128,7 @@ fn paor_6_a_guided_call_and_those_after_it_are_recorded() {
             ]),
         ]
     );
-    assert_eq!(so_far(&agent), json!({"calls": 2, "failed": 2}));
+    assert_eq!(so_far(&agent), "2 calls, 2 failed");
 }
 
 #[test]

@@ -6,8 +6,8 @@ use dirigent_core::time::Millis;
 use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
-use crate::driver::{acting, agent_ended, ended, give, reflected};
-use crate::fixture::{effect, ended_with, spec};
+use crate::driver::{acting, agent_ended, ended, give};
+use crate::fixture::{effect, ended_with, reflection, spec};
 
 pub fn edited(path: &str) -> StateChange {
     StateChange::FileEdited {
@@ -22,6 +22,7 @@ pub fn exited(command: &str, code: i32) -> StateChange {
     StateChange::ProcessExited {
         command: command.to_owned(),
         code: Some(code),
+        files: Vec::new(),
     }
 }
 
@@ -46,6 +47,7 @@ pub fn renamed() -> Run {
         success: true,
         duration: Millis(12),
         error: None,
+        output: Value::Null,
         agent: None,
     });
     report.work.changes.push(edited("src/lib.rs"));
@@ -56,18 +58,22 @@ pub fn renamed() -> Run {
     run
 }
 
-pub fn achieved() -> Run {
+/// The tests pass, and the reflector is `run.5`.
+pub fn tested() -> Run {
     let mut run = renamed();
     let tested = ToolResult::success(json!("12 passed")).with_changes(vec![exited("cargo test", 0)]);
     give(&mut run, 63_500, ended("run.4", tested));
-    give(
-        &mut run,
-        65_000,
-        reflected(
-            "run.5",
-            "achieved",
-            "Renamed `a` to `b` in two files; the tests pass.",
-        ),
-    );
+    run
+}
+
+pub fn achieved() -> Run {
+    let mut run = tested();
+    let judgement = json!({
+        "verdict": "achieved",
+        "summary": "Renamed `a` to `b` in two files; the tests pass.",
+        "confirmed_by": [{"call": "run.4", "command": "cargo test", "exit_code": 0, "line": "12 passed"}]
+    });
+    let answer = AgentAnswer::Reflection(reflection(&judgement));
+    give(&mut run, 65_000, agent_ended("run.5", ended_with(answer)));
     run
 }

@@ -126,14 +126,108 @@ fn paor_10_of_several_changes_of_a_file_the_net_is_told() {
     }
 }
 
+fn version(digest: &str) -> Option<FileVersion> {
+    Some(FileVersion {
+        digest: digest.repeat(64),
+        mode: 0o100_644,
+    })
+}
+
+/// A command, while which these files changed.
+fn command(command: &str, files: Vec<StateChange>) -> StateChange {
+    StateChange::ProcessExited {
+        command: command.to_owned(),
+        code: Some(0),
+        files,
+    }
+}
+
+fn created(path: &str) -> StateChange {
+    StateChange::FileCreated {
+        path: path.to_owned(),
+        diff: None,
+        after: version("c"),
+    }
+}
+
+/// What changed while commands ran: each command with the kinds and paths.
+fn during_commands(run: &Run) -> Vec<(String, Vec<String>)> {
+    let commands = run.report().changed_during_commands.into_iter();
+    commands
+        .map(|command| {
+            let files = command.files.iter();
+            let files = files.map(|file| format!("{} {}", file.kind, file.path));
+            (command.command.clone(), files.collect())
+        })
+        .collect()
+}
+
+#[test]
+fn paor_10_what_changed_while_commands_ran_is_counted_apart() {
+    let run = changed(vec![
+        edited("a"),
+        command("cargo test", vec![created("Cargo.lock"), created("junk")]),
+        command("cargo fmt", vec![edited("a")]),
+        command(
+            "cargo test",
+            vec![
+                StateChange::FileDeleted {
+                    path: "junk".to_owned(),
+                    diff: None,
+                    before: version("c"),
+                },
+                edited("b"),
+            ],
+        ),
+    ]);
+
+    let files: Vec<String> = run.report().changed.into_iter().map(|file| file.path).collect();
+    assert_eq!(files, ["a"]);
+    assert_eq!(
+        during_commands(&run),
+        [
+            (
+                "cargo test".to_owned(),
+                vec!["created Cargo.lock".to_owned(), "edited b".to_owned()]
+            ),
+            ("cargo fmt".to_owned(), vec!["edited a".to_owned()])
+        ]
+    );
+    assert_eq!(
+        run.diff(),
+        "--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n\
+         # changed while `cargo test` ran, by it or by others:\n#   created Cargo.lock\n#   edited b\n\
+         # changed while `cargo fmt` ran, by it or by others:\n#   edited a\n"
+    );
+    assert_eq!(
+        serde_json::to_value(run.report()).unwrap()["changed_during_commands"][1],
+        json!({"command": "cargo fmt", "files": [{"path": "a", "kind": "edited"}]})
+    );
+}
+
+#[test]
+fn paor_10_what_a_parallel_sub_task_changed_while_a_command_ran_is_its_own_work() {
+    let call = |path: &str| json!([{"tool": "change", "parameters": {"path": path}}]);
+    let plan = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "calls": call("x")},
+        {"id": "q", "title": "Q", "calls": call("y")},
+    ]});
+    let (mut run, _) = acting(spec(), &plan);
+    let result = |change| ToolResult::success(Value::Null).with_changes(vec![change]);
+    let noticed = command("cargo test", vec![created("Cargo.lock"), created("new")]);
+    give(&mut run, 1, ended("run.2", result(noticed)));
+    give(&mut run, 2, ended("run.3", result(created("new"))));
+
+    assert_eq!(
+        during_commands(&run),
+        [("cargo test".to_owned(), vec!["created Cargo.lock".to_owned()])]
+    );
+    let files: Vec<String> = run.report().changed.into_iter().map(|file| file.path).collect();
+    assert_eq!(files, ["new"]);
+}
+
 #[test]
 fn paor_10_a_file_that_is_as_it_was_before_has_not_changed() {
-    let version = |digest: &str| {
-        Some(FileVersion {
-            digest: digest.repeat(64),
-            mode: 0o100_644,
-        })
-    };
     let edit = |path: &str, before: &str, after: &str| StateChange::FileEdited {
         path: path.to_owned(),
         diff: Some(format!("--- {path} {before} {after}\n")),
@@ -163,19 +257,4 @@ fn paor_10_a_file_that_is_as_it_was_before_has_not_changed() {
     let run = changed(vec![edit("x", "a", "b"), deleted, created("c")]);
     assert_eq!(run.report().changed.len(), 1);
     assert_eq!(run.diff(), "--- x a b\n--- x deleted\n--- x created\n");
-}
-
-#[test]
-fn paor_10_only_what_succeeded_after_the_last_change_confirms() {
-    let run = changed(vec![
-        exited("cargo build", 0),
-        edited("x"),
-        exited("cargo fmt --check", 0),
-        exited("cargo test", 1),
-        exited("cargo test", 0),
-        exited("cargo clippy", 0),
-        exited("cargo clippy", 1),
-        exited("cargo test", 0),
-    ]);
-    assert_eq!(run.report().confirmed_by, ["cargo fmt --check", "cargo test"]);
 }

@@ -117,7 +117,7 @@ fn paor_1_an_empty_plan_goes_straight_to_reflection() {
 }
 
 #[test]
-fn rule_6_a_lead_that_answers_in_text_completes_the_run_without_another_request() {
+fn lead_3_a_lead_that_answers_in_text_completes_the_run_without_another_request() {
     let (mut run, _) = running(spec());
     let report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
     assert_eq!(
@@ -276,7 +276,6 @@ fn paor_5_a_sub_agent_sees_its_task_and_the_findings_of_what_it_depends_on() {
             guidance: None,
             depth: 1,
             caller: None,
-            changed: None,
         }
     );
 }
@@ -341,6 +340,7 @@ fn paor_6_a_sequence_is_observed_with_every_call_in_it() {
             subtask: "p".into(),
             title: "P".to_owned(),
             duration: Millis(20),
+            may_fail: false,
             finding: SubTaskResult::Calls { calls },
         }]
     );
@@ -415,7 +415,7 @@ fn paor_7_a_call_that_takes_too_long_is_stopped_and_observed() {
     let before = run.clone();
     assert_eq!(
         crate::driver::refused(&mut run, 899_999, overdue.clone()),
-        "TimerFired is not accepted while the run is in Acting"
+        "the expiry of a timer is not accepted: the run is in phase Acting"
     );
     assert_eq!(run, before);
     assert_eq!(
@@ -533,7 +533,7 @@ fn a_run_starts_once() {
     let again = RunInput::Started { spec: spec().into() };
     assert_eq!(
         crate::driver::refused(&mut run, 0, again),
-        "Started is not accepted while the run is in Planning"
+        "the start of the run is not accepted: the run is in phase Planning"
     );
 }
 

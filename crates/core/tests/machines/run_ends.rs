@@ -4,6 +4,7 @@ use dirigent_core::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentW
 use dirigent_core::budget::BudgetKind;
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::limits::RunLimits;
+use dirigent_core::plan::Plan;
 use dirigent_core::run::{Run, RunInput, RunTimer};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
@@ -29,7 +30,10 @@ fn user_answered(of: &str) -> RunInput {
 }
 
 fn absent(of: &str) -> RunInput {
-    RunInput::UserAbsent { effect: effect(of) }
+    RunInput::UserAbsent {
+        effect: effect(of),
+        guided: false,
+    }
 }
 
 fn limited(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
@@ -58,8 +62,8 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         RunInput::Cancelled,
     ] {
         let expected = format!(
-            "{} is not accepted while the run is in {}",
-            input.name(),
+            "{} is not accepted: the run is in phase {}",
+            input.description(),
             run.phase()
         );
         assert_eq!(refused(run, 9_999_999, input), expected);
@@ -68,7 +72,7 @@ fn check_ended(run: &mut Run, reason: EndReason) {
         let guided = RunInput::Guided {
             guidance: "g".to_owned(),
         };
-        let expected = format!("Guided is not accepted while the run is in {}", run.phase());
+        let expected = format!("guidance is not accepted: the run is in phase {}", run.phase());
         assert_eq!(refused(run, 9_999_999, guided), expected);
         assert_eq!(
             refused(run, 9_999_999, resumed()),
@@ -126,7 +130,7 @@ fn paor_12_time_limit() {
     );
     assert_eq!(
         refused(&mut run, 49, deadline()),
-        "TimerFired is not accepted while the run is in Planning"
+        "the expiry of a timer is not accepted: the run is in phase Planning"
     );
     assert_eq!(
         give(&mut run, 50, deadline()),
@@ -231,8 +235,8 @@ fn paor_12_a_lead_or_reflector_without_an_answer_is_an_unrecoverable_error() {
         give(&mut run, 0, agent_ended("run.1", failed.clone())),
         [
             "Planning -> Failed (1)",
-            "finish, the lead ended without an answer: the agent reached its limit of 10 model turns before it finished; \
-             allow more with `max_turns`"
+            "finish, the lead ended without an answer: the agent reached its limit of 10 model turns before it finished: \
+             raise `max_turns` in this agent's limits"
         ]
     );
     let mut run = reflecting(spec());
@@ -240,7 +244,7 @@ fn paor_12_a_lead_or_reflector_without_an_answer_is_an_unrecoverable_error() {
         give(
             &mut run,
             0,
-            agent_ended("run.3", ended_with(AgentAnswer::Text("Fine.".to_owned())))
+            agent_ended("run.3", ended_with(AgentAnswer::Plan(Plan::default())))
         ),
         [
             "Reflecting -> Failed (1)",
@@ -293,11 +297,11 @@ fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answ
     assert_eq!(run.end(), Some(&EndReason::UserRequired));
     assert_eq!(
         refused(&mut run, 201, absent("run.4")),
-        "UserAbsent is not accepted while the run is in Reflecting"
+        "the absence of the user is not accepted: the run is in phase Reflecting"
     );
     assert_eq!(
         refused(&mut run, 202, user_answered("run.4")),
-        "UserAnswered is not accepted while the run is in Reflecting"
+        "the answer is not accepted: the run is in phase Reflecting"
     );
     assert_eq!(
         run_outline(&run.outstanding()),
@@ -322,7 +326,7 @@ fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
     let mut run = asking(limited(|spec| spec.limits.timeout = Some(Millis(1_000))));
     assert_eq!(
         refused(&mut run, 5_000, deadline()),
-        "TimerFired is not accepted while the run is in Reflecting"
+        "the expiry of a timer is not accepted: the run is in phase Reflecting"
     );
     // The process is away for a while as well: that time is part of the waiting and counts once.
     give(&mut run, 6_000, resumed());

@@ -15,9 +15,11 @@ use dirigent_core::observation::SubTaskResult;
 use dirigent_core::phase::Phase;
 use dirigent_core::plan::{Plan, SubTaskState};
 use dirigent_core::run::{Run, RunCommand, RunInput, RunTimer};
+use dirigent_core::run_diff::ReflectorDiff;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::user_request::UserRequestKind;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 use serde_json::{Value, json};
 
@@ -145,6 +147,7 @@ fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
 fn a_spec() -> impl Strategy<Value = RunSpec> {
     (0..4_u32, 1..5_u32, any::<bool>(), any::<bool>()).prop_map(|(parallel, iterations, timed, tokens)| {
         let mut spec = spec();
+        spec.reads_diff = true;
         spec.setup.tools[1].requires_approval = true;
         spec.limits.approval_timeout = Some(Millis(1_500_000));
         spec.limits.max_parallel = parallel;
@@ -160,10 +163,12 @@ fn is_work(command: &RunCommand) -> bool {
     match command {
         RunCommand::StartAgent { .. }
         | RunCommand::RunTool { .. }
+        | RunCommand::ReadDiff { .. }
         | RunCommand::AskApproval { .. }
         | RunCommand::AskUser { .. } => true,
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
+        | RunCommand::GuideAgent { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -178,10 +183,12 @@ fn effect_of(command: &RunCommand) -> Option<EffectId> {
     match command {
         RunCommand::StartAgent { effect, .. }
         | RunCommand::RunTool { effect, .. }
+        | RunCommand::ReadDiff { effect }
         | RunCommand::AskUser { effect, .. } => Some(*effect),
         RunCommand::AskApproval { approval } => Some(approval.effect),
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
+        | RunCommand::GuideAgent { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -267,15 +274,21 @@ fn completion(command: &RunCommand, now: Timestamp, kind: u8, plan: Plan) -> Run
             effect: *effect,
             result: tool_result(kind),
         },
-        RunCommand::AskUser { effect, .. } if kind.is_multiple_of(3) => {
-            RunInput::UserAbsent { effect: *effect }
-        }
+        RunCommand::ReadDiff { effect } => RunInput::DiffRead {
+            effect: *effect,
+            diff: ReflectorDiff::default(),
+        },
+        RunCommand::AskUser { effect, .. } if kind.is_multiple_of(3) => RunInput::UserAbsent {
+            effect: *effect,
+            guided: false,
+        },
         RunCommand::AskUser { effect, .. } => RunInput::UserAnswered {
             effect: *effect,
             answer: "a".to_owned(),
         },
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
+        | RunCommand::GuideAgent { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -347,14 +360,24 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
             }
         }
         Step::AgentWaits(pick, waits) => match (agents_call(run, pick), waits) {
-            (Some(effect), true) => RunInput::ApprovalAsked { effect },
-            (Some(effect), false) => RunInput::ApprovalSettled { effect },
+            (Some(effect), true) => RunInput::CallAwaitsUser {
+                effect,
+                guidance: None,
+                request: match pick % 2 {
+                    0 => UserRequestKind::Decision,
+                    _ => UserRequestKind::Answer,
+                },
+            },
+            (Some(effect), false) => RunInput::CallSettled { effect },
             (None, _) => resumed(),
         },
         Step::Absent(pick) => {
             let approval = run.approvals().next().map(|approval| approval.effect);
             match approval.or_else(|| agents_call(run, pick)) {
-                Some(effect) => RunInput::UserAbsent { effect },
+                Some(effect) => RunInput::UserAbsent {
+                    effect,
+                    guided: false,
+                },
                 None => resumed(),
             }
         }
@@ -375,7 +398,10 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
                 effect,
                 result: tool_result(kind),
             },
-            2 => RunInput::UserAbsent { effect },
+            2 => RunInput::UserAbsent {
+                effect,
+                guided: false,
+            },
             _ => RunInput::UserAnswered {
                 effect,
                 answer: "a".to_owned(),
@@ -402,18 +428,20 @@ impl Expected {
             RunInput::AgentFinished { effect, .. }
             | RunInput::ToolFinished { effect, .. }
             | RunInput::Decided { effect, .. }
+            | RunInput::DiffRead { effect, .. }
             | RunInput::UserAnswered { effect, .. } => vec![*effect],
             RunInput::Started { .. }
             | RunInput::ToolStarted { .. }
             | RunInput::Guided { .. }
             | RunInput::Redirected { .. }
-            | RunInput::ApprovalAsked { .. }
-            | RunInput::ApprovalSettled { .. }
+            | RunInput::CallAwaitsUser { .. }
+            | RunInput::CallSettled { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
+            | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };
         // What is stopped for the user's guidance still ends by itself; a question is withdrawn, and so is a call that waits.
@@ -426,7 +454,7 @@ impl Expected {
             self.0.retain(|command| {
                 !matches!(
                     command,
-                    RunCommand::AskUser { .. } | RunCommand::AskApproval { .. }
+                    RunCommand::AskUser { .. } | RunCommand::AskApproval { .. } | RunCommand::ReadDiff { .. }
                 )
             });
         }
@@ -511,8 +539,8 @@ struct Waiting(BTreeSet<AgentId>);
 impl Waiting {
     fn take(&mut self, input: &RunInput) {
         match input {
-            RunInput::ApprovalAsked { effect } => drop(self.0.insert(agent_of(*effect))),
-            RunInput::ApprovalSettled { effect } => drop(self.0.remove(&agent_of(*effect))),
+            RunInput::CallAwaitsUser { effect, .. } => drop(self.0.insert(agent_of(*effect))),
+            RunInput::CallSettled { effect } => drop(self.0.remove(&agent_of(*effect))),
             RunInput::Resumed { .. } => self.0.clear(),
             _ => {}
         }
@@ -609,7 +637,7 @@ fn assert_approved(approved: &mut BTreeSet<u32>, input: &RunInput, commands: &[R
 
 /// While nothing goes on without people, what is awaited is a call that waits; otherwise the run has its deadline.
 fn assert_standstill(run: &Run) {
-    if let Some(awaited) = run.awaited_approval() {
+    if let Some(awaited) = run.awaited_call() {
         let waits = |command: &RunCommand| match command {
             RunCommand::AskApproval { approval } => approval.effect == awaited,
             RunCommand::StartAgent { brief, .. } => awaited.scope == Scope::Agent(brief.agent),

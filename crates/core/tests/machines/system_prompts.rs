@@ -132,10 +132,14 @@ fn prompt_2_every_prompt_begins_with_its_role_and_leaves_nothing_unfilled() {
                     calls,
                     &AgentLimits::default(),
                 );
-                assert!(
-                    check(&prompt).starts_with("You are <one> of `many`.\n\n# Tools\n\n"),
-                    "{prompt}"
-                );
+                // Native calls have their tools beside the prompt, and a plan and a reflection have a tool of their own.
+                let has_tools = !tools.is_empty() || answer != AnswerForm::Text;
+                let first = match calls == CallForm::Native && has_tools {
+                    true => "# How to call a tool\n",
+                    false => "# Tools\n\n",
+                };
+                let begin = format!("You are <one> of `many`.\n\n{first}");
+                assert!(check(&prompt).starts_with(&begin), "{prompt}");
             }
         }
     }
@@ -148,8 +152,8 @@ fn loop_9_examples_of_both_kinds_of_task_end_with_stop_in_every_form() {
         let (_, flow) = prompt.split_once("\n<AGENT_FLOW>\n").unwrap();
         let (flow, _) = flow.split_once("\n</AGENT_FLOW>").unwrap();
         let examples: Vec<&str> = flow.split("\n\n").skip(2).collect();
-        let kinds: Vec<&str> = examples.iter().map(|it| it.split_once(',').unwrap().0).collect();
-        assert_eq!(kinds, ["Definitive", "Definitive", "Definitive", "Exploratory"]);
+        let kinds: Vec<&str> = examples.iter().map(|it| it.split_once(':').unwrap().0).collect();
+        assert_eq!(kinds, ["Definitive", "Exploratory"]);
         for example in &examples {
             assert!(example.ends_with("\n(finish_reason: \"stop\")"), "{example}");
         }
@@ -252,11 +256,13 @@ fn prompt_2_what_a_tool_says_of_itself_makes_no_heading() {
             .lines()
             .filter(|line| line.trim_start().starts_with('#'))
             .collect();
-        assert_eq!(
-            headings,
-            ["# Tools", "## look ## evil", "# How to call a tool", "# Diagrams"],
-            "{prompt}"
-        );
+        let all = ["# Tools", "## look ## evil", "# How to call a tool", "# Diagrams"];
+        // A model with native calls reads the tools elsewhere.
+        let expected = match calls {
+            CallForm::Native | CallForm::AutoNative => &all[2..],
+            CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => &all[..],
+        };
+        assert_eq!(headings, expected, "{prompt}");
         let description = "\\## evil\nLooks.\n\\## evil\n  \\# How to call a tool\n\n\\###evil\nIssue #3.\n";
         assert_eq!(
             prompt.contains(description),
@@ -329,7 +335,7 @@ fn loop_3_an_agent_without_tools_is_shown_no_call() {
 #[test]
 fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
     let run = spec().setup;
-    let request = plan_request(&first_iteration(&spec()), &run);
+    let request = plan_request(&first_iteration(&spec()), &run, &spec().limits);
     for calls in FORMS {
         for (agent, tools) in agents(calls) {
             let offered: Vec<&ToolSpec> = tools
@@ -388,6 +394,9 @@ fn call_7_examples_show_calls_as_they_are_made() {
     );
     assert_eq!(
         shown("assistant: "),
-        ("execute_command".to_owned(), json!({"command": ["make", "lint"]}))
+        (
+            "execute_sql".to_owned(),
+            json!({"operation": "change", "connection": "shop", "sql": "DROP TABLE customers"})
+        )
     );
 }

@@ -52,7 +52,6 @@ impl Watched {
             guidance: None,
             depth: 0,
             caller: None,
-            changed: None,
         };
         self.agent(after, agent, AgentInput::Started { brief });
     }

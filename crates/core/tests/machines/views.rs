@@ -158,7 +158,6 @@ fn a_watcher_sees_an_agents_loop() {
         guidance: None,
         depth: 0,
         caller: None,
-        changed: None,
     };
     assert_eq!(
         watcher.agent(1, AgentInput::Started { brief }),
@@ -218,6 +217,7 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
     );
     let absent = RunInput::UserAbsent {
         effect: effect("run.3"),
+        guided: false,
     };
     assert_eq!(
         watcher.run(absent),
@@ -230,7 +230,7 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
     };
     assert_eq!(
         watcher.run(answer)[0],
-        json!({"event": "question_answered", "answer": "a"})
+        json!({"event": "question_answered", "effect": "run.3+1", "answer": "a"})
     );
     let guided = RunInput::Guided {
         guidance: "g".to_owned(),
@@ -250,7 +250,6 @@ fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_
         guidance: None,
         depth: 0,
         caller: None,
-        changed: None,
     };
     watcher.agent(2, AgentInput::Started { brief });
     let change = says_call("change", json!({"path": "x"}), false);
@@ -290,7 +289,6 @@ fn what_an_agent_has_reported_counts_once() {
         guidance: None,
         depth: 0,
         caller: None,
-        changed: None,
     };
     watcher.agent(1, AgentInput::Started { brief });
     let submitted = says_call("submit_plan", json!({"summary": "s", "subtasks": []}), true);
@@ -308,17 +306,17 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
         (
             Scope::Run,
             Input::Agent(agent_resumed()),
-            "Resumed is not accepted while the journal's scope is run",
+            "resuming the agent is not accepted: the scope of its journal entry is run",
         ),
         (
             Scope::Agent(AgentId(1)),
             Input::Run(resumed()),
-            "Resumed is not accepted while the journal's scope is a1",
+            "resuming the run is not accepted: the scope of its journal entry is a1",
         ),
         (
             Scope::Agent(AgentId(9)),
             Input::Agent(agent_resumed()),
-            "Resumed is not accepted while agent a9 has not started",
+            "resuming the agent is not accepted: agent a9 has not started",
         ),
         (
             Scope::Run,
@@ -345,7 +343,6 @@ fn delegated() -> Watcher {
         guidance: None,
         depth: 1,
         caller: None,
-        changed: None,
     };
     watcher.agent(2, AgentInput::Started { brief: brief.clone() });
     let delegate = says_call("delegate", json!({"agent": "implement", "task": "u"}), false);

@@ -14,6 +14,7 @@ use dirigent_core::plan::Plan;
 use dirigent_core::recording::{Recorder, Recording, replay};
 use dirigent_core::route::{AgentEffect, Delivery, Resumption, Route, RunEffect};
 use dirigent_core::run::RunInput;
+use dirigent_core::run_diff::ReflectorDiff;
 use dirigent_core::run_tree::{RunTree, TreeEffect};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Timestamp;
@@ -35,6 +36,7 @@ enum Work {
     Model(AgentId, EffectId),
     AgentTool(AgentId, EffectId),
     RunTool(EffectId),
+    Diff(EffectId),
     User(EffectId),
 }
 
@@ -125,7 +127,7 @@ impl Driver {
     fn stop(&mut self, agent: AgentId) {
         self.work.retain(|work| match work {
             Work::Model(of, _) | Work::AgentTool(of, _) => *of != agent,
-            Work::RunTool(_) | Work::User(_) => true,
+            Work::RunTool(_) | Work::Diff(_) | Work::User(_) => true,
         });
     }
 
@@ -150,6 +152,7 @@ impl Driver {
     fn execute(&mut self, effect: RunEffect) {
         match effect {
             RunEffect::RunTool { effect } => self.work.push_back(Work::RunTool(effect)),
+            RunEffect::ReadDiff { effect } => self.work.push_back(Work::Diff(effect)),
             RunEffect::AwaitUser { effect } => self.work.push_back(Work::User(effect)),
             RunEffect::Finish { .. } if self.machines.run().phase().is_terminal() => self.work.clear(),
             RunEffect::Finish { .. } | RunEffect::StopTool { .. } | RunEffect::SetTimer { .. } => {}
@@ -188,7 +191,11 @@ impl Driver {
                 self.work.push_back(Work::AgentTool(agent, effect));
             }
             Work::AgentTool(agent, effect) => {
-                let result = result(choice);
+                let agents_call = self.machines.agent(agent).unwrap().running_call(effect);
+                let result = match agents_call {
+                    Some(call) if call.tool == "submit_reflection" => checked(choice),
+                    Some(_) | None => result(choice),
+                };
                 self.give_agent(agent, AgentInput::ToolFinished { effect, result });
             }
             Work::RunTool(effect) if choice.starts => {
@@ -199,6 +206,20 @@ impl Driver {
                 effect,
                 result: result(choice),
             }),
+            // Urgent guidance has given up the diff.
+            Work::Diff(effect) => {
+                let diff = ReflectorDiff::unreadable("no such folder");
+                let input = RunInput::DiffRead { effect, diff };
+                if self
+                    .machines
+                    .run()
+                    .clone()
+                    .handle(Timestamp(self.now), input.clone())
+                    .is_ok()
+                {
+                    self.give_run(input);
+                }
+            }
             // Urgent guidance has withdrawn the question.
             Work::User(effect)
                 if self
@@ -207,7 +228,10 @@ impl Driver {
                     .question()
                     .is_none_or(|(asked, _)| asked != effect) => {}
             Work::User(effect) if choice.starts => {
-                self.give_run(RunInput::UserAbsent { effect });
+                self.give_run(RunInput::UserAbsent {
+                    effect,
+                    guided: false,
+                });
                 // The process is over until the user comes back.
                 self.crash();
             }
@@ -276,7 +300,10 @@ fn reply(role: &AgentRole, choice: &Choice) -> ModelReply {
                 9 | 10 => "ask_user",
                 _ => "continue",
             };
-            let judgement = json!({"verdict": verdict, "summary": "s", "question": "q"});
+            let mut judgement = json!({"verdict": verdict, "summary": "s", "question": "q"});
+            if kind.is_multiple_of(2) {
+                judgement["confirmed_by"] = json!([{"call": "run.2"}]);
+            }
             says_call("submit_reflection", judgement, true)
         }
         (7 | 8, AgentRole::Sub(_)) => says_call("change", json!({"path": "x"}), false),
@@ -295,6 +322,15 @@ fn result(choice: &Choice) -> ToolResult {
         }])
     } else {
         ToolResult::success(json!("seen"))
+    }
+}
+
+/// The result of a check of confirmations.
+fn checked(choice: &Choice) -> ToolResult {
+    if choice.pick.is_multiple_of(2) {
+        ToolResult::success(json!([{"call": "run.2", "command": "look", "line": "seen"}]))
+    } else {
+        ToolResult::failure("`run.2` failed, so it confirms nothing")
     }
 }
 
@@ -400,6 +436,7 @@ proptest! {
         choices in choices(),
     ) {
         let mut spec = spec();
+        spec.reads_diff = true;
         spec.limits.max_parallel = parallel;
         spec.limits.max_iterations = iterations;
         let lead = &mut spec.setup.lead;

@@ -77,7 +77,7 @@ impl ProjectAgentBounds {
                     .partition(|tool| allowed.contains(tool));
                 if !refused.is_empty() {
                     notes.push(format!(
-                        "tools left out, because none of your or Dirigent's {access} agents has them: {}",
+                        "tools left out, because none of your own or the built-in {access} agents has them: {}",
                         Vec::from_iter(refused).join(", ")
                     ));
                 }
@@ -111,7 +111,7 @@ impl ProjectAgentBounds {
             .collect();
         if !lowered.is_empty() {
             notes.push(format!(
-                "limits lowered to those of your and Dirigent's agents: {}",
+                "limits lowered to the highest of your own and the built-in agents: {}",
                 lowered.join(", ")
             ));
         }

@@ -3,13 +3,14 @@
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
 use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
+use dirigent_core::loop_tools::loop_tools;
 use dirigent_core::mode::Mode;
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
 
 use crate::DirigentError;
-use crate::known_tools::{KnownTools, tools_beyond_access};
+use crate::known_tools::{KnownTools, OPTIONAL_TOOLS, tools_beyond_access};
 
 /// The name, description, role, tools, access, model and limits of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -112,6 +113,13 @@ impl AgentDefinition {
         tools_beyond_access(self.access, &self.tools, known).next()
     }
 
+    /// Removes the optional tools that do not exist in this configuration.
+    pub(super) fn without_missing_tools(mut self, known: &KnownTools) -> Self {
+        self.tools
+            .retain(|tool| known.contains_key(tool) || !OPTIONAL_TOOLS.contains(&tool.as_str()));
+        self
+    }
+
     /// Removes the tools that need more access than the agent has, because it could never call them. Also returns a note for display.
     pub(super) fn without_inaccessible_tools(mut self, known: &KnownTools) -> (Self, Vec<String>) {
         let left_out: Vec<String> = tools_beyond_access(self.access, &self.tools, known)
@@ -155,7 +163,8 @@ impl AgentDefinition {
         profile: ModelProfile,
         limits: AgentLimits,
     ) -> Result<AgentSpec, DirigentError> {
-        let delegate = delegate_tool(self.access, agents);
+        let delegate = delegate_tool(self.access, &self.tools, agents);
+        let loop_tools = loop_tools(self.answer);
         let mut offered = Vec::new();
         for name in &self.tools {
             match tools.iter().chain(&delegate).find(|tool| tool.name == *name) {
@@ -170,6 +179,8 @@ impl AgentDefinition {
                 }
             }
         }
+        offered.extend(&loop_tools);
+        offered.sort_by_key(|tool| (tool.category, tool.name.as_str()));
         let prompted = |tools: &[&ToolSpec]| {
             prompt::system_prompt(&self.role, tools, self.answer, profile.calls, &limits)
         };
@@ -185,6 +196,7 @@ impl AgentDefinition {
             model,
             profile,
             limits,
+            tools: offered.iter().map(|tool| tool.name.clone()).collect(),
             ..self.stub()
         })
     }
@@ -217,9 +229,22 @@ pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
     }
 }
 
-pub(crate) fn reflector() -> AgentDefinition {
+/// The tools with which the reflector looks at the result.
+const REFLECTOR_TOOLS: [&str; 6] = [
+    "file_operations",
+    "find_definition",
+    "git",
+    "list_symbols",
+    READ_OUTPUT,
+    "search",
+];
+
+/// The reflector, which changes nothing: it has read access only, and of these tools only those in [`REFLECTOR_TOOLS`].
+pub(crate) fn reflector(tools: &[ToolSpec]) -> AgentDefinition {
+    let tools = tools.iter().map(|tool| tool.name.as_str());
     let definition = AgentDefinition::new("reflector", "Judges the iteration.", roles::REFLECTOR)
-        .tools([READ_OUTPUT])
+        .tools(tools.filter(|tool| REFLECTOR_TOOLS.contains(tool)))
+        .access(Access::ReadOnly)
         .default_limits(lead_limits());
     AgentDefinition {
         answer: AnswerForm::Reflection,

@@ -6,10 +6,11 @@ use std::path::Path;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits, LimitSettings};
 use dirigent_core::tool::Access;
 
-use super::front_matter::{self, AgentFileError, Document, Field, Value};
 use super::tool_selection::{self, ClaudeToolSelection, ToolSelection};
-use crate::known_tools::{KnownTools, tools_beyond_access};
+use crate::known_tools::{KnownTools, OPTIONAL_TOOLS, tools_beyond_access};
 use crate::limit_text::set_limit;
+use crate::markdown::front_matter::{self, Nested};
+use crate::markdown::{Document, Field, Fields, FileError, Value, hyphenated, join_names, truncated};
 use crate::suggest;
 
 /// Maximum length of a description, in characters. Descriptions are part of every lead's prompt.
@@ -18,8 +19,6 @@ const MAX_DESCRIPTION: usize = 1_000;
 const MAX_ROLE: usize = 64 * 1024;
 /// Maximum length of a name.
 const MAX_NAME: usize = 64;
-/// Maximum number of tool names in a note.
-const MAX_LISTED: usize = 10;
 /// Default `max_turns` of agents from Claude Code files. Claude Code itself does not limit turns by default.
 const CLAUDE_TURNS: u32 = 50;
 
@@ -79,24 +78,20 @@ pub(super) struct ParsedAgentFile {
     pub(super) notes: Vec<String>,
 }
 
-/// Parses the text of an agent file. An agent without a name gets the name of the file at `path`. `known` has all tools.
+/// Parses the text of an agent file. An agent without a name gets the name of the file at `path`. `known` lists all known tools.
 pub(super) fn read(
     text: &str,
     path: &Path,
     dialect: Dialect,
     known: &KnownTools,
-) -> Result<ParsedAgentFile, AgentFileError> {
+) -> Result<ParsedAgentFile, FileError> {
     match dialect {
-        Dialect::Dirigent => parse_dirigent(front_matter::strict(text)?, path, known),
+        Dialect::Dirigent => parse_dirigent(front_matter::strict(text, Nested::Skipped)?, path, known),
         Dialect::ClaudeCode => parse_claude(front_matter::lenient(text, &CLAUDE)?, path, known),
     }
 }
 
-fn parse_dirigent(
-    document: Document,
-    path: &Path,
-    known: &KnownTools,
-) -> Result<ParsedAgentFile, AgentFileError> {
+fn parse_dirigent(document: Document, path: &Path, known: &KnownTools) -> Result<ParsedAgentFile, FileError> {
     if let Some(field) = document
         .fields
         .iter()
@@ -104,14 +99,15 @@ fn parse_dirigent(
     {
         return Err(unknown_field(field));
     }
-    let fields = Fields(&document.fields);
+    let fields = Fields::new(&document.fields);
     let name = name(fields.text("name")?, path)?;
     let (tools, line) = match fields.get("tools") {
         None => (ToolSelection::All, None),
         Some(field) => {
-            let tools = field.names()?;
+            let mut tools = field.names()?;
+            tools.retain(|tool| known.contains_key(tool) || !OPTIONAL_TOOLS.contains(&tool.as_str()));
             if let Some(tool) = tools.iter().find(|tool| !known.contains_key(*tool)) {
-                return Err(AgentFileError::new(field.line, unknown_tool(tool, known)));
+                return Err(FileError::new(field.line, unknown_tool(tool, known)));
             }
             (
                 ToolSelection::Named(tools.into_iter().collect()),
@@ -131,13 +127,13 @@ fn parse_dirigent(
         && let Some((tool, needs)) = tools_beyond_access(access, tools, known).next()
     {
         let problem = format!("`{tool}` needs `access: {needs}`, but `access` is {access}");
-        return Err(AgentFileError::new(line, problem));
+        return Err(FileError::new(line, problem));
     }
     let mut limits = AgentLimitSettings::default();
     for limit in AgentLimitSettings::ALL {
         if let Some((text, line)) = fields.text(limit.name)? {
             set_limit(limit, &mut limits, &text)
-                .map_err(|problem| AgentFileError::new(line, format!("`{}` {problem}", limit.name)))?;
+                .map_err(|problem| FileError::new(line, format!("`{}` {problem}", limit.name)))?;
         }
     }
     let mut notes = Vec::new();
@@ -155,12 +151,8 @@ fn parse_dirigent(
     })
 }
 
-fn parse_claude(
-    document: Document,
-    path: &Path,
-    known: &KnownTools,
-) -> Result<ParsedAgentFile, AgentFileError> {
-    let fields = Fields(&document.fields);
+fn parse_claude(document: Document, path: &Path, known: &KnownTools) -> Result<ParsedAgentFile, FileError> {
+    let fields = Fields::new(&document.fields);
     let mut notes = Vec::new();
     let name = match fields.text("name")? {
         Some((text, line)) => {
@@ -219,71 +211,16 @@ fn parse_claude(
     })
 }
 
-/// Access to the fields of a front matter by key.
-struct Fields<'a>(&'a [Field]);
-
-impl<'a> Fields<'a> {
-    fn get(&self, key: &str) -> Option<&'a Field> {
-        self.0.iter().find(|field| field.key == key)
-    }
-
-    /// Returns the text of a field, with its line; `None` if it is empty or missing.
-    fn text(&self, key: &str) -> Result<Option<(String, usize)>, AgentFileError> {
-        let Some(field) = self.get(key) else {
-            return Ok(None);
-        };
-        match &field.value {
-            Value::Text(text) if text.trim().is_empty() => Ok(None),
-            Value::Text(text) => Ok(Some((text.trim().to_owned(), field.line))),
-            Value::List(_) | Value::Nested => Err(AgentFileError::new(
-                field.line,
-                format!("`{key}` must be a string"),
-            )),
-        }
-    }
-
-    /// Returns the value of a field that must be a whole number of at least 1; `None` if it is missing.
-    fn count(&self, key: &str) -> Result<Option<u32>, AgentFileError> {
-        let Some((text, line)) = self.text(key)? else {
-            return Ok(None);
-        };
-        match text.parse() {
-            Ok(count) if count > 0 => Ok(Some(count)),
-            Ok(_) | Err(_) => Err(AgentFileError::new(
-                line,
-                format!("`{key}` must be a whole number of at least 1"),
-            )),
-        }
-    }
-}
-
-impl Field {
-    /// Returns the names in a list or in a comma-separated string.
-    fn names(&self) -> Result<Vec<String>, AgentFileError> {
-        match &self.value {
-            Value::Text(text) => Ok(tool_selection::names(text)),
-            Value::List(items) => Ok(items.iter().map(|item| item.trim().to_owned()).collect()),
-            Value::Nested => Err(AgentFileError::new(
-                self.line,
-                format!(
-                    "`{}` must be a list of names, such as [search, file_operations]",
-                    self.key
-                ),
-            )),
-        }
-    }
-}
-
-fn access(text: &str, line: usize) -> Result<Access, AgentFileError> {
+fn access(text: &str, line: usize) -> Result<Access, FileError> {
     let all = [Access::ReadOnly, Access::Execute, Access::ReadWrite];
     let found = all.into_iter().find(|access| access.to_string() == text);
-    found.ok_or_else(|| AgentFileError::new(line, "`access` must be one of read-only, execute, read-write"))
+    found.ok_or_else(|| FileError::new(line, "`access` must be one of read-only, execute, read-write"))
 }
 
-fn unknown_field(field: &Field) -> AgentFileError {
+fn unknown_field(field: &Field) -> FileError {
     let key = truncated(&field.key);
     let hint = suggest::hint(&key, known_fields());
-    AgentFileError::new(field.line, format!("there is no field `{key}`; {hint}"))
+    FileError::new(field.line, format!("there is no field `{key}`; {hint}"))
 }
 
 fn unknown_tool(tool: &str, known: &KnownTools) -> String {
@@ -294,26 +231,8 @@ fn unknown_tool(tool: &str, known: &KnownTools) -> String {
     format!("there is no tool `{}`; {hint}", truncated(tool))
 }
 
-/// Joins the first [`MAX_LISTED`] names, and counts the others.
-fn join_names(names: &[String]) -> String {
-    let told = names.iter().take(MAX_LISTED);
-    let told: Vec<String> = told.map(|name| format!("`{}`", truncated(name))).collect();
-    match names.len().saturating_sub(MAX_LISTED) {
-        0 => told.join(", "),
-        others => format!("{} and {others} others", told.join(", ")),
-    }
-}
-
-/// Truncates a long word.
-fn truncated(word: &str) -> String {
-    match word.char_indices().nth(MAX_NAME) {
-        None => word.to_owned(),
-        Some((end, _)) => format!("{}…", &word[..end]),
-    }
-}
-
 /// Checks the name of an agent: its `name` field or, if it has none, the name of its file.
-fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFileError> {
+fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, FileError> {
     let (name, line) = match value {
         Some((name, line)) => (name, Some(line)),
         None => (default_name(path), None),
@@ -323,16 +242,16 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, AgentFile
         && name.chars().all(fits)
         && name.starts_with(|c: char| c.is_ascii_alphanumeric());
     match name.as_str() {
-        "lead" | "reflector" => Err(AgentFileError::new(
+        "lead" | "reflector" => Err(FileError::new(
             line,
             format!("`{name}` is the name of a built-in agent: give the agent another name"),
         )),
-        "agents" => Err(AgentFileError::new(
+        "agents" => Err(FileError::new(
             line,
             "`agents` means all sub-agents in [roles]: give the agent another name",
         )),
         _ if well => Ok(name),
-        _ => Err(AgentFileError::new(
+        _ => Err(FileError::new(
             line,
             format!(
                 "`{}` is not a valid name: use up to {MAX_NAME} letters a to z, digits, `-` and `_`, such as `api-expert`",
@@ -353,7 +272,7 @@ pub(super) fn claimed_names(text: &str) -> Vec<String> {
         .filter(|field| field.key == "name");
     let said = said.filter_map(|field| match field.value {
         Value::Text(text) => Some(text),
-        Value::List(_) | Value::Nested => None,
+        Value::List(_) | Value::Table(_) | Value::Nested => None,
     });
     lines
         .map(str::to_owned)
@@ -367,14 +286,9 @@ pub(super) fn default_name(path: &Path) -> String {
     hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
-fn hyphenated(name: &str) -> String {
-    let words = name.to_lowercase();
-    words.split_whitespace().collect::<Vec<_>>().join("-")
-}
-
-fn description(value: Option<(String, usize)>, notes: &mut Vec<String>) -> Result<String, AgentFileError> {
+fn description(value: Option<(String, usize)>, notes: &mut Vec<String>) -> Result<String, FileError> {
     let Some((text, _)) = value else {
-        return Err(AgentFileError::new(
+        return Err(FileError::new(
             None,
             "it has no `description`: describe what the agent is good for, so that plans can choose it",
         ));
@@ -412,19 +326,19 @@ fn without_examples(text: &str) -> String {
     kept.to_owned()
 }
 
-fn role(body: &str) -> Result<String, AgentFileError> {
+fn role(body: &str) -> Result<String, FileError> {
     let body = body.trim();
     if body.is_empty() {
         let problem =
             "there is nothing below its front matter: describe there what the agent is and how it works";
-        return Err(AgentFileError::new(None, problem));
+        return Err(FileError::new(None, problem));
     }
     if body.len() > MAX_ROLE {
         let problem = format!(
             "the text below its front matter is longer than {} KiB: shorten it, or have the agent read the rest from a file",
             MAX_ROLE / 1024
         );
-        return Err(AgentFileError::new(None, problem));
+        return Err(FileError::new(None, problem));
     }
     Ok(body.to_owned())
 }

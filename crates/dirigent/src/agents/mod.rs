@@ -6,8 +6,6 @@
 mod bounds;
 mod definition;
 mod file;
-mod folder;
-mod front_matter;
 mod limits;
 mod registry;
 mod run_spec_factory;
@@ -18,5 +16,6 @@ pub use definition::AgentDefinition;
 pub(crate) use limits::GoalAgentLimits;
 pub(crate) use registry::{AgentRegistry, check_program_agents};
 pub use registry::{AgentSource, Agents, ListedAgent, RefusedAgent};
+pub use run_spec_factory::PromptOptions;
 pub(crate) use run_spec_factory::{ModelResolver, RunSpecFactory};
 pub use shipped::shipped_agents;

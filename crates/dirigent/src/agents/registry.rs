@@ -15,11 +15,11 @@ use dirigent_core::tool::Access;
 use super::bounds::{self, ProjectAgentBounds};
 use super::definition::AgentDefinition;
 use super::file::{self, Dialect, ParsedAgentFile};
-use super::folder;
 use super::tool_selection::ToolSelection;
 use crate::DirigentError;
 use crate::config::{Config, ProjectAgents};
 use crate::known_tools::KnownTools;
+use crate::markdown;
 
 /// Maximum number of agents that a project may define.
 const MAX_PROJECT: usize = 50;
@@ -139,7 +139,8 @@ pub(crate) struct AgentRegistry {
 
 impl AgentRegistry {
     /// Creates a registry of the shipped and the program's agents. An agent of the program replaces a shipped agent of the same name. Shipped agents
-    /// lose tools that need more access than they have, which happens if the program replaced a built-in tool.
+    /// lose tools that need more access than they have, which happens if the program replaced a built-in tool. All lose optional tools that do
+    /// not exist.
     pub(crate) fn new(
         shipped: Vec<AgentDefinition>,
         program: &[AgentDefinition],
@@ -151,7 +152,9 @@ impl AgentRegistry {
             notes: Vec::new(),
         };
         let without_inaccessible_tools = |agent: AgentDefinition| {
-            let (definition, notes) = agent.without_inaccessible_tools(known);
+            let (definition, notes) = agent
+                .without_missing_tools(known)
+                .without_inaccessible_tools(known);
             RegisteredAgent {
                 notes,
                 ..entry(definition, AgentSource::Shipped)
@@ -160,6 +163,7 @@ impl AgentRegistry {
         let replaced = |agent: &AgentDefinition| program.iter().any(|other| other.name() == agent.name());
         let shipped = shipped.into_iter().filter(|agent| !replaced(agent));
         let program = program.iter().cloned();
+        let program = program.map(|agent| agent.without_missing_tools(known));
         AgentRegistry {
             entries: shipped
                 .map(without_inaccessible_tools)
@@ -188,11 +192,28 @@ impl AgentRegistry {
         }
         self.entries.extend(agents.iter().cloned().map(|definition| {
             Arc::new(RegisteredAgent {
-                definition,
+                definition: definition.without_missing_tools(known),
                 source: AgentSource::Program,
                 notes: Vec::new(),
             })
         }));
+        self
+    }
+
+    /// Removes the tools that are not allowed from all agents.
+    pub(crate) fn with_tools_only(mut self, is_allowed: &dyn Fn(&str) -> bool) -> Self {
+        for entry in &mut self.entries {
+            if entry.definition.tools.iter().all(|tool| is_allowed(tool)) {
+                continue;
+            }
+            let mut definition = entry.definition.clone();
+            definition.tools.retain(|tool| is_allowed(tool));
+            *entry = Arc::new(RegisteredAgent {
+                definition,
+                source: entry.source.clone(),
+                notes: entry.notes.clone(),
+            });
+        }
         self
     }
 
@@ -211,7 +232,7 @@ impl AgentRegistry {
         let Some(folder) = config.agents_folder() else {
             return self;
         };
-        for found in folder::files(&folder, None) {
+        for found in markdown::files(&folder, None) {
             let path = &found.path;
             let mut names = vec![file::default_name(path)];
             let source = AgentSource::User(path.clone());
@@ -316,7 +337,7 @@ impl AgentRegistry {
         let real = workspace.canonicalize().unwrap_or_else(|_| workspace.to_owned());
         let (mut admitted, mut bytes) = (0, 0);
         for (folder, dialect) in [(".dirigent", Dialect::Dirigent), (".claude", Dialect::ClaudeCode)] {
-            for found in folder::files(&workspace.join(folder).join("agents"), Some(&real)) {
+            for found in markdown::files(&workspace.join(folder).join("agents"), Some(&real)) {
                 let source = AgentSource::Project(found.path.clone());
                 if admitted == MAX_PROJECT {
                     self.refuse(

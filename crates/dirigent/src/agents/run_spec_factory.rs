@@ -1,16 +1,18 @@
 //! Builds the specs of runs: the lead, the reflector and the sub-agents with their models and prompts, the tools, the limits and the policy.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
+use dirigent_core::call::CallForm;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
+use dirigent_core::project::{Environment, Instructions, Project};
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::setup::{RunSetup, SharedSetup};
-use dirigent_core::spec::RunSpec;
+use dirigent_core::spec::{RunSpec, UsedWorkflow};
 use dirigent_core::tool::ToolSpec;
 use dirigent_tools::ToolSource as _;
 
@@ -18,9 +20,12 @@ use super::definition::{AgentDefinition, lead, reflector};
 use super::limits::{GoalAgentLimits, resolve_limits};
 use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent, check_program_agents};
 use crate::DirigentError;
-use crate::config::Config;
-use crate::goal::{Goal, OwnParts};
-use crate::known_tools::known_tools;
+use crate::call_forms::CallForms;
+use crate::config::{Config, ModelSettings};
+use crate::goal::{Goal, OwnParts, ProjectInstructions};
+use crate::known_tools::{check_tool_names, known_tools};
+use crate::project::{EnvironmentFacts, read_instructions};
+use crate::workflows::{KnownNames, Workflows};
 
 /// Decides which model each agent asks.
 #[derive(Clone)]
@@ -30,6 +35,17 @@ pub(crate) struct ModelResolver {
     pub(crate) profile: ModelProfile,
     /// The profile of the model of a goal, which all agents ask whatever the configuration says; `None` if the goal has no model.
     pub(crate) own: Option<ModelProfile>,
+    /// How models call tools whose configuration leaves it open.
+    pub(crate) forms: CallForms,
+}
+
+/// The options of a run for which [`crate::Builder::prompts`] returns the prompts.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PromptOptions {
+    /// The mode of the run.
+    pub mode: Mode,
+    /// The form in which all models call tools; `None` for the form of each agent's model.
+    pub calls: Option<CallForm>,
 }
 
 /// The model of an agent.
@@ -75,11 +91,28 @@ impl ModelResolver {
                 ..AgentModel::default()
             });
         };
+        let settings = config.model(model)?;
         Ok(AgentModel {
-            asks: Some(config.model(model)?.to_string()),
-            profile: config.profile(model)?,
+            profile: ModelProfile {
+                calls: self.forms.form(&settings),
+                ..config.profile(model)?
+            },
+            asks: Some(settings.to_string()),
             name,
         })
+    }
+
+    /// Returns the settings of the models that the agents of a run ask.
+    fn settings(&self, registry: &AgentRegistry) -> Result<Vec<ModelSettings>, DirigentError> {
+        let Some(config) = &self.config else {
+            return Ok(Vec::new());
+        };
+        let (lead, reflector) = (lead(&[], Mode::Auto), reflector(&[]));
+        let sub_agents = registry.entries.iter().map(|entry| &entry.definition);
+        let agents = sub_agents.chain([&lead, &reflector]);
+        let models: BTreeSet<String> = agents.filter_map(|agent| self.model_name(agent)).collect();
+        let settings = models.iter().map(|model| config.model(model));
+        Ok(settings.collect::<Result<_, _>>()?)
     }
 
     fn resolve_limits(&self, agent: &AgentDefinition, goal: &GoalAgentLimits) -> AgentLimits {
@@ -110,7 +143,7 @@ impl ModelResolver {
         });
         Agents {
             lead: resolve_limits(&lead(&[], Mode::Auto)),
-            reflector: resolve_limits(&reflector()),
+            reflector: resolve_limits(&reflector(&[])),
             agents: agents.collect(),
             refused: registry.refused,
         }
@@ -126,8 +159,11 @@ pub(crate) struct RunSpecFactory {
     /// The sub-agents of every run, without a project's agents.
     registry: AgentRegistry,
     tools: Vec<ToolSpec>,
-    limits: RunLimits,
+    /// The tools that agents may have at most; `None` for all.
+    only_tools: Option<Vec<String>>,
+    pub(crate) limits: RunLimits,
     policy: Policy,
+    environment: EnvironmentFacts,
     /// Cache of the most recently used setups, the latest last.
     setups: Mutex<Vec<(SetupKey, SharedSetup)>>,
 }
@@ -140,6 +176,8 @@ struct SetupKey {
     /// False if the run allows no delegation (PAOR-5).
     delegation: bool,
     mode: Mode,
+    /// The number of known call forms, on which the prompts depend.
+    known_forms: usize,
 }
 
 impl RunSpecFactory {
@@ -149,23 +187,61 @@ impl RunSpecFactory {
         registry: AgentRegistry,
         tools: Vec<ToolSpec>,
         policy: Policy,
+        environment: EnvironmentFacts,
     ) -> Self {
         let limits = models.config.as_ref().map(Config::limits).unwrap_or_default();
         RunSpecFactory {
             models,
             registry,
             tools,
+            only_tools: None,
             limits,
             policy,
+            environment,
             setups: Mutex::default(),
         }
     }
 
-    /// Returns a factory for a goal with its own parts. `None` if the goal has none.
+    /// Returns a factory that adds the goal's own model, tools and sub-agents to those of all runs, and restricts them as its workflow does; `None`
+    /// if the goal has none of these.
     ///
     /// # Errors
     /// A sub-agent of the goal that is invalid.
-    pub(crate) fn for_goal(&self, own: &OwnParts) -> Result<Option<Self>, DirigentError> {
+    pub(crate) fn for_goal(&self, goal: &Goal) -> Result<Option<Self>, DirigentError> {
+        let with_own = self.with_own_parts(&goal.own)?;
+        let factory = with_own.as_ref().unwrap_or(self);
+        let restricted = goal
+            .workflow
+            .as_ref()
+            .and_then(|workflow| factory.restricted(workflow));
+        Ok(restricted.or(with_own))
+    }
+
+    /// Returns a factory without the tools that a workflow leaves out, and with its rules; `None` if it restricts nothing.
+    fn restricted(&self, workflow: &UsedWorkflow) -> Option<Self> {
+        if workflow.tools.is_none() && workflow.rules.is_empty() {
+            return None;
+        }
+        let rules = self.policy.rules.iter().chain(&workflow.rules);
+        let policy = Policy {
+            rules: rules.cloned().collect(),
+        };
+        let (models, registry) = (self.models.clone(), self.registry.clone());
+        let environment = self.environment.clone();
+        Some(RunSpecFactory {
+            only_tools: workflow.tools.clone(),
+            ..RunSpecFactory::new(models, registry, self.tools.clone(), policy, environment)
+        })
+    }
+
+    /// Returns true if agents may have the tool.
+    fn is_allowed(&self, tool: &str) -> bool {
+        let only = self.only_tools.as_ref();
+        only.is_none_or(|tools| tools.iter().any(|allowed| allowed == tool))
+            || [READ_OUTPUT, DELEGATE].contains(&tool)
+    }
+
+    fn with_own_parts(&self, own: &OwnParts) -> Result<Option<Self>, DirigentError> {
         let own_tools = own.services.tools.specs();
         let has_model = own.services.model.is_some();
         if !has_model && own_tools.is_empty() && own.agents.is_empty() && own.policy.is_empty() {
@@ -175,6 +251,7 @@ impl RunSpecFactory {
         let all_tools = self.tools.iter().cloned().chain(own_tools);
         let by_name: BTreeMap<String, ToolSpec> = all_tools.map(|tool| (tool.name.clone(), tool)).collect();
         let tools: Vec<ToolSpec> = by_name.into_values().collect();
+        check_tool_names(&tools)?;
         let known = known_tools(&tools);
         check_program_agents(&own.agents, &known)?;
         let models = ModelResolver {
@@ -187,7 +264,14 @@ impl RunSpecFactory {
         let policy = Policy {
             rules: rules.cloned().collect(),
         };
-        Ok(Some(RunSpecFactory::new(models, registry, tools, policy)))
+        let environment = self.environment.clone();
+        Ok(Some(RunSpecFactory::new(
+            models,
+            registry,
+            tools,
+            policy,
+            environment,
+        )))
     }
 
     /// Returns the setup of a run without a project's agents and without agent limits of its goal.
@@ -196,19 +280,61 @@ impl RunSpecFactory {
         self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto)
     }
 
+    /// Returns the setup of a run in a workspace, or without a project's agents. Reads the disk.
+    pub(crate) fn setup_for(
+        &self,
+        workspace: Option<&Path>,
+        mode: Mode,
+    ) -> Result<SharedSetup, DirigentError> {
+        let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
+        self.setup(&registry, &GoalAgentLimits::default(), &self.limits, mode)
+    }
+
     /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
     fn registry_for(&self, workspace: &Path) -> AgentRegistry {
         let registry = self.registry.clone();
-        match &self.models.config {
+        let registry = match &self.models.config {
             Some(config) => registry.with_project_agents(workspace, config, &known_tools(&self.tools)),
             None => registry,
-        }
+        };
+        registry.with_tools_only(&|tool| self.is_allowed(tool))
+    }
+
+    /// Reads the workflows that users can invoke in a workspace. Reads the disk.
+    pub(crate) fn workflows(
+        &self,
+        workspace: Option<&Path>,
+        is_trusted: &dyn Fn(&Path, &str) -> bool,
+    ) -> Workflows {
+        let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
+        let tools = known_tools(&self.tools);
+        let agents: Vec<String> = registry
+            .entries
+            .iter()
+            .map(|entry| entry.definition.name.clone())
+            .collect();
+        let known = KnownNames {
+            tools: &tools,
+            agents: &agents,
+        };
+        let folder = self.models.config.as_ref().and_then(Config::workflows_folder);
+        Workflows::read(folder.as_deref(), workspace, known, is_trusted)
     }
 
     /// Lists the agents of a run for display, including the agents of the project in `workspace`. Reads the disk.
     pub(crate) fn list_agents(&self, workspace: Option<&Path>) -> Agents {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
         self.models.list_agents(registry)
+    }
+
+    /// Returns the settings of the models that a run in this workspace asks. Reads the disk.
+    pub(crate) fn models_in(&self, workspace: &Path) -> Result<Vec<ModelSettings>, DirigentError> {
+        self.models.settings(&self.registry_for(workspace))
+    }
+
+    /// How models call tools whose configuration leaves it open.
+    pub(crate) fn call_forms(&self) -> &CallForms {
+        &self.models.forms
     }
 
     /// Builds the spec of a run in a workspace, including its project's agents. Reads the disk.
@@ -228,7 +354,37 @@ impl RunSpecFactory {
             workspace,
             limits,
             mode,
+            worktree: None,
+            project: None,
+            probes: Vec::new(),
+            files: goal.files.clone(),
+            reads_diff: true,
+            workflow: goal.workflow.clone().map(Box::new),
+            turn: goal.turn.clone().map(Box::new),
         })
+    }
+
+    /// Reads the information about the project for the agents of a run with these tools (LEAD-4). `git` is the state of its repository, if
+    /// it has one. Reads the disk.
+    pub(crate) fn project(
+        &self,
+        instructions: ProjectInstructions,
+        workspace: &str,
+        tools: &[ToolSpec],
+        git: Option<String>,
+    ) -> Project {
+        let is_configured = self.models.config.as_ref().is_none_or(Config::reads_instructions);
+        let instructions = match instructions {
+            ProjectInstructions::Configured if is_configured => read_instructions(Path::new(workspace)),
+            ProjectInstructions::Configured | ProjectInstructions::NotRead => Instructions::default(),
+        };
+        Project {
+            instructions,
+            environment: Environment {
+                git,
+                ..self.environment.environment(workspace, tools)
+            },
+        }
     }
 
     /// Finds the setup of a run, or builds it.
@@ -244,6 +400,7 @@ impl RunSpecFactory {
             agents: registry.entries.clone(),
             limits: agent_limits.clone(),
             delegation: allows_delegation(limits),
+            known_forms: self.models.forms.count(),
         };
         let mut setups = self.setups.lock().unwrap_or_else(PoisonError::into_inner);
         let (key, setup) = match setups.iter().position(|(known, _)| *known == key) {
@@ -273,15 +430,31 @@ impl RunSpecFactory {
                 self.models.resolve_limits(agent, agent_limits),
             ))
         };
-        let builder = SpecBuilder::new(&self.tools, registry, limits, &settings_for);
+        let tools = self.described_tools();
+        let builder = SpecBuilder::new(&tools, registry, limits, &settings_for);
         let (lead, reflector) = builder.lead_and_reflector(mode)?;
+        let agents = apply_max_depth(builder.sub_agents()?, limits);
         Ok(RunSetup {
             lead,
             reflector,
-            agents: apply_max_depth(builder.sub_agents()?, limits),
-            tools: self.tools.clone(),
+            agents,
+            tools,
             policy: self.policy.clone(),
         })
+    }
+
+    /// Returns the tools with the user's rules in their descriptions.
+    fn described_tools(&self) -> Vec<ToolSpec> {
+        let described = |tool: &ToolSpec| match self.policy.restrictions(&tool.name) {
+            None => tool.clone(),
+            Some(restrictions) => ToolSpec {
+                description: format!("{} {restrictions}", tool.description),
+                ..tool.clone()
+            },
+        };
+        let tools = self.tools.iter();
+        let allowed = tools.filter(|tool| self.is_allowed(&tool.name));
+        allowed.map(described).collect()
     }
 
     /// Builds the spec for replaying a recorded run. The models, the agents' limits and their call forms come from the recording, and the
@@ -316,7 +489,8 @@ impl RunSpecFactory {
             goal.limits.clone().unwrap_or_else(|| self.limits.clone()),
             goal.mode,
         );
-        let mut builder = SpecBuilder::new(&self.tools, &registry, &limits, &settings_for);
+        let tools = self.described_tools();
+        let mut builder = SpecBuilder::new(&tools, &registry, &limits, &settings_for);
         let is_known = |name: &str| {
             registry
                 .entries
@@ -334,7 +508,7 @@ impl RunSpecFactory {
             lead,
             reflector,
             agents: apply_max_depth(agents, &limits),
-            tools: self.tools.clone(),
+            tools,
             policy: self.policy.clone(),
         };
         Ok(RunSpec {
@@ -343,6 +517,14 @@ impl RunSpecFactory {
             goal: text,
             workspace,
             mode,
+            worktree: None,
+            // Comes from the recording.
+            project: None,
+            probes: Vec::new(),
+            files: goal.files.clone(),
+            reads_diff: true,
+            workflow: goal.workflow.clone().map(Box::new),
+            turn: goal.turn.clone().map(Box::new),
         })
     }
 }
@@ -408,7 +590,7 @@ impl<'a> SpecBuilder<'a> {
     fn lead_and_reflector(&self, mode: Mode) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
-        Ok((one(lead(self.tools, mode))?, one(reflector())?))
+        Ok((one(lead(self.tools, mode))?, one(reflector(self.tools))?))
     }
 
     fn build(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {

@@ -2,12 +2,13 @@
 
 use std::path::Path;
 
+use dirigent_core::tool::Access;
 use dirigent_tools::{ToolSettings, ToolSource as _, built_in};
 
 use super::definition::AgentDefinition;
 use super::file::{self, Dialect};
 use super::tool_selection::ToolSelection;
-use crate::known_tools::known_tools;
+use crate::known_tools::{OPTIONAL_TOOLS, known_tools};
 
 /// The shipped agent files.
 const SHIPPED: [(&str, &str); 4] = [
@@ -22,7 +23,9 @@ const SHIPPED: [(&str, &str); 4] = [
 
 /// Returns the sub-agents that ship with Dirigent, as defined in `config/agents`.
 pub fn shipped_agents() -> Vec<AgentDefinition> {
-    let known = known_tools(&built_in(&ToolSettings::default()).specs());
+    let mut known = known_tools(&built_in(&ToolSettings::default()).specs());
+    // The files list every tool that the agents may have; a registry removes those that do not exist.
+    known.extend(OPTIONAL_TOOLS.map(|tool| (tool.to_owned(), Access::ReadOnly)));
     let read = |(name, text): (&str, &str)| {
         #[expect(
             clippy::expect_used,

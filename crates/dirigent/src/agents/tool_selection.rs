@@ -149,27 +149,3 @@ fn excluded_tools(forbidden: &[ToolKind], disallowed: &[String]) -> BTreeSet<Str
     });
     kinds.chain(disallowed.iter().cloned()).collect()
 }
-
-/// Splits a list such as `Read, Bash(git diff:*, git log:*), Grep` into its names.
-pub(super) fn names(text: &str) -> Vec<String> {
-    let mut names = vec![String::new()];
-    let mut depth = 0_usize;
-    for c in text.chars() {
-        match c {
-            '(' => depth += 1,
-            ')' => depth = depth.saturating_sub(1),
-            ',' if depth == 0 => {
-                names.push(String::new());
-                continue;
-            }
-            _ => {}
-        }
-        if let Some(name) = names.last_mut() {
-            name.push(c);
-        }
-    }
-    let names = names
-        .iter()
-        .map(|name| name.trim().trim_matches(['"', '\'', '[', ']']).trim());
-    names.filter(|name| !name.is_empty()).map(str::to_owned).collect()
-}

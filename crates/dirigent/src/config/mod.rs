@@ -298,7 +298,7 @@ impl Config {
             max_output_tokens: model.max_output_tokens,
             price: model.price,
             max_result: match model.provider {
-                // The offline model parses results as JSON, so they must not be cut.
+                // The offline model parses results, so they must not be cut.
                 None => None,
                 Some(_) => ModelProfile::default().max_result,
             },
@@ -330,10 +330,21 @@ impl Config {
         Some(self.shared.sources.folder.as_ref()?.join("agents"))
     }
 
+    /// Returns the folder of the user's workflow files: `workflows` in the user's configuration folder.
+    pub fn workflows_folder(&self) -> Option<PathBuf> {
+        Some(self.shared.sources.folder.as_ref()?.join("workflows"))
+    }
+
     /// Returns whether runs use the agents that their project's files define, and the access of these agents.
     pub fn project_agents(&self) -> ProjectAgents {
         let mode = self.shared.settings.agents.project.as_ref();
         mode.map_or(ProjectAgents::ReadOnly, |mode| mode.0)
+    }
+
+    /// Returns true if agents receive the project's instructions (LEAD-4).
+    pub fn reads_instructions(&self) -> bool {
+        let mode = self.shared.settings.agents.instructions.as_ref();
+        mode.is_none_or(|mode| mode.0)
     }
 
     /// Returns true if agents use the models that configuration files and agent files choose for them. If `--model` or `DIRIGENT_MODEL`

@@ -37,6 +37,8 @@ struct State {
 #[derive(Clone)]
 struct PreparedModel {
     model: Arc<dyn ChatModel>,
+    /// The model without its retries and fallbacks.
+    once: Arc<dyn ChatModel>,
     name: Option<String>,
 }
 
@@ -76,6 +78,18 @@ impl ConfiguredModels {
         }
     }
 
+    /// Asks a model without retries and fallbacks.
+    pub(crate) async fn chat_once(
+        &self,
+        reference: &str,
+        request: ChatRequest,
+    ) -> Result<ModelReply, ModelFailure> {
+        match self.prepared(reference) {
+            Ok(prepared) => prepared.once.chat(request.model(prepared.name)).await,
+            Err(error) => Err(not_configured(&error)),
+        }
+    }
+
     fn prepared(&self, reference: &str) -> Result<PreparedModel, ConfigError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(prepared) = state.prepared.get(reference) {
@@ -96,7 +110,7 @@ impl ConfiguredModels {
         } else {
             PreparedModel {
                 model: Arc::new(Fallback::new(first.model, others)),
-                name: first.name,
+                ..first
             }
         };
         state.prepared.insert(reference.to_owned(), prepared.clone());
@@ -112,6 +126,7 @@ impl ConfiguredModels {
         let Some(provider) = settings.provider else {
             return Ok(PreparedModel {
                 model: Arc::new(OfflineModel),
+                once: Arc::new(OfflineModel),
                 name: None,
             });
         };
@@ -122,9 +137,11 @@ impl ConfiguredModels {
             .entry(place)
             .or_insert_with(|| Limited::new((), self.config.model_limits(settings)));
         // A model without a price counts as free.
-        let limited = shared.share_limits(Priced::new(server, settings.price.unwrap_or_default()));
+        let priced = Priced::new(server, settings.price.unwrap_or_default());
+        let once: Arc<dyn ChatModel> = Arc::new(shared.share_limits(priced));
         Ok(PreparedModel {
-            model: Arc::new(Retrying::new(limited, settings.retries())),
+            model: Arc::new(Retrying::new(once.clone(), settings.retries())),
+            once,
             name: Some(settings.name.clone()),
         })
     }
@@ -135,10 +152,7 @@ impl ChatModel for ConfiguredModels {
         let reference = request.model.as_deref();
         match self.prepared(reference.unwrap_or_else(|| self.config.default_model())) {
             Ok(prepared) => prepared.model.chat(request.model(prepared.name)),
-            Err(error) => Box::pin(std::future::ready(Err(ModelFailure {
-                kind: ModelFailureKind::Configuration,
-                message: error.to_string(),
-            }))),
+            Err(error) => Box::pin(std::future::ready(Err(not_configured(&error)))),
         }
     }
 }
@@ -148,6 +162,13 @@ impl std::fmt::Debug for ConfiguredModels {
         f.debug_struct("ConfiguredModels")
             .field("config", &self.config)
             .finish_non_exhaustive()
+    }
+}
+
+fn not_configured(error: &ConfigError) -> ModelFailure {
+    ModelFailure {
+        kind: ModelFailureKind::Configuration,
+        message: error.to_string(),
     }
 }
 

@@ -79,7 +79,7 @@ fn runtime_tools() -> [(&'static str, serde_json::Value); 3] {
     [
         (
             "execute_sql",
-            serde_json::json!({"connection": {}, "sql": {}, "parameters": {}}),
+            serde_json::json!({"operation": {}, "connection": {}, "sql": {}, "parameters": {}}),
         ),
         (DELEGATE, serde_json::json!({"agent": {}, "task": {}})),
         (

@@ -13,8 +13,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::value::{
     AbsolutePath, Address, Bytes, CallRule, Calls, CommandConfinement, Database, DatabaseAccess, DollarLimit,
-    Duration, Extra, Host, ModelProvider, PricedProvider, ProjectAgentsMode, ReplyDelivery, Secret,
-    SecretVariable, Text, TokenPrice, Variable, WorkspaceFile,
+    Duration, Extra, Host, InstructionsMode, ModelProvider, PricedProvider, ProjectAgentsMode, ReplyDelivery,
+    Secret, SecretVariable, Text, TokenPrice, Variable, WorkspaceFile,
 };
 
 /// The expected type of an agent's table in `[limits]`.
@@ -61,6 +61,7 @@ pub(super) struct ModelTable {
 #[serde(default, deny_unknown_fields, expecting = "a table")]
 pub(super) struct AgentsTable {
     pub(super) project: Option<ProjectAgentsMode>,
+    pub(super) instructions: Option<InstructionsMode>,
 }
 
 #[derive(Debug, Default, Serialize, Deserialize)]

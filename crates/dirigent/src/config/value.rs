@@ -130,6 +130,8 @@ word_values! {
         ("read-only", ProjectAgents::ReadOnly),
         ("read-write", ProjectAgents::ReadWrite),
     ];
+    /// Whether agents receive the project's instructions.
+    InstructionsMode(bool) = [("read", true), ("off", false)];
     /// Whether commands are confined.
     CommandConfinement(Confinement) = [("confined", Confinement::Required), ("unconfined", Confinement::Off)];
     /// The kind of a database.

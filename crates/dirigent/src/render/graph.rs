@@ -23,9 +23,10 @@ pub fn mermaid(graph: &PlanGraph) -> String {
     let mut drawing = String::from("flowchart TD\n");
     for (index, subtask) in graph.plan().subtasks.iter().enumerate() {
         let (title, id) = (mermaid_text(&subtask.title), mermaid_text(&subtask.id.0));
+        let may_fail = if subtask.may_fail { "<br/>may fail" } else { "" };
         let _ = writeln!(
             drawing,
-            "    s{index}[\"{title}<br/>{id}\"]:::{}",
+            "    s{index}[\"{title}<br/>{id}{may_fail}\"]:::{}",
             graph.state(index)
         );
     }
@@ -51,9 +52,10 @@ pub fn dot(graph: &PlanGraph) -> String {
         let (title, id) = (dot_text(&subtask.title), dot_text(&subtask.id.0));
         let state = graph.state(index);
         let (fill, border) = colours(state);
+        let may_fail = if subtask.may_fail { "\\nmay fail" } else { "" };
         let _ = writeln!(
             drawing,
-            "    s{index} [label=\"{title}\\n{id}\", class=\"{state}\", fillcolor=\"{fill}\", color=\"{border}\"];"
+            "    s{index} [label=\"{title}\\n{id}{may_fail}\", class=\"{state}\", fillcolor=\"{fill}\", color=\"{border}\"];"
         );
     }
     for index in 0..graph.plan().subtasks.len() {
@@ -73,7 +75,8 @@ pub fn tree(graph: &PlanGraph) -> String {
         let subtask = &graph.plan().subtasks[index];
         let state = graph.state(index);
         let (title, id) = (plain_text(&subtask.title), plain_text(&subtask.id.0));
-        format!("{} {title} [{id}] {state}", sign(state))
+        let may_fail = if subtask.may_fail { " (may fail)" } else { "" };
+        format!("{} {title} [{id}] {state}{may_fail}", sign(state))
     })
 }
 

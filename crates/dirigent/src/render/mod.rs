@@ -19,6 +19,6 @@ pub use usage::usage;
 pub enum Detail {
     /// The outcome, the changed files, and the commands that confirmed them.
     Concise,
-    /// Also every step and observation.
+    /// The summary, and every step and observation.
     Verbose,
 }

@@ -16,12 +16,13 @@ pub fn proposal(plan: &Plan, setup: &RunSetup) -> Option<String> {
         let subtask = &plan.subtasks[index];
         let (title, id) = (plain_text(&subtask.title), plain_text(&subtask.id.0));
         let (worker, effect) = worker(subtask, setup);
-        format!("{title} [{id}] — {}: {effect}", plain_text(&worker))
+        let may_fail = if subtask.may_fail { ", may fail" } else { "" };
+        format!("{title} [{id}] — {}: {effect}{may_fail}", plain_text(&worker))
     };
     Some(tree_of(&graph, &label))
 }
 
-/// Who does a sub-task, and what it may change.
+/// Says who works on a sub-task, and what the worker may change.
 fn worker(subtask: &SubTask, setup: &RunSetup) -> (String, &'static str) {
     match &subtask.work {
         Work::Agent { agent, .. } => {

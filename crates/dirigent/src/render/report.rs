@@ -4,11 +4,13 @@ use std::fmt::Write as _;
 
 use dirigent_core::approval::Approval;
 use dirigent_core::budget::BudgetKind;
+use dirigent_core::confirmation::Confirmation;
 use dirigent_core::end_reason::{EndReason, FailureCause};
 use dirigent_core::observation::{ObservedCall, SubTaskResult};
+use dirigent_core::question::Question;
 use dirigent_core::reflection::ReflectionVerdict;
-use dirigent_core::run::{FileChangeKind, GuidanceStatus, IterationReport, Report, WaitingCall};
-use dirigent_core::text::shorten;
+use dirigent_core::run::{ChangedFile, GuidanceStatus, IterationReport, Report, WaitingCall};
+use dirigent_core::text::{shorten, single_line};
 use dirigent_core::tool::ToolOutcome;
 use serde_json::Value;
 
@@ -18,7 +20,7 @@ use super::Detail;
 const MAX_FILES: usize = 20;
 /// Maximum length of the parameters of a call that waits for approval, in characters.
 const MAX_PARAMETERS: usize = 200;
-/// Maximum length of a command that confirmed the changes, in characters.
+/// Maximum length of a call that confirmed the result, and of its line, in characters.
 const MAX_COMMAND: usize = 120;
 /// Maximum length of a call's output, in characters.
 const MAX_OUTPUT: usize = 2_000;
@@ -39,10 +41,18 @@ pub fn report(report: &Report, detail: Detail) -> String {
     if !report.summary.is_empty() && !repeated {
         let _ = writeln!(text, "\n{}", report.summary.trim());
     }
-    if let Some(question) = &report.question {
-        let _ = writeln!(text, "\nQuestion: {}", question.question);
-        for (number, choice) in (1..).zip(&question.choices) {
-            let _ = writeln!(text, "  {number}  {choice}");
+    match report.questions.as_slice() {
+        [] | [_] => {
+            if let Some(asked) = &report.question {
+                question(&mut text, "\nQuestion", asked);
+            }
+        }
+        several => {
+            let _ = writeln!(text, "\nQuestions:");
+            for asked in several {
+                let who = asked.agent.as_deref().unwrap_or("the run");
+                question(&mut text, &format!("{}, {who}", asked.effect), &asked.question);
+            }
         }
     }
     if !report.waiting.is_empty() {
@@ -54,11 +64,8 @@ pub fn report(report: &Report, detail: Detail) -> String {
     }
     changed_files(&mut text, report, detail);
     if report.is_achieved() {
-        let commands = report.confirmed_by.iter();
-        let commands: Vec<String> = commands
-            .map(|command| single_line(command, MAX_COMMAND))
-            .collect();
-        section(&mut text, "Confirmed by:", &commands);
+        let confirmed_by: Vec<String> = report.confirmed_by.iter().map(confirmation).collect();
+        section(&mut text, "Confirmed by:", &confirmed_by);
     }
     section(&mut text, "Rejected by you:", &report.rejected);
     section(&mut text, "Replaced by your guidance:", &report.guided);
@@ -76,6 +83,25 @@ pub fn report(report: &Report, detail: Detail) -> String {
             .iterations
             .iter()
             .for_each(|report| iteration(&mut text, report)),
+    }
+    text
+}
+
+fn question(text: &mut String, label: &str, asked: &Question) {
+    let _ = writeln!(text, "{label}: {}", asked.question);
+    for (number, choice) in (1..).zip(&asked.choices) {
+        let _ = writeln!(text, "  {number}  {choice}");
+    }
+}
+
+/// The call, its exit code, and below it the line of its output.
+fn confirmation(confirmation: &Confirmation) -> String {
+    let mut text = single_line(&confirmation.command, MAX_COMMAND);
+    if let Some(code) = confirmation.exit_code {
+        let _ = write!(text, " (exit code {code})");
+    }
+    if let Some(line) = &confirmation.line {
+        let _ = write!(text, "\n    {}", single_line(line, MAX_COMMAND));
     }
     text
 }
@@ -111,25 +137,31 @@ fn headline(report: &Report) -> String {
     )
 }
 
+/// Lists what file tools changed and, apart from it, what changed while commands ran (PAOR-10).
 fn changed_files(text: &mut String, report: &Report, detail: Detail) {
-    if report.changed.is_empty() {
+    let files = count(report.changed.len(), "file");
+    file_list(text, &format!("Changed {files}"), &report.changed, detail);
+    for command in &report.changed_during_commands {
+        let files = count(command.files.len(), "file");
+        let title = format!("{files} {}", command.title());
+        file_list(text, &title, &command.files, detail);
+    }
+}
+
+fn file_list(text: &mut String, title: &str, files: &[ChangedFile], detail: Detail) {
+    if files.is_empty() {
         return;
     }
-    let _ = writeln!(text, "\nChanged {}:", count(report.changed.len(), "file"));
+    let _ = writeln!(text, "\n{title}:");
     let shown = match detail {
         Detail::Concise => MAX_FILES,
         Detail::Verbose => usize::MAX,
     };
-    for file in report.changed.iter().take(shown) {
-        let kind = match file.kind {
-            FileChangeKind::Created => "created",
-            FileChangeKind::Edited => "edited",
-            FileChangeKind::Deleted => "deleted",
-        };
-        let _ = writeln!(text, "  {kind:<7}  {}", file.path);
+    for ChangedFile { path, kind } in files.iter().take(shown) {
+        let _ = writeln!(text, "  {kind:<7}  {path}");
     }
-    if report.changed.len() > shown {
-        let _ = writeln!(text, "  and {} more", report.changed.len() - shown);
+    if files.len() > shown {
+        let _ = writeln!(text, "  and {} more", files.len() - shown);
     }
 }
 
@@ -151,6 +183,9 @@ fn next_step(report: &Report) -> Option<String> {
                 "To continue, decide about the calls that wait for your approval, then resume the run."
                     .to_owned(),
             );
+        }
+        EndReason::UserRequired if report.questions.len() > 1 => {
+            return Some("To continue, answer the questions, then resume the run.".to_owned());
         }
         EndReason::UserRequired => {
             return Some("To continue, answer the question by resuming the run.".to_owned());
@@ -286,26 +321,21 @@ fn observed_call(text: &mut String, observed: &ObservedCall) {
         observed.effect, observed.call.tool, observed.call.parameters, observed.result.duration
     );
     let output = match &observed.result.outcome {
-        ToolOutcome::Success { output } => output.to_string(),
+        ToolOutcome::Success { output } => output_text(output),
         ToolOutcome::Failure { error, output, .. } if output.is_null() => error.clone(),
-        ToolOutcome::Failure { error, output, .. } => format!("{error}: {output}"),
+        ToolOutcome::Failure { error, output, .. } => format!("{error}\n{}", output_text(output)),
     };
     let handle = observed.effect.to_string();
-    let _ = writeln!(text, "      → {}", shorten(&output, MAX_OUTPUT, Some(&handle)));
+    let output = shorten(output.trim_end(), MAX_OUTPUT, Some(&handle)).replace('\n', "\n        ");
+    let _ = writeln!(text, "      → {output}");
     if !observed.result.metadata.is_empty() {
         let metadata = Value::Object(observed.result.metadata.clone());
         let _ = writeln!(text, "      metadata {metadata}");
     }
 }
 
-/// Returns the text on one line of at most `max` characters, cut with an ellipsis.
-fn single_line(text: &str, max: usize) -> String {
-    let line = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    if line.chars().count() <= max {
-        return line;
-    }
-    let shown: String = line.chars().take(max.saturating_sub(1)).collect();
-    format!("{shown}…")
+fn output_text(output: &Value) -> String {
+    output.as_str().map_or_else(|| output.to_string(), str::to_owned)
 }
 
 /// Appends a title and the lines below it; nothing if there are no lines.

@@ -22,7 +22,10 @@ pub fn transcripts(view: &RunView) -> String {
                 Message::Assistant { .. } => "model",
                 Message::Tool { name, .. } => name,
             };
-            let content = shorten(message.content().trim(), MAX_MESSAGE, None);
+            // All agents receive the same information about the project.
+            let content = message.content();
+            let content = content.strip_prefix(agent.preamble()).unwrap_or(content);
+            let content = shorten(content.trim(), MAX_MESSAGE, None);
             let _ = writeln!(text, "  {speaker}: {}", content.replace('\n', "\n    "));
         }
     }

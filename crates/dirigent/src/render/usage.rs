@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use dirigent_core::text::one_line;
 use dirigent_core::time::Millis;
 use dirigent_core::usage::{AgentUsage, UsageReport, UsageTotals};
 
@@ -99,7 +100,7 @@ fn rows_by_model(usage: &UsageReport) -> Vec<Row> {
         .models
         .iter()
         .map(|model_usage| Row {
-            names: vec![single_line(&model_usage.model)],
+            names: vec![one_line(&model_usage.model)],
             totals: model_usage.totals,
         })
         .collect();
@@ -141,14 +142,14 @@ fn rows_by_agent(usage: &UsageReport) -> Vec<Row> {
 
 /// Returns one row, or a row for each model if the agent used several models.
 fn rows_of_agent(agent: &AgentUsage) -> Vec<Row> {
-    let name = single_line(&format!("{} {}", agent.agent, agent.name));
+    let name = one_line(&format!("{} {}", agent.agent, agent.name));
     match agent.models.as_slice() {
         [] => vec![Row {
             names: vec![name, String::new()],
             totals: agent.totals,
         }],
         [only] => vec![Row {
-            names: vec![name, single_line(&only.model)],
+            names: vec![name, one_line(&only.model)],
             totals: agent.totals,
         }],
         several => several
@@ -157,7 +158,7 @@ fn rows_of_agent(agent: &AgentUsage) -> Vec<Row> {
             .map(|(index, model_usage)| Row {
                 names: vec![
                     if index == 0 { name.clone() } else { String::new() },
-                    single_line(&model_usage.model),
+                    one_line(&model_usage.model),
                 ],
                 totals: model_usage.totals,
             })
@@ -208,11 +209,4 @@ fn unless_zero(number: u64) -> String {
     } else {
         number.to_string()
     }
-}
-
-/// Replaces control characters: a provider can choose any name for a model.
-fn single_line(name: &str) -> String {
-    name.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
 }

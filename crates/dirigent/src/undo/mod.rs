@@ -4,6 +4,7 @@
 //! paths are compared before the first change. If any path differs from its state after the run, nothing is changed, unless the caller
 //! skips such paths.
 
+mod commands;
 mod diff;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,8 @@ use std::sync::Arc;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::{RunInput, during_command_title};
 use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan};
 use dirigent_core::view::EventKind;
@@ -26,18 +29,30 @@ use serde_json::Value;
 use crate::DirigentError;
 use crate::blocking::blocking;
 
-pub use diff::{FileDiff, RunDiff};
+use commands::{command_files, refuse_mixed};
+
+pub use commands::{CommandFile, CommandFiles};
+pub use diff::RunDiff;
 
 /// The plan for undoing a run, from [`crate::Dirigent::undo`].
 #[derive(Clone, Debug)]
 pub struct Undo {
     journal: Journal,
     run: RunId,
-    to: u64,
+    after: u64,
     workspace: PathBuf,
     plan: UndoPlan,
     refused: Vec<RefusedPath>,
     unfinished: Vec<UnfinishedCall>,
+    scope: UndoScope,
+    commands: Vec<CommandFiles>,
+}
+
+/// The changes that an undo reverts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum UndoScope {
+    FileTools,
+    FileToolsAndCommands,
 }
 
 /// A call that may have changed something without reporting it, because it was interrupted, crashed or abandoned. JSON: `{"call": "a1.3",
@@ -64,13 +79,13 @@ pub enum UndoStep {
     Restore {
         /// The file's path, relative to the workspace.
         path: String,
-        /// True if something else, such as a command of the run, changed the file between two undone changes. The undo reverts that change
-        /// as well.
+        /// True if something else, such as a command of the run, changed the file between two of the run's changes. The undo also discards
+        /// that change.
         changed_by_others: bool,
     },
     /// Recreates a deleted file or an empty folder.
     Recreate {
-        /// The file or folder.
+        /// The path of the file or folder, relative to the workspace.
         path: String,
     },
     /// Deletes a file that the run created.
@@ -97,7 +112,7 @@ pub struct RefusedPath {
     pub reason: RefusalReason,
 }
 
-/// Why a path cannot be undone. JSON: `{"reason": "changed"}`. The displayed text follows the path: `src/a.rs was deleted since the run`.
+/// Why a path cannot be undone. JSON: `{"reason": "changed"}`. The displayed text follows the path: `src/a.rs has been deleted since the run`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[serde(tag = "reason", rename_all = "snake_case")]
 #[non_exhaustive]
@@ -109,10 +124,17 @@ pub enum RefusalReason {
     #[error("has different permissions than after the run")]
     Mode,
     /// The file or folder no longer exists.
-    #[error("was deleted since the run")]
+    #[error("has been deleted since the run")]
     Gone,
+    /// The file also changed while a command ran, after or between the changes by file tools. [`Undo::include_commands`] undoes these
+    /// changes, too.
+    #[error("also {}", during_command_title(command))]
+    DuringCommand {
+        /// The command line.
+        command: String,
+    },
     /// A file or folder exists at a path that was free after the run.
-    #[error("was created again since the run")]
+    #[error("has been created again since the run")]
     Exists,
     /// The journal has no digest of the file's content before or after the change.
     #[error(
@@ -123,7 +145,9 @@ pub enum RefusalReason {
     #[error("cannot be restored: its content before the run is not in this journal")]
     NoSnapshot,
     /// An interrupted or failed call may have changed the file without reporting it. The journal has the content from before the call.
-    #[error("differs from its content before the interrupted call {call}")]
+    #[error(
+        "may have been changed by the interrupted or failed call {call}, or by others since: compare it yourself"
+    )]
     Interrupted {
         /// The effect id of the interrupted call.
         call: EffectId,
@@ -153,26 +177,32 @@ pub struct Undone {
 
 /// The changes of a run, from its journal.
 struct RecordedChanges {
-    to: u64,
+    after: u64,
     workspace: PathBuf,
+    /// The folder that the user named, if the run worked in a worktree of its repository.
+    origin: Option<String>,
+    /// Undoes the changes of file tools.
     plan: UndoPlan,
-    /// The versions of files before calls that did not report a result.
+    /// Also undoes the changes that happened while commands ran.
+    with_commands: UndoPlan,
+    /// The original versions of files that calls without a reported result may have changed.
     interrupted: Vec<Original>,
     unfinished: Vec<UnfinishedCall>,
 }
 
 impl RecordedChanges {
-    fn load(journal: &Journal, run: RunId, to: Option<u64>) -> Result<RecordedChanges, DirigentError> {
+    fn load(journal: &Journal, run: RunId, after: Option<u64>) -> Result<RecordedChanges, DirigentError> {
         let record = journal.run(run)?;
-        let to = to
+        let after = after
             .or(record.forked_from.map(|point| point.seq))
             .unwrap_or_default();
-        if to > record.entries {
+        if after > record.entries {
             let last = record.entries;
-            return Err(StoreError::NoSuchEntry { run, at: to, last }.into());
+            return Err(StoreError::NoSuchEntry { run, at: after, last }.into());
         }
         let entries = journal.entries(run, 0, usize::MAX)?;
-        let plan = UndoPlan::from_entries(&entries, to);
+        let plan = UndoPlan::from_entries(&entries, after);
+        let with_commands = UndoPlan::with_commands(&entries, after);
         let mut interrupted = journal.originals(run)?;
         interrupted.retain(|original| plan.is_unreported(original.effect, &original.path, &original.version));
         let unfinished = match plan.unfinished.is_empty() {
@@ -180,9 +210,11 @@ impl RecordedChanges {
             false => unfinished(journal, run, &plan.unfinished)?,
         };
         Ok(RecordedChanges {
-            to,
+            after,
             workspace: PathBuf::from(record.workspace),
+            origin: entries.first().and_then(origin),
             plan,
+            with_commands,
             interrupted,
             unfinished,
         })
@@ -190,26 +222,71 @@ impl RecordedChanges {
 }
 
 impl Undo {
-    pub(crate) fn load(journal: &Journal, run: RunId, to: Option<u64>) -> Result<Undo, DirigentError> {
+    pub(crate) fn load(journal: &Journal, run: RunId, after: Option<u64>) -> Result<Undo, DirigentError> {
+        Undo::load_scope(journal, run, after, UndoScope::FileTools)
+    }
+
+    fn load_scope(
+        journal: &Journal,
+        run: RunId,
+        after: Option<u64>,
+        scope: UndoScope,
+    ) -> Result<Undo, DirigentError> {
         if let Some(pid) = journal.run(run)?.owner_pid {
             return Err(DirigentError::RunActive { run, pid });
         }
-        let changes = RecordedChanges::load(journal, run, to)?;
-        let workspace = open(&changes.workspace)?;
+        let changes = RecordedChanges::load(journal, run, after)?;
+        let workspace = open(&changes.workspace).map_err(|error| match &changes.origin {
+            Some(origin) if !changes.workspace.exists() => removed_worktree(&changes.workspace, origin),
+            Some(_) | None => error,
+        })?;
         let mut undo = Undo {
             journal: journal.clone(),
             run,
-            to: changes.to,
+            after: changes.after,
             workspace: changes.workspace,
-            plan: changes.plan,
+            plan: match scope {
+                UndoScope::FileTools => changes.plan,
+                UndoScope::FileToolsAndCommands => changes.with_commands.clone(),
+            },
             refused: Vec::new(),
             unfinished: changes.unfinished,
+            scope,
+            commands: command_files(&changes.with_commands, &workspace),
         };
         undo.compare(&workspace)?;
+        match scope {
+            UndoScope::FileTools => {
+                refuse_mixed(&mut undo.refused, &undo.plan, &changes.with_commands, &workspace);
+            }
+            UndoScope::FileToolsAndCommands => {}
+        }
         for original in changes.interrupted {
             undo.check_interrupted(&workspace, &original);
         }
         Ok(undo)
+    }
+
+    /// Returns a plan that also undoes the changes that happened while commands ran, whether by them or by something else, if the content
+    /// before and after is known.
+    ///
+    /// # Errors
+    /// As for [`crate::Dirigent::undo`].
+    pub async fn include_commands(&self) -> Result<Undo, DirigentError> {
+        let undo = self.clone();
+        let scope = UndoScope::FileToolsAndCommands;
+        blocking(move || Undo::load_scope(&undo.journal, undo.run, Some(undo.after), scope)).await
+    }
+
+    /// Returns true if the plan also undoes the changes that happened while commands ran.
+    pub fn includes_commands(&self) -> bool {
+        self.scope == UndoScope::FileToolsAndCommands
+    }
+
+    /// Returns the changes that happened while commands ran and are still in effect. Only a plan from [`Undo::include_commands`] undoes
+    /// them.
+    pub fn during_commands(&self) -> &[CommandFiles] {
+        &self.commands
     }
 
     /// Returns the id of the run.
@@ -218,8 +295,8 @@ impl Undo {
     }
 
     /// Returns the last journal entry whose changes are kept; 0 if all changes are undone.
-    pub fn to(&self) -> u64 {
-        self.to
+    pub fn after(&self) -> u64 {
+        self.after
     }
 
     /// Returns the workspace of the run.
@@ -376,13 +453,15 @@ impl Undo {
         let freed = self.restored_paths();
         let steps = std::mem::take(&mut self.plan.steps);
         let mut moved = false;
-        let moves_on: BTreeSet<String> = contents_before_moves(&steps)
+        let available: BTreeSet<String> = contents_before_moves(&steps)
             .map(|(_, digest)| digest.to_owned())
             .collect();
         for step in steps {
             let refused = match &step {
                 // Until the preceding move runs, the file is not at this path, so it is compared only when it is restored.
-                RestoreStep::Restore(restoration) if moved => self.content_refusal(restoration, &moves_on)?,
+                RestoreStep::Restore(restoration) if moved => {
+                    self.content_refusal(restoration, &available)?
+                }
                 RestoreStep::Restore(restoration) => {
                     let actual = path_state(workspace, &restoration.path, &restoration.expected);
                     match actual {
@@ -391,9 +470,9 @@ impl Undo {
                         }
                         Ok(actual) => match state_mismatch(&actual, &restoration.expected) {
                             Some(reason) => Some(reason),
-                            None => self.content_refusal(restoration, &moves_on)?,
+                            None => self.content_refusal(restoration, &available)?,
                         },
-                        Err(fault) => Some(fault.into()),
+                        Err(error) => Some(error.into()),
                     }
                 }
                 RestoreStep::Move(back) => {
@@ -410,17 +489,17 @@ impl Undo {
         Ok(())
     }
 
-    /// Returns a reason for refusal if the content to restore is not available. `moves_on` has the digests of contents that are in the
-    /// workspace before the first move.
+    /// Returns a reason for refusal if the content to restore is not available. `available` contains the digests of contents that are in
+    /// the workspace before the first move.
     fn content_refusal(
         &self,
         restoration: &RestorePath,
-        moves_on: &BTreeSet<String>,
+        available: &BTreeSet<String>,
     ) -> Result<Option<RefusalReason>, DirigentError> {
         Ok(match (&restoration.original, &restoration.expected) {
             (PathState::Unknown, _) | (_, PathState::Unknown) => Some(RefusalReason::Unknown),
             (PathState::File(FileVersion { digest, .. }), _)
-                if !moves_on.contains(digest) && !self.journal.has_content(digest)? =>
+                if !available.contains(digest) && !self.journal.has_content(digest)? =>
             {
                 Some(RefusalReason::NoSnapshot)
             }
@@ -480,19 +559,19 @@ impl UndoStep {
 }
 
 impl From<FileError> for RefusalReason {
-    fn from(fault: FileError) -> Self {
-        match fault {
+    fn from(error: FileError) -> Self {
+        match error {
             FileError::Changed { .. } => RefusalReason::Changed,
             FileError::NotFound { .. } => RefusalReason::Gone,
             FileError::Exists { .. } => RefusalReason::Exists,
-            fault => RefusalReason::Failed {
-                error: fault.to_string(),
+            error => RefusalReason::Failed {
+                error: error.to_string(),
             },
         }
     }
 }
 
-/// Records in the journal the contents that an undo replaces.
+/// The content store of an undo, which records contents in the journal before they are replaced.
 #[derive(Debug)]
 struct UndoSnapshots(Journal);
 
@@ -516,6 +595,24 @@ fn open(path: &Path) -> Result<Workspace, DirigentError> {
         path: path.to_owned(),
         reason: "it no longer exists or cannot be read: restore it at this path".to_owned(),
     })
+}
+
+/// Returns the folder that the user named for a run in a worktree, from the run's first entry.
+fn origin(first: &Entry) -> Option<String> {
+    match &first.input {
+        Input::Run(RunInput::Started { spec }) => Some(spec.worktree.as_ref()?.origin.clone()),
+        Input::Run(_) | Input::Agent(_) => None,
+    }
+}
+
+fn removed_worktree(path: &Path, origin: &str) -> DirigentError {
+    DirigentError::Workspace {
+        path: path.to_owned(),
+        reason: format!(
+            "the worktree of the run was removed. If its changes were applied to {origin}, revert them there: give the diff of the run to \
+             `git apply -R`"
+        ),
+    }
 }
 
 /// Returns the state of a path. An empty folder counts as [`PathState::Nothing`] if `expected` is [`PathState::Nothing`].
@@ -545,7 +642,7 @@ fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>
         match workspace.path_state(source) {
             Ok(PathState::Nothing) => return Some(RefusalReason::Gone),
             Ok(PathState::File(_) | PathState::Folder | PathState::Unknown) => {}
-            Err(fault) => return Some(fault.into()),
+            Err(error) => return Some(error.into()),
         }
     }
     let target = back.target.as_ref()?;
@@ -560,7 +657,7 @@ fn move_refusal(workspace: &Workspace, back: &MoveBack, freed: &BTreeSet<String>
     match workspace.is_free(target) {
         Ok(true) => None,
         Ok(false) => Some(RefusalReason::Exists),
-        Err(fault) => Some(fault.into()),
+        Err(error) => Some(error.into()),
     }
 }
 
@@ -596,7 +693,7 @@ fn unfinished(
     Ok(found.map(|(call, tool)| UnfinishedCall { call, tool }).collect())
 }
 
-/// Returns the path and the present content digest of each file that is restored before the first move. Later steps can restore these
+/// Returns the path and the current content digest of each file that is restored before the first move. Later steps can restore these
 /// contents at other paths.
 fn contents_before_moves(steps: &[RestoreStep]) -> impl Iterator<Item = (&str, &str)> {
     steps

@@ -27,6 +27,23 @@ fn half_done() -> PlanGraph {
 }
 
 #[test]
+fn paor_4_a_drawing_marks_what_may_fail() {
+    let baseline = SubTask {
+        may_fail: true,
+        ..subtask("baseline", &[])
+    };
+    let mut graph = PlanGraph::new(Arc::new(plan(vec![baseline, subtask("edit", &["baseline"])]))).unwrap();
+    graph.next_ready();
+    graph.finish(0, SubTaskOutcome::Failed);
+    insta::assert_snapshot!(render::tree(&graph), @r"
+✗ Do baseline [baseline] failed (may fail)
+  ○ Do edit [edit] ready
+");
+    assert!(render::mermaid(&graph).contains("[\"Do baseline<br/>baseline<br/>may fail\"]:::failed"));
+    assert!(render::dot(&graph).contains("label=\"Do baseline\\nbaseline\\nmay fail\""));
+}
+
+#[test]
 fn a_plan_is_drawn_with_its_states() {
     insta::assert_snapshot!(render::mermaid(&half_done()), @r#"
 flowchart TD

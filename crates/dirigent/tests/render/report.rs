@@ -103,6 +103,7 @@ fn paor_9_a_run_that_waits_for_the_user_shows_its_question() {
         20,
         RunInput::UserAbsent {
             effect: effect("run.4"),
+            guided: false,
         },
     );
     assert_snapshot!(render::report(&run.report(), Detail::Concise));
@@ -192,7 +193,7 @@ fn a_cancelled_run_says_how_to_go_on() {
 }
 
 #[test]
-fn rule_6_an_answered_question_needs_no_plan_in_its_report() {
+fn lead_3_an_answered_question_needs_no_plan_in_its_report() {
     let (mut run, _) = crate::driver::running(spec());
     let report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
     give(&mut run, 700, agent_ended("run.1", report));

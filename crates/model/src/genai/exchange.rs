@@ -136,7 +136,7 @@ impl Client {
                 None
             }
             StreamOutcome::Done(end) if metadata.garbled => {
-                self.warn_interrupted("its events were out of order or unnamed");
+                self.warn_interrupted("its events had no names or came in a wrong order");
                 Some(end)
             }
             StreamOutcome::Done(end) if end.captured_stop_reason.is_some() => Some(end),

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use dirigent_core::call::CallForm;
 use dirigent_core::message::Message;
 use dirigent_core::tool::ToolSpec;
 use genai::chat::{
@@ -27,10 +26,7 @@ enum Role {
 
 /// Returns true if calls are native. Without tools in the request, earlier calls are written as text.
 fn is_native(request: &crate::ChatRequest) -> bool {
-    match request.call_form {
-        CallForm::Native => !request.tools.is_empty(),
-        CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => false,
-    }
+    request.call_form.is_native() && !request.tools.is_empty()
 }
 
 /// Converts the conversation and the tools.
@@ -228,7 +224,7 @@ pub(super) fn original_tool_name(api: HostedApi, name: &str) -> &str {
 fn tool(api: HostedApi, spec: &ToolSpec) -> Tool {
     Tool::new(ToolName::Custom(provider_tool_name(api, &spec.name)))
         .with_description(&spec.description)
-        .with_schema(spec.parameters.clone())
+        .with_schema(spec.parameters_for_model())
 }
 
 /// Sets three cache breakpoints, at the ends of parts that the next request is likely to repeat. Anthropic allows four.

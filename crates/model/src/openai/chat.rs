@@ -101,9 +101,10 @@ impl Client {
 
 /// Returns the tools to offer natively.
 fn native_tools(request: &ChatRequest) -> &[ToolSpec] {
-    match request.call_form {
-        CallForm::Native => &request.tools,
-        CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => &[],
+    if request.call_form.is_native() {
+        &request.tools
+    } else {
+        &[]
     }
 }
 

@@ -41,9 +41,9 @@ pub(super) enum Layout {
 /// Form of a call in the text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TextCallForm {
-    /// As in CALL-1.
+    /// As JSON objects `{"tool", "parameters", "terminate"}` (CALL-1).
     Json,
-    /// As in CALL-3.
+    /// As JSON objects with the field `tool_call` (CALL-3).
     ToolCall,
 }
 
@@ -59,7 +59,7 @@ impl Layout {
     /// Returns the layout for a form of calls.
     pub(super) fn new(calls: CallForm, tool_role: ToolRoleSupport) -> Layout {
         match (calls, tool_role) {
-            (CallForm::Native, _) => Layout::Native,
+            (CallForm::Native | CallForm::AutoNative, _) => Layout::Native,
             (CallForm::Json | CallForm::JsonSchema | CallForm::Auto, _) => Layout::Text(TextCallForm::Json),
             (CallForm::ToolCall, ToolRoleSupport::Supported) => Layout::ToolRole,
             (CallForm::ToolCall, ToolRoleSupport::Unsupported) => Layout::Text(TextCallForm::ToolCall),

@@ -69,9 +69,9 @@ impl fmt::Debug for OpenAiOptions {
 /// How a server sends replies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// As events, while the model generates the reply.
+    /// The reply arrives as events while the model generates it.
     Streamed,
-    /// In one piece.
+    /// The reply arrives in one piece.
     Whole,
 }
 

@@ -89,14 +89,14 @@ impl Serialize for NativeTools<'_> {
         struct Function<'a> {
             name: Cow<'a, str>,
             description: &'a str,
-            parameters: &'a Value,
+            parameters: Value,
         }
         serializer.collect_seq(self.0.iter().map(|tool| Tool {
             r#type: "function",
             function: Function {
                 name: names::wire_name(&tool.name),
                 description: &tool.description,
-                parameters: &tool.parameters,
+                parameters: tool.parameters_for_model(),
             },
         }))
     }

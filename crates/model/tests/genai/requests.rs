@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dirigent_core::call::CallForm;
 use dirigent_core::message::{Message, ToolCall};
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use dirigent_model::genai::{HostedApi, HostedModel, HostedOptions};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use dirigent_model_server::{HttpAnswer, HttpRequest};
@@ -14,12 +14,15 @@ use super::server::{anthropic_stream, gemini_stream, model, options, request, se
 
 fn tool(name: &str) -> ToolSpec {
     ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: format!("Does {name}."),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     }
 }

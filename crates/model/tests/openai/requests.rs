@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use dirigent_core::call::CallForm;
 use dirigent_core::message::{Message, ModelFailureKind, ToolCall};
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use dirigent_model::openai::{Delivery, OpenAiModel, OpenAiOptions};
 use dirigent_model::{ChatModel, ChatRequest, ReplyFormat};
 use dirigent_model_server::HttpAnswer;
@@ -27,12 +27,15 @@ fn refuses(message: &str) -> HttpAnswer {
 
 fn tool(name: &str) -> Arc<Vec<ToolSpec>> {
     Arc::new(vec![ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: name.to_owned(),
         description: "Looks.".to_owned(),
         parameters: json!({"type": "object"}),
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     }])
 }

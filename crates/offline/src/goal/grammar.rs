@@ -18,6 +18,8 @@ pub(crate) enum Goal {
     },
     /// "How many times does X occur", "list the files in src".
     Count { target: CountTarget, scope: Scope },
+    /// "Create a minimal Rust project `my-app`".
+    CreateProject(NewProject),
     /// Any other goal.
     Unsupported,
 }
@@ -26,7 +28,7 @@ impl Goal {
     /// Returns true if the goal changes files.
     pub fn changes_files(&self) -> bool {
         match self {
-            Goal::Rename(_) | Goal::Replace { .. } => true,
+            Goal::Rename(_) | Goal::Replace { .. } | Goal::CreateProject(_) => true,
             Goal::FindUsages { .. } | Goal::Check { .. } | Goal::Count { .. } | Goal::Unsupported => false,
         }
     }
@@ -39,6 +41,21 @@ pub(crate) struct Rename {
     /// The new name as the user wrote it, not always an identifier.
     pub to: String,
     pub scope: Scope,
+}
+
+/// A project to create in a folder of its name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct NewProject {
+    /// Small letters, digits, `-` and `_`, beginning with a letter.
+    pub name: String,
+    pub language: ProjectLanguage,
+}
+
+/// A language in which projects can be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ProjectLanguage {
+    Rust,
+    Python,
 }
 
 /// The command that a check runs.

@@ -1,6 +1,9 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-use super::{CheckSelection, CountTarget, Expectation, Goal, Rename, guidance_scope, parse};
+use super::{
+    CheckSelection, CountTarget, Expectation, Goal, NewProject, ProjectLanguage, Rename, guidance_scope,
+    parse,
+};
 use crate::scope::Scope;
 use crate::words::words;
 
@@ -372,5 +375,33 @@ fn a_goal_with_a_word_left_over_is_declined() {
         "how many functions are there in src",
     ] {
         assert_eq!(parse(sentence), Goal::Unsupported, "{sentence}");
+    }
+}
+
+#[test]
+fn projects_are_created_by_name_and_language() {
+    let created = |name: &str, language| {
+        Goal::CreateProject(NewProject {
+            name: name.to_owned(),
+            language,
+        })
+    };
+    for (text, expected) in [
+        (
+            "Create a minimal rust project `my-app`",
+            created("my-app", ProjectLanguage::Rust),
+        ),
+        (
+            "create a new Python project called tool_2.",
+            created("tool_2", ProjectLanguage::Python),
+        ),
+        ("Create a Rust project", Goal::Unsupported),
+        ("Create a minimal Go project x", Goal::Unsupported),
+        ("Create a Rust project My-App", Goal::Unsupported),
+        ("Create a Rust project ../up", Goal::Unsupported),
+        ("Create a Rust project app with a parser", Goal::Unsupported),
+        ("Don't create a Rust project app", Goal::Unsupported),
+    ] {
+        assert_eq!(parse(text), expected, "{text}");
     }
 }

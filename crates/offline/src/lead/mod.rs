@@ -3,6 +3,7 @@
 //! It inspects the workspace before it plans: as long as it needs the result of a call, it replies with this call. If there is nothing
 //! to do, the plan has no sub-tasks, and its summary gives the reason.
 
+mod create;
 mod query;
 mod rename;
 mod repair;
@@ -49,6 +50,7 @@ fn plan(context: &PlanningContext<'_>) -> DraftOrCall {
     match &context.requirements.goal {
         Goal::Rename(goal) => rename::plan(context, goal),
         Goal::Replace { old, new, scope } => replace::plan(context, old, new, scope),
+        Goal::CreateProject(project) => create::plan(context, project),
         Goal::FindUsages { symbol, scope } => Ok(query::find_usages(symbol, scope)),
         Goal::Check { check, .. } => query::check(context, check),
         Goal::Count { target, scope } => Ok(query::count(target, scope)),

@@ -12,13 +12,14 @@ use crate::conversation::Call;
 use crate::empty_plan::EmptyPlan;
 use crate::file_kinds::FileKind;
 use crate::goal::{Rename, is_identifier};
+use crate::outputs::{MatchedLine, RenameOutput, read_data};
 use crate::prompt_sections::{find_ended, interrupted_call};
 use crate::requirements::{ClashPolicy, UserDecision};
 use crate::role_texts::BY_NAME;
 use crate::scope::Scope;
 use crate::sub_agent_task::SubAgentTask;
 use crate::text::{counted, enumerated, shortened};
-use crate::tools::{self, MatchedLine, RenameOutput, read_output};
+use crate::tools;
 
 /// Maximum number of groups of files, which are edited in parallel.
 const GROUPS: usize = 4;
@@ -165,7 +166,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
         ))))
     };
     let result = conversation.result_of(tools::preview(from, Some(to), scope))?;
-    let found = read_output::<RenameOutput>(&result).within(scope);
+    let found = read_data::<RenameOutput>(&result).within(scope);
     if !result.success {
         let error = result
             .error
@@ -206,7 +207,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
         ))));
     }
     let new_name = conversation.result_of(tools::preview(to, None, scope))?;
-    let usages = read_output::<RenameOutput>(&new_name).within(scope);
+    let usages = read_data::<RenameOutput>(&new_name).within(scope);
     if usages.occurrences > 0 {
         let similar = found.similar;
         return Ok(RenameTarget::AlreadyRenamed { usages, similar });

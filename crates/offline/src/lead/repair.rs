@@ -18,14 +18,12 @@ use crate::conversation::Call;
 use crate::file_kinds::FileKind;
 use crate::goal::Rename;
 use crate::location::{SourceLocation, failed_doc_tests, parse_locations};
+use crate::outputs::{CommandOutput, MentionKind, ReadOutput, RenameOutput, SearchOutput, read_data};
 use crate::prompt_sections::{PastSummaries, failed_call};
 use crate::report::command_line;
 use crate::sub_agent_task::SubAgentTask;
 use crate::text::{enumerated, unique_block};
-use crate::tools::{
-    self, CommandOutput, MentionKind, Pattern, ReadOutput, RenameOutput, SearchOutput, planned_call,
-    read_output,
-};
+use crate::tools::{self, Pattern, planned_call};
 
 /// Maximum number of files that one iteration repairs. The lead makes one call to read each file.
 const FILES: usize = 5;
@@ -39,13 +37,13 @@ pub(super) fn plan(context: &PlanningContext<'_>, goal: &Rename, check: &Observa
     let Some((call, result)) = failed_call(check) else {
         return Ok(give_up(context, "the check failed without a result"));
     };
-    let output = read_output::<CommandOutput>(&result).text();
+    let output = CommandOutput::from(&result).text;
     let mut subtasks = Vec::new();
     let mut locations = Vec::new();
     let mut paths = Vec::new();
     for file in files_to_repair(context, goal, &output)? {
         let result = context.conversation.result_of(tools::read(&file.path, None))?;
-        let text = read_output::<ReadOutput>(&result).content;
+        let text = ReadOutput::from(&result).content;
         let targets = targets(&file, &text, &output, from);
         let edits = edits(&file.path, &text, &targets, goal);
         if !edits.is_empty() {
@@ -106,7 +104,7 @@ fn files_to_repair(
     let found = context
         .conversation
         .result_of(tools::search(Pattern::Word(from), scope))?;
-    let mut paths = read_output::<SearchOutput>(&found).within(scope).paths();
+    let mut paths = SearchOutput::from(&found).within(scope).paths();
     paths.retain(|path| is_named(path));
     paths.truncate(FILES);
     if paths.is_empty() {
@@ -115,7 +113,7 @@ fn files_to_repair(
     let preview = context
         .conversation
         .result_of(tools::preview(from, None, scope))?;
-    let mentions = read_output::<RenameOutput>(&preview).within(scope).mentions;
+    let mentions = read_data::<RenameOutput>(&preview).within(scope).mentions;
     let file = |path: String| {
         let in_comments = mentions
             .iter()
@@ -177,7 +175,7 @@ fn doc_tests<'a>(file: &RepairFile, text: &'a str, output: &str) -> Vec<Code<'a>
         .collect()
 }
 
-/// Returns the edits of a file. Each edit replaces a block that occurs once in the file.
+/// Returns the edits that rename the identifier at the `targets` in a file. Each edit replaces a block that occurs only once in it.
 fn edits(path: &str, text: &str, targets: &Targets, goal: &Rename) -> Vec<Call> {
     let mut text = text.to_owned();
     let mut edits = Vec::new();

@@ -8,11 +8,12 @@ use super::subtasks::{
 };
 use crate::empty_plan::EmptyPlan;
 use crate::file_kinds::FileKind;
+use crate::outputs::SearchOutput;
 use crate::role_texts::MATCHED_ANYWHERE;
 use crate::scope::Scope;
 use crate::sub_agent_task::SubAgentTask;
 use crate::text::{counted, enumerated, replace_outside};
-use crate::tools::{self, Pattern, SearchOutput, read_output};
+use crate::tools::{self, Pattern};
 
 /// Maximum number of files per agent. The agent needs two turns for each file.
 const FILES_EACH: usize = 4;
@@ -31,7 +32,7 @@ pub(super) fn plan(context: &PlanningContext<'_>, old: &str, new: &str, scope: &
         let error = result.error.unwrap_or_default();
         return Ok(EmptyPlan::Impossible(format!("the files could not be searched: {error}")).into());
     }
-    let mut found = read_output::<SearchOutput>(&result).within(scope);
+    let mut found = SearchOutput::from(&result).within(scope);
     found
         .matches
         .retain(|line| replace_outside(&line.text, old, new) != line.text);
@@ -106,7 +107,7 @@ fn nothing_found(context: &PlanningContext<'_>, old: &str, new: &str, scope: &Sc
     let result = context
         .conversation
         .result_of(tools::search(Pattern::Text(new), scope))?;
-    let existing = read_output::<SearchOutput>(&result).within(scope);
+    let existing = SearchOutput::from(&result).within(scope);
     Ok(match existing.matches.first() {
         Some(first) if !new.is_empty() => EmptyPlan::NothingToDo(format!(
             "\"{old}\" does not occur{scope}, but \"{new}\" does, first at {}.",

@@ -137,6 +137,7 @@ pub(super) fn agent_subtask(
         id: id.into(),
         title,
         depends_on,
+        may_fail: false,
         work: Work::Agent {
             agent: agent.to_owned(),
             task: task.to_string(),
@@ -155,6 +156,7 @@ pub(super) fn calls_subtask(
         id: id.into(),
         title,
         depends_on,
+        may_fail: false,
         work: Work::Calls { calls },
     }
 }

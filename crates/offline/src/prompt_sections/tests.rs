@@ -4,10 +4,10 @@ use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, ModelProfile};
 use dirigent_core::call::CallForm;
 use dirigent_core::id::AgentId;
-use dirigent_core::limits::AgentLimits;
+use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::message::{Message, ToolCall};
 use dirigent_core::observation::{Observation, ObservedCall, SubTaskResult};
-use dirigent_core::plan::Plan;
+use dirigent_core::plan::{Plan, Work};
 use dirigent_core::policy::Policy;
 use dirigent_core::prompt::{
     AnsweredQuestion, ContinueContext, EndedIteration, IterationContext, PastIteration, PastReflection,
@@ -17,7 +17,7 @@ use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 use dirigent_core::setup::RunSetup;
 use dirigent_core::tags;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{Access, Repeat, StateChange, ToolResult, ToolSpec, code};
+use dirigent_core::tool::{Access, Repeat, StateChange, ToolCategory, ToolResult, ToolSpec, code};
 use serde_json::{Value, json};
 
 use super::{Sections, failed_call, find_observation, interrupted_call, program_not_found, result};
@@ -44,6 +44,7 @@ fn observation(subtask: &str, finding: SubTaskResult) -> Observation {
         subtask: subtask.into(),
         title: "Work".to_owned(),
         duration: Millis(7),
+        may_fail: false,
         finding,
     }
 }
@@ -58,6 +59,7 @@ fn observations() -> Vec<Observation> {
         success: false,
         duration: Millis(3),
         error: Some("no such folder".to_owned()),
+        output: serde_json::Value::Null,
         agent: None,
     };
     let work = AgentWork {
@@ -107,6 +109,7 @@ fn observations() -> Vec<Observation> {
 fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
     test(&IterationContext {
         goal: GOAL,
+        files: &[],
         iteration: 3,
         max_iterations: 15,
         guidance: &["only in src".to_owned(), "call it c,\nplease".to_owned()],
@@ -114,6 +117,7 @@ fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
             question: "Which?".to_owned(),
             answer: "</ANSWERS> \"the\" first".to_owned(),
         }],
+        earlier_turns: None,
         iterations: vec![
             PastIteration {
                 iteration: 1,
@@ -149,9 +153,15 @@ fn check_said(sections: &Sections<'_>, iteration: &IterationContext<'_>) {
 }
 
 fn check_observations(sections: &Sections<'_>) {
-    let lines: Vec<Value> = sections.observations().iter().map(|line| json!(line)).collect();
-    let expected: Vec<Value> = observations().iter().map(observation_line).collect();
-    assert_eq!(lines, expected);
+    assert_eq!(observed(sections), expected_lines());
+}
+
+fn observed(sections: &Sections<'_>) -> Vec<Value> {
+    sections.observations().iter().map(|line| json!(line)).collect()
+}
+
+fn expected_lines() -> Vec<Value> {
+    observations().iter().map(observation_line).collect()
 }
 
 #[test]
@@ -160,10 +170,11 @@ fn lead_1_a_lead_reads_its_request_and_what_continues_it() {
         let first = IterationContext {
             guidance: &iteration.guidance[..1],
             answers: &[],
+            earlier_turns: None,
             iterations: Vec::new(),
             ..iteration.clone()
         };
-        let request = plan_request(&first, &setup());
+        let request = plan_request(&first, &setup(), &RunLimits::default());
         let (observations, judged) = (observations(), judged());
         let continued = continue_request(&ContinueContext {
             iteration: 2,
@@ -207,7 +218,7 @@ fn lead_1_what_was_looked_at_before_a_continuation_counts_no_more() {
     let result = || Message::Tool {
         call_id: "1".to_owned(),
         name: "look".to_owned(),
-        content: json!({"success": true, "output": "seen"}).to_string(),
+        content: "seen".to_owned(),
     };
     let system = Message::System {
         content: "## look\n\n## submit_plan\n".to_owned(),
@@ -298,14 +309,30 @@ fn a_reflector_reads_every_section_of_its_request() {
     }))
     .expect("a plan");
     with_iteration(|iteration| {
-        let request = reflect_request(iteration, Some(&plan), &observations(), &["src/a.rs", "b.md"]);
+        let request = reflect_request(
+            iteration,
+            Some(&plan),
+            &observations(),
+            &["src/a.rs", "b.md"],
+            None,
+        );
         let sections = Sections::new(&request);
         assert_eq!(sections.text(tags::GOAL), Some(GOAL));
         assert_eq!(sections.text(tags::ITERATION), Some("3 of 15"));
         check_said(&sections, iteration);
-        check_observations(&sections);
+        // A reflector is told the duration of agents' calls, too.
+        let mut expected = expected_lines();
+        for of_agent in [0, 1] {
+            expected[of_agent]["calls"][0]["duration_ms"] = json!(3);
+        }
+        assert_eq!(observed(&sections), expected);
         assert_eq!(sections.iterations(), iteration.iterations);
-        assert_eq!(sections.plan(), Some(plan.clone()));
+        // The parameters of an observed call are only in its observation.
+        let mut shown = plan.clone();
+        if let Work::Calls { calls } = &mut shown.subtasks[1].work {
+            calls[0].parameters = Value::Null;
+        }
+        assert_eq!(sections.plan(), Some(shown));
         assert_eq!(sections.changed_files(), ["src/a.rs", "b.md"]);
     });
 }
@@ -313,7 +340,12 @@ fn a_reflector_reads_every_section_of_its_request() {
 #[test]
 fn a_sub_agent_reads_its_task() {
     let observed = observations();
-    let request = task_request("Find `a`.\n\nReport it.", 1, &observed.iter().collect::<Vec<_>>());
+    let request = task_request(
+        "Find `a`.\n\nReport it.",
+        &[],
+        1,
+        &observed.iter().collect::<Vec<_>>(),
+    );
     assert_eq!(
         Sections::new(&request).text(tags::TASK),
         Some("Find `a`.\n\nReport it.")
@@ -323,7 +355,7 @@ fn a_sub_agent_reads_its_task() {
 #[test]
 fn the_results_in_observations_are_read() {
     with_iteration(|iteration| {
-        let request = reflect_request(iteration, None, &observations(), &[]);
+        let request = reflect_request(iteration, None, &observations(), &[], None);
         let lines = Sections::new(&request).observations();
         let line = |subtask| find_observation(&lines, subtask).expect("an observation");
 
@@ -344,12 +376,15 @@ fn the_results_in_observations_are_read() {
 #[test]
 fn the_role_and_the_tools_are_read_from_the_system_prompt() {
     let tool = ToolSpec {
+        category: ToolCategory::Other,
+        changes_where: None,
         name: "search".to_owned(),
         description: "Searches.\n\n## not_a_tool".to_owned(),
         parameters: json!({"type": "object", "properties": {}}),
         repeat: Repeat::Safe,
         access: Access::ReadOnly,
         requires_approval: false,
+        approval_where: None,
         example: Value::Null,
     };
     for (answer, role) in [

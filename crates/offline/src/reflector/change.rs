@@ -5,7 +5,9 @@ use dirigent_core::prompt::ObservationLine;
 use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 
 use super::verdicts::{ReflectionContext, achieved, continue_with, failed};
-use crate::goal::{Goal, Rename};
+use crate::goal::{Goal, NewProject, Rename};
+use crate::new_project;
+use crate::outputs::{RenameOutput, read_data};
 use crate::prompt_sections::{
     PastSummaries, calls, failed_call, failure_reason, find_ended, find_observation, program_not_found,
     result, since_last_undo,
@@ -14,7 +16,6 @@ use crate::report::{self, passed_checks};
 use crate::role_texts::{BY_NAME, CONFIRMED, INTERRUPTED_CHANGE, NO_CHECKS, NOT_INSTALLED};
 use crate::scope::Scope;
 use crate::text::{capitalized, counted, enumerated};
-use crate::tools::{RenameOutput, read_output};
 
 /// Maximum number of iterations for a change. A change that these iterations do not confirm has failed.
 const MAX_CHANGE_ITERATIONS: usize = 3;
@@ -30,7 +31,7 @@ pub(super) fn judge_rename(context: &ReflectionContext, goal: &Rename) -> Reflec
         .flat_map(calls)
         .filter_map(result)
         .filter(|result| result.success)
-        .map(|result| read_output::<RenameOutput>(&result).occurrences)
+        .map(|result| read_data::<RenameOutput>(&result).occurrences)
         .sum();
     let is_first = continued_iterations(context) == 0 && !was_interrupted(context);
     let how_many = if usages > 0 && is_first {
@@ -55,6 +56,38 @@ pub(super) fn judge_replacement(
         &summarize_change(context, &replaced, ", changing "),
         scope,
     )
+}
+
+/// Judges an iteration that creates a project. Its test, which has passed, confirms it.
+pub(super) fn judge_created(context: &ReflectionContext, project: &NewProject) -> Reflection {
+    let created = format!(
+        "Created the {} project `{}`",
+        new_project::language_name(project),
+        project.name
+    );
+    let ended = |subtask: &str, status| find_ended(&context.observations, subtask, status);
+    if let Some(edit) = edits(context).find(|edit| edit.status == ObservationStatus::Failed) {
+        return failed(format!(
+            "The project `{}` could not be created: {}",
+            project.name,
+            failure_reason(edit)
+        ));
+    }
+    if let Some(check) = ended("check", ObservationStatus::Failed) {
+        return failed(format!("{created}, but {}", failing(check)));
+    }
+    if ended("check", ObservationStatus::Succeeded).is_none() {
+        return failed(format!("{created}, but its test did not run"));
+    }
+    let files: Vec<String> = new_project::files(project)
+        .into_iter()
+        .map(|(path, _)| path)
+        .collect();
+    achieved(format!(
+        "{created} with {}. {}",
+        enumerated(&files, FILES),
+        checks_passed(context).trim_end()
+    ))
 }
 
 /// Describes the change and the files that are recorded as changed.
@@ -122,6 +155,7 @@ fn judge(context: &ReflectionContext, done: &str, scope: &Scope) -> Reflection {
             Goal::Rename(_) => continue_or_fail(context, summary),
             // Another plan would make the same replacement, so a further iteration does not help.
             Goal::Replace { .. }
+            | Goal::CreateProject(_)
             | Goal::FindUsages { .. }
             | Goal::Check { .. }
             | Goal::Count { .. }

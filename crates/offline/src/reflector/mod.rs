@@ -8,6 +8,7 @@ mod undo;
 mod verdicts;
 
 use dirigent_core::call::SUBMIT_REFLECTION;
+use dirigent_core::confirmation::Confirmation;
 use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 use serde_json::json;
 
@@ -15,12 +16,16 @@ use super::capabilities::unsupported_goal;
 use super::conversation::{Call, Conversation};
 use super::empty_plan::EmptyPlan;
 use super::goal::{CheckSelection, Goal};
-use super::prompt_sections::interrupted_call;
+use super::outputs::CommandOutput;
+use super::prompt_sections::{calls, find_observation, interrupted_call, result};
 use super::report::command_line;
 use super::requirements::{Requirements, UserDecision};
 use super::role_texts::{INTERRUPTED, INTERRUPTED_CHANGE};
 use super::text::{capitalized, shortened};
 use verdicts::{ReflectionContext, achieved, ask_user, continue_with, failed};
+
+/// What a shortened output has in place of its middle.
+const LEFT_OUT: &str = " characters left out: ";
 
 /// Returns the call that submits the reflection.
 pub(crate) fn next(conversation: &Conversation<'_>) -> Call {
@@ -53,7 +58,12 @@ fn reflect(context: &ReflectionContext) -> Reflection {
         .map(u32::to_string)
         .collect();
     let judgement = Reflection {
-        changed_files: (judgement.verdict == ReflectionVerdict::Achieved).then(|| context.changed.clone()),
+        confirmed_by: match judgement.verdict {
+            ReflectionVerdict::Achieved => confirmations(context),
+            ReflectionVerdict::Continue | ReflectionVerdict::AskUser | ReflectionVerdict::Failed => {
+                Vec::new()
+            }
+        },
         ..judgement
     };
     match judgement.verdict {
@@ -73,6 +83,32 @@ fn reflect(context: &ReflectionContext) -> Reflection {
     }
 }
 
+/// Names the checks that passed, each with the line of its output that says so.
+fn confirmations(context: &ReflectionContext) -> Vec<Confirmation> {
+    let Some(check) = find_observation(&context.observations, "check") else {
+        return Vec::new();
+    };
+    let passed = calls(check).iter().filter_map(|call| {
+        let result = result(call).filter(|result| result.success)?;
+        Some(Confirmation {
+            call: call.handle.as_ref()?.parse().ok()?,
+            command: String::new(),
+            exit_code: None,
+            line: result_line(&CommandOutput::from(&result).text),
+        })
+    });
+    passed.collect()
+}
+
+/// The last line that counts passed tests, else the last line; `None` if the output is empty.
+fn result_line(output: &str) -> Option<String> {
+    let lines = output.lines().rev().map(str::trim);
+    let mut whole = lines.filter(|line| !line.is_empty() && !line.contains(LEFT_OUT));
+    let counts = |line: &&str| line.contains(" passed") && !line.contains(" 0 passed");
+    let line = whole.clone().find(counts).or_else(|| whole.next())?;
+    Some(line.to_owned())
+}
+
 fn judge(context: &ReflectionContext) -> Reflection {
     if context.plan.subtasks.is_empty() {
         return judge_empty_plan(context);
@@ -86,6 +122,7 @@ fn judge(context: &ReflectionContext) -> Reflection {
     match &context.requirements.goal {
         Goal::Rename(goal) => change::judge_rename(context, goal),
         Goal::Replace { old, new, scope } => change::judge_replacement(context, old, new, scope),
+        Goal::CreateProject(project) => change::judge_created(context, project),
         Goal::FindUsages { .. } => query::judge_usages(context),
         Goal::Check { expectation, .. } => query::judge_check(context, *expectation),
         Goal::Count { target, scope } => query::judge_count(context, target, scope),

@@ -6,11 +6,11 @@ use dirigent_core::tool::ModelToolResult;
 
 use super::verdicts::{ReflectionContext, achieved, failed};
 use crate::goal::{CountTarget, Expectation};
+use crate::outputs::{CommandOutput, ListOutput, SearchOutput, places};
 use crate::prompt_sections::{calls, failed_call, failure_reason, find_observation, result};
 use crate::report::{self, passed_checks};
 use crate::scope::Scope;
 use crate::text::{bullets, counted, enumerated, listing};
-use crate::tools::{CommandOutput, ListOutput, SearchOutput, places, read_output};
 
 /// Maximum number of lines of a failed command's output in the report.
 const LINES: usize = 12;
@@ -48,7 +48,7 @@ pub(super) fn judge_check(context: &ReflectionContext, expectation: Expectation)
     if !passed.is_empty() {
         report = format!("Succeeded: {passed}. {report}");
     }
-    let output: CommandOutput = read_output(&result);
+    let output = CommandOutput::from(&result);
     match expectation {
         // If the command could not start, there is no result to report.
         Expectation::Report if output.exit_code.is_some() || output.timed_out => achieved(report),
@@ -73,7 +73,7 @@ pub(super) fn judge_count(context: &ReflectionContext, target: &CountTarget, sco
                 .to_owned(),
         ),
         CountTarget::Lines => {
-            let found: SearchOutput = read_output(&result);
+            let found = SearchOutput::from(&result);
             achieved(format!(
                 "{} in {}{scope}.",
                 counted(found.total, "lines"),
@@ -85,7 +85,7 @@ pub(super) fn judge_count(context: &ReflectionContext, target: &CountTarget, sco
 }
 
 fn occurrences(result: &ModelToolResult, text: &str, scope: &Scope) -> String {
-    let whole: SearchOutput = read_output(result);
+    let whole = SearchOutput::from(result);
     let shown = whole.matches.len();
     let found = whole.within(scope);
     if found.total == 0 {
@@ -106,8 +106,8 @@ fn occurrences(result: &ModelToolResult, text: &str, scope: &Scope) -> String {
 }
 
 fn files(result: &ModelToolResult, target: &CountTarget, scope: &Scope) -> String {
-    let listed: ListOutput = read_output(result);
-    let at_least = if listed.note.is_some() { "At least " } else { "" };
+    let listed = ListOutput::from(result);
+    let at_least = if listed.truncated { "At least " } else { "" };
     let mut files = listed.into_files();
     files.retain(|path| scope.contains(path));
     let total = files.len();

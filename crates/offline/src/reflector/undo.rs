@@ -7,11 +7,11 @@ use serde::Deserialize;
 
 use super::change;
 use super::verdicts::{ReflectionContext, continue_with, failed};
+use crate::outputs::read_data;
 use crate::prompt_sections::{PastSummaries, calls, find_observation, result};
 use crate::requirements::OnFailure;
 use crate::role_texts::{GIVEN_UP, UNDO_SUMMARY};
 use crate::text::enumerated;
-use crate::tools::read_output;
 
 /// Maximum number of files that a summary names.
 const FILES: usize = 8;
@@ -43,7 +43,7 @@ struct NotRestored {
 pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
     let observation = find_observation(&context.observations, "undo");
     let result = observation.and_then(|observation| result(calls(observation).first()?));
-    let output: UndoOutput = result.as_ref().map(read_output).unwrap_or_default();
+    let output: UndoOutput = result.as_ref().map(read_data).unwrap_or_default();
     if observation.is_some_and(|observation| observation.status == ObservationStatus::Succeeded) {
         let files = match output.undone.as_slice() {
             [] => "No file had to be restored".to_owned(),

@@ -43,6 +43,6 @@ fn reflection(verdict: ReflectionVerdict, summary: String) -> Reflection {
         summary,
         question: None,
         choices: Vec::new(),
-        changed_files: None,
+        confirmed_by: Vec::new(),
     }
 }

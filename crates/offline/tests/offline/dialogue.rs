@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dirigent_core::message::{FinishReason, Message, ModelReply};
+use dirigent_core::tool::ModelToolResult;
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_offline::OfflineModel;
 use futures::FutureExt;
@@ -79,7 +80,7 @@ impl Dialogue {
         self.messages.push(Message::Tool {
             call_id: "1".to_owned(),
             name: tool.to_owned(),
-            content: result.to_string(),
+            content: text(result),
         });
         self
     }
@@ -135,6 +136,12 @@ impl Dialogue {
         dirigent_core::reflection::Reflection::from_parameters(&reflection).expect("a reflection");
         reflection
     }
+}
+
+/// Returns the text of a result, as a conversation has it.
+fn text(result: Value) -> String {
+    let result: ModelToolResult = serde_json::from_value(result).expect("a result");
+    result.to_string()
 }
 
 /// Returns the model's reply to these messages.
@@ -213,7 +220,31 @@ pub fn success(output: Value) -> Value {
 
 /// Returns the listing of a workspace with these files.
 pub fn listing(entries: &[&str]) -> Value {
-    success(json!({"path": ".", "entries": entries}))
+    success(json!(format!(
+        "{} entries\n{}",
+        entries.len(),
+        entries.join("\n")
+    )))
+}
+
+/// Returns the result of reading the file with this text.
+pub fn file(text: &str) -> Value {
+    lines(1, text.lines().count(), text)
+}
+
+/// Returns the result of reading these lines, which begin at `first`, of a file with `total` lines.
+pub fn lines(first: usize, total: usize, text: &str) -> Value {
+    let last = first + text.lines().count() - 1;
+    let numbered: String = (first..)
+        .zip(text.split_inclusive('\n'))
+        .map(|(number, line)| format!("{number}\t{line}"))
+        .collect();
+    let cut = if first == 1 && last < total {
+        format!("; cut after 64 KiB, continue with start_line {}", last + 1)
+    } else {
+        String::new()
+    };
+    success(json!(format!("Lines {first}-{last} of {total}{cut}\n{numbered}")))
 }
 
 /// Returns the output of `rename_symbol` for usages, given as path, line and text.
@@ -241,11 +272,14 @@ pub fn usages(usages: &[(&str, u64, &str)]) -> Value {
 pub fn matches(matches: &[(&str, u64, &str)]) -> Value {
     let mut paths: Vec<&str> = matches.iter().map(|(path, ..)| *path).collect();
     paths.dedup();
-    let rows: Vec<Value> = matches
-        .iter()
-        .map(|(path, line, text)| json!({"path": path, "line": line, "column": 1, "text": text}))
-        .collect();
-    success(json!({"matches": rows, "files": paths.len(), "total": matches.len(), "truncated": false}))
+    let mut text = format!("{} matches in {} files", matches.len(), paths.len());
+    for path in paths {
+        text.push_str(&format!("\n\n{path}"));
+        for (_, line, found) in matches.iter().filter(|(of, ..)| *of == path) {
+            text.push_str(&format!("\n{line}:{found}"));
+        }
+    }
+    success(json!(text))
 }
 
 /// Returns the observation of a sequence of calls with their results.
@@ -276,9 +310,16 @@ pub fn skipped(subtask: &str, because: &str) -> Value {
 
 /// Returns the result of a command.
 pub fn exited(code: i64, stdout: &str, stderr: &str) -> Value {
-    let output = json!({"exit_code": code, "signal": null, "stdout": stdout, "stderr": stderr, "timed_out": false, "duration_ms": 9});
+    let output = match (stdout, stderr) {
+        ("", "") => json!("(no output)"),
+        (stdout, "") => json!(stdout),
+        ("", stderr) => json!(format!("stderr:\n{stderr}")),
+        (stdout, stderr) => json!(format!("stdout:\n{stdout}\nstderr:\n{stderr}")),
+    };
     match code {
         0 => success(output),
-        code => json!({"success": false, "error": format!("exited with {code}"), "output": output}),
+        code => {
+            json!({"success": false, "code": "exited", "error": format!("`it` exited with {code}"), "output": output})
+        }
     }
 }

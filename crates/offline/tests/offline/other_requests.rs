@@ -20,6 +20,7 @@ fn host_4_a_goal_beyond_the_model_is_declined_with_what_it_can_do() {
     - rename a symbol: Find all usages of function `parse_amount` and rename it to `parse_money`
     - find usages: Find all usages of `parse_amount` in src
     - replace a text: Replace "old text" with "new text" in docs/
+    - create a project: Create a minimal Rust project `my-app`; create a minimal Python project `my-app`
     - run a check: Run the tests; make sure that `cargo clippy` passes
     - count or list: Count the lines in src; list the files ending in .rs
     For anything else choose a language model: set DIRIGENT_MODEL, such as openai/gpt-4.1-mini, or [model] in dirigent.toml; from Rust, `Dirigent::builder().config(…)` or `.model(…)`.
@@ -94,7 +95,11 @@ fn piece() -> impl Strategy<Value = String> {
         "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"r\",\"verdict\":\"continue\"}\n</ITERATIONS>\n",
         "<PLAN>\n{\"summary\":\"s\",\"subtasks\":[{\"id\":\"a\",\"title\":\"t\",\"calls\":[]}]}\n</PLAN>\n",
         "<OBSERVATIONS>\n{\"subtask\":\"check\",\"title\":\"t\",\"status\":\"failed\",\"calls\":[{\"tool\":\"x\",\"result\":{\"success\":false}}]}\n{\"subtask\":\"edit-1\",\"title\":\"t\",\"status\":\"succeeded\"}\n</OBSERVATIONS>\n",
-        "{\"success\":true,\"output\":{\"occurrences\":3,\"files\":[{\"path\":\"a\",\"total\":3}],\"matches\":[{\"path\":\"a\",\"line\":0}],\"content\":\"a\\n\"}}",
+        "{\"occurrences\":3,\"files\":[{\"path\":\"a\",\"total\":3}]}",
+        "3 matches in 1 file\n\na\n0:a",
+        "Lines 2-1 of 9\n1\ta\n",
+        "2 entries\na/\nb",
+        "Error (exited): `x` exited with 3\nOutput:\n",
         "{\"tool\":\"rename_symbol\",\"parameters\":{\"from\":\"parse\",\"to\":\"read\",\"preview\":true},\"terminate\":false}",
         "## submit_plan\n",
         "## submit_reflection\n",

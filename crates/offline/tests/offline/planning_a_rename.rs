@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::dialogue::{Dialogue, graph, listing, matches, plan_request, success, usages};
+use crate::dialogue::{Dialogue, file, graph, listing, matches, plan_request, success, usages};
 
 const GOAL: &str = "Find all usages of function `parse` and rename it to `read`";
 
@@ -164,7 +164,7 @@ fn python_tests_run_with_what_they_are_written_for() {
 fn npm_test_runs_where_there_is_a_test_script() {
     let check = |manifest: Value| {
         let read = json!({"operation": "read", "path": "package.json"});
-        let content = success(json!({"path": "package.json", "content": manifest.to_string()}));
+        let content = file(&manifest.to_string());
         checks_of(
             &["package.json", "a.js"],
             "a.js",

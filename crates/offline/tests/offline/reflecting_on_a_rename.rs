@@ -303,8 +303,7 @@ fn a_plan_without_sub_tasks_is_judged_by_its_reason() {
         ),
         json!({
             "verdict": "achieved",
-            "summary": "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs.",
-            "changed_files": []
+            "summary": "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs."
         })
     );
     assert_eq!(

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::dialogue::{
-    Dialogue, exited, graph, listing, matches, plan_request, ran, skipped, success, usages,
+    Dialogue, exited, file, graph, listing, matches, plan_request, ran, skipped, success, usages,
 };
 
 const GOAL: &str = "rename parse to read";
@@ -91,11 +91,7 @@ fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
             ("src/a.rs", 4, 8, "comment"),
         ]),
     )
-    .sees(
-        "file_operations",
-        read("src/a.rs"),
-        success(json!({"content": text})),
-    )
+    .sees("file_operations", read("src/a.rs"), file(text))
     .sees("file_operations", list(), listing(&["Cargo.toml"]));
 
     let plan = lead.plan();
@@ -134,11 +130,7 @@ fn lines_of_other_files_that_the_output_points_at_are_renamed_outside_of_quotes(
         ]),
     )
     .sees("rename_symbol", preview(), mentions(&[]))
-    .sees(
-        "file_operations",
-        read("page.tmpl"),
-        success(json!({"content": text})),
-    )
+    .sees("file_operations", read("page.tmpl"), file(text))
     .sees("file_operations", list(), listing(&[]));
 
     assert_eq!(
@@ -168,11 +160,7 @@ fn a_line_that_is_there_twice_is_edited_with_its_neighbours_which_stay() {
             ("src/a.rs", 3, 6, "comment"),
         ]),
     )
-    .sees(
-        "file_operations",
-        read("src/a.rs"),
-        success(json!({"content": text})),
-    )
+    .sees("file_operations", read("src/a.rs"), file(text))
     .sees("file_operations", list(), listing(&[]));
 
     assert_eq!(
@@ -195,7 +183,7 @@ fn a_string_alone(mut lead: Dialogue) -> Value {
         .sees(
             "file_operations",
             read("a.py"),
-            success(json!({"content": "import a\ncall(\"parse\")\n"})),
+            file("import a\ncall(\"parse\")\n"),
         );
     lead.plan()
 }

@@ -14,7 +14,7 @@ pub struct RunLogError {
     error: Arc<dyn Error + Send + Sync>,
 }
 
-/// What a caller can do something about.
+/// The kinds of failure that a caller can react to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RunLogErrorKind {

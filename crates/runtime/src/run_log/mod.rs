@@ -16,7 +16,7 @@ use futures::stream::BoxStream;
 
 pub use error::{RunLogError, RunLogErrorKind};
 pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState, Position};
-pub use record::{Durability, ForkPoint, NewEntry, Original, RunEnding, RunRecord};
+pub use record::{Durability, ForkPoint, NewEntry, Original, RunEnding, RunRecord, TurnNumber};
 
 /// A callback for the result of a write. It is called exactly once, by the log's writer, so it should only send a message.
 pub type OnCommit<T> = Box<dyn FnOnce(Result<T, RunLogError>) + Send>;
@@ -39,6 +39,19 @@ pub trait RunLog: fmt::Debug + Send + Sync + 'static {
     fn create(
         &self,
         run: RunId,
+        goal: &str,
+        workspace: &str,
+        at: Timestamp,
+    ) -> Result<Arc<dyn RunClaim>, RunLogError>;
+
+    /// Creates a run as a turn of a conversation, and claims it.
+    ///
+    /// # Errors
+    /// As [`RunLog::create`]; the conversation does not exist or has a turn with this number.
+    fn create_turn(
+        &self,
+        run: RunId,
+        turn: TurnNumber,
         goal: &str,
         workspace: &str,
         at: Timestamp,

@@ -1,7 +1,7 @@
-//! What is written to and read from a run log.
+//! The data that is written to and read from a run log.
 
-use dirigent_core::id::{EffectId, RunId, Scope};
-use dirigent_core::setup::SharedText;
+use dirigent_core::id::{ConversationId, EffectId, RunId, Scope};
+use dirigent_core::shared_text::SharedText;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::FileVersion;
 
@@ -25,8 +25,8 @@ pub struct NewEntry {
     pub scope: Scope,
     /// A [`dirigent_core::journal::Input`] as JSON.
     pub body: String,
-    /// The part of the body that other entries have, too. The journal stores it once.
-    pub shared: Option<SharedText>,
+    /// The parts of the body that other entries have, too. The journal stores each once.
+    pub shared: Vec<SharedText>,
     /// The required durability of the entry.
     pub durability: Durability,
     /// The pending message that this entry records, if any. The message is marked as accepted in the same transaction, so that it becomes
@@ -52,6 +52,15 @@ pub struct ForkPoint {
     pub seq: u64,
 }
 
+/// The place of a run in a conversation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct TurnNumber {
+    /// The id of the conversation.
+    pub conversation: ConversationId,
+    /// The number of the turn, counted from 1.
+    pub number: u32,
+}
+
 /// A run's metadata, without its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {
@@ -71,6 +80,8 @@ pub struct RunRecord {
     pub owner_pid: Option<u32>,
     /// The number of entries in the run.
     pub entries: u64,
+    /// The run's place in its conversation; `None` for a run that belongs to none.
+    pub turn: Option<TurnNumber>,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,
     /// What is wrong with the stored record: a field that cannot be read, or entries that are missing; `None` if nothing is. Damage within

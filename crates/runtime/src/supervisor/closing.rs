@@ -18,10 +18,10 @@ const SHUTDOWN_CHECKS: u32 = 9;
 const SHUTDOWN_CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 impl SupervisorState {
-    /// Stops a run that cannot go on, without journaling an end.
+    /// Stops a run that cannot continue, without journaling an end.
     pub(super) fn give_up(&mut self, myself: &ActorRef<SupervisorMsg>, error: RuntimeError) {
         if self.closing.is_none() {
-            tracing::error!(run = %self.arguments.run, %error, "the run stops");
+            tracing::error!(run = %self.arguments.run, %error, "the run cannot continue and stops");
             self.close(myself, Closing::GiveUp(error));
         }
     }
@@ -97,8 +97,8 @@ impl SupervisorState {
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
     for _ in 0..SHUTDOWN_CHECKS {
-        // Several short waits instead of one long wait: if the process is suspended, only one interval elapses, and the work still has the
-        // rest.
+        // Several short waits instead of one long wait: if the process is suspended meanwhile, only one interval elapses, and the work
+        // still has the other intervals to end.
         if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await
             .is_ok()

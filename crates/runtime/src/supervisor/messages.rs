@@ -99,7 +99,8 @@ impl SupervisorState {
     pub(super) fn report_user_absent(&mut self) {
         if let Some(effect) = self.awaited.take() {
             // The machine refuses this input if the answer has arrived in the meantime.
-            self.accept(RunInput::UserAbsent { effect });
+            let absent = self.driver.machine.user_absent_input(effect);
+            self.accept(absent);
         }
     }
 }

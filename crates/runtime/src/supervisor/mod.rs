@@ -113,6 +113,7 @@ impl Actor for RunSupervisor {
                 state.clear_timer(RunTimer::Call(effect.step));
                 state.accept(RunInput::ToolFinished { effect, result });
             }
+            SupervisorMsg::DiffRead { effect, diff } => state.accept(RunInput::DiffRead { effect, diff }),
             SupervisorMsg::TimerFired(timer) => state.accept(RunInput::TimerFired { timer }),
             SupervisorMsg::InboxChecked { pending: true } => {}
             SupervisorMsg::InboxChecked { pending: false } => state.report_user_absent(),
@@ -226,7 +227,7 @@ impl SupervisorState {
         };
         match effect {
             // Nothing is started once the run is closing or its machine has ended.
-            RunEffect::StartAgent { .. } | RunEffect::AwaitUser { .. }
+            RunEffect::StartAgent { .. } | RunEffect::ReadDiff { .. } | RunEffect::AwaitUser { .. }
                 if self.closing.is_some() || self.driver.machine.phase().is_terminal() => {}
             RunEffect::StartAgent {
                 effect,
@@ -243,6 +244,7 @@ impl SupervisorState {
                     call.cancel();
                 }
             }
+            RunEffect::ReadDiff { effect } => self.read_diff(myself, effect),
             RunEffect::AwaitUser { effect } => self.await_user(myself, effect),
             RunEffect::SetTimer { timer, at } => self.set_timer(myself, timer, at),
             RunEffect::Finish { .. } => self.close(myself, Closing::End),

@@ -10,6 +10,7 @@ use dirigent_core::machine::Refusal;
 use dirigent_core::message::Usage;
 use dirigent_core::route::Resumption;
 use dirigent_core::run::{Report, Run, RunInput, RunTimer};
+use dirigent_core::run_diff::ReflectorDiff;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_core::tool::ToolResult;
@@ -89,6 +90,10 @@ pub(crate) enum SupervisorMsg {
     ToolEnded {
         effect: EffectId,
         result: ToolResult,
+    },
+    DiffRead {
+        effect: EffectId,
+        diff: ReflectorDiff,
     },
     TimerFired(RunTimer),
     /// The run's inbox was checked for pending messages from other processes.

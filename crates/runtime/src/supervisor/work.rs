@@ -7,6 +7,7 @@ use dirigent_core::budget::Budget;
 use dirigent_core::id::{AgentId, EffectId, Scope};
 use dirigent_core::route::{Delivery, start_agent};
 use dirigent_core::run::{RunInput, RunTimer};
+use dirigent_core::run_diff::ReflectorDiff;
 use dirigent_core::time::Timestamp;
 use dirigent_core::tool::Access;
 use ractor::{Actor, ActorCell, ActorProcessingErr, ActorRef};
@@ -14,8 +15,10 @@ use tracing::Span;
 
 use super::state::{SupervisorMsg, SupervisorState};
 use crate::agent_actor::{AgentActor, AgentArguments, AgentEvent, AgentMsg};
+use crate::blocking::blocking;
 use crate::crashed_agent;
 use crate::effects;
+use crate::run_diff::read_diff;
 use crate::run_resources::RunResources;
 use crate::shared_budget::SharedBudget;
 use crate::spans;
@@ -141,12 +144,24 @@ impl SupervisorState {
         let resources = self.resources();
         let cancel = resources.cancel.child_token();
         self.calls.insert(effect, cancel.clone());
-        let context = resources.tool_context(effect, Access::ReadWrite, cancel);
+        let deadline = resources.services.clock.now() + resources.spec.limits.call_timeout;
+        let context = resources.tool_context(effect, Access::ReadWrite, deadline, cancel);
         let (myself, tool) = (myself.clone(), resources.services.tool(&call.tool));
         let span = spans::tool(self.iteration_span(), effect, &call.tool);
         self.arguments.tasks.spawn(async move {
             let result = effects::run_tool(tool, context, call, span).await;
             let _ = myself.send_message(SupervisorMsg::ToolEnded { effect, result });
+        });
+    }
+
+    /// Reads the run's net diff. A failure, including a panic, results in a diff that contains the error.
+    pub(super) fn read_diff(&self, myself: &ActorRef<SupervisorMsg>, effect: EffectId) {
+        let (myself, run) = (myself.clone(), self.arguments.run);
+        let journal = self.arguments.services.journal.clone();
+        self.arguments.tasks.spawn(async move {
+            let read = blocking(move || Ok(read_diff(&*journal, run))).await;
+            let diff = read.unwrap_or_else(|error| ReflectorDiff::unreadable(error.to_string()));
+            let _ = myself.send_message(SupervisorMsg::DiffRead { effect, diff });
         });
     }
 
@@ -178,7 +193,9 @@ impl SupervisorState {
             return resources.clone();
         }
         let spec = self.driver.machine.spec().clone();
-        let budget = Budget::new(&spec.limits, self.spent);
+        let mut spent = spec.probe_usage();
+        spent += self.spent;
+        let budget = Budget::new(&spec.limits, spent);
         let resources = RunResources {
             run: self.arguments.run,
             spec,

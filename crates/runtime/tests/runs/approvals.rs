@@ -115,7 +115,7 @@ fn left_and_right(mut approvals: Vec<Arc<Approval>>) -> (Arc<Approval>, Arc<Appr
 
 fn fault(result: Result<(), RuntimeError>) -> DecisionError {
     match result {
-        Err(RuntimeError::Decision { fault, .. }) => fault,
+        Err(RuntimeError::Decision { error, .. }) => error,
         other => panic!("{other:?}"),
     }
 }

@@ -7,7 +7,7 @@ use dirigent_core::message::ModelReply;
 use dirigent_core::observation::ObservationStatus;
 use dirigent_core::price::{Cost, Price};
 use dirigent_core::run::Report;
-use dirigent_core::tool::{Access, Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use dirigent_runtime::{Resume, UserPresence};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
@@ -56,12 +56,15 @@ async fn host_6_tool_definitions_that_are_sent_with_a_request_are_reserved() {
         world.spec.setup.lead.profile.calls = calls;
         world.spec.setup.lead.tools.push("look".to_owned());
         world.spec.setup.tools.push(ToolSpec {
+            category: ToolCategory::Other,
+            changes_where: None,
             name: "look".to_owned(),
             description: "Looks. ".repeat(3_000),
             parameters: json!({"type": "object"}),
             repeat: Repeat::Safe,
             access: Access::ReadOnly,
             requires_approval: false,
+            approval_where: None,
             example: Value::Null,
         });
         let report = world.run().await;

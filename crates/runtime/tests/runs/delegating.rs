@@ -192,7 +192,8 @@ async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_i
             "lead" if asked.task().contains("leave it") => say("As you said."),
             "lead" => plan_work(),
             "worker" => delegate("other", "wait"),
-            _ => call("it", json!({})),
+            "other" => call("it", json!({})),
+            _ => achieved(),
         }
     });
     let world = delegating(model, tools([tool])).await;
@@ -203,7 +204,7 @@ async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_i
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(finding(&report), &Err(AgentFailure::Redirected));
-    assert_eq!(report.summary, "As you said.");
+    assert_eq!(report.summary, "It is done.");
     world.all_tasks_end().await;
     assert_eq!(gate.inside(), 0);
 }
@@ -259,4 +260,29 @@ async fn host_2_a_run_with_delegations_cut_off_anywhere_goes_on_and_asks_nothing
             "cut off after {cut}"
         );
     }
+}
+
+#[tokio::test]
+async fn lead_4_the_report_of_a_delegate_is_its_callers_result_and_ends_only_the_delegate() {
+    let model = Scripted::new(|asked: Asked| async move {
+        match (asked.who(), asked.turn()) {
+            ("lead", _) => plan_work(),
+            ("worker", 0) => delegate("other", "look"),
+            ("worker", _) => say(asked.last()),
+            ("other", _) => call("report", json!({"reason": "The server is down."})),
+            _ => achieved(),
+        }
+    });
+    let mut world = delegating(model, tools([])).await;
+    world.spec.setup.agents[1].tools.push("report".to_owned());
+    let handle = world.start(UserPresence::Absent).await;
+    let report = ended(&handle).await.unwrap();
+
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
+    let told = finding(&report).as_ref().unwrap();
+    assert!(told.starts_with("Error (agent_failed)"), "{told}");
+    assert!(
+        told.contains("the agent reported that it failed: The server is down."),
+        "{told}"
+    );
 }

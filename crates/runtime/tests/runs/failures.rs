@@ -90,7 +90,7 @@ async fn paor_7_an_agent_reads_that_its_tool_panicked_and_goes_on() {
 
         let report = world.run().await;
 
-        let said = r#"{"success":false,"code":"broke_down","error":"the tool `it` panicked: out of cheese"}"#;
+        let said = "Error (broke_down): the tool `it` panicked: out of cheese";
         assert_eq!(finding_of_worker(&report).as_deref(), Ok(said));
         world.all_tasks_end().await;
     }
@@ -152,6 +152,26 @@ async fn paor_7_a_tool_that_ignores_its_cancellation_does_not_keep_the_run() {
     world.all_tasks_end().await;
 }
 
+#[tokio::test]
+async fn loop_5_a_tool_knows_when_the_time_of_its_agent_ends() {
+    const LIMIT: u64 = 100;
+    let left = Arc::new(Mutex::new(None));
+    let recorded = left.clone();
+    let tool = Scriptool::new("it", Repeat::Safe, move |context, _| {
+        let until = |deadline: tokio::time::Instant| deadline - tokio::time::Instant::now();
+        *recorded.lock().unwrap() = context.deadline.map(until);
+        std::future::ready(ToolResult::success(Value::Null))
+    });
+    let mut world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
+    world.spec.setup.agents[0].limits.timeout = Millis::from_secs(LIMIT);
+    world.run().await;
+    let left = left.lock().unwrap().unwrap();
+    assert!(
+        !left.is_zero() && left <= std::time::Duration::from_secs(LIMIT),
+        "{left:?}"
+    );
+}
+
 #[derive(Clone, Copy)]
 enum Fault {
     Panics,
@@ -189,7 +209,7 @@ async fn paor_7_a_sub_agent_whose_model_breaks_is_an_observation() {
         ),
         (
             Fault::Hangs,
-            "the agent reached its time limit of 50 ms before it finished; allow more with `timeout`",
+            "the agent reached its time limit of 50 ms before it finished: raise `timeout` in this agent's limits",
         ),
         (Fault::Fails, "the model did not answer: the key is wrong"),
     ] {
@@ -218,7 +238,7 @@ async fn paor_12_a_lead_or_reflector_whose_model_breaks_is_a_recorded_failure() 
             ),
             (
                 Fault::Hangs,
-                "the agent reached its time limit of 50 ms before it finished; allow more with `timeout`",
+                "the agent reached its time limit of 50 ms before it finished: raise `timeout` in this agent's limits",
             ),
             (Fault::Fails, "the model did not answer: the key is wrong"),
         ] {

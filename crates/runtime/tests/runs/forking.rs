@@ -14,9 +14,10 @@ use dirigent_core::time::Timestamp;
 use dirigent_core::view::EventKind;
 use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Durability, ForkPoint, NewEntry};
+use serde_json::json;
 
 use crate::approvals::{self, Calls, approve, risk_of};
-use crate::script::{Gate, Scripted, achieved, ask_user, plan_work, say, tools};
+use crate::script::{Gate, Scripted, achieved, ask_user, call, plan_work, say, tools};
 use crate::world::{World, ended, within};
 
 /// Works on its goal, and reports any guidance.
@@ -184,7 +185,7 @@ async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork()
         matches!(
             refused,
             RuntimeError::Decision {
-                fault: DecisionError::DigestMismatch { .. },
+                error: DecisionError::DigestMismatch { .. },
                 ..
             }
         ),
@@ -246,7 +247,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
         at: last_seen,
         scope: Scope::Run,
         body: serde_json::to_string(&InputRef::Run(&resumed)).unwrap(),
-        shared: None,
+        shared: Vec::new(),
         durability: Durability::Normal,
         consumes: None,
     };
@@ -300,6 +301,48 @@ async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "As you said.");
+}
+
+#[tokio::test]
+async fn host_9_a_fork_of_a_run_whose_lead_failed_in_a_later_iteration_keeps_the_earlier_ones() {
+    let out = Arc::new(AtomicBool::new(true));
+    let is_out = out.clone();
+    let model = Scripted::new(move |asked| {
+        let is_out = is_out.load(Ordering::SeqCst);
+        async move {
+            match asked.who() {
+                "lead" if !asked.task().contains("Go on.") => plan_work(),
+                "lead" if is_out => Err(ModelFailure {
+                    kind: ModelFailureKind::Unavailable { retry_after: None },
+                    message: "nobody is there".to_owned(),
+                }),
+                "lead" => say("That was all."),
+                "worker" => say("worked"),
+                _ => call(
+                    "submit_reflection",
+                    json!({"verdict": "continue", "summary": "Go on."}),
+                ),
+            }
+        }
+    });
+    let world = World::new(model, tools([])).await;
+    let handle = world.start(UserPresence::Absent).await;
+    let report = ended(&handle).await.unwrap();
+    assert!(matches!(report.end, Some(EndReason::Failed { .. })), "{report:?}");
+    let asked = world.model.asked();
+
+    out.store(false, Ordering::SeqCst);
+    let fork = world
+        .orchestrator
+        .fork(handle.id(), None, None, UserPresence::Absent);
+    let report = ended(&fork.await.unwrap()).await.unwrap();
+
+    assert_eq!(report.summary, "That was all.");
+    assert_eq!(
+        world.model.asked() - asked,
+        1,
+        "only the failed request is made again"
+    );
 }
 
 #[tokio::test]

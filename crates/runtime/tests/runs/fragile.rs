@@ -10,7 +10,7 @@ use dirigent_core::time::Timestamp;
 use dirigent_runtime::RunHandle;
 use dirigent_runtime::run_log::{
     EntryStream, Message, MessageId, MessageState, NewEntry, OnCommit, Original, Position, RunClaim,
-    RunEnding, RunLog, RunLogError, RunRecord,
+    RunEnding, RunLog, RunLogError, RunRecord, TurnNumber,
 };
 use dirigent_store::Journal;
 use futures::future::BoxFuture;
@@ -93,6 +93,18 @@ type Result<T> = std::result::Result<T, RunLogError>;
 impl RunLog for Fragile {
     fn create(&self, run: RunId, goal: &str, workspace: &str, at: Timestamp) -> Result<Arc<dyn RunClaim>> {
         Ok(self.claimed(self.journal.create(run, goal, workspace, at)?))
+    }
+
+    fn create_turn(
+        &self,
+        run: RunId,
+        turn: TurnNumber,
+        goal: &str,
+        workspace: &str,
+        at: Timestamp,
+    ) -> Result<Arc<dyn RunClaim>> {
+        let claim = self.journal.create_turn(run, turn, goal, workspace, at)?;
+        Ok(self.claimed(claim))
     }
 
     fn claim(&self, run: RunId) -> Result<Arc<dyn RunClaim>> {

@@ -123,7 +123,7 @@ async fn an_unacceptable_message_is_rejected_with_a_reason() {
     };
     for (steering, reason) in [
         (to_nobody, "no active agent a9"),
-        (unasked, "no pending question"),
+        (unasked, "no such open question"),
     ] {
         let refused = within(async {
             loop {

@@ -1,6 +1,7 @@
 //! Runs through the public API: scripted models and tools, real actors, a real journal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod agent_questions;
 mod approvals;
 mod budget;
 mod cancelling;

@@ -6,7 +6,10 @@ use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError,
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::steering::Steering;
+use dirigent_core::time::Timestamp;
+use dirigent_core::view::EventKind;
 use dirigent_runtime::{Resume, RuntimeError, SteerOutcome, UserPresence, pending_messages};
+use dirigent_store::{MessageState, Position};
 use serde_json::{Value, json};
 
 use crate::approvals::{Calls, risk_of, risky};
@@ -34,7 +37,7 @@ fn decide(approval: &Approval, answer: ApprovalAnswer) -> Steering {
 
 async fn fault(world: &World, run: RunId, steering: Steering) -> DecisionError {
     match world.orchestrator.steer(run, steering).await {
-        Err(RuntimeError::Decision { fault, .. }) => fault,
+        Err(RuntimeError::Decision { error, .. }) => error,
         other => panic!("{other:?}"),
     }
 }
@@ -164,4 +167,25 @@ async fn host_8_an_unowned_run_is_cancelled_at_once() {
         assert!(matches!(late, RuntimeError::Ended { .. }), "{late}");
         world.all_tasks_end().await;
     }
+}
+
+#[tokio::test]
+async fn paor_10_a_message_about_a_shared_workspace_does_not_outlive_the_process_that_should_handle_it() {
+    let (world, run, _, _) = risking("worker").await;
+    let sharing = Steering::ShareWorkspace { runs: vec![run] };
+    let body = serde_json::to_string(&sharing).unwrap();
+    let message = world
+        .journal
+        .post(run, Timestamp(1), body, Position::Last)
+        .unwrap();
+
+    assert_eq!(pending_messages(&world.journal, run).unwrap(), []);
+    let resumed = world.orchestrator.resume(run, Resume::new()).await.unwrap();
+    ended(&resumed).await.unwrap();
+
+    let state = world.journal.message(message).unwrap();
+    assert!(matches!(state, MessageState::Rejected { .. }), "{state:?}");
+    let (_, events) = dirigent_runtime::read_run(&world.journal, run).unwrap();
+    let is_shared = |kind: &EventKind| matches!(kind, EventKind::WorkspaceShared { .. });
+    assert!(!events.iter().any(|event| is_shared(&event.kind)));
 }

@@ -46,7 +46,10 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
     let report = ended(&handle).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
-    assert_eq!(report.summary, "As you said.");
+    assert_eq!(
+        report.summary, "It is done.",
+        "what the agents did before is judged"
+    );
     let mut seen: Vec<_> = report.iterations[0]
         .observations
         .iter()
@@ -62,8 +65,8 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
             ("thinks", false)
         ]
     );
-    // Two leads and two workers: no reflector.
-    assert_eq!(world.model.asked(), 4);
+    // The lead twice, two workers, and the reflector after the lead's answer.
+    assert_eq!(world.model.asked(), 5);
     world.all_tasks_end().await;
     assert_eq!(gate.inside(), 0);
 }

@@ -63,7 +63,7 @@ pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journ
             at: entry.at,
             scope: entry.scope,
             body: serde_json::to_string(&entry.input).unwrap(),
-            shared: None,
+            shared: Vec::new(),
             durability: Durability::Normal,
             consumes: None,
         };

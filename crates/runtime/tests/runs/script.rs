@@ -13,7 +13,7 @@ use dirigent_core::policy::Policy;
 use dirigent_core::setup::RunSetup;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{Access, Repeat, ToolResult, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec};
 use dirigent_model::{ChatModel, ChatRequest};
 use dirigent_tools::{Tool, ToolContext, ToolRegistry, ToolSource as _};
 use futures::FutureExt;
@@ -219,12 +219,15 @@ impl Scriptool {
     ) -> Self {
         Scriptool {
             spec: ToolSpec {
+                category: ToolCategory::Other,
+                changes_where: None,
                 name: name.to_owned(),
                 description: "Does what the test says.".to_owned(),
                 parameters: json!({"type": "object"}),
                 repeat,
                 access: Access::ReadOnly,
                 requires_approval: false,
+                approval_where: None,
                 example: Value::Null,
             },
             body: Box::new(move |context, parameters| body(context, parameters).boxed()),
@@ -331,7 +334,14 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
     let tools = tools.specs();
     let names: Vec<String> = tools.iter().map(|tool| tool.name.clone()).collect();
     RunSpec {
+        files: Vec::new(),
         mode: Default::default(),
+        worktree: None,
+        project: None,
+        probes: Vec::new(),
+        reads_diff: false,
+        workflow: None,
+        turn: None,
         goal: "Make it so".to_owned(),
         workspace: workspace.to_str().unwrap().to_owned(),
         limits: RunLimits::default(),

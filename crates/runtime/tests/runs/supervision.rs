@@ -413,7 +413,7 @@ async fn paor_7_the_work_of_a_crashed_agent_is_reported_and_counts() {
             }
             ("reflector", _) => call(
                 "submit_reflection",
-                json!({"verdict": "achieved", "summary": "It is done.", "changed_files": ["a", "b"]}),
+                json!({"verdict": "achieved", "summary": "It is done."}),
             ),
             _ => usual(asked).await,
         }

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use dirigent_core::digest::sha256_hex;
 use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
+use dirigent_core::shared_text::piece_digest;
 use rusqlite::{Connection, OptionalExtension, params};
 use serde::de::IgnoredAny;
 
@@ -53,7 +53,7 @@ impl fmt::Display for JournalProblem {
 
 impl Journal {
     /// Checks the whole journal: the database, the entries of all runs against their checksums, and the recorded contents against their
-    /// digests. Reads everything and writes nothing. Runs may be active; each is checked as it is at one moment.
+    /// digests. Reads everything and writes nothing. Runs may be active; each is checked in its state at one moment.
     ///
     /// # Errors
     /// A failure to read the journal that is not damage, such as [`StoreError::Locked`].
@@ -160,6 +160,22 @@ fn check_database(db: &Connection, problems: &mut Vec<JournalProblem>) -> rusqli
             "the table `{table}` has {count} rows of runs that are missing from the journal"
         )));
     }
+    check_facts(db, problems)
+}
+
+/// Checks that the index of words has all facts of the memory, and no others.
+fn check_facts(db: &Connection, problems: &mut Vec<JournalProblem>) -> rusqlite::Result<()> {
+    let differences: i64 = db.query_row(
+        "SELECT (SELECT count(*) FROM facts WHERE id NOT IN (SELECT id FROM fact_words_docsize))
+              + (SELECT count(*) FROM fact_words_docsize WHERE id NOT IN (SELECT id FROM facts))",
+        [],
+        |row| row.get(0),
+    )?;
+    if differences > 0 {
+        problems.push(journal_problem(format!(
+            "the memory's index of words differs from the facts in {differences} places"
+        )));
+    }
     Ok(())
 }
 
@@ -179,8 +195,7 @@ fn check_run(
             let seq = entry.seq;
             match entry.complete_body(db)? {
                 Err(EntryProblem::Missing | EntryProblem::Changed) => {
-                    let text =
-                        "shares a part with other entries, and this part is missing or not as it was written";
+                    let text = "refers to content that is stored once for several entries, and this content is missing or damaged";
                     problems.push(problem(run, Some(seq), text));
                 }
                 Ok(()) => match entry.parse(run) {
@@ -201,7 +216,7 @@ fn check_run(
             return Ok(Some(head));
         };
         if seq == after {
-            // Only the run's own checksum is left, and the walk has already named the last entry because of it.
+            // The remaining problem is the run's own checksum, for which the last entry has already been reported.
             return Ok(Some(head));
         }
         problems.push(problem(run, Some(seq), found.to_string()));
@@ -232,13 +247,13 @@ fn check_goal(
             Ok([("goal", row.get(0)?), ("workspace", row.get(1)?)])
         })?;
     for (name, _) in same.into_iter().filter(|(_, same): &(_, bool)| !same) {
-        let text = format!("its record names another {name} than its first entry");
+        let text = format!("its {name} in the list of runs differs from its first entry");
         problems.push(problem(first.run, None, text));
     }
     Ok(())
 }
 
-/// Checks that a run that has ended has a reason for that, and no other run has one.
+/// Checks that a run has a readable reason for its end if, and only if, it has ended.
 fn check_status(
     db: &Connection,
     run: RunId,
@@ -262,22 +277,25 @@ fn next_entry(db: &Connection, id: i64, seq: u64) -> rusqlite::Result<Option<u64
         .optional()
 }
 
-/// Checks the recorded file contents, and that no original lacks its content.
+/// Checks the recorded file contents against their digests, and that the content of each original (a file before a call changed it) is
+/// recorded.
 fn check_contents(db: &Connection, problems: &mut Vec<JournalProblem>) -> rusqlite::Result<()> {
-    let mut statement = db.prepare("SELECT digest, bytes FROM contents")?;
+    let mut statement = db.prepare("SELECT digest, bytes, before FROM contents")?;
     let mut rows = statement.query([])?;
     while let Some(row) = rows.next()? {
         let digest: String = row.get(0)?;
-        if sha256_hex(row.get_ref(1)?.as_blob()?) == digest {
+        let before = row.get_ref(2)?.as_str_or_null()?;
+        if piece_digest(before, row.get_ref(1)?.as_blob()?) == digest {
             continue;
         }
         let before = problems.len();
         originals_with(db, &digest, |run, original| {
-            let text = format!("the recorded content of {original} is not as it was written");
+            let text =
+                format!("the recorded content of {original} was changed or damaged after it was written");
             problems.push(problem(run, None, text));
         })?;
         if problems.len() == before {
-            let text = format!("the recorded content {digest} is not as it was written");
+            let text = format!("the recorded content {digest} was changed or damaged after it was written");
             problems.push(journal_problem(text));
         }
     }

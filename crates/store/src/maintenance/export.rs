@@ -74,7 +74,7 @@ impl Lines<'_> {
     }
 }
 
-/// Passes on the error of a step whose database access succeeded.
+/// Returns early with the error of a step whose database access succeeded.
 macro_rules! ok {
     ($step:expr) => {
         if let Err(error) = $step {
@@ -184,7 +184,7 @@ fn broken_content(run: RunId, digest: String, problem: EntryProblem) -> StoreErr
     StoreError::BrokenContent { run, digest, problem }
 }
 
-/// JSON without line breaks, which can only stand between its tokens.
+/// Replaces line breaks in JSON, which can occur only between its tokens, with spaces.
 fn one_line(json: String) -> String {
     if json.contains(['\n', '\r']) {
         json.replace(['\n', '\r'], " ")

@@ -1,4 +1,4 @@
-//! The lines of an exported run: a header, the entries, the recorded file contents, and a line with their numbers.
+//! The lines of an exported run: a header, the entries, the recorded file contents, and a line with their counts.
 
 use dirigent_core::digest::hex;
 use dirigent_core::id::{RunId, Scope};
@@ -13,7 +13,7 @@ pub(super) const FORMAT: &str = "dirigent-run";
 /// The version of the format. Other versions are refused.
 pub(super) const VERSION: u32 = 1;
 
-/// The beginning of the header, which all versions have.
+/// The beginning of the header, which is the same in all versions.
 #[derive(Deserialize)]
 pub(super) struct FormatVersion {
     pub(super) format: String,
@@ -59,7 +59,7 @@ pub(super) struct EntryLine<'a> {
     pub(super) seq: u64,
     pub(super) at: Timestamp,
     pub(super) scope: Scope,
-    /// The input, exactly as the journal has it.
+    /// The input, exactly as it is stored in the journal.
     #[serde(borrow)]
     pub(super) input: &'a RawValue,
 }
@@ -87,7 +87,7 @@ pub(super) enum Attachment {
     End(EndLine),
 }
 
-/// The numbers of lines by kind, and the SHA-256 of all lines before the last, as hexadecimal digits.
+/// The counts of lines by kind, and the SHA-256 of all lines before the last, as hexadecimal digits.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EndLine {
@@ -122,7 +122,7 @@ impl Attachment {
     }
 }
 
-/// Parses hexadecimal digits; `None` if the text has others.
+/// Parses hexadecimal digits; `None` if the text contains anything else.
 pub(super) fn from_hex(digits: &str) -> Option<Vec<u8>> {
     let value = |digit: u8| {
         char::from(digit)

@@ -101,7 +101,7 @@ impl ImportedRun {
 
     /// Adds a line after the header. The error completes the sentence "line 3 of FILE …".
     fn add(&mut self, line: &str, before: &LinesDigest) -> Result<Added, String> {
-        /// Tells entries from other lines.
+        /// Distinguishes entries from other lines.
         #[derive(Deserialize)]
         struct Kind {
             seq: Option<IgnoredAny>,
@@ -169,7 +169,7 @@ impl ImportedRun {
             at: entry.at,
             scope: entry.scope,
             body,
-            shared: input.as_ref().shared_text().cloned(),
+            shared: input.as_ref().shared_texts(),
             durability: Durability::Full,
             consumes: None,
         });
@@ -185,7 +185,7 @@ impl ImportedRun {
         if found != [end.entries, end.originals, end.contents] {
             let [entries, originals, contents] = found;
             return Err(format!(
-                "expects {} entries, {} originals and {} contents, but the file has {entries}, {originals} and {contents}: export the run again",
+                "announces {} entries, {} original files and {} file contents, but the file has {entries}, {originals} and {contents}: export the run again",
                 end.entries, end.originals, end.contents,
             ));
         }

@@ -14,4 +14,4 @@ pub use check::{JournalCheck, JournalProblem};
 pub use prune::{JournalSpace, PausedRuns, PruneFilter, Pruned, PrunedRun};
 
 pub(crate) use import::ImportedRun;
-pub(crate) use prune::{ContentReferences, delete_contents, delete_run};
+pub(crate) use prune::{ContentReferences, delete_contents, delete_rows, delete_run, is_free};

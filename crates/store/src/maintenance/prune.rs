@@ -1,4 +1,4 @@
-//! Deletes old runs, and what only they needed.
+//! Deletes old runs, and the recorded contents to which only they refer.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -17,7 +17,7 @@ use crate::owner::{self, Liveness};
 use crate::schema::open_for_writing;
 use crate::sql::{integer, parsed, run_key, unsigned};
 
-/// Selects the runs to delete: those that ended before a time and that no live process owns.
+/// Selects the runs to delete: those that ended before a time, that no live process owns and that are not turns of a conversation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PruneFilter {
     /// The runs must have ended before this time.
@@ -57,11 +57,11 @@ pub struct Pruned {
     pub contents: u64,
     /// The number of lock files of ended processes that were removed.
     pub lock_files: u64,
-    /// What became of the space.
+    /// What happened to the space of the deleted runs.
     pub space: JournalSpace,
 }
 
-/// What became of the space that deleted runs had used, in bytes.
+/// What happened to the space that deleted runs had used, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalSpace {
     /// The journal's file is smaller by this much.
@@ -75,7 +75,7 @@ pub enum JournalSpace {
 pub(crate) struct ContentReferences {
     /// The digests of the contents to which nothing refers.
     unused: HashSet<String>,
-    /// The number of searched entries of each run. Later entries are only appended.
+    /// The number of entries of each run that were searched. Entries are only appended, so all others are newer.
     searched: HashMap<RunId, u64>,
 }
 
@@ -88,7 +88,7 @@ impl Journal {
         let found = self.readers().with(|db| {
             db.prepare(
                 "SELECT run, goal, ended_at, entries, (SELECT owner FROM claims WHERE claims.run = runs.id) FROM runs
-                 WHERE ended_at < ?1 AND (NOT paused OR ?2) ORDER BY ended_at, id",
+                 WHERE ended_at < ?1 AND (NOT paused OR ?2) AND conversation IS NULL ORDER BY ended_at, id",
             )?
             .query_map(params![integer(filter.ended_before.0), filter.paused == PausedRuns::Delete], |row| {
                 let run = PrunedRun {
@@ -130,23 +130,27 @@ impl Journal {
                 runs.push(run);
             }
         }
-        let references = self
-            .readers()
-            .with(|db| find_references(&*db.unchecked_transaction()?))?;
-        let contents = if references.unused.is_empty() {
-            0
-        } else {
-            self.wait(|reply| Job::DeleteContents {
-                references: Box::new(references),
-                reply,
-            })?
-        };
+        let contents = self.delete_unused_contents()?;
         let lock_files = self.remove_lock_files()?;
         Ok(Pruned {
             runs,
             contents,
             lock_files,
             space: self.release_space()?,
+        })
+    }
+
+    /// Deletes the contents to which nothing refers, and returns their number.
+    pub(crate) fn delete_unused_contents(&self) -> Result<u64, StoreError> {
+        let references = self
+            .readers()
+            .with(|db| find_references(&*db.unchecked_transaction()?))?;
+        if references.unused.is_empty() {
+            return Ok(0);
+        }
+        self.wait(|reply| Job::DeleteContents {
+            references: Box::new(references),
+            reply,
         })
     }
 
@@ -186,7 +190,7 @@ impl Journal {
 }
 
 /// Returns true if no live process owns the run.
-fn is_free(journal: &Path, owner: Option<&str>) -> Result<bool, StoreError> {
+pub(crate) fn is_free(journal: &Path, owner: Option<&str>) -> Result<bool, StoreError> {
     match owner {
         Some(owner) => Ok(owner::liveness(journal, owner)? == Liveness::Dead),
         None => Ok(true),
@@ -211,7 +215,7 @@ pub(crate) fn delete_run(
     let found: Option<(i64, Option<String>)> = db
         .prepare_cached(
             "SELECT id, (SELECT owner FROM claims WHERE claims.run = runs.id) FROM runs
-             WHERE run = ?1 AND ended_at < ?2 AND (NOT paused OR ?3)",
+             WHERE run = ?1 AND ended_at < ?2 AND (NOT paused OR ?3) AND conversation IS NULL",
         )?
         .query_row(
             params![
@@ -230,13 +234,19 @@ pub(crate) fn delete_run(
         Ok(false) => return Ok(JobOutcome::Done(0)),
         Err(error) => return Ok(JobOutcome::Refused(error)),
     }
+    delete_rows(db, id)?;
+    Ok(JobOutcome::Done(1))
+}
+
+/// Deletes everything of the run with the key `id`, except contents.
+pub(crate) fn delete_rows(db: &Connection, id: i64) -> rusqlite::Result<()> {
     for table in ["claims", "messages", "originals", "journal"] {
         db.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
             .execute([id])?;
     }
     db.prepare_cached("DELETE FROM runs WHERE id = ?1")?
         .execute([id])?;
-    Ok(JobOutcome::Done(1))
+    Ok(())
 }
 
 /// Searches all entries for references to contents.
@@ -277,7 +287,7 @@ impl ContentReferences {
             self.unused.remove(row.get_ref(0)?.as_str()?);
         }
         let mut statement = db.prepare(
-            "SELECT part, body FROM journal WHERE run = (SELECT id FROM runs WHERE run = ?1) AND seq > ?2",
+            "SELECT parts, body FROM journal WHERE run = (SELECT id FROM runs WHERE run = ?1) AND seq > ?2",
         )?;
         for (run, entries) in entry_counts(db)? {
             let searched = self.searched.insert(run, entries).unwrap_or(0);
@@ -286,12 +296,32 @@ impl ContentReferences {
             }
             let mut rows = statement.query(params![run_key(run), integer(searched)])?;
             while let Some(row) = rows.next()? {
-                if let Some(part) = row.get_ref(0)?.as_str_or_null()? {
-                    self.unused.remove(part);
+                if let Some(parts) = row.get_ref(0)?.as_str_or_null()? {
+                    for digest in digests_in(parts) {
+                        self.unused.remove(digest);
+                    }
                 }
                 for digest in digests_in(row.get_ref(1)?.as_str()?) {
                     self.unused.remove(digest);
                 }
+            }
+        }
+        self.keep_extended(db)
+    }
+
+    /// Removes the texts that used contents extend.
+    fn keep_extended(&mut self, db: &Connection) -> rusqlite::Result<()> {
+        let extended: HashMap<String, String> = db
+            .prepare("SELECT digest, before FROM contents WHERE before IS NOT NULL")?
+            .query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?
+            .collect::<rusqlite::Result<_>>()?;
+        let used = extended.keys().filter(|digest| !self.unused.contains(*digest));
+        let used: Vec<&String> = used.collect();
+        for mut digest in used {
+            while let Some(before) = extended.get(digest)
+                && self.unused.remove(before)
+            {
+                digest = before;
             }
         }
         Ok(())

@@ -15,7 +15,7 @@ fn entries_come_back_as_they_were_appended() {
         at: Timestamp(5),
         scope: Scope::Agent(AgentId(3)),
         body: r#"{"agent":"cancelled"}"#.to_owned(),
-        shared: None,
+        shared: Vec::new(),
         durability: Durability::Full,
         consumes: None,
     };

@@ -55,7 +55,7 @@ pub fn entry(text: &str) -> NewEntry {
         at: Timestamp(2_000),
         scope: Scope::Run,
         body: words(text),
-        shared: None,
+        shared: Vec::new(),
         durability: Durability::Normal,
         consumes: None,
     }

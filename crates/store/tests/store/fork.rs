@@ -48,6 +48,7 @@ fn host_9_a_fork_shares_the_past_and_goes_on_by_itself() {
         owner_pid: Some(std::process::id()),
         entries: 3,
         problem: None,
+        turn: None,
         forked_from: Some(ForkPoint { run: run(1), seq: 2 }),
     };
     assert_eq!(f.journal.run(run(2)).unwrap(), expected);
@@ -122,9 +123,9 @@ fn a_fork_that_does_not_fit_leaves_nothing_behind() {
     let folder = tempfile::TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
     let options = dirigent_store::JournalOptions::default();
-    let journal = options.max_bytes(256 * 1024).open(&path).unwrap();
+    let journal = options.max_bytes(384 * 1024).open(&path).unwrap();
     let claim = create(&journal, 1);
-    append(&journal, &claim, &"x".repeat(150_000)).unwrap();
+    append(&journal, &claim, &"x".repeat(200_000)).unwrap();
 
     let error = journal.fork(run(1), 1, run(2), Timestamp(7_000)).unwrap_err();
 

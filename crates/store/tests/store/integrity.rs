@@ -57,7 +57,7 @@ fn host_2_a_changed_missing_or_moved_entry_is_named() {
         (format!("DELETE FROM journal WHERE {of_run}"), (1, Missing)),
         (format!("UPDATE journal SET body = CAST(x'ff' AS TEXT) WHERE seq = 3 AND {of_run}"), (3, Changed)),
         (format!("UPDATE journal SET scope = -1 WHERE seq = 3 AND {of_run}"), (3, Changed)),
-        (format!("UPDATE journal SET part = 'x' WHERE seq = 3 AND {of_run}"), (3, Changed)),
+        (format!("UPDATE journal SET parts = 'x' WHERE seq = 3 AND {of_run}"), (3, Changed)),
         (format!("UPDATE journal SET chain = x'00' WHERE seq = 3 AND {of_run}"), (3, Changed)),
         (
             format!(

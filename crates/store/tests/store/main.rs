@@ -4,6 +4,7 @@
 mod append;
 mod claims;
 mod contents;
+mod facts;
 mod find;
 mod fixture;
 mod follow;

@@ -31,10 +31,10 @@ fn started() -> NewEntry {
         let spec = Arc::make_mut(spec);
         (spec.goal, spec.workspace) = ("goal".to_owned(), "/work".to_owned());
     }
-    let shared = recorded.input.as_ref().shared_text().unwrap().clone();
+    let shared = recorded.input.as_ref().shared_texts();
     NewEntry {
         body: serde_json::to_string(&recorded.input).unwrap(),
-        shared: Some(shared),
+        shared,
         durability: Durability::Full,
         ..entry("")
     }
@@ -145,9 +145,9 @@ mod check {
                UPDATE journal SET at = at + 1 WHERE run = 1 AND seq = 4;
                UPDATE journal SET scope = 7 WHERE run = 2 AND seq = 1"#,
             &[
-                "run 1: entry 2 is not as it was written",
-                "run 1: entry 4 is not as it was written",
-                "run 2: entry 1 is not as it was written",
+                "run 1: entry 2 was changed or damaged after it was written",
+                "run 1: entry 4 was changed or damaged after it was written",
+                "run 2: entry 1 was changed or damaged after it was written",
             ],
         );
     }
@@ -166,8 +166,8 @@ mod check {
         problems_after(
             "UPDATE runs SET goal = 'another'; UPDATE runs SET workspace = '/elsewhere'",
             &[
-                "run 1: its record names another goal than its first entry",
-                "run 1: its record names another workspace than its first entry",
+                "run 1: its goal in the list of runs differs from its first entry",
+                "run 1: its workspace in the list of runs differs from its first entry",
             ],
         );
     }
@@ -195,9 +195,9 @@ mod check {
              UPDATE journal SET seq = 3 WHERE run = 1 AND seq = 4;
              UPDATE journal SET seq = 4 WHERE run = 1 AND seq = -3;",
             &[
-                "run 1: entry 3 is not as it was written",
-                "run 1: entry 4 is not as it was written",
-                "run 1: entry 5 is not as it was written",
+                "run 1: entry 3 was changed or damaged after it was written",
+                "run 1: entry 4 was changed or damaged after it was written",
+                "run 1: entry 5 was changed or damaged after it was written",
             ],
         );
     }
@@ -205,25 +205,25 @@ mod check {
     #[test]
     fn an_entry_that_was_added_by_hand_is_listed() {
         problems_after(
-            "INSERT INTO journal SELECT run, 3, at, scope, body, cut, part, chain FROM journal WHERE run = 2 AND seq = 2",
-            &["run 2: entry 3 is not as it was written"],
+            "INSERT INTO journal SELECT run, 3, at, scope, body, parts, chain FROM journal WHERE run = 2 AND seq = 2",
+            &["run 2: entry 3 was changed or damaged after it was written"],
         );
         problems_after(
             "UPDATE runs SET entries = 1 WHERE id = 2",
-            &["run 2: entry 2 is not as it was written"],
+            &["run 2: entry 2 was changed or damaged after it was written"],
         );
     }
 
     #[test]
     fn a_changed_or_missing_setup_is_listed() {
-        let text = "run 1: entry 1 shares a part with other entries, and this part is missing or not as it was written";
-        let setup = "(SELECT part FROM journal WHERE part IS NOT NULL)";
-        let digest = started().shared.unwrap().digest().to_owned();
+        let text = "run 1: entry 1 refers to content that is stored once for several entries, and this content is missing or damaged";
+        let digest = started().shared[0].digest().to_owned();
+        let setup = format!("'{digest}'");
         problems_after(
             &format!("UPDATE contents SET bytes = CAST('{{}}' AS BLOB) WHERE digest = {setup}"),
             &[
                 text,
-                &format!("the recorded content {digest} is not as it was written"),
+                &format!("the recorded content {digest} was changed or damaged after it was written"),
             ],
         );
         problems_after(&format!("DELETE FROM contents WHERE digest = {setup}"), &[text]);
@@ -234,7 +234,9 @@ mod check {
         let digest = sha256_hex(b"fn a() {}\n");
         problems_after(
             &format!("UPDATE contents SET bytes = x'00' WHERE digest = '{digest}'"),
-            &["run 1: the recorded content of src/a.rs (call a2.1) is not as it was written"],
+            &[
+                "run 1: the recorded content of src/a.rs (call a2.1) was changed or damaged after it was written",
+            ],
         );
         problems_after(
             &format!("DELETE FROM contents WHERE digest = '{digest}'"),
@@ -450,7 +452,7 @@ mod moving {
         for (sql, expected) in [
             (
                 r#"UPDATE journal SET body = replace(body, '"c"', '"C"') WHERE run = 1"#.to_owned(),
-                "entry 3 of run 00000000-0000-0000-0000-000000000001 is not as it was written".to_owned(),
+                "entry 3 of run 00000000-0000-0000-0000-000000000001 was changed or damaged after it was written".to_owned(),
             ),
             (
                 "DELETE FROM journal WHERE run = 1 AND seq = 5".to_owned(),
@@ -462,7 +464,7 @@ mod moving {
                     sha256_hex(b"fn a() {}\n")
                 ),
                 format!(
-                    "the recorded content {} of run 00000000-0000-0000-0000-000000000001 is not as it was written",
+                    "an original file content that run 00000000-0000-0000-0000-000000000001 recorded (SHA-256 {}) was changed or damaged after it was written",
                     sha256_hex(b"fn a() {}\n")
                 ),
             ),
@@ -542,17 +544,17 @@ mod moving {
             (
                 without(6),
                 10,
-                "expects 5 entries, 2 originals and 2 contents, but the file has 4, 2 and 2",
+                "announces 5 entries, 2 original files and 2 file contents, but the file has 4, 2 and 2",
             ),
             (
                 without(7),
                 10,
-                "expects 5 entries, 2 originals and 2 contents, but the file has 5, 1 and 2",
+                "announces 5 entries, 2 original files and 2 file contents, but the file has 5, 1 and 2",
             ),
             (
                 without(9),
                 10,
-                "expects 5 entries, 2 originals and 2 contents, but the file has 5, 2 and 1",
+                "announces 5 entries, 2 original files and 2 file contents, but the file has 5, 2 and 1",
             ),
             (without(11), 11, "is missing: the file is not complete"),
             (

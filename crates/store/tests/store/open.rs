@@ -167,8 +167,11 @@ fn a_journal_with_malformed_pages_is_damaged() {
 fn a_malformed_page_within_a_journal_is_reported_when_it_is_read() {
     let (_folder, path) = filled();
     let mut bytes = std::fs::read(&path).unwrap();
-    let page = bytes.len() / 4096 / 2;
-    bytes[page * 4096..][..4096].fill(0x5a);
+    // The leaves of a table begin with 13. Opening the journal reads only the first and the last leaf.
+    let has_entries = |page: &&mut [u8]| page[0] == 13 && page.windows(100).any(|text| text == [b'x'; 100]);
+    let mut leaves: Vec<_> = bytes.chunks_mut(4096).filter(has_entries).collect();
+    let middle = leaves.len() / 2;
+    leaves[middle].fill(0x5a);
     std::fs::write(&path, &bytes).unwrap();
 
     let error = Journal::open(&path)
@@ -217,7 +220,7 @@ fn another_format_is_refused() {
         let error = refused(&path);
 
         assert!(
-            matches!(error, StoreError::UnsupportedFormat { found, supported: 5, .. } if found == other),
+            matches!(error, StoreError::UnsupportedFormat { found, supported: 7, .. } if found == other),
             "{error:?}"
         );
     }

@@ -1,7 +1,7 @@
 //! Errors of `apply_patch`, with messages that a model can act on.
 
 use dirigent_core::tool::code;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::locate::{HunkNotFound, Nearest};
 use crate::diff::PatchError;
@@ -67,20 +67,24 @@ impl ApplyError {
         }
     }
 
-    /// Returns the output of the failed call: for a hunk that matches nowhere, the most similar place; for a hunk that matches in several
-    /// places, the line number of each place; otherwise null.
+    /// Returns the output of the failed call: for a hunk that matches nowhere, the numbered lines of the most similar place; otherwise null.
     pub(super) fn output(&self) -> Value {
-        let ApplyError::HunkNotFound { path, not_found } = self else {
+        let ApplyError::HunkNotFound { not_found, .. } = self else {
             return Value::Null;
         };
         match &**not_found {
             HunkNotFound::NoMatch {
-                hunk,
                 nearest: Some(Nearest { start, shown, .. }),
                 ..
-            } => json!({"path": path, "hunk": hunk, "start_line": start, "content": shown}),
-            HunkNotFound::Ambiguous { hunk, lines } => json!({"path": path, "hunk": hunk, "lines": lines}),
+            } => {
+                let lines = (*start..).zip(shown.split_inclusive('\n'));
+                lines
+                    .map(|(number, line)| format!("{number}\t{line}"))
+                    .collect::<String>()
+                    .into()
+            }
             HunkNotFound::NoMatch { nearest: None, .. }
+            | HunkNotFound::Ambiguous { .. }
             | HunkNotFound::NoContext { .. }
             | HunkNotFound::Overlaps { .. } => Value::Null,
         }

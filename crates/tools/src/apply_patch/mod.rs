@@ -7,7 +7,7 @@ mod error;
 mod locate;
 mod plan;
 
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{ToolCategory, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -22,39 +22,30 @@ use crate::transaction::{self, AbortReason, Aborted};
 use crate::typed::{TypedTool, typed};
 use crate::workspace::{FileError, Workspace};
 
-const DESCRIPTION: &str = "Applies a unified diff to files of the workspace, all of it or nothing. The format is that of `git diff` and \
-    `diff -u`: `--- a/FILE` and `+++ b/FILE` (`/dev/null` on one side for a created or deleted file; `rename from` and `rename to` after \
-    `diff --git` for a renamed one), then hunks that begin with `@@ -LINE,COUNT +LINE,COUNT @@`. One diff can change several files. Line \
-    numbers and counts may be wrong, but every context line and removed line must be in the file word for word: include about three lines \
-    of context around each change.";
+const DESCRIPTION: &str = "Applies a unified diff to files of the workspace, all of it or nothing. It can also create, delete and \
+    rename files. Line numbers and counts may be wrong, but context and removed lines must match the file word for word.";
 
 /// The parameters of `apply_patch`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The unified diff.
     patch: String,
-    /// The files or folders that the patch may change; a patch that changes others is refused. Default: the whole workspace.
+    /// Refuse a patch that changes anything else.
     #[serde(default)]
     paths: Vec<String>,
 }
 
 /// Creates the tool `apply_patch`, which changes one or several files with one unified diff.
 ///
-/// The output lists the files in the order of the patch. `lines` are the lines of the old file where the hunks begin:
-///
-/// ```json
-/// {"files": [{"path": "src/b.rs", "change": "moved", "from": "src/a.rs", "lines": [12], "added": 3, "removed": 1}]}
-/// ```
-///
-/// `change` is `edited`, `created`, `deleted` or `moved`. A failed call reverts its changes; its result reports each change that could not
+/// The output has a line for each file in the order of the patch, with the lines of the old file where the hunks begin and the numbers of
+/// added and removed lines: `edited src/b.rs at lines 12, 40 (+3 -1)`, `created …`, `deleted …` or `moved src/a.rs to src/b.rs …`. A failed call reverts its changes; its result reports each change that could not
 /// be reverted. Besides the codes of [`FileError::code`](crate::workspace::FileError::code), failures have these codes:
 ///
 /// | code | meaning |
 /// | --- | --- |
 /// | `bad_patch` | the patch is not a valid unified diff |
-/// | `no_match` | a hunk's lines are not in the file; the output shows the nearest place, `{"path", "hunk", "start_line", "content"}` |
-/// | `ambiguous` | a hunk matches in several places, and its line number selects none of them; the output is `{"path", "hunk", "lines"}` |
+/// | `no_match` | a hunk's lines are not in the file; the output shows the numbered lines of the nearest place |
+/// | `ambiguous` | a hunk matches in several places, and its line number selects none of them |
 /// | `exists` | a file to create exists already |
 /// | `stale` | the file has changed since the agent last saw it; the output has its current content |
 /// | `outside_paths` | the patch would change a file that is not in `paths` |
@@ -67,6 +58,7 @@ pub fn apply_patch() -> TypedTool {
     typed("apply_patch", DESCRIPTION, move |context, parameters: Parameters| {
         blocking(context, move |context| run(context, &parameters))
     })
+    .category(ToolCategory::Files)
     .example(json!({
         "patch": "--- a/src/port.rs\n+++ b/src/port.rs\n@@ -3,2 +3,2 @@\n /// Where the server listens.\n-pub const PORT: u16 = 8080;\n+pub const PORT: u16 = 9090;\n"
     }))
@@ -100,7 +92,7 @@ fn apply(
         return Err(ApplyError::TooMany(files.len()));
     }
     let planned = plan::plan(context, workspace, files, &parameters.paths)?;
-    let mut rows = Vec::with_capacity(planned.len());
+    let mut rows: Vec<String> = Vec::with_capacity(planned.len());
     let (mut changes, mut seen) = (Vec::new(), Vec::new());
     for PlannedFile {
         row,
@@ -108,12 +100,12 @@ fn apply(
         seen: seen_files,
     } in planned
     {
-        rows.push(row);
+        rows.push(row.to_string());
         changes.extend(file_changes);
         seen.extend(seen_files);
     }
     match transaction::apply_all(workspace, &mut changes, &context.cancel) {
-        Ok(changes) => Ok(ToolResult::success(json!({"files": rows}))
+        Ok(changes) => Ok(ToolResult::success(rows.join("\n").into())
             .with_seen(seen)
             .with_changes(changes)),
         Err(Aborted { reason, not_reverted }) if not_reverted.is_empty() => Err(match reason {

@@ -1,9 +1,9 @@
 //! Computes the new content of each file in a patch. This module writes nothing.
 
 use std::collections::BTreeSet;
+use std::fmt;
 
-use dirigent_core::tool::SeenFile;
-use serde::Serialize;
+use dirigent_core::tool::{SeenFile, display_path};
 
 use super::error::ApplyError;
 use super::locate::{self, LocateError, Patched, SearchBudget};
@@ -22,16 +22,42 @@ pub(super) struct PlannedFile {
     pub(super) seen: Vec<SeenFile>,
 }
 
-/// The file's row in the tool's output.
-#[derive(Serialize)]
+/// The file's line in the tool's output: `moved src/a.rs to src/b.rs at lines 12, 40 (+3 -1)`.
 pub(super) struct Row {
     path: String,
     change: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<String>,
     lines: Vec<usize>,
     added: usize,
     removed: usize,
+}
+
+impl fmt::Display for Row {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = display_path(&self.path);
+        match &self.from {
+            Some(from) => write!(f, "{} {} to {path}", self.change, display_path(from))?,
+            None => write!(f, "{} {path}", self.change)?,
+        }
+        let lines: Vec<String> = self.lines.iter().map(usize::to_string).collect();
+        match lines.len() {
+            0 => Ok(()),
+            1 => write!(
+                f,
+                " at line {} (+{} -{})",
+                lines.join(", "),
+                self.added,
+                self.removed
+            ),
+            _ => write!(
+                f,
+                " at lines {} (+{} -{})",
+                lines.join(", "),
+                self.added,
+                self.removed
+            ),
+        }
+    }
 }
 
 struct PatchPlanner<'a> {

@@ -10,6 +10,8 @@ use std::time::Duration;
 
 use similar::TextDiff;
 
+use crate::text::TextFile;
+
 pub use git::git_diff;
 pub(crate) use parse::{EofMarker, FilePatch, Hunk, HunkLine, PatchError, PatchKind, parse};
 
@@ -21,6 +23,21 @@ const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Time limit for minimizing a diff. A diff that reaches the limit is correct, but may not be minimal.
 const DIFF_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// Returns the [`unified_diff`] of two contents; `None` also if one of them is not text.
+pub(crate) fn unified_diff_of_bytes(
+    path: &str,
+    before: Option<&[u8]>,
+    after: Option<&[u8]>,
+) -> Option<String> {
+    let text = |bytes: Option<&[u8]>| bytes.map(|bytes| TextFile::decode(path, bytes)).transpose();
+    let (before, after) = (text(before).ok()?, text(after).ok()?);
+    unified_diff(
+        path,
+        before.as_ref().map(|file| file.text.as_str()),
+        after.as_ref().map(|file| file.text.as_str()),
+    )
+}
 
 /// Returns a unified diff in git's format, for [`StateChange`](dirigent_core::tool::StateChange). `before` is `None` for a new file, `after`
 /// for a deleted one. The result is `None` if nothing changed, if the diff would be longer than 64 KiB, or if there are

@@ -1,15 +1,15 @@
-//! What commands may not change in a workspace that they can write: git's hooks and settings, which are programs that the user's own git
-//! runs outside of any sandbox, and what a project says to Dirigent.
+//! Protects files that commands must not change in a workspace in which they can write: git's hooks and settings, which are programs that the
+//! user's own git runs outside of any sandbox, and the project's files that configure Dirigent and its agents.
 //!
-//! Landlock cannot take a folder out of a writable one. So it is kept in memory, and put back when the command is over and nothing of it
-//! runs any more. Commits, branches and the index are git's content and stay as they are. What anybody else changes there meanwhile is put
-//! back as well.
+//! Landlock cannot exclude a folder from a writable one. So the guard takes a snapshot of these files in memory, and restores them once the
+//! command and all its processes have ended. Git's content (commits, branches and the index) is not protected. Changes that other programs
+//! make to protected files while a command runs are reverted, too.
 //!
-//! Commands that run in the same workspace at the same time share what was kept before the first of them: what one of them planted
-//! is never taken for what was there before another. That holds for the commands of one process.
+//! Commands that run in the same workspace at the same time share the snapshot that was taken before the first of them, so a file that one
+//! command planted is never part of another command's snapshot. This holds only for the commands of one process.
 //!
-//! Repositories deeper in the workspace are found by their `.git`, the shallow ones first, and not beyond [`MAX_FOLDERS`]. One that is new
-//! stays, without hooks and settings. A bare repository, which has no `.git`, is not recognised.
+//! Repositories deeper in the workspace are found by their `.git`, those in outer folders first, in at most [`MAX_FOLDERS`] folders. A repository
+//! that a command creates stays, without hooks and settings. A bare repository has no `.git`, so it is not recognised.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
@@ -19,100 +19,102 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::kept::{Kept, PutBack, Room, look, restore};
+use super::file_snapshot::{FileSnapshot, Restored, Room, look, restore};
 use crate::workspace::PROTECTED;
 
 const GIT: &str = ".git";
-/// Of a repository's folder only what git runs or is told by; of `.git` itself, that it is a folder or where it leads.
+/// The protected entries of a repository's folder: programs and settings. Of `.git` itself, only its kind and, for a file or link, its
+/// content is protected.
 const GUARDED: [&str; 5] = ["config", "config.worktree", "commondir", "gitdir", "hooks"];
-/// How many folders are looked into for repositories, and how many names in them.
+/// Maximum numbers of folders, and of names in them, that are searched for repositories.
 const MAX_FOLDERS: usize = 5_000;
 const MAX_NAMES: usize = 100_000;
 
-/// What is kept of each workspace that commands run in, with how many they are.
-static HELD: Mutex<BTreeMap<PathBuf, (usize, Shared)>> = Mutex::new(BTreeMap::new());
+/// For each workspace in which commands run: the number of these commands, and their shared snapshot.
+static SNAPSHOTS: Mutex<BTreeMap<PathBuf, (usize, Shared)>> = Mutex::new(BTreeMap::new());
 
-/// None until the first command has looked.
+/// `None` until the first command has taken the snapshot.
 type Shared = Arc<Mutex<Option<Snapshot>>>;
 
-/// One command's part in the guard of its workspace. Dropped, it puts back what the guard has kept.
+/// A command's use of the guard of its workspace. Restores the protected files on drop, unless [`Guard::finish`] has already done so.
 #[derive(Debug)]
 pub(super) struct Guard {
     root: PathBuf,
     snapshot: Shared,
-    is_over: bool,
+    is_finished: bool,
 }
 
-/// The guarded files as they were.
+/// The protected files of a workspace before its commands.
 #[derive(Debug)]
 struct Snapshot {
-    /// The workspace's own.
+    /// The repository of the workspace itself.
     own: Repository,
-    /// Those deeper in it, by the paths of their `.git`.
+    /// The repositories deeper in the workspace, by the paths of their `.git`.
     repositories: BTreeMap<PathBuf, Repository>,
-    /// By path; none where there was nothing.
-    others: BTreeMap<&'static str, Option<Kept>>,
-    /// What is more than can be kept.
+    /// The other protected files and folders, by path; `None` if the path did not exist.
+    others: BTreeMap<&'static str, Option<FileSnapshot>>,
+    /// The paths that are too large for a complete snapshot.
     partial: Vec<String>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
 struct Repository {
-    /// An empty folder stands for any.
-    git: Option<Kept>,
-    /// By their paths in it.
-    parts: BTreeMap<PathBuf, Kept>,
+    /// The `.git`. A folder is represented by an empty folder.
+    git: Option<FileSnapshot>,
+    /// The protected entries, by their paths in `.git`.
+    parts: BTreeMap<PathBuf, FileSnapshot>,
 }
 
 impl Guard {
-    /// Looks at the workspace, unless another command runs there. It blocks. It fails where what git runs cannot be kept.
+    /// Takes the snapshot of a workspace, unless another command has already taken it. Blocks. Fails if the programs and settings of the
+    /// workspace's own repository are too large for a snapshot.
     pub(super) fn take(root: &Path) -> io::Result<Self> {
         let root = root.canonicalize()?;
         let snapshot = {
-            let mut held = lock(&HELD);
-            let (commands, snapshot) = held.entry(root.clone()).or_default();
+            let mut snapshots = lock(&SNAPSHOTS);
+            let (commands, snapshot) = snapshots.entry(root.clone()).or_default();
             *commands += 1;
             snapshot.clone()
         };
         let mut guard = Guard {
             root,
             snapshot,
-            is_over: true,
+            is_finished: true,
         };
         let snapshot = guard.snapshot.clone();
         let mut snapshot = lock(&snapshot);
         if snapshot.is_none() {
             *snapshot = Some(Snapshot::take(&guard.root)?);
         }
-        guard.is_over = false;
+        guard.is_finished = false;
         Ok(guard)
     }
 
-    /// Puts back what is other than it was. It blocks.
-    pub(super) fn put_back(mut self) -> PutBack {
+    /// Restores the protected files that have changed. Blocks.
+    pub(super) fn finish(mut self) -> Restored {
         self.restore()
     }
 
-    fn restore(&mut self) -> PutBack {
-        self.is_over = true;
+    fn restore(&mut self) -> Restored {
+        self.is_finished = true;
         match lock(&self.snapshot).as_ref() {
-            Some(snapshot) => snapshot.put_back(&self.root),
-            None => PutBack::default(),
+            Some(snapshot) => snapshot.restore(&self.root),
+            None => Restored::default(),
         }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        if !self.is_over {
-            // Nobody waits for what there is to say.
+        if !self.is_finished {
+            // Nobody reads the result.
             let _ = self.restore();
         }
-        let mut held = lock(&HELD);
-        if let Some((commands, _)) = held.get_mut(&self.root) {
+        let mut snapshots = lock(&SNAPSHOTS);
+        if let Some((commands, _)) = snapshots.get_mut(&self.root) {
             *commands -= 1;
             if *commands == 0 {
-                held.remove(&self.root);
+                snapshots.remove(&self.root);
             }
         }
     }
@@ -125,7 +127,7 @@ impl Snapshot {
         let own = Repository::look(&dir, Path::new(GIT), &mut room);
         if room.was_short {
             return Err(io::Error::other(
-                "there is too much in `.git/config`, `.git/hooks`, `.git/modules` and `.git/worktrees` to be kept from the command",
+                "`.git/config`, `.git/hooks`, `.git/modules` and `.git/worktrees` are too large to be protected from the command",
             ));
         }
         let mut partial = Vec::new();
@@ -155,10 +157,10 @@ impl Snapshot {
         })
     }
 
-    fn put_back(&self, root: &Path) -> PutBack {
-        let mut done = PutBack {
+    fn restore(&self, root: &Path) -> Restored {
+        let mut done = Restored {
             partial: self.partial.clone(),
-            ..PutBack::default()
+            ..Restored::default()
         };
         let dir = match Dir::open_ambient_dir(root, ambient_authority()) {
             Ok(dir) => dir,
@@ -167,7 +169,7 @@ impl Snapshot {
                 return done;
             }
         };
-        self.own.put_back(&dir, Path::new(GIT), &mut done);
+        self.own.restore(&dir, Path::new(GIT), &mut done);
         for (path, before) in &self.others {
             let path = Path::new(path);
             let now = look(&dir, path, &mut Room::new());
@@ -175,15 +177,15 @@ impl Snapshot {
         }
         for git in repositories_in(&dir).0 {
             match self.repositories.get(&git) {
-                Some(before) => before.put_back(&dir, &git, &mut done),
+                Some(before) => before.restore(&dir, &git, &mut done),
                 None => self.strip(&dir, &git, &mut done),
             }
         }
         done
     }
 
-    /// Takes hooks and settings from a repository that is new, unless it is one that was there and was moved.
-    fn strip(&self, dir: &Dir, git: &Path, done: &mut PutBack) {
+    /// Removes the hooks and settings of a new repository, unless it is an existing repository that was moved.
+    fn strip(&self, dir: &Dir, git: &Path, done: &mut Restored) {
         let now = Repository::look(dir, git, &mut Room::new());
         let was_moved = now.is_folder() && self.repositories.values().any(|before| before == &now);
         if !was_moved {
@@ -191,7 +193,7 @@ impl Snapshot {
                 git: None,
                 parts: BTreeMap::new(),
             };
-            nothing.put_back(dir, git, done);
+            nothing.restore(dir, git, done);
         }
     }
 }
@@ -200,7 +202,7 @@ impl Repository {
     fn look(dir: &Dir, git: &Path, room: &mut Room) -> Self {
         match dir.symlink_metadata(git) {
             Ok(metadata) if metadata.is_dir() => Repository {
-                git: Some(Kept::Folder(BTreeMap::new())),
+                git: Some(FileSnapshot::Folder(BTreeMap::new())),
                 parts: parts(dir, git, room),
             },
             _ => Repository {
@@ -211,19 +213,19 @@ impl Repository {
     }
 
     fn is_folder(&self) -> bool {
-        matches!(self.git, Some(Kept::Folder(_)))
+        matches!(self.git, Some(FileSnapshot::Folder(_)))
     }
 
-    fn put_back(&self, dir: &Dir, git: &Path, done: &mut PutBack) {
+    fn restore(&self, dir: &Dir, git: &Path, done: &mut Restored) {
         let now = Repository::look(dir, git, &mut Room::new());
-        // A repository that the command made is its to make, without hooks and settings.
+        // A repository that the command created stays, without hooks and settings.
         if !(self.git.is_none() && now.is_folder()) {
             restore(dir, git, self.git.as_ref(), now.git.as_ref(), done);
         }
         let paths: BTreeSet<&PathBuf> = self.parts.keys().chain(now.parts.keys()).collect();
         for path in paths {
             let place = git.join(path);
-            // Of a submodule or a work tree that is gone nothing comes back.
+            // Nothing of a deleted submodule or worktree is restored.
             if place
                 .parent()
                 .is_none_or(|folder| dir.symlink_metadata(folder).is_ok())
@@ -235,19 +237,20 @@ impl Repository {
     }
 }
 
-/// What a folder within a repository's is.
+/// The role of a folder within a repository's folder.
 #[derive(Clone, Copy)]
 enum Role {
-    /// The repository's own, or that of a submodule or a work tree of it.
+    /// The folder of the repository itself, of a submodule or of a worktree.
     Repository,
-    /// One of submodules, whose names may have several parts.
+    /// A folder that contains submodules, whose names can have several parts.
     Modules,
-    /// One of work trees.
+    /// The folder that contains the worktrees.
     Worktrees,
 }
 
-/// What is guarded in a repository's folder, those of its submodules and work trees included, and links that stand for any of them.
-fn parts(dir: &Dir, git: &Path, room: &mut Room) -> BTreeMap<PathBuf, Kept> {
+/// Takes a snapshot of the protected entries in a repository's folder and in those of its submodules and worktrees, and of links in place
+/// of any of these folders.
+fn parts(dir: &Dir, git: &Path, room: &mut Room) -> BTreeMap<PathBuf, FileSnapshot> {
     let mut parts = BTreeMap::new();
     let mut folders = vec![(PathBuf::new(), Role::Repository)];
     while let Some((folder, role)) = folders.pop() {
@@ -281,13 +284,14 @@ fn parts(dir: &Dir, git: &Path, room: &mut Room) -> BTreeMap<PathBuf, Kept> {
     parts
 }
 
-/// The entries of a folder of a repository's folder.
+/// Returns the entries of a folder within a repository's folder.
 fn inner(dir: &Dir, git: &Path, folder: &Path) -> impl Iterator<Item = PathBuf> {
     let entries = dir.read_dir(git.join(folder)).into_iter().flatten().flatten();
     entries.map(move |entry| folder.join(entry.file_name()))
 }
 
-/// The `.git` of every repository beneath the workspace but its own, whatever is ignored, and whether there may be more.
+/// Returns the `.git` of every repository below the workspace, ignored ones included, except the workspace's own. Also returns true if the
+/// search was cut short.
 fn repositories_in(dir: &Dir) -> (Vec<PathBuf>, bool) {
     let mut found = Vec::new();
     let mut folders = VecDeque::from([PathBuf::new()]);
@@ -315,6 +319,6 @@ fn repositories_in(dir: &Dir) -> (Vec<PathBuf>, bool) {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // What is in it is whole at any moment.
+    // The data is consistent at any moment, so a panic of another thread does no harm.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

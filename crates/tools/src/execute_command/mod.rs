@@ -4,22 +4,24 @@
 //! command has ended, the tool kills the processes that the command left behind and deletes the command's temporary folder.
 
 mod capture;
+mod description;
 mod environment;
 mod error;
+mod file_snapshot;
 mod guard;
-mod kept;
 mod outcome;
+mod plain_text;
 mod process_tree;
 mod program;
-mod removal;
 mod temporary_folder;
+mod time_limit;
 mod workspace_snapshot;
 
 use std::io;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
-use dirigent_core::tool::{Access, ToolResult};
+use dirigent_core::tool::{Access, ToolCategory, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
@@ -29,9 +31,11 @@ use self::error::CommandError;
 use self::guard::Guard;
 use self::outcome::Outcome;
 use self::process_tree::{CommandEnd, ProcessTree};
-use self::program::CommandLine;
+use self::program::{CommandLine, Shell};
 use self::temporary_folder::TemporaryFolder;
-use self::workspace_snapshot::WorkspaceSnapshot;
+use self::time_limit::TimeLimit;
+use self::workspace_snapshot::{WorkspaceSnapshot, known_paths};
+use crate::git::LinkedRepository;
 use crate::sandbox::{AccessRules, Program, Sandbox, SandboxSupervisor, locate_program, search_path};
 use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
@@ -43,22 +47,13 @@ const MAX_TIMEOUT_SECONDS: u64 = 3600;
 /// Time limit for scanning for changed files after a cancelled call.
 const CANCELLED_SCAN_TIME: Duration = Duration::from_millis(100);
 
-const DESCRIPTION: &str = "Runs a command in the workspace and returns its exit code and output. \
-    `command` is a list of the program and its arguments, or one string for a shell (`sh -c`) if you need pipes, `&&`, globs or \
-    variables. Unless the user allowed more, the command can write only to the workspace and $TMPDIR and has no network. Its input is \
-    empty. The middle of long output is left out. The call fails if the exit code is not 0. All processes that the command started \
-    are killed when it ends.";
-
 /// The parameters of `execute_command`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The command to run: a list of the program and its arguments, or one string for a shell.
     command: CommandLine,
-    /// The folder to run the command in, relative to the workspace; default: the workspace itself.
     #[serde(default)]
     working_directory: Option<String>,
-    /// The number of seconds after which the command is killed.
     #[serde(default = "default_timeout")]
     #[schemars(range(min = 1, max = MAX_TIMEOUT_SECONDS))]
     timeout_seconds: u64,
@@ -70,14 +65,19 @@ fn default_timeout() -> u64 {
 
 /// Creates the tool `execute_command`, which runs a program or a shell line in the [`Sandbox`] with a clean environment.
 ///
-/// The output is `{"exit_code": n|null, "signal": n|null, "stdout", "stderr", "timed_out": bool, "duration_ms": n}`, with a `"note"` on
-/// leftover processes and restored files. Any outcome other than exit code 0 is a failure with the same output. Metadata for operators:
-/// `confined` and `network`. Unix only; commands can be confined on Linux only.
+/// A line for a shell runs with `pipefail`: in bash, or in `sh` if there is no bash, where `sh` has it.
 ///
-/// The reported changes are the files that were created, edited or deleted during the command, followed by the command's exit. File changes
-/// are detected by name, size and time, so changes by other processes count, too; ignored files do not. The changes are unknown (metadata
-/// `files: "too many"`) if the workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 changes
-/// are listed (metadata `changes_left_out`).
+/// The output is what the command printed, without escape sequences and with the last state of progress bars: its standard output, or
+/// below a line `stdout:` its standard output and below a line `stderr:` its standard error if it printed to both. Lines `Note: …` above
+/// it are about leftover processes and restored files. A command that is killed keeps in it what it printed until then. Any outcome other
+/// than exit code 0 is a failure with the same output, and its error states the exit code. Metadata for operators: `confined` and
+/// `network`. Unix only; commands can be confined on Linux only.
+///
+/// The reported change is the command's exit, with the files that were created, edited or deleted while the command ran. These are detected
+/// by name, size and time, so changes by other processes count, too; ignored files do not. They are unknown (metadata
+/// `files: "too many"`) if the workspace has more than 20,000 files, or more than a cancelled call has time to scan. At most 200 are listed
+/// (metadata `changes_left_out`). The earlier content of a file is known, and recorded if it changed, if the agent has seen the file or the
+/// run has changed it.
 ///
 /// Git's hooks and settings, `.dirigent`, `.claude` and `dirigent.toml` are restored after a command if it, or another command at the same
 /// time, changed them. The note lists the restored paths and those too large to be protected completely. In nested repositories, only git's
@@ -98,15 +98,17 @@ fn default_timeout() -> u64 {
 /// | `denied` | the system did not start the program: missing permissions, a script's missing interpreter, or a file that the sandbox does not let it read; nothing was run |
 /// | `broke_down` | the tool failed internally |
 pub fn execute_command(sandbox: &Sandbox) -> TypedTool {
+    let description = description::description(sandbox);
     let sandbox = sandbox.clone();
     let call = move |context, parameters| execute(context, parameters, sandbox.clone());
-    typed("execute_command", DESCRIPTION, call)
+    typed("execute_command", description, call)
+        .category(ToolCategory::Commands)
         .access(Access::Execute)
         .example(json!({"command": ["cargo", "test", "--quiet"], "timeout_seconds": 300}))
 }
 
-/// Runs the command in a new task. If this future is dropped, the command is cancelled and the task goes on until all processes have ended
-/// and all protected files are restored.
+/// Runs the command in a new task. If this future is dropped, the command is cancelled, and the task continues until all processes have
+/// ended and all protected files are restored.
 async fn execute(context: ToolContext, parameters: Parameters, sandbox: Sandbox) -> ToolResult {
     let cancel = context.cancel.child_token();
     let _cancelled_when_dropped = cancel.clone().drop_guard();
@@ -132,30 +134,36 @@ async fn run(
     sandbox: &Sandbox,
 ) -> Result<Outcome, CommandError> {
     check(context, parameters)?;
-    let root = context.workspace.clone();
+    let before = context.clone();
     // Declared before the process tree, so that the guard is dropped, and restores files, only after the processes have ended.
-    let snapshot = spawn_blocking(move || Ok((Guard::take(&root)?, WorkspaceSnapshot::take(&root))));
+    let snapshot = spawn_blocking(move || {
+        let known = known_paths(&before);
+        let root = &before.workspace;
+        Ok((Guard::take(root)?, WorkspaceSnapshot::take(root, &known)))
+    });
     let (guard, files) = snapshot
         .await
         .and_then(|snapshot| snapshot)
         .map_err(CommandError::NoGuard)?;
     let mut process_tree = start(context, parameters, sandbox).await?;
-    let limit = Duration::from_secs(parameters.timeout_seconds);
-    let started = Instant::now();
+    let limit = TimeLimit::new(parameters.timeout_seconds, context.deadline);
     let (mut stdout, mut stderr) = (Capture::default(), Capture::default());
     let ended = process_tree
-        .run(limit, &context.cancel, &mut stdout, &mut stderr)
+        .run(limit.time, &context.cancel, &mut stdout, &mut stderr)
         .await;
-    let duration = started.elapsed();
     let remaining = process_tree.remaining();
-    let root = context.workspace.clone();
+    let (root, content_store) = (context.workspace.clone(), context.content_store.clone());
     let scan_deadline = match &ended {
         CommandEnd::Cancelled(_) => Some(Instant::now() + CANCELLED_SCAN_TIME),
         CommandEnd::Exited { .. } | CommandEnd::TimedOut(_) | CommandEnd::Unknown(_) => None,
     };
-    let after = spawn_blocking(move || (guard.put_back(), files.compare(&root, scan_deadline)));
+    let after = spawn_blocking(move || {
+        let restored = guard.finish();
+        let changed = files.compare(&root, scan_deadline, content_store.as_deref());
+        (restored, changed)
+    });
     let removed = spawn_blocking(move || drop(process_tree));
-    let (put_back, changed) = after.await.unwrap_or_default();
+    let (restored, changed) = after.await.unwrap_or_default();
     if scan_deadline.is_none() {
         let _ = removed.await;
     }
@@ -165,10 +173,9 @@ async fn run(
         remaining,
         stdout: stdout.into_text(),
         stderr: stderr.into_text(),
-        put_back,
+        restored,
         changed,
-        duration,
-        timeout_seconds: parameters.timeout_seconds,
+        limit,
     })
 }
 
@@ -200,7 +207,9 @@ async fn start(
     parameters: &Parameters,
     sandbox: &Sandbox,
 ) -> Result<ProcessTree, CommandError> {
-    let Some((program, arguments)) = parameters.command.program_and_arguments() else {
+    let search = search_path();
+    let shell = Shell::find(&search);
+    let Some((program, arguments)) = parameters.command.program_and_arguments(shell) else {
         return Err(CommandError::BadParameters(
             "`command` is empty; it must begin with the program to run".to_owned(),
         ));
@@ -208,12 +217,15 @@ async fn start(
     let workspace = Workspace::open(&context.workspace).map_err(CommandError::WorkingDirectory)?;
     let folder = working_directory(&workspace, parameters.working_directory.as_deref())
         .map_err(CommandError::WorkingDirectory)?;
-    let search = search_path();
     let path = locate_program(program, &folder, &search).map_err(CommandError::ProgramNotFound)?;
     let temporary = TemporaryFolder::new().map_err(CommandError::NoTemporaryFolder)?;
-    let rules = AccessRules::new(sandbox, workspace.root(), temporary.path(), &search, |name| {
+    let mut rules = AccessRules::new(sandbox, workspace.root(), temporary.path(), &search, |name| {
         std::env::var_os(name)
     });
+    // In a linked worktree, git needs the repository.
+    rules
+        .read
+        .extend(LinkedRepository::find(workspace.root()).map(|repository| repository.common));
 
     let environment = environment::sanitized(std::env::vars_os(), sandbox, &rules, &search, temporary.path());
     let program = Program {

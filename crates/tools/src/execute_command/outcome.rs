@@ -2,15 +2,20 @@
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
-use std::time::Duration;
 
-use dirigent_core::tool::{StateChange, ToolResult, code};
+use dirigent_core::tool::{StateChange, ToolResult, code, display_command};
 use serde_json::{Value, json};
 
-use super::kept::PutBack;
+use super::file_snapshot::Restored;
+use super::plain_text::plain_text;
 use super::process_tree::CommandEnd;
+use super::time_limit::TimeLimit;
 use super::workspace_snapshot::WorkspaceChanges;
 use crate::sandbox::{Confinement, Sandbox};
+
+/// Exit code of a shell for a command that SIGPIPE has ended. With `pipefail`, it is the exit code of a pipeline whose last command ended
+/// early.
+const BROKEN_PIPE: i32 = 141;
 
 /// Outcome of a started command.
 pub(super) struct Outcome {
@@ -20,10 +25,9 @@ pub(super) struct Outcome {
     pub(super) remaining: usize,
     pub(super) stdout: String,
     pub(super) stderr: String,
-    pub(super) put_back: PutBack,
+    pub(super) restored: Restored,
     pub(super) changed: WorkspaceChanges,
-    pub(super) duration: Duration,
-    pub(super) timeout_seconds: u64,
+    pub(super) limit: TimeLimit,
 }
 
 impl Outcome {
@@ -33,6 +37,7 @@ impl Outcome {
         let exited = StateChange::ProcessExited {
             command: self.command.clone(),
             code,
+            files: std::mem::take(&mut self.changed.changes),
         };
         let confined = match sandbox.confinement {
             Confinement::Required => true,
@@ -42,23 +47,21 @@ impl Outcome {
         if self.remaining > 0 {
             metadata.push(("processes_left", json!(self.remaining)));
         }
-        if !self.put_back.paths.is_empty() {
-            metadata.push(("put_back", json!(self.put_back.paths)));
+        if !self.restored.paths.is_empty() {
+            metadata.push(("put_back", json!(self.restored.paths)));
         }
-        if !self.put_back.failed.is_empty() {
-            metadata.push(("not_put_back", json!(self.put_back.failed)));
+        if !self.restored.failed.is_empty() {
+            metadata.push(("not_put_back", json!(self.restored.failed)));
         }
-        if !self.put_back.partial.is_empty() {
-            metadata.push(("guarded_in_part", json!(self.put_back.partial)));
+        if !self.restored.partial.is_empty() {
+            metadata.push(("guarded_in_part", json!(self.restored.partial)));
         }
         match self.changed.omitted {
             Some(0) => {}
             Some(more) => metadata.push(("changes_left_out", json!(more))),
             None => metadata.push(("files", json!("too many"))),
         }
-        let mut changes = std::mem::take(&mut self.changed.changes);
-        changes.push(exited);
-        let output = self.into_json(code);
+        let output = Value::String(self.text());
         let result = match error {
             None => ToolResult::success(output),
             Some((error_code, message)) => ToolResult::failure(message)
@@ -68,7 +71,7 @@ impl Outcome {
         let result = result
             .with_metadata("confined", confined)
             .with_metadata("network", !confined || sandbox.network)
-            .with_changes(changes);
+            .with_changes(vec![exited]);
         metadata
             .into_iter()
             .fold(result, |result, (name, value)| result.with_metadata(name, value))
@@ -76,7 +79,7 @@ impl Outcome {
 
     /// Returns the error's code and message. `None` for exit code 0.
     fn error(&self) -> Option<(&'static str, String)> {
-        let command = &self.command;
+        let command = display_command(&self.command);
         match &self.ended {
             CommandEnd::Exited { status, .. } => {
                 Some(("exited", format!("`{command}` {}", exit_error(*status)?)))
@@ -84,8 +87,8 @@ impl Outcome {
             CommandEnd::TimedOut(_) => Some((
                 code::TIMED_OUT,
                 format!(
-                    "`{command}` did not end within {} s, so it was killed with all processes that it had started",
-                    self.timeout_seconds
+                    "`{command}` did not end {}, so it was killed with all processes that it had started",
+                    self.limit
                 ),
             )),
             CommandEnd::Cancelled(_) => Some((
@@ -99,7 +102,28 @@ impl Outcome {
         }
     }
 
-    fn into_json(self, code: Option<i32>) -> Value {
+    /// Returns the output: the notes, and what the command printed; empty if there is neither.
+    fn text(&self) -> String {
+        let mut text: String = self
+            .notes()
+            .iter()
+            .map(|note| format!("Note: {note}\n"))
+            .collect();
+        let (stdout, stderr) = (plain_text(&self.stdout), plain_text(&self.stderr));
+        match (stdout.is_empty(), stderr.is_empty()) {
+            (true, true) => {}
+            (false, true) => text.push_str(&stdout),
+            (true, false) => text.push_str(&format!("stderr:\n{stderr}")),
+            (false, false) => {
+                let end = if stdout.ends_with('\n') { "" } else { "\n" };
+                text.push_str(&format!("stdout:\n{stdout}{end}stderr:\n{stderr}"));
+            }
+        }
+        text
+    }
+
+    /// Returns notes for the model on leftover processes and restored files.
+    fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if let CommandEnd::Exited {
             output_still_open: true,
@@ -117,42 +141,34 @@ impl Outcome {
                 self.remaining
             ));
         }
-        if !self.put_back.paths.is_empty() {
-            let paths = self.put_back.paths.join(", ");
+        if !self.restored.paths.is_empty() {
+            let paths = self.restored.paths.join(", ");
             notes.push(format!(
                 "restored, because commands must not change these files: {paths}"
             ));
         }
-        if !self.put_back.failed.is_empty() {
-            let paths = self.put_back.failed.join(", ");
+        if !self.restored.failed.is_empty() {
+            let paths = self.restored.failed.join(", ");
             notes.push(format!(
                 "the command must not change these files, but they were changed and could not be restored: {paths}"
             ));
         }
-        if !self.put_back.partial.is_empty() {
-            let paths = self.put_back.partial.join(", ");
+        if !self.restored.partial.is_empty() {
+            let paths = self.restored.partial.join(", ");
             notes.push(format!(
                 "too large to be protected completely, so do not change these paths: {paths}"
             ));
         }
-        let mut output = json!({
-            "exit_code": code,
-            "signal": self.ended.status().and_then(|status| status.signal()),
-            "stdout": self.stdout,
-            "stderr": self.stderr,
-            "timed_out": matches!(self.ended, CommandEnd::TimedOut(_)),
-            "duration_ms": u64::try_from(self.duration.as_millis()).unwrap_or(u64::MAX),
-        });
-        if !notes.is_empty() {
-            output["note"] = Value::from(notes.join("; "));
-        }
-        output
+        notes
     }
 }
 
 fn exit_error(status: ExitStatus) -> Option<String> {
     match (status.code(), status.signal()) {
         (Some(0), _) => None,
+        (Some(BROKEN_PIPE), _) => Some(format!(
+            "exited with {BROKEN_PIPE} (SIGPIPE): a later command of the pipeline stopped reading, as `head` does"
+        )),
         (Some(code), _) => Some(format!("exited with {code}")),
         (None, Some(signal)) => Some(format!("was killed by signal {signal}")),
         (None, None) => Some(format!("ended with {status}")),

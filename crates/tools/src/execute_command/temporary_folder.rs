@@ -9,7 +9,7 @@ use std::time::Duration;
 use cap_std::ambient_authority;
 use cap_std::fs::Dir;
 
-use super::removal::remove;
+use crate::removal::remove;
 
 /// Number of attempts to remove the folder: removal fails if a process that was just killed still writes a file.
 const REMOVE_ATTEMPTS: u32 = 5;

@@ -2,26 +2,40 @@
 //!
 //! Ignored files, the files of git and Dirigent, and build output do not count. Build output is the content of `node_modules`,
 //! `__pycache__` and folders with a `CACHEDIR.TAG`. Changes by other processes during the command count, too.
+//!
+//! The content before the command is known for files that the agent has seen or the run has changed, up to a total size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-use dirigent_core::tool::StateChange;
+use dirigent_core::tool::{FileVersion, StateChange};
+use dirigent_core::undo::PathState;
 
+use crate::content_store::ContentStore;
+use crate::diff::unified_diff_of_bytes;
+use crate::tool::ToolContext;
 use crate::workspace::{Hidden, Workspace};
 
 /// Maximum number of files to scan. Scanning more would take longer than most commands.
 const MAX_FILES: usize = 20_000;
 /// Maximum number of changes that are listed.
 const MAX_CHANGES: usize = 200;
+/// Maximum total size of the contents that are held in memory while a command runs, in bytes.
+const MAX_HELD_BYTES: u64 = 16 * 1024 * 1024;
+/// Maximum total size of the changed files whose versions after the command are determined, in bytes.
+const MAX_READ_BYTES: u64 = 64 * 1024 * 1024;
+/// Maximum total size of the reported diffs, in bytes.
+const MAX_DIFF_BYTES: usize = 256 * 1024;
 
 /// The files of a workspace at one moment.
 #[derive(Debug)]
 pub(super) struct WorkspaceSnapshot {
     /// `None` if there are too many files, or the workspace cannot be read.
     files: Option<BTreeMap<String, Stamp>>,
+    /// The versions and contents of known files.
+    contents: BTreeMap<String, (FileVersion, Vec<u8>)>,
 }
 
 /// Metadata that shows whether a file's content has changed, without reading it.
@@ -36,26 +50,161 @@ struct Stamp {
 /// The changes between two moments.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct WorkspaceChanges {
-    /// Sorted by path; without content and versions, which are unknown.
+    /// Sorted by path; with versions and diffs as far as they are known.
     pub(super) changes: Vec<StateChange>,
     /// Number of changes that are not listed. `None` if the changes are unknown.
     pub(super) omitted: Option<usize>,
 }
 
+/// Returns the paths of the files that the calling agent has seen or the run has changed.
+pub(super) fn known_paths(context: &ToolContext) -> BTreeSet<String> {
+    let recorded = context
+        .content_store
+        .as_deref()
+        .and_then(|store| store.recorded_paths().ok());
+    let mut paths = recorded.unwrap_or_default();
+    let seen = context.seen.iter().flat_map(|seen| seen.values());
+    paths.extend(
+        seen.filter(|file| file.digest.is_some())
+            .map(|file| file.path.clone()),
+    );
+    paths
+}
+
 impl WorkspaceSnapshot {
-    /// Scans the workspace. Blocks.
-    pub(super) fn take(root: &Path) -> Self {
-        WorkspaceSnapshot {
-            files: scan(root, MAX_FILES, None),
+    /// Scans the workspace, and reads the files whose paths are `known`. Blocks.
+    pub(super) fn take(root: &Path, known: &BTreeSet<String>) -> Self {
+        let files = scan(root, MAX_FILES, None);
+        let contents = match (&files, Workspace::open(root)) {
+            (Some(files), Ok(workspace)) => read_known(files, &workspace, known),
+            (None, _) | (_, Err(_)) => BTreeMap::new(),
+        };
+        WorkspaceSnapshot { files, contents }
+    }
+
+    /// Compares the workspace with the snapshot, and records the earlier contents of changed files. The changes are unknown if the scan does
+    /// not finish before `deadline`. Blocks.
+    pub(super) fn compare(
+        self,
+        root: &Path,
+        deadline: Option<Instant>,
+        content_store: Option<&dyn ContentStore>,
+    ) -> WorkspaceChanges {
+        let (Some(before), Some(after)) = (&self.files, scan(root, MAX_FILES, deadline)) else {
+            return WorkspaceChanges::default();
+        };
+        let mut changed = compare(before, &after, root);
+        if let Ok(workspace) = Workspace::open(root) {
+            let mut reader = ChangeReader {
+                workspace,
+                contents: &self.contents,
+                content_store,
+                deadline,
+                bytes_to_read: MAX_READ_BYTES,
+                bytes_of_diffs: MAX_DIFF_BYTES,
+            };
+            changed
+                .changes
+                .retain_mut(|change| reader.complete(change, &after));
+        }
+        changed
+    }
+}
+
+fn read_known(
+    files: &BTreeMap<String, Stamp>,
+    workspace: &Workspace,
+    known: &BTreeSet<String>,
+) -> BTreeMap<String, (FileVersion, Vec<u8>)> {
+    let mut room = MAX_HELD_BYTES;
+    let mut contents = BTreeMap::new();
+    for path in known {
+        let Some(rest) = files.get(path).and_then(|stamp| room.checked_sub(stamp.length)) else {
+            continue;
+        };
+        if let Ok((PathState::File(version), Some(bytes))) = workspace.path_state_and_content(path) {
+            room = rest;
+            contents.insert(path.clone(), (version, bytes));
+        }
+    }
+    contents
+}
+
+/// Adds versions and diffs to changes.
+struct ChangeReader<'a> {
+    workspace: Workspace,
+    contents: &'a BTreeMap<String, (FileVersion, Vec<u8>)>,
+    content_store: Option<&'a dyn ContentStore>,
+    deadline: Option<Instant>,
+    bytes_to_read: u64,
+    bytes_of_diffs: usize,
+}
+
+impl ChangeReader<'_> {
+    /// Adds what is known to the change of a file. Returns false if the content did not change.
+    fn complete(&mut self, change: &mut StateChange, files: &BTreeMap<String, Stamp>) -> bool {
+        let Some(path) = change.path().map(str::to_owned) else {
+            return true;
+        };
+        let new = files.get(&path).and_then(|stamp| self.read(&path, stamp));
+        let old = self.contents.get(&path);
+        if let (Some((old, _)), Some((new, _))) = (old, &new)
+            && old == new
+        {
+            return false;
+        }
+        if let (Some((version, bytes)), Some(store)) = (old, self.content_store) {
+            // If this fails, the file cannot be restored, which an undo reports.
+            let _ = store.record(&path, version, bytes);
+        }
+        let old_version = old.map(|(version, _)| version.clone());
+        let new_version = new.as_ref().map(|(version, _)| version.clone());
+        let new_bytes = new.as_ref().map(|(_, bytes)| bytes.as_slice());
+        match change {
+            StateChange::FileCreated { after, .. } => *after = new_version,
+            StateChange::FileEdited {
+                diff, before, after, ..
+            } => {
+                (*before, *after) = (old_version, new_version);
+                if new_bytes.is_some() {
+                    *diff = self.diff(&path, new_bytes);
+                }
+            }
+            StateChange::FileDeleted { diff, before, .. } => {
+                *before = old_version;
+                *diff = self.diff(&path, None);
+            }
+            StateChange::FileMoved { .. }
+            | StateChange::ProcessExited { .. }
+            | StateChange::TableCreated { .. }
+            | StateChange::TableDropped { .. }
+            | StateChange::RowsChanged { .. }
+            | StateChange::RequestSent { .. } => {}
+        }
+        true
+    }
+
+    /// Reads a file after the command; `None` if it is too large, or if there is no time for it.
+    fn read(&mut self, path: &str, stamp: &Stamp) -> Option<(FileVersion, Vec<u8>)> {
+        let rest = self.bytes_to_read.checked_sub(stamp.length)?;
+        if self.deadline.is_some_and(|deadline| Instant::now() > deadline) {
+            return None;
+        }
+        match self.workspace.path_state_and_content(path) {
+            Ok((PathState::File(version), Some(bytes))) => {
+                self.bytes_to_read = rest;
+                Some((version, bytes))
+            }
+            Ok(_) | Err(_) => None,
         }
     }
 
-    /// Compares the workspace with the snapshot. The changes are unknown if the scan does not finish before `deadline`. Blocks.
-    pub(super) fn compare(self, root: &Path, deadline: Option<Instant>) -> WorkspaceChanges {
-        match (self.files, scan(root, MAX_FILES, deadline)) {
-            (Some(before), Some(after)) => compare(&before, &after, root),
-            (None, _) | (_, None) => WorkspaceChanges::default(),
-        }
+    /// Returns the diff from the content before the command, if it is known and the diffs so far leave room.
+    fn diff(&mut self, path: &str, after: Option<&[u8]>) -> Option<String> {
+        let (_, before) = self.contents.get(path)?;
+        let diff = unified_diff_of_bytes(path, Some(before), after)?;
+        self.bytes_of_diffs = self.bytes_of_diffs.checked_sub(diff.len())?;
+        Some(diff)
     }
 }
 
@@ -171,13 +320,15 @@ mod tests {
     #[test]
     fn lists_the_first_of_many_changes_and_counts_the_others() {
         let root = TempDir::new().unwrap();
-        let before = WorkspaceSnapshot::take(root.path());
+        let before = WorkspaceSnapshot::take(root.path(), &BTreeSet::new());
         for number in 0..205 {
             std::fs::write(root.path().join(format!("{number:03}")), "").unwrap();
         }
-        let changed = before.compare(root.path(), None);
+        let changed = before.compare(root.path(), None, None);
         assert_eq!(changed.changes.len(), 200);
-        assert_eq!(changed.changes.first(), Some(&created("000")));
+        assert!(
+            matches!(&changed.changes[0], StateChange::FileCreated { path, after: Some(_), .. } if path == "000")
+        );
         assert_eq!(changed.omitted, Some(5));
     }
 }

@@ -7,7 +7,7 @@ use dirigent_core::tool::StateChange;
 /// Names of a database's tables.
 pub(super) type Tables = BTreeSet<String>;
 
-/// Returns the created and dropped tables.
+/// Returns the created and dropped tables. On a server, they include those that another client created or dropped during the statement.
 pub(super) fn table_changes(connection: &str, before: &Tables, after: &Tables) -> Vec<StateChange> {
     let created = after.difference(before).map(|table| StateChange::TableCreated {
         connection: connection.to_owned(),

@@ -135,7 +135,7 @@ pub enum Database {
 
 impl Database {
     /// Returns the database's name for descriptions.
-    pub(super) fn name(&self) -> &'static str {
+    pub fn name(&self) -> &'static str {
         match self {
             Database::Sqlite { .. } => "SQLite",
             Database::Postgres { .. } => "PostgreSQL",

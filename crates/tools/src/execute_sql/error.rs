@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use dirigent_core::name::nearest;
 use dirigent_core::tool::{ToolResult, code};
 
 use super::secrets::Secrets;
@@ -14,6 +15,8 @@ pub(super) enum ReadOnlyReason {
     Connection,
     /// The agent has read-only access.
     Agent,
+    /// The call's operation is `query`.
+    Query,
 }
 
 /// Reason why a statement failed.
@@ -21,7 +24,7 @@ pub(super) enum ReadOnlyReason {
 pub(super) enum SqlError {
     #[error("{0}")]
     Parameters(String),
-    #[error("there is no connection `{name}`; the connections are: {}", .known.join(", "))]
+    #[error("there is no connection `{name}`{}; the connections are: {}", did_you_mean(name, .known), .known.join(", "))]
     UnknownConnection { name: String, known: Vec<String> },
     #[error("the database file of `{connection}` does not exist{}", not_created_hint(*.read_only))]
     FileNotFound {
@@ -66,9 +69,17 @@ pub(super) enum SqlError {
     Unreachable(String),
 }
 
+fn did_you_mean(name: &str, known: &[String]) -> String {
+    let nearest = nearest(name, known.iter().map(String::as_str));
+    nearest.map_or_else(String::new, |nearest| format!(" (did you mean `{nearest}`?)"))
+}
+
 fn not_created_hint(read_only: Option<ReadOnlyReason>) -> &'static str {
     match read_only {
-        Some(_) => ", and it is not created because access is read-only",
+        Some(ReadOnlyReason::Query) => ", and a query does not create it",
+        Some(ReadOnlyReason::Connection | ReadOnlyReason::Agent) => {
+            ", and it is not created because access is read-only"
+        }
         None => "",
     }
 }
@@ -77,6 +88,9 @@ fn read_only_message(reason: ReadOnlyReason) -> &'static str {
     match reason {
         ReadOnlyReason::Connection => "this connection is read-only",
         ReadOnlyReason::Agent => "this agent has read-only access",
+        ReadOnlyReason::Query => {
+            "the operation `query` only reads: use the operation `change` if the statement is meant to change something"
+        }
     }
 }
 

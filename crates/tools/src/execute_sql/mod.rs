@@ -1,7 +1,7 @@
-//! The `execute_sql` tool: runs one statement on a configured database.
+//! The `execute_sql` tool: runs one statement on a configured database, or describes its schema.
 //!
-//! The database itself enforces what a statement may do; no check depends on analyzing SQL text. If the connection or the agent is
-//! read-only, the statement runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
+//! The database itself enforces what a statement may do; no check depends on analyzing SQL text. A query, and each statement if the connection
+//! or the agent is read-only, runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
 //! next statement. Descriptions and errors never tell models where a database is, or with which user name Dirigent logs in. A statement can
 //! still query both (`SELECT current_user`).
 
@@ -13,6 +13,7 @@ mod mysql;
 mod parameter;
 mod postgres;
 mod rows;
+mod schema;
 mod secrets;
 mod sqlite;
 mod statement;
@@ -20,41 +21,52 @@ mod statement;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Access, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult};
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use self::connection::LimitedConnection;
 use self::error::{ReadOnlyReason, SqlError};
 use self::parameter::Parameter;
-use self::statement::{Statement, StatementResult};
+use self::statement::Statement;
 use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 
 pub use self::connection::{Connection, ConnectionCheck, Connections, Database};
 
-const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its rows. `parameters` are the values of its \
-    placeholders, in order; never write values into the statement. Each statement runs in its own transaction, which is committed if \
-    the statement succeeds. Rows are lists in the order of `columns`. Integers too large for JSON, decimals, dates and the like are \
-    strings; bytes are {\"hex\": …}. Only the first of many rows are returned, so use WHERE and LIMIT. Databases: ";
+const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its rows. `query` only reads, `change` may change \
+    something, `schema` describes the tables. Never write values into the statement: pass them in `parameters`. Each statement is \
+    committed if it succeeds. Rows are lists in the order of `columns`; large integers, decimals and dates are strings. Only the \
+    first rows of a long result are returned, so use WHERE and LIMIT. Connections: ";
 
 /// The parameters of `execute_sql`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The name of the database.
+    #[serde(default)]
+    operation: Operation,
     connection: String,
-    /// One statement, with the placeholders `?` (SQLite, MySQL) or `$1`, `$2` (PostgreSQL) for values.
-    sql: String,
-    /// The values in order: null, booleans, numbers, strings, or {"hex": "00ff"} for bytes; lists and other objects are sent as JSON.
+    /// For values: `?` (SQLite, MySQL) or `$1`, `$2` (PostgreSQL).
+    sql: Option<String>,
+    /// The values in order; {"hex": "00ff"} for bytes, other objects and lists are sent as JSON.
     #[serde(default)]
     parameters: Vec<Value>,
 }
 
-/// Creates the tool `execute_sql`, which runs one statement on one of `connections`.
+#[derive(Clone, Copy, Debug, Default, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Operation {
+    #[default]
+    Query,
+    Change,
+    Schema,
+}
+
+/// Creates the tool `execute_sql`, which runs one statement on one of `connections`, or describes its schema.
 ///
-/// The output is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}`, with `"rows_affected"` if the statement returns no rows,
+/// The output of `schema` is text: `TABLE orders (id integer NOT NULL, …, PRIMARY KEY (id))`, one entry per line in the form of DDL (for
+/// SQLite, the DDL itself), below a note if not everything is shown. For a statement, the output is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}`, with `"rows_affected"` if the statement returns no rows,
 /// and `"truncated": true` and a `"note"` if not everything is shown. Values have the same form for all databases:
 ///
 /// | value | JSON |
@@ -73,7 +85,7 @@ struct Parameters {
 /// | --- | --- |
 /// | `bad_parameters` | several statements or none, or values that do not fit the placeholders |
 /// | `not_found` | the connection is not configured, or its SQLite file does not exist |
-/// | `access_denied` | the statement changes something, and the connection or the agent is read-only |
+/// | `access_denied` | the statement changes something, and the operation is `query`, or the connection or the agent is read-only |
 /// | `refused` | a statement that is never allowed: `ATTACH`, extensions, most of SQLite's `PRAGMA`s; or a SQLite file whose journal names another file |
 /// | `outside_workspace`, `protected`, `not_a_file`, `denied` and others of [`FileError`](crate::workspace::FileError) | the SQLite file's path cannot be used |
 /// | `no_sandbox`, `denied` | SQLite's thread could not be confined or started |
@@ -96,7 +108,15 @@ pub fn execute_sql(connections: &Connections) -> TypedTool {
     typed("execute_sql", description, move |context, parameters| {
         execute(Arc::clone(&connections), context, parameters)
     })
+    .category(ToolCategory::Data)
     .access(Access::ReadOnly)
+    .repeat(Repeat::SafeWhere {
+        parameter: "operation".to_owned(),
+        values: vec!["query".to_owned(), "schema".to_owned()],
+        or_absent: true,
+    })
+    .changes_where("operation", &["change"])
+    .requires_approval_where("operation", &["change"])
     .example(example)
 }
 
@@ -128,25 +148,34 @@ async fn execute(
         () = cancel.cancelled() => Err(SqlError::Cancelled),
         result = run(&connections, context, parameters) => result,
     };
-    match result.and_then(|result| Ok((result.rows.into_output(result.affected)?, result.changes))) {
-        Ok((output, changes)) => ToolResult::success(output).with_changes(changes),
-        Err(error) => error.into_result(),
-    }
+    result.unwrap_or_else(SqlError::into_result)
 }
 
 async fn run(
     connections: &BTreeMap<String, LimitedConnection>,
     context: ToolContext,
     parameters: Parameters,
-) -> Result<StatementResult, SqlError> {
+) -> Result<ToolResult, SqlError> {
     let Some(known) = connections.get(&parameters.connection) else {
         return Err(SqlError::UnknownConnection {
             name: parameters.connection,
             known: connections.keys().cloned().collect(),
         });
     };
-    let statement = statement(&known.connection, &context, parameters)?;
-    known.run(&context.workspace, statement).await
+    let connection = &known.connection;
+    match parameters.operation {
+        Operation::Query | Operation::Change => {
+            let statement = statement(connection, &context, parameters)?;
+            let result = known.run(&context.workspace, statement).await?;
+            let output = result.rows.into_output(result.affected)?;
+            Ok(ToolResult::success(output).with_changes(result.changes))
+        }
+        Operation::Schema => {
+            let statement = schema::statement(connection, &parameters.connection);
+            let result = known.run(&context.workspace, statement).await?;
+            Ok(ToolResult::success(schema::output(connection, result.rows).into()).as_list())
+        }
+    }
 }
 
 fn statement(
@@ -154,16 +183,22 @@ fn statement(
     context: &ToolContext,
     parameters: Parameters,
 ) -> Result<Statement, SqlError> {
-    if parameters.sql.contains('\0') {
+    let sql = parameters.sql.ok_or_else(|| {
+        SqlError::Parameters("`sql` is missing: give one statement, or the operation `schema`".to_owned())
+    })?;
+    if sql.contains('\0') {
         return Err(SqlError::Parameters("`sql` contains a NUL character".to_owned()));
     }
-    if parameters.sql.trim().is_empty() {
+    if sql.trim().is_empty() {
         return Err(SqlError::no_statement());
     }
     let read_only = match (connection.effective_access(), context.access) {
         (Access::ReadOnly | Access::Execute, _) => Some(ReadOnlyReason::Connection),
         (Access::ReadWrite, Access::ReadOnly | Access::Execute) => Some(ReadOnlyReason::Agent),
-        (Access::ReadWrite, Access::ReadWrite) => None,
+        (Access::ReadWrite, Access::ReadWrite) => match parameters.operation {
+            Operation::Query | Operation::Schema => Some(ReadOnlyReason::Query),
+            Operation::Change => None,
+        },
     };
     let values = parameters.parameters.iter().enumerate();
     Ok(Statement {
@@ -171,7 +206,7 @@ fn statement(
             .map(|(index, value)| Parameter::from_json(index + 1, value))
             .collect::<Result<_, _>>()?,
         connection: parameters.connection,
-        sql: parameters.sql,
+        sql,
         read_only,
         max_rows: connection.max_rows,
         timeout: connection.timeout,

@@ -9,9 +9,9 @@ use super::hex::to_hex;
 
 /// Maximum size of the columns and all rows together, in bytes of JSON.
 const MAX_BYTES: usize = 256 * 1024;
-/// Maximum number of bytes shown of a text value.
+/// Maximum number of bytes of a text value to show.
 const MAX_TEXT: usize = 16 * 1024;
-/// Maximum number of bytes shown of a binary value.
+/// Maximum number of bytes of a binary value to show.
 const MAX_BINARY: usize = 1024;
 /// Largest integer up to which a double represents every integer exactly.
 const MAX_EXACT: u64 = 1 << 53;
@@ -90,6 +90,11 @@ impl Rows {
         self.bytes += bytes;
         self.rows.push(row);
         Ok(ControlFlow::Continue(()))
+    }
+
+    /// Returns the rows, each an array, and whether these are all rows.
+    pub(super) fn into_rows(self) -> (Vec<Value>, bool) {
+        (self.rows, self.full.is_none())
     }
 
     /// Adds a note for the model.

@@ -1,4 +1,4 @@
-//! Replaces a text that occurs exactly once in a file.
+//! Replaces a text that occurs exactly once in a file, or all its occurrences.
 //!
 //! Models write `\n`; a file may have `\r\n`. The search ignores this difference, and the replacement gets the line ending of the lines
 //! that it replaces.
@@ -6,9 +6,12 @@
 use std::fmt::Write as _;
 use std::ops::Range;
 
+use dirigent_core::tags::unescape_tags;
 use dirigent_core::tool::code;
 
+use super::snippet::snippet;
 use crate::text::LineEnding;
+use crate::workspace::MAX_FILE_BYTES;
 
 /// Maximum number of occurrences that an error lists. The search stops after one more occurrence.
 const MAX_OCCURRENCES: usize = 10;
@@ -22,12 +25,28 @@ const MAX_COMPARED_BYTES: usize = 300;
 /// Maximum cost of each search for similar lines. Comparing two lines costs about the product of their lengths in bytes.
 const MAX_COMPARED_PRODUCT: usize = 10_000_000;
 
+/// Number of lines that a result shows before and after the place of a single replacement.
+const CONTEXT_LINES: usize = 2;
+
+/// The occurrences that an edit replaces.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Occurrences {
+    /// The only one. Several are an error.
+    Only,
+    /// All, without those that overlap an earlier one.
+    All,
+}
+
 /// A text after an edit.
 #[derive(Debug)]
 pub(super) struct Edited {
     pub(super) text: String,
-    /// The line where the change begins, counted from 1.
+    /// The line where the first change begins, counted from 1.
     pub(super) line: usize,
+    /// The number of replaced occurrences.
+    pub(super) replaced: usize,
+    /// The changed lines with their numbers, for the model.
+    pub(super) snippet: String,
 }
 
 /// Reason why a text cannot be edited.
@@ -40,13 +59,16 @@ pub(super) enum EditError {
     #[error("`old` is not in `{path}`{hint}")]
     NotFound { path: String, hint: String },
     #[error(
-        "`old` is in `{path}` {count} times, at lines {lines}: include more surrounding lines so that it occurs once"
+        "`old` is in `{path}` {count} times, at lines {lines}: include more surrounding lines so that it occurs once, or set \
+         `replace_all`"
     )]
     Ambiguous {
         path: String,
         count: String,
         lines: String,
     },
+    #[error("replacing {count} occurrences of `old` would make `{path}` larger than {MAX_FILE_BYTES} bytes")]
+    TooBig { path: String, count: usize },
 }
 
 impl EditError {
@@ -55,12 +77,19 @@ impl EditError {
             EditError::Empty | EditError::Same => code::BAD_PARAMETERS,
             EditError::NotFound { .. } => code::NO_MATCH,
             EditError::Ambiguous { .. } => code::AMBIGUOUS,
+            EditError::TooBig { .. } => code::TOO_BIG,
         }
     }
 }
 
-/// Replaces `old`, which must occur exactly once in the text, with `new`.
-pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Result<Edited, EditError> {
+/// Replaces `old` with `new`. Unless all occurrences are to be replaced, `old` must occur exactly once in the text.
+pub(super) fn replace(
+    path: &str,
+    text: &str,
+    old: &str,
+    new: &str,
+    occurrences: Occurrences,
+) -> Result<Edited, EditError> {
     let (old, new) = (old.replace("\r\n", "\n"), new.replace("\r\n", "\n"));
     if old.is_empty() {
         return Err(EditError::Empty);
@@ -69,21 +98,30 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
         return Err(EditError::Same);
     }
     let normalized = NormalizedText::new(text);
-    let occurrences = normalized.find(&old);
-    match occurrences.as_slice() {
-        [range] => Ok(replace(text, range.clone(), &new)),
-        [] => Err(EditError::NotFound {
+    let found = match occurrences {
+        Occurrences::Only => normalized.find(&old),
+        Occurrences::All => normalized.find_all(&old),
+    };
+    match (found.as_slice(), occurrences) {
+        ([], _) => Err(EditError::NotFound {
             path: path.to_owned(),
             hint: hint(&normalized.text, &old),
         }),
-        [..] => {
-            let named = occurrences.get(..MAX_OCCURRENCES).unwrap_or(&occurrences);
+        (all, Occurrences::All) if (all.len() as u64).saturating_mul(new.len() as u64) > MAX_FILE_BYTES => {
+            Err(EditError::TooBig {
+                path: path.to_owned(),
+                count: all.len(),
+            })
+        }
+        ([_], _) | (_, Occurrences::All) => Ok(apply(text, &found, &new)),
+        (several, Occurrences::Only) => {
+            let named = several.get(..MAX_OCCURRENCES).unwrap_or(several);
             let mut lines: Vec<String> = named
                 .iter()
                 .map(|range| line_of(text, range.start).to_string())
                 .collect();
             let mut count = named.len().to_string();
-            if occurrences.len() > MAX_OCCURRENCES {
+            if several.len() > MAX_OCCURRENCES {
                 lines.push("…".to_owned());
                 count.insert_str(0, "more than ");
             }
@@ -96,12 +134,32 @@ pub(super) fn replace_once(path: &str, text: &str, old: &str, new: &str) -> Resu
     }
 }
 
-fn replace(text: &str, range: Range<usize>, new: &str) -> Edited {
-    let replaced = &text[range.clone()];
-    let ending = LineEnding::detect(if replaced.contains('\n') { replaced } else { text });
+/// Replaces the text at these ranges, which are in order and do not overlap.
+fn apply(text: &str, ranges: &[Range<usize>], new: &str) -> Edited {
+    let usual = LineEnding::detect(text);
+    let mut edited = String::with_capacity(text.len());
+    let mut changed = Vec::with_capacity(ranges.len());
+    let mut rest = 0;
+    for range in ranges {
+        let replaced = &text[range.clone()];
+        let ending = if replaced.contains('\n') {
+            LineEnding::detect(replaced)
+        } else {
+            usual
+        };
+        edited.push_str(&text[rest..range.start]);
+        let start = edited.len();
+        edited.push_str(&ending.apply(new));
+        changed.push(start..edited.len());
+        rest = range.end;
+    }
+    edited.push_str(&text[rest..]);
+    let context = if ranges.len() == 1 { CONTEXT_LINES } else { 0 };
     Edited {
-        line: line_of(text, range.start),
-        text: [&text[..range.start], &ending.apply(new), &text[range.end..]].concat(),
+        line: ranges.first().map_or(1, |first| line_of(text, first.start)),
+        replaced: ranges.len(),
+        snippet: snippet(&edited, &changed, context),
+        text: edited,
     }
 }
 
@@ -138,6 +196,14 @@ impl NormalizedText {
         occurrences
     }
 
+    /// Finds all occurrences of `wanted` that do not overlap an earlier one. Returns their ranges in the original text.
+    fn find_all(&self, wanted: &str) -> Vec<Range<usize>> {
+        let found = self.text.match_indices(wanted);
+        found
+            .map(|(at, _)| self.original(at)..self.original(at + wanted.len()))
+            .collect()
+    }
+
     fn original(&self, at: usize) -> usize {
         at + self.shortened.partition_point(|newline| *newline < at)
     }
@@ -150,6 +216,10 @@ fn line_of(text: &str, at: usize) -> usize {
 /// Returns a hint on the text that the model may have meant: the same lines with different whitespace, or else a line similar to the first
 /// line of `old`.
 fn hint(text: &str, old: &str) -> String {
+    let unescaped = unescape_tags(old);
+    if unescaped != old && text.contains(&*unescaped) {
+        return r"; it is with `<` for `\u003c`, as results show a `<` before some names: write `<` in `old` and `new`".to_owned();
+    }
     let wanted: Vec<&str> = old.trim().lines().map(str::trim).collect();
     let lines: Vec<&str> = text.lines().take(MAX_COMPARED_LINES).collect();
     let mut budget = MAX_COMPARED_PRODUCT;

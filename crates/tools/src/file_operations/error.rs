@@ -18,6 +18,8 @@ pub(super) enum FileOperationError {
     },
     #[error("`{0}` is refused, as this agent may not change files: report what should be changed instead")]
     ReadOnly(&'static str),
+    #[error("`{glob}` is not a valid glob: {source}")]
+    BadGlob { glob: String, source: globset::Error },
     #[error(transparent)]
     File(#[from] FileError),
     #[error(transparent)]
@@ -31,7 +33,7 @@ pub(super) enum FileOperationError {
 impl FileOperationError {
     pub(super) fn code(&self) -> &'static str {
         match self {
-            FileOperationError::Missing { .. } => code::BAD_PARAMETERS,
+            FileOperationError::Missing { .. } | FileOperationError::BadGlob { .. } => code::BAD_PARAMETERS,
             FileOperationError::Excerpt(error) => error.code(),
             FileOperationError::ReadOnly(_) => code::ACCESS_DENIED,
             FileOperationError::File(error) => error.code(),

@@ -1,23 +1,25 @@
 //! The `file_operations` tool: reads, writes, edits, lists, moves and deletes files of the workspace, and undoes the run's changes.
 //!
-//! A move never overwrites a file, an edit only replaces text that occurs exactly once, and each change to a file is atomic. An agent
+//! A move never overwrites a file, an edit only replaces text that occurs exactly once unless it replaces every occurrence, and each change to a file is atomic. An agent
 //! cannot overwrite content that it has not seen: see [`seen`].
 
 mod edit;
 mod error;
 mod list;
 mod read;
+mod snippet;
 mod undo;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, display_path};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use self::edit::Occurrences;
 use self::error::FileOperationError;
 use crate::blocking::{blocking, cancelled};
 use crate::diff::unified_diff;
-use crate::excerpt::LineRange;
+use crate::excerpt::{LineNumbers, LineRange};
 use crate::seen::{self, Extent, Stale};
 use crate::text::{LineEnding, TextFile};
 use crate::tool::{Tool, ToolContext};
@@ -29,29 +31,26 @@ use crate::workspace::{EntryKind, FileError, Workspace};
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The operation.
     operation: Operation,
-    /// The file or folder, relative to the workspace, such as `src/main.rs`. Required by read, write, edit and delete. For list, the
-    /// folder; default: the whole workspace. For undo, the file or folder; default: all changes of this run.
     path: Option<String>,
-    /// read: the first line to read, counted from 1; default 1.
     #[schemars(range(min = 1))]
     start_line: Option<usize>,
-    /// read: the last line to read, included; default: the last line of the file.
     #[schemars(range(min = 1))]
     end_line: Option<usize>,
-    /// write: the whole new content.
+    /// Default true.
+    numbered: Option<bool>,
     content: Option<String>,
-    /// edit: the text to replace, copied exactly from the file. It must occur once, so include enough lines.
+    /// Copied exactly, with enough lines to occur only once.
     old: Option<String>,
-    /// edit: the replacement; empty to delete the text.
     new: Option<String>,
-    /// list: the number of folder levels to show; default 2.
+    #[serde(default)]
+    replace_all: bool,
+    /// At any depth: `*.rs`, `src/**/*.ts`.
+    glob: Option<String>,
+    /// Default 2, or all with `glob`.
     #[schemars(range(min = 1))]
     depth: Option<usize>,
-    /// move: the current path.
     from: Option<String>,
-    /// move: the new path.
     to: Option<String>,
 }
 
@@ -90,24 +89,22 @@ impl Operation {
     }
 }
 
-const DESCRIPTION: &str = "Reads, writes, edits, lists, moves and deletes files of the workspace, and undoes this run's changes to them. \
-`read` returns a file's text, or the lines from `start_line` to `end_line`; `write` creates a file or replaces its \
-whole content; `edit` replaces the only occurrence of `old` by `new`; `list` shows files and folders (folders \
-end with `/`; ignored files are left out); `move` renames and never overwrites; `delete` removes a file or an empty \
-folder; `undo` restores files to their content before this run changed them. Read a file before you change it: a file that \
-others have changed since you read it is left as it is, and its new content is shown to you.";
+const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number and a \
+    tab, which are not part of the file. `write` creates a file, or replaces one that you have read to its end. `edit` replaces \
+    `old` by `new`. `list` returns a folder's files and folders (with `/` at the end), or the files that match `glob`, without \
+    ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run changed, in \
+    `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
 
 /// Creates the tool `file_operations`. The output of a call is:
 ///
 /// | operation | output |
 /// | --- | --- |
-/// | `read` | `{"path", "content", "start_line", "end_line", "total_lines"}`. Lines always end with `\n`; `line_endings` is set if the file has other line endings, `encoding` if it is not UTF-8, and `note` if the lines exceed 64 KiB |
-/// | `write` | `{"path", "lines"}`; `"unchanged": true` if the file already had this content |
-/// | `edit` | `{"path", "line"}`, the line where the change begins |
-/// | `list` | `{"path", "entries": ["src/", "src/main.rs"]}`; `note` if there are more than 1000 |
-/// | `move` | `{"from", "to"}` |
-/// | `delete` | `{"path"}` |
-/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored. Files that only commands changed are listed in `by_commands` and left unchanged |
+/// | `read` | `Lines 1-80 of 200`, then the lines. The first line also says if the encoding is not UTF-8, if the line endings are unusual, if the last line has no line break, and where to go on if the lines exceed 64 KiB. Each line begins with its number and a tab, unless `numbered` is false, and ends with `\n` |
+/// | `write` | the number of lines written; that nothing changed if the file already had this content |
+/// | `edit` | the line where the change begins, with `replace_all` the number of replacements, and the changed lines with their numbers |
+/// | `list` | the number of entries, then one path per line; a folder's path ends with `/`. The first line says if there are more than 1000. With `glob`, only the files whose path below the folder or in the workspace matches |
+/// | `move`, `delete` | what was done |
+/// | `undo` | `{"undone": ["src/main.rs"], "not_restored": [{"path", "reason"}], "by_commands": ["Cargo.lock"]}`; a failure if any file could not be restored. Files that changed only while commands ran are listed in `by_commands` and left unchanged |
 ///
 /// Besides the codes of [`FileError::code`], failures have these codes:
 ///
@@ -140,10 +137,12 @@ pub fn file_operations() -> impl Tool {
         DESCRIPTION,
         move |context, parameters: Parameters| blocking(context, move |context| run(context, &parameters)),
     )
+    .category(ToolCategory::Files)
     .access(Access::ReadOnly)
     .repeat(Repeat::SafeWhere {
         parameter: "operation".to_owned(),
         values: vec!["read".to_owned(), "list".to_owned()],
+        or_absent: false,
     })
     .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
 }
@@ -189,15 +188,20 @@ fn execute(
     match operation {
         Operation::Read => {
             let lines = LineRange::new(parameters.start_line, parameters.end_line)?;
-            read::read(context, workspace, &path()?, lines)
+            let numbers = match parameters.numbered.unwrap_or(true) {
+                true => LineNumbers::Shown,
+                false => LineNumbers::Hidden,
+            };
+            read::read(context, workspace, &path()?, lines, numbers)
         }
         Operation::List => {
             let folder = parameters.path.as_deref().unwrap_or(".");
-            Ok(ToolResult::success(list::list(
-                workspace,
-                folder,
-                parameters.depth,
-            )?))
+            let glob = parameters.glob.as_deref();
+            let listed = list::list(context, workspace, folder, parameters.depth, glob)?;
+            if context.cancel.is_cancelled() {
+                return Ok(cancelled());
+            }
+            Ok(ToolResult::success(listed.into()).as_list())
         }
         Operation::Write => {
             let content = required(
@@ -218,7 +222,12 @@ fn execute(
                 "new",
                 "the replacement, empty to delete the text",
             )?;
-            edit(context, workspace, &path()?, &old, &new)
+            let occurrences = if parameters.replace_all {
+                Occurrences::All
+            } else {
+                Occurrences::Only
+            };
+            edit(context, workspace, &path()?, &old, &new, occurrences)
         }
         Operation::Move => {
             let from = parameters.from.clone().or_else(|| parameters.path.clone());
@@ -258,11 +267,10 @@ fn write(
         }
         None => (content.as_bytes().to_vec(), None),
     };
-    let mut output = json!({"path": name, "lines": content.lines().count()});
     let seen = vec![seen::content(&name, &after)];
     if after == before {
-        output["unchanged"] = Value::Bool(true);
-        return Ok(ToolResult::success(output).with_seen(seen));
+        let output = "Unchanged: the file has this content already";
+        return Ok(ToolResult::success(output.into()).with_seen(seen));
     }
     workspace.check_changeable(path)?;
     seen::check(context, &name, Some(&before), Extent::Whole)?;
@@ -270,9 +278,16 @@ fn write(
         return Ok(cancelled());
     }
     let change = workspace.replace(path, &before, &after)?.with_diff(diff);
-    Ok(ToolResult::success(output)
+    Ok(ToolResult::success(lines_written(content))
         .with_seen(seen)
         .with_changes(vec![change]))
+}
+
+fn lines_written(content: &str) -> Value {
+    match content.lines().count() {
+        1 => "1 line written".into(),
+        count => format!("{count} lines written").into(),
+    }
 }
 
 fn create(
@@ -291,9 +306,8 @@ fn create(
         Err(FileError::Exists { path }) => return Err(Stale::created_meanwhile(path).into()),
         created => created?.with_diff(unified_diff(&name, None, Some(content))),
     };
-    let output = json!({"path": name, "lines": content.lines().count()});
     let seen = vec![seen::content(&name, content.as_bytes())];
-    Ok(ToolResult::success(output)
+    Ok(ToolResult::success(lines_written(content))
         .with_seen(seen)
         .with_changes(vec![change]))
 }
@@ -304,22 +318,28 @@ fn edit(
     path: &str,
     old: &str,
     new: &str,
+    occurrences: Occurrences,
 ) -> Result<ToolResult, FileOperationError> {
     let before = workspace.read(path)?;
     let name = workspace.canonical(path)?;
     workspace.check_changeable(path)?;
     seen::check(context, &name, Some(&before), Extent::Part)?;
     let file = TextFile::decode(path, &before)?;
-    let edited = edit::replace_once(&name, &file.text, old, new)?;
+    let edited = edit::replace(&name, &file.text, old, new, occurrences)?;
     let after = file.encode(&edited.text)?;
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
     let change = workspace.replace(path, &before, &after)?;
-    let output = json!({"path": name, "line": edited.line});
+    let done = match (occurrences, edited.replaced) {
+        (Occurrences::Only, _) => "Changed".to_owned(),
+        (Occurrences::All, 1) => "Replaced 1 occurrence".to_owned(),
+        (Occurrences::All, replaced) => format!("Replaced {replaced} occurrences"),
+    };
+    let output = format!("{done}, from line {}\n{}", edited.line, edited.snippet);
     let seen = vec![seen::edited(context, &name, &before, &after, edited.line)];
     let diff = unified_diff(&name, Some(&file.text), Some(&edited.text));
-    Ok(ToolResult::success(output)
+    Ok(ToolResult::success(output.into())
         .with_seen(seen)
         .with_changes(vec![change.with_diff(diff)]))
 }
@@ -340,8 +360,8 @@ fn rename(
     );
     let change = workspace.rename(from, to, before.as_deref())?;
     let (from, to) = (plain_from, plain_to);
-    let output = json!({"from": from, "to": to});
-    Ok(ToolResult::success(output)
+    let output = format!("Moved {} to {}", display_path(&from), display_path(&to));
+    Ok(ToolResult::success(output.into())
         .with_seen(seen::moved(context, &from, &to))
         .with_changes(vec![change]))
 }
@@ -360,9 +380,11 @@ fn delete(
     let text = before.and_then(|bytes| TextFile::decode(&name, &bytes).ok());
     let diff = text.and_then(|file| unified_diff(&name, Some(&file.text), None));
     let seen = seen::absence(context, &name).into_iter().collect();
-    Ok(ToolResult::success(json!({"path": name}))
-        .with_seen(seen)
-        .with_changes(vec![change.with_diff(diff)]))
+    Ok(
+        ToolResult::success(format!("Deleted {}", display_path(&name)).into())
+            .with_seen(seen)
+            .with_changes(vec![change.with_diff(diff)]),
+    )
 }
 
 /// Returns the content of a file that is about to be deleted or moved. Fails if the agent has not seen enough of the file. `None` if the

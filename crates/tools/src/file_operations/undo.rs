@@ -7,14 +7,15 @@ use std::collections::BTreeSet;
 
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::tool::{FileVersion, SeenFile, StateChange, ToolResult, code};
-use dirigent_core::undo::{MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, is_within};
+use dirigent_core::undo::{
+    MoveBack, PathState, RestorePath, RestoreStep, UndoPlan, change_between, is_within,
+};
 use serde_json::{Value, json};
 
 use crate::blocking::cancelled;
 use crate::content_store::{ContentStore, RunChanges};
-use crate::diff::unified_diff;
+use crate::diff::unified_diff_of_bytes;
 use crate::seen::{self, Extent};
-use crate::text::TextFile;
 use crate::tool::ToolContext;
 use crate::workspace::{FileError, PreviousState, Workspace};
 
@@ -43,7 +44,7 @@ impl NotRestored {
 #[derive(Default)]
 struct UndoOutput {
     paths: Vec<String>,
-    /// Files that only commands created or changed: their earlier content is unknown.
+    /// Files that changed only while commands ran. They are left as they are, because others may have changed them.
     by_commands: Vec<String>,
     not_restored: Vec<NotRestored>,
     changes: Vec<StateChange>,
@@ -65,7 +66,9 @@ pub(super) fn undo(
         Err(error) => return Ok(unknown(&error)),
     };
     let changes = within(changes, path.as_deref());
-    if let (Some(path), true) = (&path, changes.undoing.is_empty() && changes.unreported.is_empty()) {
+    let by_commands = changed_by_commands(&changes.undoing, path.as_deref());
+    let is_unchanged = changes.undoing.is_empty() && changes.unreported.is_empty() && by_commands.is_empty();
+    if let (Some(path), true) = (&path, is_unchanged) {
         let error = format!("this run has not changed `{path}`, so there is nothing to undo");
         return Ok(ToolResult::failure(error).with_code(code::NOT_FOUND));
     }
@@ -74,7 +77,10 @@ pub(super) fn undo(
         workspace,
         content_store,
         files_after_run: files_after_run(&changes.undoing),
-        done: UndoOutput::default(),
+        done: UndoOutput {
+            by_commands,
+            ..UndoOutput::default()
+        },
     }
     .undo(changes))
 }
@@ -103,6 +109,19 @@ fn within(changes: RunChanges, path: Option<&str>) -> RunChanges {
         undoing: undoing.without(&others),
         unreported,
     }
+}
+
+/// Returns the paths at or below `path` that changed only while commands ran.
+fn changed_by_commands(undoing: &UndoPlan, path: Option<&str>) -> Vec<String> {
+    let root = path.filter(|path| *path != ".");
+    let is_restored = |path: &str| undoing.steps.iter().any(|step| path_of(step) == path);
+    let changes = undoing.during_commands.iter().flat_map(|during| &during.changes);
+    let paths: BTreeSet<&str> = changes.filter_map(StateChange::path).collect();
+    paths
+        .into_iter()
+        .filter(|path| root.is_none_or(|root| is_within(path, root)) && !is_restored(path))
+        .map(str::to_owned)
+        .collect()
 }
 
 struct Undoer<'a> {
@@ -161,7 +180,7 @@ impl Undoer<'_> {
             original,
             ..
         } = restoration;
-        // File tools record the state before and after a change; commands do not.
+        // In journals of earlier versions, what changed while a command ran is a change without versions.
         if *original == PathState::Unknown
             || (original, expected) == (&PathState::Nothing, &PathState::Unknown)
         {
@@ -206,10 +225,10 @@ impl Undoer<'_> {
             .restore(path, expected, previous)
             .map_err(|error| NotRestored::from_error(path, &error))?;
         self.done.paths.push(path.clone());
-        let diff = diff(path, content.as_deref(), recorded.as_deref());
+        let diff = unified_diff_of_bytes(path, content.as_deref(), recorded.as_deref());
         self.done
             .changes
-            .extend(change(path, expected, original).map(|change| change.with_diff(diff)));
+            .extend(change_between(path, expected, original).map(|change| change.with_diff(diff)));
         self.done.seen.extend(match &recorded {
             Some(bytes) => self.has_seen(path).then(|| seen::content(path, bytes)),
             None => seen::absence(self.context, path),
@@ -326,52 +345,5 @@ fn path_of(step: &RestoreStep) -> &str {
     match step {
         RestoreStep::Restore(restoration) => &restoration.path,
         RestoreStep::Move(back) => &back.from,
-    }
-}
-
-fn diff(path: &str, expected: Option<&[u8]>, original: Option<&[u8]>) -> Option<String> {
-    let text = |bytes: Option<&[u8]>| bytes.map(|bytes| TextFile::decode(path, bytes)).transpose();
-    let (Ok(expected), Ok(original)) = (text(expected), text(original)) else {
-        return None;
-    };
-    unified_diff(
-        path,
-        expected.as_ref().map(|file| file.text.as_str()),
-        original.as_ref().map(|file| file.text.as_str()),
-    )
-}
-
-/// Returns the change to report. `None` for a recreated folder, because created folders are not reported.
-fn change(path: &str, expected: &PathState, original: &PathState) -> Option<StateChange> {
-    let version = |state: &PathState| match state {
-        PathState::File(version) => Some(version.clone()),
-        PathState::Nothing | PathState::Folder | PathState::Unknown => None,
-    };
-    let (path, before, after) = (path.to_owned(), version(expected), version(original));
-    match (expected, original) {
-        (PathState::Nothing, PathState::File(_)) => Some(StateChange::FileCreated {
-            path,
-            diff: None,
-            after,
-        }),
-        (PathState::Folder, PathState::Nothing) => Some(StateChange::FileDeleted {
-            path: format!("{path}/"),
-            diff: None,
-            before: None,
-        }),
-        (_, PathState::Nothing) => Some(StateChange::FileDeleted {
-            path,
-            diff: None,
-            before,
-        }),
-        (PathState::File(_) | PathState::Folder | PathState::Unknown, PathState::File(_)) => {
-            Some(StateChange::FileEdited {
-                path,
-                diff: None,
-                before,
-                after,
-            })
-        }
-        (_, PathState::Folder | PathState::Unknown) => None,
     }
 }

@@ -1,6 +1,7 @@
 //! The arguments, settings and environment of git. They prevent git from running any program that a repository names.
 
 use std::ffi::{OsStr, OsString};
+use std::path::Path;
 
 use super::request::{Command, GitRequest};
 
@@ -33,6 +34,7 @@ const SETTINGS: &[(&str, &str)] = &[
     ("safe.directory", "*"),
     ("status.submoduleSummary", "false"),
     ("submodule.recurse", "false"),
+    ("merge.default", "text"),
     ("maintenance.auto", "false"),
     ("gc.auto", "0"),
     ("color.ui", "false"),
@@ -71,11 +73,21 @@ const FILTER: [(&str, &str); 4] = [
 ];
 
 /// Returns git's global options, which precede the command.
-pub(super) fn global_options(root: &str) -> Vec<String> {
-    let mut words = words(&["--no-pager", "--no-optional-locks", "--literal-pathspecs"]);
-    words.push(format!("--git-dir={root}/.git"));
-    words.push(format!("--work-tree={root}"));
+pub(super) fn global_options(root: &Path) -> Vec<OsString> {
+    let option = |name: &str, path: &Path| {
+        let mut option = OsString::from(name);
+        option.push(path);
+        option
+    };
+    let words = words(&["--no-pager", "--no-optional-locks", "--literal-pathspecs"]);
     words
+        .into_iter()
+        .map(OsString::from)
+        .chain([
+            option("--git-dir=", &root.join(".git")),
+            option("--work-tree=", root),
+        ])
+        .collect()
 }
 
 /// Returns the environment variables that pass [`SETTINGS`] to git and disable the filters named in `filters`, which the repository
@@ -107,6 +119,18 @@ fn filter_key(name: &OsStr, key: &str) -> OsString {
 /// Returns the command that lists the names of all settings, including the repository's filters.
 pub(super) fn list_settings() -> Vec<String> {
     words(&["config", "--null", "--name-only", "--list"])
+}
+
+/// Returns the command that shows the branch and the changed files. An untracked folder counts as one file.
+pub(super) fn summary() -> Vec<String> {
+    words(&[
+        "status",
+        "--porcelain=v2",
+        "--branch",
+        "-z",
+        "--untracked-files=normal",
+        "--ignore-submodules=all",
+    ])
 }
 
 /// Returns the command with its options, revision and paths.
@@ -166,7 +190,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-fn diff_options() -> Vec<String> {
+pub(super) fn diff_options() -> Vec<String> {
     words(&[
         "--patch",
         "--no-ext-diff",

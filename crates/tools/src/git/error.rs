@@ -58,14 +58,18 @@ pub(super) enum GitRunError {
     SandboxUnavailable(String),
     #[error("git could not be started: {0}")]
     SpawnFailed(String),
-    #[error("git failed: {0}")]
-    Exited(String),
+    #[error("git failed: {error}")]
+    Exited {
+        error: String,
+        code: Option<i32>,
+        output: Vec<u8>,
+    },
     #[error("git was killed after {} seconds: narrow the request, for example to fewer paths", .0.as_secs())]
     TimedOut(Duration),
     #[error("cancelled")]
     Cancelled,
-    #[error("the tool failed internally: {0}")]
-    BrokeDown(String),
+    #[error("internal error in the git tool: {0}")]
+    Internal(String),
 }
 
 impl GitRunError {
@@ -74,10 +78,10 @@ impl GitRunError {
             GitRunError::GitNotFound(_) => "not_found",
             GitRunError::SandboxUnavailable(_) => "no_sandbox",
             GitRunError::SpawnFailed(_) => "denied",
-            GitRunError::Exited(_) => "exited",
+            GitRunError::Exited { .. } => "exited",
             GitRunError::TimedOut(_) => code::TIMED_OUT,
             GitRunError::Cancelled => code::CANCELLED,
-            GitRunError::BrokeDown(_) => code::BROKE_DOWN,
+            GitRunError::Internal(_) => code::BROKE_DOWN,
         }
     }
 }

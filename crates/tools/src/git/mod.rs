@@ -5,40 +5,47 @@
 
 mod arguments;
 mod error;
+mod linked;
+mod merge;
 mod parse;
 mod process;
+mod repository;
 mod request;
+mod summary;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult};
 use serde_json::json;
 
 use self::error::{GitError, GitRunError};
+pub(crate) use self::linked::LinkedRepository;
+pub use self::merge::WorktreeChanges;
 use self::process::Git;
+pub use self::repository::{Repository, RepositoryError};
 use self::request::Parameters;
+pub use self::summary::repository_summary;
 use crate::sandbox::{Confinement, Sandbox};
 use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 
-const DESCRIPTION: &str = "Shows the state and history of the workspace's git repository and changes nothing. `status` lists the files \
-    that differ from the last commit. `diff` compares the working tree with the index or with `revision`; with `staged: true`, the index \
-    with the last commit or with `revision`; with a range such as `main..topic`, two revisions. `log` lists commits. `show` shows one \
-    commit, or a file at a revision (`revision: \"HEAD~2:src/a.rs\"`). `blame` names the last commit that changed each line of a file.";
+const DESCRIPTION: &str = "Shows the state and history of the workspace's git repository. `diff` compares the working tree, or with \
+    `staged` the index, with `revision`. `show` shows a commit, or a file at one (`HEAD~2:src/a.rs`). `blame` takes one of `paths`, \
+    and lines.";
 
 /// Creates the read-only tool `git`. A call returns about 64 KiB at most:
 ///
 /// | command | output |
 /// | --- | --- |
-/// | `status` | `{"branch", "commit", "upstream", "ahead", "behind", "files": [{"path", "index", "working_tree", "from"}]}`; states are `modified`, `added`, `deleted`, `renamed`, `copied`, `type_changed`, `unmerged`, `untracked`; fields without a value and ignored files are omitted |
-/// | `diff` | `{"diff"}`, a unified diff; empty if nothing differs |
-/// | `log` | `{"commits": [{"commit", "author", "email", "date", "subject", "body"}]}`, newest first |
-/// | `show` | `{"commit", "author", "email", "date", "message", "diff"}`, or `{"text"}` for a file, a folder or a tag |
-/// | `blame` | `{"path", "lines": [{"line", "commit", "author", "date", "text"}]}`, at most 500 lines |
+/// | `status` | `On main at 0123456789ab; upstream origin/main, ahead 1`, then one line per file, as `git status --short` prints it; ignored files are omitted |
+/// | `diff` | a unified diff, or `No differences` |
+/// | `log` | `COMMIT DATE AUTHOR <EMAIL> SUBJECT` for each commit, newest first, with its body indented below it |
+/// | `show` | the commit as git prints it, or the text of a file, a folder or a tag |
+/// | `blame` | `LINE`, `COMMIT DAY AUTHOR` and the line's text, separated by tabs; at most 500 lines |
 ///
-/// A gap in a text states how many characters are omitted; `left_out` counts the omitted rows of a list. Git's output past 4 MiB is not
-/// read: in this case, a text ends with a note, and `left_out` is a string such as `"at least 12"`.
+/// A gap in a text states how many characters are omitted; a list ends with the number of omitted rows. Git's output past 4 MiB is not
+/// read: in this case, a text ends with a note, and the number of omitted rows is a minimum.
 ///
 /// The workspace must be the root of its repository, because git would show files outside the workspace if the repository's root were above
-/// it. Submodules are ignored.
+/// it. A linked worktree is accepted if its repository knows it. Submodules are ignored.
 ///
 /// | code | meaning |
 /// | --- | --- |
@@ -50,12 +57,13 @@ const DESCRIPTION: &str = "Shows the state and history of the workspace's git re
 /// | `no_sandbox`, `denied` | git could not be started in the sandbox |
 /// | `refused` | the repository has too many settings to check |
 /// | `timed_out`, `cancelled` | git was killed |
-/// | `broke_down` | the tool failed internally |
+/// | `broke_down` | internal error in the tool |
 pub fn git(sandbox: &Sandbox) -> TypedTool {
     let confinement = sandbox.confinement;
     typed("git", DESCRIPTION, move |context, parameters| {
         execute(context, parameters, confinement)
     })
+    .category(ToolCategory::Git)
     .access(Access::ReadOnly)
     .repeat(Repeat::Safe)
     .example(json!({"command": "log", "paths": ["src/main.rs"], "max_count": 5}))
@@ -77,13 +85,9 @@ async fn run(
     let request = tokio::task::spawn_blocking(move || request::check(&root, parameters));
     let (workspace, request) = request
         .await
-        .map_err(|error| GitRunError::BrokeDown(error.to_string()))??;
+        .map_err(|error| GitRunError::Internal(error.to_string()))??;
     let git = Git::new(workspace, confinement, &context.cancel)?;
-    let settings = git.run(arguments::list_settings(), &[]).await?;
-    if settings.truncated {
-        return Err(GitError::TooManySettings);
-    }
-    let filters = parse::filter_names(&settings.bytes);
+    let filters = git.filters().await?;
     let output = git.run(arguments::command(&request), &filters).await?;
-    Ok(ToolResult::success(parse::parse(&request, &output)))
+    Ok(parse::parse(&request, &output))
 }

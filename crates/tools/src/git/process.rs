@@ -1,4 +1,5 @@
-//! Runs the git process in the sandbox of commands: git can write nothing, has no network, and is limited in time and output.
+//! Runs the git process in the sandbox of commands: git can write only to paths that the caller allows, has no network, and is limited in
+//! time and output.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -8,8 +9,10 @@ use process_wrap::tokio::ChildWrapper;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio_util::sync::CancellationToken;
 
-use super::arguments::{ENVIRONMENT, global_options, settings};
-use super::error::GitRunError;
+use super::arguments::{ENVIRONMENT, global_options, list_settings, settings};
+use super::error::{GitError, GitRunError};
+use super::linked::LinkedRepository;
+use super::parse::filter_names;
 use crate::sandbox::{
     AccessRules, Confinement, Program, Sandbox, SandboxSupervisor, SpawnError, locate_program, search_path,
 };
@@ -20,12 +23,19 @@ const MAX_STDOUT: usize = 4 * 1024 * 1024;
 const MAX_STDERR: usize = 4 * 1024;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Runs git in one workspace.
+/// Runs git in one working tree.
+#[derive(Clone)]
 pub(super) struct Git<'a> {
     root: PathBuf,
     program: PathBuf,
     search: Vec<PathBuf>,
     sandbox: Sandbox,
+    /// The files and folders outside of the working tree that git can read.
+    read: Vec<PathBuf>,
+    /// The files and folders that git can write.
+    write: Vec<PathBuf>,
+    environment: Vec<(&'static str, OsString)>,
+    timeout: Duration,
     cancel: &'a CancellationToken,
 }
 
@@ -44,6 +54,7 @@ impl<'a> Git<'a> {
     ) -> Result<Self, GitRunError> {
         let search = search_path();
         let program = locate_program("git", &root, &search).map_err(GitRunError::GitNotFound)?;
+        let repository = LinkedRepository::find(&root);
         Ok(Git {
             root,
             program,
@@ -52,8 +63,57 @@ impl<'a> Git<'a> {
                 confinement,
                 ..Sandbox::default()
             },
+            read: repository
+                .into_iter()
+                .map(|repository| repository.common)
+                .collect(),
+            write: Vec::new(),
+            environment: Vec::new(),
+            timeout: TIMEOUT,
             cancel,
         })
+    }
+
+    /// Lets git read a file or folder.
+    pub(super) fn read(mut self, path: impl Into<PathBuf>) -> Self {
+        self.read.push(path.into());
+        self
+    }
+
+    /// Lets git write to a file or folder.
+    pub(super) fn write(mut self, path: impl Into<PathBuf>) -> Self {
+        self.write.push(path.into());
+        self
+    }
+
+    /// Sets an environment variable.
+    pub(super) fn variable(mut self, name: &'static str, value: impl Into<OsString>) -> Self {
+        self.environment.push((name, value.into()));
+        self
+    }
+
+    /// Sets the time after which git is killed.
+    pub(super) fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = timeout;
+        self
+    }
+
+    /// Returns the names of the filters that the repository defines.
+    pub(super) async fn filters(&self) -> Result<Vec<OsString>, GitError> {
+        let settings = self.run(list_settings(), &[]).await?;
+        match settings.truncated {
+            true => Err(GitError::TooManySettings),
+            false => Ok(filter_names(&settings.bytes)),
+        }
+    }
+
+    /// Runs git like [`Self::run`], and returns its output as text without the line break at its end.
+    pub(super) async fn words(&self, words: &[&str], filters: &[OsString]) -> Result<String, GitRunError> {
+        let words = words.iter().map(|word| (*word).to_owned()).collect();
+        let output = self.run(words, filters).await?;
+        Ok(String::from_utf8_lossy(&output.bytes)
+            .trim_end_matches('\n')
+            .to_owned())
     }
 
     /// Runs git with these arguments and with the repository's `filters` disabled, and returns its output.
@@ -66,8 +126,8 @@ impl<'a> Git<'a> {
         let output = tokio::select! {
             biased;
             () = self.cancel.cancelled() => Err(GitRunError::Cancelled),
-            output = tokio::time::timeout(TIMEOUT, collect_output(child.as_mut())) => {
-                output.unwrap_or(Err(GitRunError::TimedOut(TIMEOUT)))
+            output = tokio::time::timeout(self.timeout, collect_output(child.as_mut())) => {
+                output.unwrap_or(Err(GitRunError::TimedOut(self.timeout)))
             },
         };
         let _ = child.start_kill();
@@ -84,14 +144,11 @@ impl<'a> Git<'a> {
         arguments: Vec<String>,
         filters: &[OsString],
     ) -> Result<(SandboxSupervisor, Box<dyn ChildWrapper>), GitRunError> {
-        let root = self
-            .root
-            .to_str()
-            .ok_or_else(|| GitRunError::SpawnFailed("the workspace's path is not Unicode".to_owned()))?;
-        // Git can read everything that commands can read, including the workspace, and can write nothing.
+        // Git can read everything that commands can read, including the workspace.
         let mut rules = AccessRules::new(&self.sandbox, &self.root, &self.root, &self.search, |_| None);
-        rules.write.clear();
+        rules.write.clone_from(&self.write);
         rules.read.push(self.root.clone());
+        rules.read.extend(self.read.iter().cloned());
         let fixed = ENVIRONMENT
             .iter()
             .map(|(name, value)| (name.into(), value.into()));
@@ -99,15 +156,18 @@ impl<'a> Git<'a> {
             .into_iter()
             .map(|(name, value)| (name.into(), value));
         let path = std::env::var_os("PATH").map(|path| ("PATH".into(), path));
+        let own = self
+            .environment
+            .iter()
+            .map(|(name, value)| ((*name).into(), value.clone()));
         let program = Program {
             file: self.program.clone(),
-            arguments: global_options(root)
+            arguments: global_options(&self.root)
                 .into_iter()
-                .chain(arguments)
-                .map(OsString::from)
+                .chain(arguments.into_iter().map(OsString::from))
                 .collect(),
             folder: self.root.clone(),
-            environment: fixed.chain(settings).chain(path).collect(),
+            environment: fixed.chain(settings).chain(path).chain(own).collect(),
         };
         SandboxSupervisor::start(self.sandbox.clone(), rules, program)
             .await
@@ -131,9 +191,11 @@ async fn collect_output(child: &mut dyn ChildWrapper) -> Result<GitOutput, GitRu
         .map_err(|error| GitRunError::SpawnFailed(error.to_string()))?;
     match status.success() {
         true => Ok(stdout),
-        false => Err(GitRunError::Exited(
-            String::from_utf8_lossy(&stderr.bytes).trim().to_owned(),
-        )),
+        false => Err(GitRunError::Exited {
+            error: String::from_utf8_lossy(&stderr.bytes).trim().to_owned(),
+            code: status.code(),
+            output: stdout.bytes,
+        }),
     }
 }
 

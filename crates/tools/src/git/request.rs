@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::error::GitError;
+use super::linked::LinkedRepository;
 use crate::workspace::{EntryKind, FileError, Workspace};
 
 /// Maximum number of commits in one log.
@@ -19,23 +20,18 @@ const MAX_REVISION: usize = 250;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Parameters {
-    /// What to show.
     command: Command,
-    /// diff, log, show, blame: a commit, branch, tag or range, such as `HEAD~3`, `main..topic`; for show also `REVISION:PATH`.
+    /// Also a range: `main..topic`.
     revision: Option<String>,
-    /// diff: compare the index instead of the working tree.
     #[serde(default)]
     staged: bool,
-    /// status, diff, log, show: only these files and folders. blame: exactly one file.
     #[serde(default)]
     paths: Vec<String>,
-    /// log: maximum number of commits; default 20.
+    /// log: default 20.
     #[schemars(range(min = 1, max = MAX_COMMITS))]
     max_count: Option<usize>,
-    /// blame: the first line, counted from 1.
     #[schemars(range(min = 1))]
     start_line: Option<usize>,
-    /// blame: the last line, inclusive.
     #[schemars(range(min = 1))]
     end_line: Option<usize>,
 }
@@ -61,12 +57,13 @@ pub(super) struct GitRequest {
     pub(super) lines: (usize, usize),
 }
 
-/// Returns the workspace's root with links resolved, and the checked request. Blocks.
-pub(super) fn check(root: &Path, parameters: Parameters) -> Result<(PathBuf, GitRequest), GitError> {
+/// Opens the workspace if it is the root of a repository. Blocks.
+pub(super) fn open_repository(root: &Path) -> Result<Workspace, GitError> {
     let workspace = Workspace::open(root)?;
     match workspace.kind_nofollow(".git") {
         Ok(EntryKind::Folder) => {}
-        // A `.git` that is a file or a link points to a repository elsewhere.
+        Ok(EntryKind::File) if LinkedRepository::find(workspace.root()).is_some() => {}
+        // Any other `.git` that is a file or a link points to a repository elsewhere.
         Ok(EntryKind::File | EntryKind::Other) => return Err(GitError::RepositoryOutside),
         Err(FileError::NotFound { .. }) => {
             let mut above = workspace.root().ancestors().skip(1);
@@ -77,6 +74,12 @@ pub(super) fn check(root: &Path, parameters: Parameters) -> Result<(PathBuf, Git
         }
         Err(error) => return Err(error.into()),
     }
+    Ok(workspace)
+}
+
+/// Returns the workspace's root with links resolved, and the checked request. Blocks.
+pub(super) fn check(root: &Path, parameters: Parameters) -> Result<(PathBuf, GitRequest), GitError> {
+    let workspace = open_repository(root)?;
     let revision = parameters.revision.map(check_revision).transpose()?;
     let paths: Vec<String> = parameters
         .paths

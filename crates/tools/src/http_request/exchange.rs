@@ -3,7 +3,6 @@
 use dirigent_core::tool::StateChange;
 use reqwest::header::{self, HeaderMap};
 use reqwest::{Response, StatusCode};
-use serde_json::{Value, json};
 use std::net::SocketAddr;
 use url::Url;
 
@@ -20,8 +19,8 @@ const MAX_REDIRECTS: usize = 10;
 pub(super) struct ExchangeRecord {
     /// Requests that received a response and may have changed something.
     pub(super) changes: Vec<StateChange>,
-    /// `{"status": 301, "url": "…"}` for each response that redirected.
-    pub(super) redirects: Vec<Value>,
+    /// A line `301 URL` for each response that redirected, with the URL of its request.
+    pub(super) redirects: Vec<String>,
     /// The final response, possibly with an incomplete body. `None` until its headers have arrived.
     pub(super) response: Option<ReceivedResponse>,
     /// Method of an unsafe request that may have reached the server but received no response. `None` if there is no such request.
@@ -55,7 +54,7 @@ pub(super) async fn exchange(
                 if record.redirects.len() == MAX_REDIRECTS {
                     return Err(HttpError::TooManyRedirects(MAX_REDIRECTS, next.url.into()));
                 }
-                let redirect = json!({"status": response.status().as_u16(), "url": hop.url.as_str()});
+                let redirect = format!("{} {}", response.status().as_u16(), hop.url);
                 record.redirects.push(redirect);
                 hop = next;
             }

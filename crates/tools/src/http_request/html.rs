@@ -89,7 +89,7 @@ pub(super) fn text(page: &str) -> String {
 }
 
 struct Tag<'a> {
-    /// In lower case.
+    /// The element's name in lower case.
     name: String,
     is_closing: bool,
     attributes: &'a str,

@@ -35,7 +35,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, code};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, code};
 use reqwest::header::{self, HeaderMap, HeaderName, HeaderValue};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -58,12 +58,18 @@ pub use rules::HttpRules;
 /// Creates the tool `http_request`.
 ///
 /// Parameters: `{"method": "GET", "url": "https://…", "headers": {"accept": "text/html"}, "body": "text or JSON", "as": "raw"}`; the first
-/// two are required. Output: `{"status": 200, "url": "…", "headers": {…}, "body": "…", "truncated": false, "bytes": 12, "redirects":
-/// [{"status": 301, "url": "…"}]}`.
+/// two are required. The output is the response as HTTP writes it, with the last URL, after redirects, each of which has a line above it:
 ///
-/// `url` is the last URL, after redirects. `bytes` is the number of bytes read, after decompression; `truncated` is set if the body is
-/// longer. For a body that is not text, `not_shown` replaces `body`. `lossy` is present if parts of the body are invalid in its charset. At
-/// most 40 headers are shown; cookies and headers meant only for browsers are left out.
+/// ```text
+/// 301 https://example.com/old
+/// 200 OK https://example.com/new
+/// content-type: application/json
+///
+/// {"id": 3}
+/// ```
+///
+/// Below the headers, lines `Note: …` say that the body is incomplete, is not text and therefore not shown, or has parts that are invalid
+/// in its charset. At most 40 headers are shown; cookies, headers meant only for browsers and those of the connection are left out.
 ///
 /// A response to a method other than GET, HEAD and OPTIONS is reported as a change (LOOP-8). A status of 400 or more is a failure with
 /// the same output (LOOP-7). The failure codes are `bad_parameters`, `access_denied`, `refused_address`, `refused`, `too_many_redirects`,
@@ -75,36 +81,46 @@ pub fn http_request(rules: &HttpRules) -> impl Tool {
 fn with_resolver(rules: &HttpRules, resolver: Arc<dyn Resolver>) -> impl Tool + use<> {
     let network = Arc::new(Network::new(rules, resolver));
     let safe_methods = [Method::Get, Method::Head, Method::Options];
-    typed(
-        "http_request",
-        "Sends one HTTP request and returns the response. Only the public network and hosts that the user's configuration allows can be \
-         reached. Redirects are followed, but credentials and bodies are never forwarded to another origin. Use `as`: `text` to get a web \
-         page as readable text.",
-        move |context, parameters| request(network.clone(), context, parameters),
-    )
+    typed("http_request", description(rules), move |context, parameters| {
+        request(network.clone(), context, parameters)
+    })
+    .category(ToolCategory::Web)
     .access(Access::ReadOnly)
     .repeat(Repeat::SafeWhere {
         parameter: "method".to_owned(),
         values: safe_methods.iter().map(Method::to_string).collect(),
+        or_absent: false,
     })
+    .changes_where("method", &["POST", "PUT", "PATCH", "DELETE"])
     .requires_approval()
     .example(json!({"method": "GET", "url": "https://docs.rs/serde/latest/serde/", "as": "text"}))
+}
+
+/// Returns the description, with the hosts outside of the public network that the rules allow.
+fn description(rules: &HttpRules) -> String {
+    let reachable = if rules.allow.is_empty() {
+        "only the public network can be reached".to_owned()
+    } else {
+        format!(
+            "only the public network and {} can be reached",
+            rules.allow.join(", ")
+        )
+    };
+    format!("Sends one HTTP request and returns the response; {reachable}.")
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// GET, HEAD and OPTIONS only read; the other methods may change something and need write access.
+    /// Other than GET, HEAD and OPTIONS only with read-write access.
     method: Method,
-    /// The full URL, http or https, without user and password.
     url: String,
-    /// Additional headers by name. Length, connection and compression are set automatically.
     #[serde(default)]
     headers: BTreeMap<String, String>,
-    /// The body to send: a string is sent unchanged, any other value as JSON. Not allowed for GET, HEAD and OPTIONS.
+    /// A string is sent unchanged, any other value as JSON.
     #[serde(default)]
     body: Value,
-    /// How to return the body.
+    /// `text` for a web page as readable text; default `raw`.
     #[serde(default, rename = "as")]
     format: BodyFormat,
 }
@@ -253,7 +269,7 @@ fn result(ended: Result<(), HttpError>, record: ExchangeRecord, format: BodyForm
         }
         Ok(()) => ToolResult::success(Value::Null),
     };
-    let result = result.with_output(output);
+    let result = result.with_output(output.into());
     match response.address {
         Some(address) => result.with_metadata("address", address.to_string()),
         None => result,
@@ -271,6 +287,6 @@ fn failure_result(error: &HttpError, record: &ExchangeRecord) -> ToolResult {
     if record.redirects.is_empty() {
         result
     } else {
-        result.with_output(json!({"redirects": record.redirects}))
+        result.with_output(record.redirects.join("\n").into())
     }
 }

@@ -139,7 +139,7 @@ impl fmt::Debug for Network {
     }
 }
 
-/// The DNS resolver of a client. It returns only addresses that the policy allows, and the client connects to no others.
+/// The DNS resolver of a client. Returns only addresses that the policy allows, so the client connects to no others.
 struct FilteringResolver {
     resolver: Arc<dyn Resolver>,
     policy: AddressPolicy,

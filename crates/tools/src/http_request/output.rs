@@ -4,14 +4,25 @@ use encoding_rs::{Encoding, UTF_8};
 use reqwest::header::{self, HeaderMap};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Map, Value, json};
 
 use super::exchange::ReceivedResponse;
 use super::html;
 use crate::truncate::truncate_chars;
 
-/// Headers that are not shown: they set credentials or are meant for browsers.
-const OMITTED_HEADERS: [&str; 11] = [
+/// Headers that are not shown: they set credentials, or are meant for browsers, caches or the connection.
+const OMITTED_HEADERS: [&str; 23] = [
+    "accept-ranges",
+    "age",
+    "connection",
+    "content-length",
+    "date",
+    "keep-alive",
+    "referrer-policy",
+    "transfer-encoding",
+    "vary",
+    "via",
+    "x-content-type-options",
+    "x-frame-options",
     "set-cookie",
     "set-cookie2",
     "authentication-info",
@@ -30,57 +41,66 @@ const MAX_HEADERS: usize = 40;
 /// Maximum number of characters shown of a header.
 const MAX_HEADER: usize = 500;
 
-/// The form in which the body is returned.
+/// The form in which the body is returned: unchanged, or a web page as readable text.
 #[derive(Clone, Copy, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum BodyFormat {
-    /// The body unchanged.
+    // No documentation comments: they would replace the list of names in the schema by a longer form.
     #[default]
     Raw,
-    /// A web page as readable text; any other body unchanged.
     Text,
 }
 
 /// Renders the output of a call. CPU-bound, so async code must call it on a blocking thread.
-pub(super) fn render(response: &ReceivedResponse, redirects: &[Value], format: BodyFormat) -> Value {
-    let mut output = json!({
-        "status": response.status.as_u16(),
-        "url": response.url.as_str(),
-        "headers": headers(&response.headers),
-    });
+pub(super) fn render(response: &ReceivedResponse, redirects: &[String], format: BodyFormat) -> String {
+    let mut lines = redirects.to_vec();
+    lines.push(format!("{} {}", response.status, response.url));
+    lines.extend(headers(&response.headers));
     let content_type = header_text(&response.headers, &header::CONTENT_TYPE).unwrap_or_default();
     let content = ContentType::parse(&content_type);
-    match text(&response.body, &content, response.truncated) {
+    let bytes = response.body.len();
+    if response.truncated {
+        lines.push(format!(
+            "Note: the body is incomplete: {bytes} bytes of it were read"
+        ));
+    }
+    let body = match text(&response.body, &content, response.truncated) {
         Some(text) => {
-            output["body"] = match format {
-                BodyFormat::Text if content.is_html(&text.text) => html::text(&text.text).into(),
-                BodyFormat::Text | BodyFormat::Raw => text.text.into(),
-            };
             if text.lossy {
-                output["lossy"] = json!(format!(
-                    "parts of the body are not valid {}; each is replaced by `\u{fffd}`",
+                lines.push(format!(
+                    "Note: parts of the body are not valid {}; each is replaced by `\u{fffd}`",
                     text.charset
                 ));
             }
+            match format {
+                BodyFormat::Text if content.is_html(&text.text) => html::text(&text.text),
+                BodyFormat::Text | BodyFormat::Raw => text.text,
+            }
         }
-        None => output["not_shown"] = json!(format!("the body is not text but `{}`", content.essence)),
+        None => {
+            lines.push(format!(
+                "Note: the body is not shown, because it is not text but `{}`, {bytes} bytes",
+                content.essence
+            ));
+            String::new()
+        }
+    };
+    let head = lines.join("\n");
+    match body.is_empty() {
+        true => head,
+        false => format!("{head}\n\n{body}"),
     }
-    output["truncated"] = response.truncated.into();
-    output["bytes"] = response.body.len().into();
-    output["redirects"] = redirects.into();
-    output
 }
 
-/// Returns the headers to show, by name. The values of a repeated header are joined by commas.
-fn headers(headers: &HeaderMap) -> Map<String, Value> {
+/// Returns the headers to show. The values of a repeated header are joined by commas.
+fn headers(headers: &HeaderMap) -> impl Iterator<Item = String> {
     let useful = headers
         .keys()
         .filter(|name| !OMITTED_HEADERS.contains(&name.as_str()));
-    let shown = useful.take(MAX_HEADERS).filter_map(|name| {
+    useful.take(MAX_HEADERS).filter_map(|name| {
         let text = truncate_chars(&header_text(headers, name)?, MAX_HEADER);
-        Some((name.as_str().to_owned(), text.into()))
-    });
-    shown.collect()
+        Some(format!("{name}: {text}"))
+    })
 }
 
 fn header_text(headers: &HeaderMap, name: &header::HeaderName) -> Option<String> {

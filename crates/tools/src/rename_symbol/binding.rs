@@ -1,4 +1,4 @@
-//! Finds where Python, JavaScript and TypeScript sources introduce or import a name. A name that no source file introduces is taken to
+//! Finds where Python, JavaScript and TypeScript sources introduce or import a name. A name that no source file introduces is assumed to
 //! belong to a library.
 
 use std::ops::Range;
@@ -13,7 +13,8 @@ use crate::syntax::Language;
 pub(super) enum Owner {
     /// No owner: the scope determines what the name refers to.
     Scope,
-    /// A module or a type: the name follows `::`, is selected from a package, or is that of a macro. No local variable can have it.
+    /// A module or a type: the name follows `::`, is selected from a package, or is the name of a macro. It cannot refer to a local
+    /// variable.
     Item,
     /// The identifier is a property, a keyword argument or an object key, and the syntax does not show to which object, type or function it
     /// belongs.
@@ -38,8 +39,8 @@ impl Span {
     }
 }
 
-/// Returns true if an identifier introduces its name: as a parameter, by an assignment, as a field or the like. `is_definition` recognises
-/// the definitions of functions, types and the like.
+/// Returns true if an identifier introduces its name as a parameter, an assigned variable, a field or the like. Definitions of functions,
+/// types and the like do not count: `is_definition` recognises them.
 pub(super) fn binds(language: Language, field: Option<&str>, ancestors: &[Node<'_>]) -> bool {
     let Some((parent, around)) = ancestors.split_last() else {
         return false;
@@ -206,8 +207,8 @@ pub(super) fn python_import(statement: Node<'_>) -> Option<Span> {
     statement.child_by_field_name("module_name").map(Span::from_node)
 }
 
-/// Returns true if a module is in the workspace, judged by the paths of the source files; in Rust and Go, if it does not belong to the
-/// language.
+/// Returns true if a module may be in the workspace. Python, JavaScript and TypeScript: the module's path is relative, or a source file's
+/// path contains the name of its package. Rust and Go: the module is not in the standard library, so third-party modules count, too.
 pub(super) fn is_in_workspace(language: Language, from: &str, paths: &[&str]) -> bool {
     let from = from.trim_matches(['"', '\'', '`']);
     let package = match language {

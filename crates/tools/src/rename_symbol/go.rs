@@ -1,4 +1,4 @@
-//! Classifies Go's identifiers: where a name is introduced, and which names a local variable cannot stand for.
+//! Classifies Go's identifiers: where a name is introduced, and which names cannot refer to a local variable.
 
 use tree_sitter::Node;
 

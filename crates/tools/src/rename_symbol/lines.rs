@@ -17,7 +17,7 @@ pub(super) struct Lines<'a> {
 pub(super) struct SourceLocation {
     /// Counted from 1.
     pub(super) line: usize,
-    /// In characters, counted from 1.
+    /// The column in characters, counted from 1.
     pub(super) column: usize,
     /// The line without leading and trailing whitespace; if it is long, the part around the location, with `…` for omitted text.
     pub(super) text: String,

@@ -19,7 +19,7 @@ mod syntax;
 
 use std::collections::BTreeSet;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, code};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, code};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -34,28 +34,22 @@ use crate::transaction;
 use crate::typed::{TypedTool, typed};
 use crate::workspace::Workspace;
 
-const DESCRIPTION: &str = "Finds every use of an identifier in the source files of the workspace (Rust, Python, \
-    JavaScript, TypeScript, Go) and renames it. Without `preview: false` it only shows what it would change. It goes \
-    by name: it renames all functions, variables, fields, keyword arguments and imports of that name. It does not change strings and \
-    comments, but lists where they contain the name (`mentions`). It refuses to rename if the new name already exists \
-    (`clashes`).";
+const DESCRIPTION: &str = "Renames an identifier in source files (Rust, Python, JS, TS, Go); without `preview: false` it only shows \
+    what it would change. It goes by name: every function, variable, field, keyword argument and import so called. Strings and \
+    comments stay, but are listed (`mentions`). A new name that already exists is refused (`clashes`).";
 
 /// The parameters of `rename_symbol`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The current identifier alone: `parse_line`, not `mod::parse_line()`.
+    /// The name alone: `parse_line`, not `mod::parse_line()`.
     from: String,
-    /// The new identifier. Optional for a preview.
     #[serde(default)]
     to: Option<String>,
-    /// The files or folders to rename in; default: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
-    /// true to show the occurrences and change nothing; default true.
     #[serde(default = "yes")]
     preview: bool,
-    /// true to rename even if the new name already exists; default false.
     #[serde(default)]
     allow_clash: bool,
 }
@@ -66,7 +60,7 @@ fn yes() -> bool {
 
 /// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
 ///
-/// Output (each list has at most 200 rows; `totals` counts all rows):
+/// Output (each list has at most 200 rows; `totals` counts all rows; empty lists and totals of 0 are left out):
 ///
 /// ```json
 /// {
@@ -79,7 +73,6 @@ fn yes() -> bool {
 ///   "modules": [{"path": "a.py", "line": 1, "column": 8, "text": "import old"}],
 ///   "foreign": [{"path": "b.py", "line": 1, "column": 20, "text": "from library import old"}],
 ///   "members": [{"path": "c.js", "line": 4, "column": 6, "text": "shop.old()"}],
-///   "similar": [],
 ///   "syntax_errors": ["src/b.rs"],
 ///   "skipped": [{"path": "src/big.py", "reason": "…"}],
 ///   "totals": {"files": 1, "definitions": 1, "introductions": 1, "mentions": 1, "clashes": 1, "modules": 1, "foreign": 1, "members": 1, "syntax_errors": 1, "skipped": 1}
@@ -99,8 +92,8 @@ fn yes() -> bool {
 /// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, paths into the
 ///   standard libraries of Rust and Go, and all uses if no searched file introduces the name by a definition, a variable, a parameter, a
 ///   field or the like (`introductions`). An item in the `impl` of a trait does not introduce its name, because the trait does; a variable
-///   of Rust or Go introduces it for its own file, but not for `x.old`, `x::old` and `old!`. After a rename of a part of the files, the
-///   remaining uses look like those of a library.
+///   of Rust or Go introduces it for its own file, but not for `x.old`, `x::old` and `old!`. If only a part of the files has been renamed,
+///   the uses in the others look like those of a library.
 /// - `members` are usages whose owner the syntax does not show: properties, fields and methods after a dot, Python's keyword arguments, and
 ///   the keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
 /// - `clashes` are identifiers with the new name anywhere in the workspace, also outside `paths`.
@@ -130,10 +123,12 @@ pub fn rename_symbol() -> TypedTool {
             })
         },
     )
+    .category(ToolCategory::Code)
     .access(Access::ReadOnly)
     .repeat(Repeat::SafeWhere {
         parameter: "preview".to_owned(),
         values: vec!["true".to_owned()],
+        or_absent: true,
     })
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
 }

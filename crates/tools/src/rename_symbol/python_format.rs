@@ -1,18 +1,18 @@
-//! Python's string formatting: finds the names in a literal that its `format` call, or its `%`, takes from the variables or from the call's
-//! keyword arguments. A template that is not a literal at the place of the call counts as text.
+//! Python's string formatting: finds the names in a string literal that its `format` call or its `%` operator replaces with variables or
+//! with keyword arguments of the call. A template that is not a literal in the formatting expression itself counts as text.
 
 use std::ops::Range;
 
 use tree_sitter::Node;
 
-/// Calls that return the variables by their names.
+/// Calls that return variables in a dictionary, by their names.
 const VARIABLES: &[&str] = &["locals()", "vars()", "globals()"];
 
-/// Where a literal's names come from.
+/// The source of the names in a format literal.
 enum Source<'tree> {
-    /// From all variables.
+    /// All variables in scope.
     Variables,
-    /// From the keyword arguments among these arguments.
+    /// The keyword arguments among these arguments.
     Keywords(Node<'tree>),
 }
 

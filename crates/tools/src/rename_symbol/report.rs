@@ -9,38 +9,63 @@ use crate::syntax::SkippedFile;
 /// Maximum number of rows in a list.
 pub(super) const MAX_ROWS: usize = 200;
 
-/// The output of `rename_symbol`, documented at [`rename_symbol`](super::rename_symbol).
+/// The output of `rename_symbol` without empty lists, documented at [`rename_symbol`](super::rename_symbol).
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Report {
     pub(super) from: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) to: Option<String>,
     pub(super) renamed: bool,
     pub(super) occurrences: usize,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) files: Vec<FileRows>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) mentions: Vec<Mention>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) clashes: Vec<Located>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) modules: Vec<Located>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) foreign: Vec<Located>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) members: Vec<Located>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) similar: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) syntax_errors: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) skipped: Vec<SkippedFile>,
     pub(super) totals: Totals,
 }
 
-/// The totals, including rows that the lists leave out.
+/// The totals other than 0, including rows that the lists leave out.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Totals {
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) files: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) definitions: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) introductions: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) mentions: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) clashes: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) modules: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) foreign: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) members: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) syntax_errors: usize,
+    #[serde(skip_serializing_if = "is_zero")]
     pub(super) skipped: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 #[derive(Debug, Serialize)]

@@ -1,7 +1,7 @@
-//! Classifies Rust's identifiers: where a name is introduced, and which names a local variable cannot stand for.
+//! Classifies Rust's identifiers: where a name is introduced, and which names cannot refer to a local variable.
 //!
-//! The syntax inside a macro call is unknown, so the text around an identifier decides there. What might introduce the name counts as
-//! introducing it.
+//! The syntax inside a macro call is unknown, so the text around an identifier decides there. An identifier that might introduce its name
+//! counts as introducing it.
 
 use tree_sitter::Node;
 
@@ -9,7 +9,7 @@ use super::binding::{Owner, Span};
 use super::syntax::{Part, Role};
 use crate::syntax::is_definition;
 
-/// The crates that belong to the language.
+/// The standard crates, which come with the language.
 pub(super) const STANDARD_CRATES: &[&str] = &["alloc", "core", "proc_macro", "std"];
 
 /// Classifies an identifier. `ancestors` are its enclosing nodes, the outermost first.
@@ -55,7 +55,7 @@ fn is_declared_elsewhere(around: &[Node<'_>]) -> bool {
         }
 }
 
-/// Returns true if a node of this kind introduces the identifiers in this field of it, unless they are constants.
+/// Returns true if a node of this kind introduces the identifiers in this one of its fields, unless they are constants.
 fn is_pattern(kind: &str, field: Option<&str>) -> bool {
     match kind {
         "captured_pattern" | "closure_parameters" | "mut_pattern" | "or_pattern" | "ref_pattern"
@@ -69,7 +69,8 @@ fn is_pattern(kind: &str, field: Option<&str>) -> bool {
     }
 }
 
-/// Returns true if an identifier is written like a constant or a variant: in a pattern, it is compared with and not introduced.
+/// Returns true if an identifier begins with an upper-case letter, like a constant or a variant. A pattern compares with such a name and
+/// does not introduce it.
 fn begins_upper(node: Node<'_>, text: &str) -> bool {
     let name = text.get(node.byte_range()).unwrap_or_default();
     name.starts_with(char::is_uppercase)

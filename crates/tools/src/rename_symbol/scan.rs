@@ -60,7 +60,7 @@ pub(super) struct Found {
 }
 
 impl Affected {
-    /// Returns true if the file introduces the old name for all files.
+    /// Returns true if the file introduces the old name in such a way that other files can use it.
     fn introduces(&self) -> bool {
         self.names.found.iter().any(|found| match found.role {
             Role::Definition | Role::Bound => true,
@@ -68,7 +68,7 @@ impl Affected {
         })
     }
 
-    /// Returns the identifiers that no variable of the file can stand for.
+    /// Returns the identifiers that cannot refer to a local variable of the file.
     fn without_variable(&self) -> impl Iterator<Item = &Found> {
         let has_variable = self.names.found.iter().any(|found| found.role == Role::Local);
         let found = self.names.found.iter();
@@ -87,9 +87,9 @@ pub(super) enum ScanAborted {
 /// The purpose of reading a file.
 #[derive(Clone, Copy)]
 enum Purpose {
-    /// To find the old and the new name.
+    /// The file is scanned for the old and the new name.
     Rename,
-    /// To find only clashes with the new name, because the file is outside the requested paths.
+    /// The file is scanned only for clashes with the new name, because the file is outside the requested paths.
     Clash,
 }
 
@@ -97,7 +97,7 @@ enum Purpose {
 #[derive(Clone, Copy)]
 pub(super) enum Candidates {
     All,
-    /// Those that a source file introduces.
+    /// The names that a source file introduces.
     Introduced,
 }
 
@@ -181,7 +181,7 @@ impl Scan<'_> {
         Ok(similar)
     }
 
-    /// Returns true if a word is such an identifier in one of these files.
+    /// Returns true if one of these files has an identifier with this word as its name that is among the `candidates`.
     fn is_candidate(
         &self,
         word: &str,

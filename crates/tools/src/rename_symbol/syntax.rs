@@ -80,9 +80,9 @@ impl Role {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Prose {
-    /// In a string, a template, a regular expression or the text of a JSX element.
+    /// The name is in a string, a template, a regular expression or the text of a JSX element.
     String,
-    /// In a comment.
+    /// The name is in a comment.
     Comment,
 }
 

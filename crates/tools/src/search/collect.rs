@@ -1,12 +1,11 @@
-//! Collects the matches of all files for the tool's output.
+//! Collects the matches of all files, and formats them for the tool's output.
 
 use std::io::{self, Read};
 
+use dirigent_core::tool::display_path;
 use grep_matcher::Matcher;
 use grep_regex::RegexMatcher;
 use grep_searcher::{Searcher, Sink, SinkContext, SinkContextKind, SinkFinish, SinkMatch};
-use serde::Serialize;
-use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::truncate::truncate_around;
@@ -21,23 +20,27 @@ const MAX_BYTES: usize = 64 * 1024;
 pub(super) struct Collector<'m> {
     matcher: &'m RegexMatcher,
     max_matches: usize,
-    matches: Vec<LineMatch>,
+    shown: Vec<FileMatches>,
+    /// The number of matches in `shown`.
+    matches: usize,
     bytes: usize,
     files: u64,
     total: u64,
 }
 
-/// One matching line.
-#[derive(Debug, Serialize)]
+/// One matching line with the lines around it.
+#[derive(Debug)]
 struct LineMatch {
-    path: String,
     line: u64,
-    column: usize,
     text: String,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     before: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     after: Vec<String>,
+}
+
+/// The matches of one file that are shown.
+struct FileMatches {
+    path: String,
+    matches: Vec<LineMatch>,
 }
 
 impl LineMatch {
@@ -48,7 +51,7 @@ impl LineMatch {
             .chain(&self.after)
             .map(String::len)
             .sum::<usize>();
-        self.path.len() + self.text.len() + context
+        self.text.len() + context
     }
 }
 
@@ -58,7 +61,8 @@ impl<'m> Collector<'m> {
         Collector {
             matcher,
             max_matches,
-            matches: Vec::new(),
+            shown: Vec::new(),
+            matches: 0,
             bytes: 0,
             files: 0,
             total: 0,
@@ -73,7 +77,6 @@ impl<'m> Collector<'m> {
     ) -> io::Result<()> {
         let mut file = FileSink {
             matcher: self.matcher,
-            path: path.to_owned(),
             room: self.room(),
             found: Vec::new(),
             total: 0,
@@ -86,12 +89,21 @@ impl<'m> Collector<'m> {
         }
         self.files += 1;
         self.total += file.total;
+        let mut matches = Vec::new();
         for found in file.found {
             self.bytes += found.bytes();
-            if self.bytes > MAX_BYTES && !self.matches.is_empty() {
+            if self.bytes > MAX_BYTES && self.matches > 0 {
                 break;
             }
-            self.matches.push(found);
+            self.matches += 1;
+            matches.push(found);
+        }
+        if !matches.is_empty() {
+            self.bytes += path.len();
+            self.shown.push(FileMatches {
+                path: path.to_owned(),
+                matches,
+            });
         }
         Ok(())
     }
@@ -101,25 +113,76 @@ impl<'m> Collector<'m> {
         if self.bytes > MAX_BYTES {
             0
         } else {
-            self.max_matches - self.matches.len()
+            self.max_matches - self.matches
         }
     }
 
-    /// Returns the tool's output.
-    pub(super) fn into_output(self) -> Value {
-        json!({
-            "truncated": self.total > self.matches.len() as u64,
-            "files": self.files,
-            "total": self.total,
-            "matches": self.matches,
-        })
+    /// Returns the number of all matching lines.
+    pub(super) fn total(&self) -> u64 {
+        self.total
+    }
+
+    /// Formats the output: the numbers of matches and files, the notes, and the matches by file.
+    pub(super) fn into_output(self, notes: &[String]) -> String {
+        let mut text = match self.total {
+            0 => "No matches".to_owned(),
+            total => format!(
+                "{} in {}",
+                counted(total, "match", "matches"),
+                counted(self.files, "file", "files")
+            ),
+        };
+        if self.total > self.matches as u64 {
+            text.push_str(&format!(
+                "; only the first {} are shown: narrow `paths` or the pattern, or raise `max_results`",
+                self.matches
+            ));
+        }
+        for note in notes {
+            text.push('\n');
+            text.push_str(note);
+        }
+        for file in &self.shown {
+            text.push_str("\n\n");
+            text.push_str(&display_path(&file.path));
+            file.write(&mut text);
+        }
+        text
+    }
+}
+
+fn counted(count: u64, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+impl FileMatches {
+    /// Writes a line `12:text` for each match, and `11-text` for the lines around it; `--` stands for a gap, as in grep.
+    fn write(&self, text: &mut String) {
+        let has_context = self
+            .matches
+            .iter()
+            .any(|found| !found.before.is_empty() || !found.after.is_empty());
+        let mut next = None;
+        for found in &self.matches {
+            let first = found.line.saturating_sub(found.before.len() as u64);
+            if has_context && next.is_some_and(|next| next < first) {
+                text.push_str("\n--");
+            }
+            for (line, before) in (first..).zip(&found.before) {
+                text.push_str(&format!("\n{line}-{before}"));
+            }
+            text.push_str(&format!("\n{}:{}", found.line, found.text));
+            for (line, after) in (found.line + 1..).zip(&found.after) {
+                text.push_str(&format!("\n{line}-{after}"));
+            }
+            next = Some(found.line + 1 + found.after.len() as u64);
+        }
     }
 }
 
 /// The matches of one file.
 pub(super) struct FileSink<'m> {
     matcher: &'m RegexMatcher,
-    path: String,
     room: usize,
     found: Vec<LineMatch>,
     total: u64,
@@ -143,9 +206,7 @@ impl Sink for FileSink<'_> {
                 .map_or(0, |place| place.start());
             let column = decode(&bytes[..at]).chars().count();
             self.found.push(LineMatch {
-                path: self.path.clone(),
                 line: line.line_number().unwrap_or_default(),
-                column: column + 1,
                 text: truncate_around(&decode(bytes), column, MAX_LINE_CHARS),
                 before,
                 after: Vec::new(),

@@ -7,16 +7,17 @@ mod collect;
 use std::collections::BTreeSet;
 use std::io;
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, code};
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, code, display_path};
+use globset::{GlobSet, GlobSetBuilder};
 use grep_regex::{RegexMatcher, RegexMatcherBuilder};
 use grep_searcher::{BinaryDetection, Searcher, SearcherBuilder};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::collect::{CancellableReader, Collector};
 use crate::blocking::{blocking, cancelled};
+use crate::glob::file_glob;
 use crate::text::TextFile;
 use crate::tool::{Tool, ToolContext};
 use crate::typed::typed;
@@ -35,34 +36,41 @@ const MAX_UNREADABLE: usize = 20;
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Parameters {
-    /// The text to find in each line: plain text, unless `literal` is false.
+    /// Plain text, unless `literal` is false.
     pattern: String,
-    /// false if the pattern is a regular expression (Rust's syntax); default true.
+    /// false for a regular expression (Rust's syntax); default true.
     literal: Option<bool>,
-    /// true to find the pattern only as a whole word: `run` but not `rerun`; default false.
     whole_word: Option<bool>,
-    /// true to ignore case; default false.
     case_insensitive: Option<bool>,
-    /// The folders (`src`), files (`src/main.rs`) and globs (`*.rs`, `tests/**/*.py`) to search; default: the whole workspace.
+    /// Folders, files and globs (`*.rs`, `tests/**/*.py`).
     paths: Option<Vec<String>>,
-    /// The number of lines to show before and after each match, up to 20; default 0.
     context_lines: Option<usize>,
-    /// The number of matches to return, up to 2000; default 200.
+    /// Default 200, at most 2000.
     max_results: Option<usize>,
 }
 
-const DESCRIPTION: &str = "Searches the text of the workspace's files and returns the matching lines with path, line \
-and column. The pattern is plain text unless `literal` is false; it never spans lines. Binary files and files ignored by \
-`.gitignore` are left out. `total` counts all matching lines, even if `truncated` is true and not all are shown.";
+const DESCRIPTION: &str = "Searches the text of the workspace's files; returns the matching lines by file, each after its number. A \
+    match never spans lines. Binary and ignored files are left out.";
 
-/// The `search` tool. A call returns `{"matches": [{"path", "line", "column", "text"}], "files", "total", "truncated"}`.
+/// The `search` tool. Its output:
 ///
-/// There is one match for each matching line, ordered by path and line. Lines and columns count from 1; the column is the position of the
-/// line's first match, in characters. `files` and `total` count all files and lines with a match, including those not returned. With
-/// `context_lines`, a match also has `before` and `after`, arrays of lines; a line between two matches appears once. A long line is
-/// shortened around the match, with `…` for omitted text. `unreadable` lists files that could not be searched. `hint` suggests what to try
-/// if nothing was found. `left_out` counts omissions: names that are not Unicode, folders with too many entries, and folders that are
-/// nested too deeply.
+/// ```text
+/// 3 matches in 2 files
+///
+/// src/a.rs
+/// 11-fn main() {
+/// 12:    run();
+///
+/// src/b.rs
+/// 1:fn run() {}
+/// 7:// run()
+/// ```
+///
+/// There is one match for each matching line, ordered by path and line, which counts from 1. The first line counts all matches and files,
+/// including those not shown, and says if not all are shown. With `context_lines`, `11-text` is a line around a match, and `--` a gap
+/// between them; a line between two matches appears once. A long line is shortened around the match, with `…` for omitted text. Below the
+/// first line, a note lists paths that do not exist (if none does, the call fails) and files that could not be searched, counts omissions (names that are not Unicode, folders with too many entries,
+/// and folders that are nested too deeply), or suggests what to try if nothing was found.
 ///
 /// Failures have the code `bad_parameters` (an invalid pattern or glob), `cancelled`, or one of [`FileError::code`] for `paths`.
 pub fn search() -> impl Tool {
@@ -71,6 +79,7 @@ pub fn search() -> impl Tool {
             run(context, &parameters).unwrap_or_else(|error| error.failure())
         })
     })
+    .category(ToolCategory::Search)
     .repeat(Repeat::Safe)
     .access(Access::ReadOnly)
     .example(json!({"pattern": "parse_config", "whole_word": true, "paths": ["src", "*.md"]}))
@@ -111,7 +120,11 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Sea
     let workspace = Workspace::open(&context.workspace)?;
     let matcher = matcher(parameters)?;
     let paths = parameters.paths.as_deref().unwrap_or_default();
-    let Files { paths, left_out } = files(context, &workspace, paths)?;
+    let Files {
+        paths,
+        missing,
+        left_out,
+    } = files(context, &workspace, paths)?;
     let mut searcher = searcher(parameters.context_lines.unwrap_or(0).min(MAX_CONTEXT_LINES));
     let max_matches = parameters
         .max_results
@@ -132,20 +145,30 @@ fn run(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, Sea
     if context.cancel.is_cancelled() {
         return Ok(cancelled());
     }
-    let mut output = collector.into_output();
+    let mut notes: Vec<String> = missing
+        .iter()
+        .map(|error| format!("Not searched: {error}"))
+        .collect();
     if !unreadable.is_empty() {
+        let more = unreadable.len().saturating_sub(MAX_UNREADABLE);
         unreadable.truncate(MAX_UNREADABLE);
-        output["unreadable"] = Value::from(unreadable);
+        let paths: Vec<String> = unreadable.iter().map(|path| display_path(path)).collect();
+        let more = if more > 0 {
+            format!(" and {more} more")
+        } else {
+            String::new()
+        };
+        notes.push(format!("Not readable: {}{more}", paths.join(", ")));
     }
     if left_out > 0 {
-        output["left_out"] = Value::from(left_out);
+        notes.push(format!("Not searched: at least {left_out} entries, whose names are not Unicode or whose folders are too large or too deep"));
     }
-    if output["total"] == 0 && is_literal(parameters) && looks_like_regex(&parameters.pattern) {
-        output["hint"] = Value::from(
-            "the pattern was taken as plain text; set `literal` to false for a regular expression",
+    if collector.total() == 0 && is_literal(parameters) && looks_like_regex(&parameters.pattern) {
+        notes.push(
+            "The pattern was taken as plain text; set `literal` to false for a regular expression".to_owned(),
         );
     }
-    Ok(ToolResult::success(output))
+    Ok(ToolResult::success(collector.into_output(&notes).into()).as_list())
 }
 
 fn is_literal(parameters: &Parameters) -> bool {
@@ -193,6 +216,8 @@ fn searcher(context_lines: usize) -> Searcher {
 #[derive(Default)]
 struct Files {
     paths: BTreeSet<String>,
+    /// Named paths that do not exist.
+    missing: Vec<FileError>,
     /// The sum of [`Walk::left_out`] for all walks.
     left_out: usize,
 }
@@ -211,7 +236,7 @@ impl Files {
 }
 
 fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Result<Files, SearchError> {
-    let mut named = Vec::new();
+    let (mut named, mut missing) = (Vec::new(), Vec::new());
     let mut globs = GlobSetBuilder::new();
     let mut any_glob = false;
     for path in paths {
@@ -220,13 +245,20 @@ fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Resu
             Err(FileError::NotFound { .. } | FileError::NotAFolder { .. })
                 if path.contains(['*', '?', '[', '{']) =>
             {
-                add_glob(&mut globs, path)?;
+                globs.add(file_glob(path).map_err(|source| bad_glob(path, source))?);
                 any_glob = true;
             }
+            Err(error @ (FileError::NotFound { .. } | FileError::NotAFolder { .. })) => missing.push(error),
             Err(error) => return Err(error.into()),
         }
     }
-    let mut files = Files::default();
+    if named.is_empty() && !any_glob && !missing.is_empty() {
+        return Err(missing.swap_remove(0).into());
+    }
+    let mut files = Files {
+        missing,
+        ..Files::default()
+    };
     if any_glob {
         let globs: GlobSet = globs
             .build()
@@ -239,22 +271,6 @@ fn files(context: &ToolContext, workspace: &Workspace, paths: &[String]) -> Resu
         files.add(context, walk, |_| true);
     }
     Ok(files)
-}
-
-/// Adds a glob. As in an ignore file, a glob without `/` matches names in any folder; others match whole paths.
-fn add_glob(globs: &mut GlobSetBuilder, glob: &str) -> Result<(), SearchError> {
-    let plain = glob.strip_prefix("./").unwrap_or(glob);
-    let anywhere = if plain.contains('/') {
-        plain.to_owned()
-    } else {
-        format!("**/{plain}")
-    };
-    let glob = GlobBuilder::new(&anywhere)
-        .literal_separator(true)
-        .build()
-        .map_err(|source| bad_glob(glob, source))?;
-    globs.add(glob);
-    Ok(())
 }
 
 fn bad_glob(glob: &str, source: globset::Error) -> SearchError {

@@ -1,6 +1,7 @@
 //! Collects the symbols of one file, each with the module or type that contains it.
 
-use serde::Serialize;
+use std::fmt;
+
 use tree_sitter::{Node, Tree};
 
 use crate::syntax::{DefinitionKind, Language, definition};
@@ -16,19 +17,28 @@ const MAX_CONTAINERS: usize = 20;
 /// Number of nodes visited between two calls of `stop`.
 const STOP_CHECK_INTERVAL: usize = 64;
 
-/// A definition, as the tool's output describes it.
-#[derive(Debug, Serialize)]
+/// A definition, as the tool's output describes it: `12 method Parser::next | pub fn next(&mut self) -> Token`.
+#[derive(Debug)]
 pub(super) struct Symbol {
     kind: DefinitionKind,
     name: String,
     /// The enclosing modules and types, from the outside in: `parser::Parser`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     container: Option<String>,
-    path: String,
+    pub(super) path: String,
     /// The line of the name, counted from 1.
     line: usize,
     /// The source text up to the body, on one line.
     signature: String,
+}
+
+impl fmt::Display for Symbol {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {} ", self.line, self.kind.name())?;
+        if let Some(container) = &self.container {
+            write!(f, "{container}::")?;
+        }
+        write!(f, "{} | {}", self.name, self.signature)
+    }
 }
 
 /// A definition in the syntax tree.

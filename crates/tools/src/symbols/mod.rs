@@ -7,10 +7,10 @@ mod collect;
 
 use std::time::{Duration, Instant};
 
-use dirigent_core::tool::{Access, Repeat, ToolResult, code};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, code, display_path};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::json;
 
 use self::collect::{DefinitionNode, Symbol, symbols};
 use crate::blocking::{blocking, cancelled};
@@ -33,25 +33,22 @@ const MAX_SIMILAR: usize = 5;
 /// Maximum length of a name that is compared for similarity, in bytes.
 const MAX_COMPARED_BYTES: usize = 300;
 
-const LIST: &str = "Lists what source files define (Rust, Python, JavaScript, TypeScript, Go): functions, methods, types, constants, modules \
-    and so on, each with its line and signature. The quickest way to see the structure of a file or a folder.";
-const FIND: &str = "Finds where a name is defined in the source files of the workspace (Rust, Python, JavaScript, TypeScript, Go), by their \
-    syntax: each function, method, type, constant, macro or module of exactly that name, with its file, line and signature. Fields, local \
-    variables and imports are not definitions here; `search` finds every mention.";
+const LIST: &str = "Lists what source files define (Rust, Python, JS, TS, Go), with line and signature.";
+const FIND: &str = "Finds where a function, type, constant, macro or module is defined (Rust, Python, JS, TS, Go), with line and \
+    signature. Fields, local variables and imports do not count.";
 
 /// The parameters of `list_symbols`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct ListParameters {
-    /// A file or folder.
     path: Option<String>,
-    /// Several files or folders. If neither `path` nor `paths` is given: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
-    /// The kinds of symbols to list; default: all.
+    /// Such as `function`, `struct`.
     #[serde(default)]
+    #[schemars(with = "Vec<String>")]
     kinds: Vec<DefinitionKind>,
-    /// The nesting depth: 1 for the top level of a file only, 2 including the members of top-level symbols, such as methods; default: all.
+    /// 1 for the top level only, 2 with its members.
     #[schemars(range(min = 1))]
     depth: Option<usize>,
 }
@@ -60,31 +57,31 @@ struct ListParameters {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct FindParameters {
-    /// The name alone, such as `parse_line`, or with its container, such as `Parser::next` or `Parser.next`.
+    /// `parse_line`, or with its container: `Parser::next`.
     name: String,
-    /// The kind of the definition; default: any.
+    /// Such as `function`, `struct`.
+    #[schemars(with = "Option<String>")]
     kind: Option<DefinitionKind>,
-    /// The files or folders to search; default: the whole workspace.
     #[serde(default)]
     paths: Vec<String>,
 }
 
-/// The tool `list_symbols`. In its output, `container` is the type or module that encloses a symbol:
+/// The tool `list_symbols`. Its output has one line per symbol: the line, the kind, the name after the type or module that encloses it, and
+/// the signature.
 ///
-/// ```json
-/// {
-///   "symbols": [{"kind": "method", "name": "next", "container": "Parser", "path": "src/a.rs", "line": 12, "signature": "pub fn next(&mut self) -> Token"}],
-///   "total": 1, "files": 1,
-///   "syntax_errors": ["src/b.rs"],
-///   "skipped": [{"path": "README.md", "reason": "…"}],
-///   "note": "…"
-/// }
+/// ```text
+/// 2 symbols
+/// Syntax errors: src/b.rs
+///
+/// src/a.rs
+/// 3 struct Parser | pub struct Parser<'a>
+/// 12 method Parser::next | pub fn next(&mut self) -> Token
 /// ```
 ///
-/// At most 300 symbols are returned; `total` counts all. Names are truncated to 100 characters, and only the 20 innermost containers are
-/// named. `syntax_errors` lists files with syntax errors; their symbols are returned as far as they could be parsed. `skipped` lists files
-/// that were not read: unknown languages (if `path` or `paths` name the file itself), more than 2 MiB, not text. `note` is set if the call
-/// reached its time limit of 20 s. `syntax_errors`, `skipped` and `note` are omitted if they are empty.
+/// At most 300 symbols are shown; the first line counts all. Names are truncated to 100 characters, and only the 20 innermost containers are
+/// named. Notes follow the first line: files with syntax errors, whose symbols are shown as far as they could be parsed; files that were not
+/// read (unknown languages, if `path` or `paths` name the file itself; more than 2 MiB; not text); and that the call reached its time limit
+/// of 20 s.
 ///
 /// Ignored and hidden files are read only if `path` or `paths` name them. Failures have the codes of [`FileError::code`] and
 /// `cancelled`.
@@ -101,36 +98,38 @@ pub fn list_symbols() -> TypedTool {
                         && parameters.depth.is_none_or(|depth| symbol.depth <= depth)
                 };
                 match SymbolReport::collect(context, &paths, "", wanted) {
-                    Ok(report) => ToolResult::success(json!(report)),
+                    Ok(report) => ToolResult::success(report.text(&[]).into()).as_list(),
                     Err(error) => error.into_result(),
                 }
             })
         },
     )
+    .category(ToolCategory::Code)
     .access(Access::ReadOnly)
     .repeat(Repeat::Safe)
     .example(json!({"path": "src/parser.rs", "kinds": ["function", "method"]}))
 }
 
-/// The tool `find_definition`. Its output has the same fields as the output of [`list_symbols`]. If the name is not defined, the call
-/// succeeds without `symbols`, and `similar` has up to five names that are defined. An empty name fails with the code `bad_parameters`.
+/// The tool `find_definition`. Its output has the same form as the output of [`list_symbols`]. If the name is not defined, the call
+/// succeeds without symbols, and names up to five similar names that are defined. An empty name fails with the code `bad_parameters`.
 pub fn find_definition() -> TypedTool {
     typed(
         "find_definition",
         FIND,
         move |context, parameters: FindParameters| {
             blocking(context, move |context| match find(context, &parameters) {
-                Ok(output) => ToolResult::success(output),
+                Ok(output) => ToolResult::success(output.into()).as_list(),
                 Err(error) => error.into_result(),
             })
         },
     )
+    .category(ToolCategory::Code)
     .access(Access::ReadOnly)
     .repeat(Repeat::Safe)
     .example(json!({"name": "parse_line", "kind": "function"}))
 }
 
-fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, SymbolError> {
+fn find(context: &ToolContext, parameters: &FindParameters) -> Result<String, SymbolError> {
     let name = parameters.name.trim().trim_end_matches("()");
     let qualified = name.rsplit_once("::").or_else(|| name.rsplit_once('.'));
     let (container, name) = qualified.map_or((None, name), |(container, name)| (Some(container), name));
@@ -145,11 +144,11 @@ fn find(context: &ToolContext, parameters: &FindParameters) -> Result<Value, Sym
             && container.is_none_or(|container| symbol.is_in(container))
     };
     let report = SymbolReport::collect(context, &parameters.paths, name, wanted)?;
-    let mut output = json!(report);
-    if report.total == 0 {
-        output["similar"] = json!(similar(context, &parameters.paths, name)?);
-    }
-    Ok(output)
+    let similar = match report.total {
+        0 => similar(context, &parameters.paths, name)?,
+        _ => Vec::new(),
+    };
+    Ok(report.text(&similar))
 }
 
 /// Returns the defined names that are most similar to an undefined name, best first.
@@ -192,16 +191,15 @@ impl SymbolError {
 }
 
 /// The output of both tools.
-#[derive(Default, Serialize)]
+#[derive(Default)]
 struct SymbolReport {
+    /// The first symbols, grouped by file.
     symbols: Vec<Symbol>,
     total: usize,
+    /// The number of files that were parsed.
     files: usize,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     syntax_errors: Vec<String>,
-    #[serde(skip_serializing_if = "Vec::is_empty")]
     skipped: Vec<SkippedFile>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'static str>,
 }
 
@@ -236,6 +234,47 @@ impl SymbolReport {
             }
         }
         Ok(report)
+    }
+
+    /// Formats the output. `similar` are names to suggest if nothing was found.
+    fn text(&self, similar: &[String]) -> String {
+        let files = if self.files == 1 { "file" } else { "files" };
+        let mut text = match self.total {
+            0 => format!("No symbols; {} {files} read", self.files),
+            1 => "1 symbol".to_owned(),
+            total => format!("{total} symbols"),
+        };
+        if self.total > self.symbols.len() {
+            let shown = self.symbols.len();
+            text.push_str(&format!(
+                "; only the first {shown} are shown: narrow `paths` or `kinds`"
+            ));
+        }
+        let mut note = |name: &str, values: &[String]| {
+            if !values.is_empty() {
+                text.push_str(&format!("\n{name}: {}", values.join(", ")));
+            }
+        };
+        note("Similar names", similar);
+        let syntax_errors: Vec<String> = self.syntax_errors.iter().map(|path| display_path(path)).collect();
+        note("Syntax errors", &syntax_errors);
+        let skipped = self.skipped.iter();
+        let skipped: Vec<String> = skipped
+            .map(|file| format!("{} ({})", display_path(&file.path), file.reason))
+            .collect();
+        note("Not read", &skipped);
+        if let Some(note) = self.note {
+            text.push_str(&format!("\nNote: {note}"));
+        }
+        let mut path = None;
+        for symbol in &self.symbols {
+            if path != Some(&symbol.path) {
+                text.push_str(&format!("\n\n{}", display_path(&symbol.path)));
+                path = Some(&symbol.path);
+            }
+            text.push_str(&format!("\n{symbol}"));
+        }
+        text
     }
 
     fn read(

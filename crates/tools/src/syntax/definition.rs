@@ -1,13 +1,13 @@
 //! Recognising definitions by the node kinds of the grammars.
 
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tree_sitter::Node;
 
 use super::Language;
 
 /// The kind of a definition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum DefinitionKind {
     Function,
@@ -23,6 +23,27 @@ pub(crate) enum DefinitionKind {
     Variable,
     Macro,
     Module,
+}
+
+impl DefinitionKind {
+    /// The name in JSON and in outputs.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            DefinitionKind::Function => "function",
+            DefinitionKind::Method => "method",
+            DefinitionKind::Struct => "struct",
+            DefinitionKind::Enum => "enum",
+            DefinitionKind::Union => "union",
+            DefinitionKind::Class => "class",
+            DefinitionKind::Trait => "trait",
+            DefinitionKind::Interface => "interface",
+            DefinitionKind::Type => "type",
+            DefinitionKind::Constant => "constant",
+            DefinitionKind::Variable => "variable",
+            DefinitionKind::Macro => "macro",
+            DefinitionKind::Module => "module",
+        }
+    }
 }
 
 /// The node kinds of all grammars that are definitions and have the defined name in their field `name`. A function in a type is later

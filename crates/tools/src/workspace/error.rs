@@ -78,7 +78,7 @@ pub enum FileError {
         path: String,
     },
     /// The file's single-byte encoding has no byte for a character.
-    #[error("the encoding of `{path}` has no byte for {character:?}: leave that character out")]
+    #[error("the encoding of `{path}` cannot represent {character:?}: leave that character out")]
     NotEncodable {
         /// The path that the caller passed.
         path: String,
@@ -121,7 +121,7 @@ pub enum FileError {
         path: String,
     },
     /// The file was changed between reading and writing.
-    #[error("`{path}` was changed by somebody else meanwhile, so this call did not change it: read it again")]
+    #[error("`{path}` has been changed since it was read, so this call did not write to it: read it again")]
     Changed {
         /// The path that the caller passed.
         path: String,

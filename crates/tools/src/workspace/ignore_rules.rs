@@ -26,7 +26,7 @@ const FIRST_OF_GIT: usize = 1;
 /// The rules in the ignore files of one folder.
 #[derive(Debug)]
 pub(super) struct IgnoreRules {
-    /// In the order of [`FILES`].
+    /// The rules of each kind of ignore file, in the order of [`FILES`].
     files: [Gitignore; 3],
     is_repository: bool,
 }

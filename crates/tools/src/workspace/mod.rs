@@ -143,6 +143,21 @@ impl Workspace {
         Ok(bytes)
     }
 
+    /// Reads up to `max_bytes` from the start of a regular file of any size; `None` if it does not exist.
+    pub fn read_start(&self, path: &str, max_bytes: usize) -> Result<Option<Vec<u8>>, FileError> {
+        match self.dir.metadata(self.relative(path)?) {
+            // Not an error of the jail, which would look for similar names.
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Ok(_) | Err(_) => {}
+        }
+        let mut bytes = Vec::new();
+        self.open_file(path)?
+            .take(max_bytes as u64)
+            .read_to_end(&mut bytes)
+            .map_err(|error| self.file_error(path, error))?;
+        Ok(Some(bytes))
+    }
+
     /// Opens a regular file for reading. Never waits for a pipe or a device.
     pub fn open_file(&self, path: &str) -> Result<File, FileError> {
         let relative = self.relative(path)?;

@@ -27,6 +27,14 @@ impl Workspace {
     /// Returns the current state of a path, without following a link at its end. Returns [`PathState::Unknown`] for a path through a link,
     /// for files larger than [`super::MAX_FILE_BYTES`], and for anything but files, folders and links.
     pub fn path_state(&self, path: &str) -> Result<PathState, FileError> {
+        self.path_state_and_content(path).map(|(state, _)| state)
+    }
+
+    /// Like [`Workspace::path_state`]. Also returns the content of a file, or the target of a link, whose state is known.
+    pub(crate) fn path_state_and_content(
+        &self,
+        path: &str,
+    ) -> Result<(PathState, Option<Vec<u8>>), FileError> {
         let relative = self.relative(path)?;
         let metadata = match self.dir.symlink_metadata(&relative) {
             Ok(metadata) => metadata,
@@ -36,19 +44,19 @@ impl Workspace {
                     io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
                 ) =>
             {
-                return Ok(PathState::Nothing);
+                return Ok((PathState::Nothing, None));
             }
             Err(error) => return Err(FileError::from_io(path, error)),
         };
         if self.canonical_nofollow(path)? != path {
-            return Ok(PathState::Unknown);
+            return Ok((PathState::Unknown, None));
         }
         if metadata.is_dir() {
-            return Ok(PathState::Folder);
+            return Ok((PathState::Folder, None));
         }
         Ok(match self.content_nofollow(path, &relative, &metadata)? {
-            Some(bytes) => PathState::File(version(&bytes, &metadata)),
-            None => PathState::Unknown,
+            Some(bytes) => (PathState::File(version(&bytes, &metadata)), Some(bytes)),
+            None => (PathState::Unknown, None),
         })
     }
 

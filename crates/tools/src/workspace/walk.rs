@@ -38,7 +38,7 @@ pub enum Hidden {
 pub enum Depth {
     /// All levels.
     All,
-    /// This number of levels below the start; 1 for the direct entries of a folder.
+    /// The entries up to this number of levels below the start; 1 for the direct entries of a folder.
     Levels(usize),
 }
 

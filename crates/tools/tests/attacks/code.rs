@@ -99,9 +99,13 @@ async fn sources_that_are_none_or_have_no_end() {
     scene
         .check(&[
             ("done", "", &[symbols("deep.rs")]),
-            ("done", "\"total\":100000", &[symbols("many.rs")]),
+            ("done", "100000 symbols; only the first ", &[symbols("many.rs")]),
             ("outside_workspace", "", &[symbols("secret.rs")]),
-            ("done", "\"f7\"", &[find("f7")]),
+            (
+                "done",
+                "1 symbol\\n\\nmany.rs\\n8 function f7 | fn f7()",
+                &[find("f7")],
+            ),
         ])
         .await;
 }

@@ -143,7 +143,7 @@ async fn paths_that_lead_out_or_nowhere() {
                 ],
             ),
             ("not_found", "", &[read(&"a/".repeat(2000))]),
-            ("done", "\"total\":0", &[search("canary")]),
+            ("done", "No matches", &[search("canary")]),
         ])
         .await;
 }
@@ -164,7 +164,7 @@ async fn what_is_no_file() {
             .await;
     }
     let found = done(&scene.work, search("file")).await;
-    assert_eq!((&found["total"], &found["unreadable"]), (&json!(1), &Value::Null));
+    assert_eq!(found, "1 match in 1 file\n\nfile\n1:file");
     // They themselves can go elsewhere, and go away.
     for parameters in [rename("pipe", "moved"), delete("moved"), delete("socket")] {
         done(&scene.work, parameters).await;
@@ -218,7 +218,7 @@ async fn files_of_a_terabyte() {
                 &[read("giant"), file(part), edit("giant"), write("giant")],
             ),
             ("exists", "exists already", &[rename("giant", "file")]),
-            ("done", "\"total\":1", &[search("needle")]),
+            ("done", "1 match in 1 file", &[search("needle")]),
         ])
         .await;
     for (made, change) in [
@@ -253,13 +253,13 @@ async fn long_lines() {
         ])
         .await;
     let part = done(&scene.work, read("ten")).await;
-    assert_eq!(part["content"].as_str().unwrap().len(), 65536);
+    let (_, line) = part.as_str().unwrap().split_once('\n').unwrap();
+    assert_eq!(line.len(), "1\t".len() + 65536);
     let found = done(&scene.work, search("needle")).await;
-    assert_eq!(
-        (&found["total"], &found["unreadable"]),
-        (&json!(1), &json!(["hundred"]))
-    );
-    assert_eq!(found["matches"][0]["text"].as_str().unwrap().chars().count(), 301);
+    let found = found.as_str().unwrap();
+    let (head, line) = found.split_once("\n\nten\n1:").unwrap();
+    assert_eq!(head, "1 match in 1 file\nNot readable: hundred");
+    assert_eq!(line.chars().count(), 301);
 }
 
 #[tokio::test]
@@ -288,11 +288,15 @@ async fn names_and_content_that_are_not_unicode() {
         ])
         .await;
     let listed = done(&scene.work, list(".")).await;
-    assert_eq!(listed["entries"], json!(["good", "latin", "link"]));
-    let note = listed["note"].as_str().unwrap();
-    assert!(note.starts_with("at least 1 more entries are left out"), "{note}");
+    let listed = listed.as_str().unwrap();
+    assert!(
+        listed.starts_with("3 entries; at least 1 more entries are left out"),
+        "{listed}"
+    );
+    assert!(listed.ends_with("\ngood\nlatin\nlink"), "{listed}");
     let found = done(&scene.work, search("secret")).await;
-    assert_eq!((&found["total"], &found["left_out"]), (&json!(1), &json!(1)));
+    let head = "1 match in 1 file\nNot searched: at least 1 entries";
+    assert!(found.as_str().unwrap().starts_with(head), "{found}");
 }
 
 #[tokio::test]
@@ -302,9 +306,13 @@ async fn a_folder_of_a_hundred_thousand_files() {
         File::create(folder.path(&format!("{number:06}"))).unwrap();
     }
     let listed = done(&folder, list("")).await;
-    assert_eq!(listed["entries"].as_array().unwrap().len(), 1000);
-    let note = listed["note"].as_str().unwrap();
-    assert!(note.starts_with("only the first 1000 entries"), "{note}");
+    let listed = listed.as_str().unwrap();
+    assert_eq!(listed.lines().count(), 1001);
+    let note = listed.lines().next().unwrap();
+    assert!(
+        note.starts_with("1000 entries; 99000 more are left out"),
+        "{note}"
+    );
     assert!(note.contains("their folder has too many entries"), "{note}");
     let missing = outcome(call(&folder.path(""), read("nothing")).await);
     assert_eq!(
@@ -321,7 +329,8 @@ async fn lists_without_an_end() {
     let (long, round) = (Scene::with(&files), Scene::with(&[("src/file", b"")]));
     round.link(".", "src/again");
     let all = [file(json!({"operation": "list", "depth": 1000}))];
-    long.check(&[("done", "\"note\":\"only the first ", &all)]).await;
+    long.check(&[("done", " more are left out: list a subfolder", &all)])
+        .await;
     round.check(&[("done", "src/again", &all)]).await;
 }
 
@@ -340,10 +349,16 @@ async fn ignore_files_that_are_none() {
     for (name, make) in ignores {
         let scene = Scene::with(&[("file", b"needle")]);
         make(&scene);
-        let listed = done(&scene.work, list("")).await["entries"].to_string();
-        assert!(listed.contains("\"file\""), "{name}: {listed}");
+        let listed = done(&scene.work, list("")).await;
+        assert!(
+            listed.as_str().unwrap().lines().any(|line| line == "file"),
+            "{name}: {listed}"
+        );
         let found = done(&scene.work, search("needle")).await;
-        assert_eq!(found["total"], 1, "{name}");
+        assert!(
+            found.as_str().unwrap().starts_with("1 match in 1 file\n"),
+            "{name}: {found}"
+        );
     }
 }
 

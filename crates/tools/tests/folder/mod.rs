@@ -50,6 +50,7 @@ pub fn context(workspace: &Path) -> ToolContext {
         run: "00000000-0000-7000-8000-000000000001".parse().unwrap(),
         effect: "a1.1".parse().unwrap(),
         seen: None,
+        deadline: None,
         cancel: CancellationToken::new(),
     }
 }
@@ -61,6 +62,40 @@ pub fn output(result: ToolResult) -> Value {
         ToolOutcome::Success { output } => output,
         ToolOutcome::Failure { error, .. } => panic!("the call failed: {error}"),
     }
+}
+
+/// The text that the tool returned; it must have succeeded.
+#[track_caller]
+pub fn text(result: ToolResult) -> String {
+    output(result).as_str().unwrap().to_owned()
+}
+
+/// The lines with their numbers, as `read` shows them.
+pub fn numbered(first: usize, lines: &str) -> String {
+    let lines = (first..).zip(lines.split_inclusive('\n'));
+    lines.map(|(number, line)| format!("{number}\t{line}")).collect()
+}
+
+/// What a command printed to its standard output and its standard error, and the notes above it.
+#[track_caller]
+pub fn printed(result: &ToolResult) -> (String, String, String) {
+    let (ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. }) = &result.outcome;
+    let mut text = output
+        .as_str()
+        .unwrap_or_else(|| panic!("nothing was run: {result:?}"));
+    let mut notes = String::new();
+    while let Some((note, rest)) = text.strip_prefix("Note: ").and_then(|text| text.split_once('\n')) {
+        notes.push_str(note);
+        text = rest;
+    }
+    let (stdout, stderr) = match (text, text.strip_prefix("stdout:\n")) {
+        (_, Some(both)) => both.split_once("stderr:\n").unwrap(),
+        (text, None) => match text.strip_prefix("stderr:\n") {
+            Some(stderr) => ("", stderr),
+            None => (text, ""),
+        },
+    };
+    (stdout.to_owned(), stderr.to_owned(), notes)
 }
 
 /// What the tool complained of; it must have failed, and changed nothing.

@@ -10,13 +10,10 @@ use crate::folder::context;
 #[test]
 fn host_2_an_interrupted_rename_is_not_repeated_and_a_preview_is() {
     let repeat = &rename_symbol().spec().repeat;
-    assert!(repeat.is_safe(&json!({"from": "old", "preview": true})));
-    for parameters in [
-        json!({"from": "old", "to": "new", "preview": false}),
-        json!({"from": "old"}),
-    ] {
-        assert!(!repeat.is_safe(&parameters), "{parameters}");
+    for parameters in [json!({"from": "old", "preview": true}), json!({"from": "old"})] {
+        assert!(repeat.is_safe(&parameters), "{parameters}");
     }
+    assert!(!repeat.is_safe(&json!({"from": "old", "to": "new", "preview": false})));
 }
 
 #[tokio::test]
@@ -33,14 +30,13 @@ async fn a_preview_changes_nothing_and_is_the_default() {
     assert_eq!(
         output(&result),
         &json!({
-            "from": "old", "to": null, "renamed": false, "occurrences": 2,
+            "from": "old", "renamed": false, "occurrences": 2,
             "files": [
                 {"path": "a.rs", "total": 1, "occurrences": [
                     {"line": 1, "column": 4, "text": "fn old() {}", "definition": true}]},
                 {"path": "b.py", "total": 1, "occurrences": [{"line": 1, "column": 1, "text": "old()"}]}
             ],
-            "mentions": [], "clashes": [], "modules": [], "foreign": [], "members": [], "similar": [], "syntax_errors": [], "skipped": [],
-            "totals": {"files": 2, "definitions": 1, "introductions": 1, "mentions": 0, "clashes": 0, "modules": 0, "foreign": 0, "members": 0, "syntax_errors": 0, "skipped": 0}
+            "totals": {"files": 2, "definitions": 1, "introductions": 1}
         })
     );
     assert_eq!(content(&workspace, "a.rs"), "fn old() {}\n");

@@ -56,15 +56,15 @@ async fn check(name: &str, before: &str, after: &str) -> Value {
     assert_eq!(content(&workspace, name), after, "{name}");
     let output = output(&result).clone();
     assert_eq!(output["renamed"], true);
-    assert_eq!(output["syntax_errors"], json!([]), "{name}");
+    assert_eq!(output["syntax_errors"], Value::Null, "{name}");
     assert!(
         matches!(&result.changes[..], [StateChange::FileEdited { path, diff: Some(_), .. }] if path == name)
     );
     output
 }
 
-/// The places of a list as `line:column`.
+/// The places of a list as `line:column`; an empty list is left out of the output.
 fn places(rows: &Value) -> Vec<String> {
     let place = |row: &Value| format!("{}:{}", row["line"], row["column"]);
-    rows.as_array().unwrap().iter().map(place).collect()
+    rows.as_array().into_iter().flatten().map(place).collect()
 }

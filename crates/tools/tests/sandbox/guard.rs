@@ -8,7 +8,7 @@ use dirigent_tools::{Confinement, Sandbox, Tool, execute_command};
 use serde_json::json;
 use tempfile::TempDir;
 
-use super::{HANG, context, run, shell};
+use super::{HANG, context, printed, run, shell};
 
 /// What a command may not change, as text; none where nothing is.
 fn guarded(workspace: &TempDir, path: &str) -> Option<String> {
@@ -67,10 +67,9 @@ async fn gits_hooks_and_settings_are_put_back() {
                 ".dirigent"
             ])
         );
-        let ToolOutcome::Success { output } = &result.outcome else {
-            panic!()
-        };
-        assert!(output["note"].as_str().unwrap().contains("restored"), "{output}");
+        assert!(result.succeeded());
+        let (_, _, note) = printed(&result);
+        assert!(note.contains("restored"), "{note}");
         assert_eq!(fs::read_dir(outside.path()).unwrap().count(), 1);
     }
 }
@@ -254,10 +253,8 @@ async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
     let line = "mv .git was; mkdir evil; echo evil > evil/config; ln -s evil .git";
     let result = run(&Sandbox::default(), &workspace, json!(line)).await;
     assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
-    let ToolOutcome::Success { output } = &result.outcome else {
-        panic!("{result:?}")
-    };
-    let note = output["note"].as_str().unwrap();
+    assert!(result.succeeded(), "{result:?}");
+    let (_, _, note) = printed(&result);
     assert!(
         note.contains("too large to be protected completely, so do not change these paths: .dirigent"),
         "{note}"

@@ -11,7 +11,7 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::time::Duration;
 
-use crate::folder::context;
+use crate::folder::{context, printed};
 use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_tools::{Confinement, Sandbox, Tool, execute_command};
 use rustix::process::{Resource, getrlimit};
@@ -34,13 +34,8 @@ async fn shell(workspace: &TempDir, line: &str) -> String {
 }
 
 fn said(result: &ToolResult) -> String {
-    let output = match &result.outcome {
-        ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
-    };
-    match (output["stdout"].as_str(), output["stderr"].as_str()) {
-        (Some(stdout), Some(stderr)) => format!("{stdout}{stderr}"),
-        _ => panic!("nothing was run: {result:?}"),
-    }
+    let (stdout, stderr, _) = printed(result);
+    stdout + &stderr
 }
 
 /// Counts the processes on the machine with `word` in their command line.
@@ -299,11 +294,9 @@ async fn one_command_ends_without_another() {
         for _ in 0..3 {
             let line = "setsid sleep 1000 & kill -9 -1; echo ended";
             let result = run(&Sandbox::default(), &workspace, json!(line)).await;
-            let ToolOutcome::Success { output } = &result.outcome else {
-                panic!("{result:?}")
-            };
+            assert!(result.succeeded(), "{result:?}");
             // Some shells tell on the other stream that the child was killed.
-            assert_eq!(output["stdout"], "ended\n");
+            assert_eq!(printed(&result).0, "ended\n");
         }
         fs::write(workspace.path().join("go"), "").unwrap();
     };

@@ -88,6 +88,9 @@ impl Agent {
     /// returns a request for a summary of the earlier turns. Frees more than the next request needs, so that the following requests need no
     /// further changes and begin with the same messages.
     fn compact(&mut self) -> Option<Vec<Message>> {
+        if std::mem::take(&mut self.compacts_history) {
+            return self.conversation.summary_request(&self.brief.task);
+        }
         let most = self.max_request_tokens()?;
         let max_compactions = self.spec().limits.max_compactions;
         if self.conversation.tokens() <= most || self.compactions >= max_compactions {
@@ -99,7 +102,7 @@ impl Agent {
         if self.conversation.tokens() <= enough {
             return None;
         }
-        let request = self.conversation.summary_request();
+        let request = self.conversation.summary_request(&self.brief.task);
         if request.is_none() {
             self.conversation.shorten_latest(most);
         }
@@ -120,7 +123,12 @@ impl Agent {
 
     fn summarise(&mut self, reply_text: Option<String>, commands: &mut Commands) {
         let summary = reply_text.unwrap_or_else(|| self.listed_calls());
-        self.conversation.summarise(&self.brief.task, &summary);
+        let request = if self.conversation.keeps_task() {
+            self.preamble.trim_end().to_owned()
+        } else {
+            format!("{}{}", self.preamble, self.brief.task)
+        };
+        self.conversation.summarise(&request, &summary);
         self.summary = summary;
         if let Some(most) = self.max_request_tokens() {
             self.conversation.shorten_latest(most);

@@ -1,11 +1,11 @@
 //! Running the calls of a reply, and handling their results.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::conversation::EDITED;
 use super::{Agent, Commands, Edited, Pending, State};
 use crate::agent::AgentCommand;
 use crate::agent_report::{AgentAnswer, AgentFailure, CallSummary};
@@ -14,10 +14,12 @@ use crate::approval::Approval;
 use crate::call::{CallError, SUBMIT_PLAN, SUBMIT_REFLECTION};
 use crate::delegation::started_agent;
 use crate::id::EffectId;
+use crate::loop_tools::LoopCall;
 use crate::message::ToolCall;
 use crate::mode::Mode;
 use crate::plan::{Plan, PlanRules};
 use crate::policy::PolicyDecision;
+use crate::prompt::shorten_output;
 use crate::reflection::Reflection;
 use crate::text::{shorten, shorten_value};
 use crate::time::Timestamp;
@@ -25,6 +27,8 @@ use crate::tool::{ToolOutcome, ToolResult, code};
 
 /// Maximum number of characters of an error, or of a string in the parameters, in a call's summary.
 const DIGEST_STRING: usize = 200;
+/// Maximum number of characters of a call's output in its summary.
+const DIGEST_OUTPUT: usize = 400;
 /// After this many identical results, the model is told that it repeats itself (LOOP-10).
 const REPEAT_NOTICE_FROM: u32 = 3;
 /// Maximum number of recent changes to list for the model (LOOP-8).
@@ -58,6 +62,9 @@ impl Agent {
                     self.state = State::Calling(calls);
                     return;
                 }
+                Some(Ok(AgentAnswer::Reflection(reflection))) if !reflection.confirmed_by.is_empty() => {
+                    return self.check_confirmations(now, call, calls, &reflection, commands);
+                }
                 Some(Ok(answer)) => return self.submit(now, call, calls, answer, commands),
                 Some(Err(refused)) => self.refuse_call(&call, &refused),
                 None => {
@@ -67,6 +74,17 @@ impl Agent {
                             self.refuse_call(&call, &error.result());
                             continue;
                         }
+                    }
+                    match self.loop_call(&call) {
+                        Some(LoopCall::AskUser(question)) => {
+                            self.ask_user(now, call, question, commands);
+                            self.state = State::Calling(calls);
+                            return;
+                        }
+                        Some(LoopCall::Report(reason)) => {
+                            return self.report_failure(now, &call, calls, reason, commands);
+                        }
+                        None => {}
                     }
                     match self.evaluate_policy(&call) {
                         PolicyDecision::Deny(why) => {
@@ -89,8 +107,9 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// Ends with the answer of a submission, which stays open with the calls that follow it.
-    fn submit(
+    /// Ends the agent with the answer of a submission. The submission and the calls that follow it stay open: they get results only if the
+    /// agent continues.
+    pub(super) fn submit(
         &mut self,
         now: Timestamp,
         call: ToolCall,
@@ -181,15 +200,22 @@ impl Agent {
             AnswerForm::Plan => (SUBMIT_PLAN, |agent, parameters| {
                 agent.check_plan(parameters).map(AgentAnswer::Plan)
             }),
-            AnswerForm::Reflection => (SUBMIT_REFLECTION, |agent, parameters| {
-                agent.check_reflection(parameters).map(AgentAnswer::Reflection)
+            AnswerForm::Reflection => (SUBMIT_REFLECTION, |_, parameters| {
+                Reflection::from_parameters(parameters).map(AgentAnswer::Reflection)
             }),
         };
         if call.tool != terminating {
             return None;
         }
         let own = [terminating.to_owned()];
-        let checked = self.run_spec.submissions().check(call, &own, spec.access);
+        let mut call = call.clone();
+        // Reflections in journals of earlier versions also list the changed files, which the report now lists itself.
+        if let Some(parameters) = call.parameters.as_object_mut()
+            && terminating == SUBMIT_REFLECTION
+        {
+            parameters.remove("changed_files");
+        }
+        let checked = self.run_spec.submissions().check(&call, &own, spec.access);
         let refused = |errors: String| ToolResult::failure(errors).with_code(code::BAD_PARAMETERS);
         Some(match checked {
             Ok(parameters) => read(self, &parameters).map_err(refused),
@@ -217,14 +243,6 @@ impl Agent {
         })
     }
 
-    /// Checks that a reflection names the files that the run has changed (PAOR-10).
-    fn check_reflection(&self, parameters: &Value) -> Result<Reflection, String> {
-        let reflection = Reflection::from_parameters(parameters)?;
-        let changed = self.brief.changed.as_deref();
-        changed.map_or(Ok(()), |changed| reflection.check_changed_files(changed))?;
-        Ok(reflection)
-    }
-
     pub(super) fn handle_result(
         &mut self,
         now: Timestamp,
@@ -234,6 +252,9 @@ impl Agent {
         result: ToolResult,
         commands: &mut Commands,
     ) {
+        if self.is_submission(&call) {
+            return self.confirmations_checked(now, call, result, commands);
+        }
         self.work.usage.tool_calls = self.work.usage.tool_calls.saturating_add(1);
         self.record_call(Some(effect), &call, &result);
         self.work.changes.extend(result.changes.iter().cloned());
@@ -245,7 +266,8 @@ impl Agent {
             Edited::No => {}
             Edited::ByUser => {
                 let note = format!("the user changed the parameters to {}", call.parameters);
-                self.conversation.add_to_last_result(EDITED, &Value::String(note));
+                self.conversation
+                    .amend_last_result(|result| result.edited = Some(note));
             }
         }
         if std::mem::take(&mut self.redirected) {
@@ -256,7 +278,14 @@ impl Agent {
             // CALL-1: a successful terminating call ends the loop; the result of a failed one goes to the model (SPEC, "Where the rules
             // meet", 1). A reflector cannot end with the result of another call.
             (ToolOutcome::Success { output }, _) if call.terminate && self.answer_form().allows_text() => {
-                let text = output.as_str().map_or_else(|| output.to_string(), str::to_owned);
+                let text = match output {
+                    // Without an output, the text is the rest of the result, such as the changes.
+                    Value::String(text) if text.is_empty() => result.for_model().to_string(),
+                    Value::String(text) => text.clone(),
+                    Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) | Value::Object(_) => {
+                        output.to_string()
+                    }
+                };
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
             (ToolOutcome::Success { .. } | ToolOutcome::Failure { .. }, State::Calling(rest)) => {
@@ -270,7 +299,7 @@ impl Agent {
     }
 
     /// Records a call for the reflector (PAOR-6); `effect` is `None` if the call did not run.
-    fn record_call(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
+    pub(super) fn record_call(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
         self.work.calls.push(digest(effect, call, result));
         self.failed += u32::from(!result.succeeded());
     }
@@ -307,40 +336,71 @@ impl Agent {
         if work.calls.len() < 2 {
             return;
         }
-        let mut so_far = json!({"calls": work.calls.len()});
+        let mut so_far = format!("{} calls", work.calls.len());
         if self.failed > 0 {
-            so_far["failed"] = json!(self.failed);
+            so_far.push_str(&format!(", {} failed", self.failed));
         }
-        if let Some(earlier) = work
-            .changes
-            .len()
-            .checked_sub(LISTED_CHANGES)
-            .filter(|earlier| *earlier > 0)
-        {
-            so_far["earlier_changes"] = json!(earlier);
+        let earlier = work.changes.len().saturating_sub(LISTED_CHANGES);
+        if earlier > 0 {
+            so_far.push_str(&format!("; {earlier} earlier changes"));
         }
-        if !work.changes.is_empty() {
-            let latest = work
-                .changes
-                .iter()
-                .skip(work.changes.len().saturating_sub(LISTED_CHANGES));
-            so_far["changes"] = latest.map(|change| Value::String(change.to_string())).collect();
+        for change in work.changes.iter().skip(earlier) {
+            so_far.push_str(&format!("; {change}"));
         }
-        self.conversation.add_to_last_result("so_far", &so_far);
+        self.conversation
+            .amend_last_result(|result| result.so_far = Some(so_far));
     }
 }
 
 fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallSummary {
+    let handle = effect.map(|effect| effect.to_string());
+    let handle = handle.as_deref();
     CallSummary {
         effect,
         tool: call.tool.clone(),
-        parameters: shorten_value(&call.parameters, DIGEST_STRING, None),
+        parameters: shorten_value(&call.parameters, DIGEST_STRING, handle),
         success: result.succeeded(),
         duration: result.duration,
         error: match &result.outcome {
             ToolOutcome::Success { .. } => None,
-            ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, None).into_owned()),
+            ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, handle).into_owned()),
         },
+        output: short_output(result, handle),
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
+}
+
+/// Returns a result's output in short: without empty fields, and with short strings.
+fn short_output(result: &ToolResult, handle: Option<&str>) -> Value {
+    let (ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. }) = &result.outcome;
+    if let Value::String(text) = output {
+        return match text.as_str() {
+            "" => Value::Null,
+            _ => shorten_output(output, DIGEST_OUTPUT, handle, result.omit),
+        };
+    }
+    let output = shorten_value(&without_empty(output), DIGEST_STRING, handle);
+    let text = output.to_string();
+    match shorten(&text, DIGEST_OUTPUT, handle) {
+        Cow::Borrowed(_) => output,
+        Cow::Owned(text) => Value::String(text),
+    }
+}
+
+/// Removes fields without information: `null`, `false` and empty values.
+fn without_empty(output: &Value) -> Value {
+    let Value::Object(fields) = output else {
+        return output.clone();
+    };
+    let is_uninformative = |value: &Value| match value {
+        Value::Null | Value::Bool(false) => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(items) => items.is_empty(),
+        Value::Object(fields) => fields.is_empty(),
+        Value::Bool(true) | Value::Number(_) => false,
+    };
+    let fields = fields.iter().filter(|(_, value)| !is_uninformative(value));
+    fields
+        .map(|(name, value)| (name.clone(), value.clone()))
+        .collect()
 }

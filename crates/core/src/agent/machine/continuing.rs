@@ -12,6 +12,7 @@ use crate::prompt;
 use crate::spec::RunSpec;
 use crate::time::Timestamp;
 use crate::tool::{ToolResult, code};
+use crate::turn::HistoryPart;
 
 impl Agent {
     /// How many times the lead was continued.
@@ -33,10 +34,7 @@ impl Agent {
             guidance,
         } = continuation;
         let usage = self.usage();
-        let submitted = match &self.state {
-            State::Done(report) => matches!(report.result, Ok(AgentAnswer::Plan(_))),
-            State::Asking | State::Summarising(_) | State::Calling(_) => false,
-        };
+        let submitted = self.has_submitted();
         self.keep_open_calls();
         self.outstanding.clear();
         self.add_message(message, submitted);
@@ -61,8 +59,43 @@ impl Agent {
         self.ask(now, commands);
     }
 
+    /// Returns what the lead leaves to the next turn of the conversation: its messages, in which every call has a result. `closing_message` is the
+    /// result of a plan that is open.
+    pub(crate) fn left_history(&self, closing_message: String) -> HistoryPart {
+        let mut agent = self.clone();
+        let submitted = agent.has_submitted();
+        agent.keep_open_calls();
+        agent.close_calls(closing_message, submitted);
+        let guidance = agent.guidance.iter().map(|guidance| match guidance {
+            Guidance::OfAgent(text) | Guidance::OfRun(text) => Message::User {
+                content: text.clone(),
+            },
+        });
+        let messages = agent.conversation.messages().iter().skip(1).cloned();
+        HistoryPart {
+            messages: messages.chain(guidance).collect(),
+            effects: agent.conversation.effects(),
+            seen: self.seen.values().cloned().collect(),
+        }
+    }
+
+    /// Returns true if the agent ended with a plan, whose result is open.
+    fn has_submitted(&self) -> bool {
+        match &self.state {
+            State::Done(report) => matches!(report.result, Ok(AgentAnswer::Plan(_))),
+            State::Asking | State::Summarising(_) | State::Calling(_) => false,
+        }
+    }
+
     /// Adds the message as the result of the open submission, or after the results of all open calls as a user message.
     fn add_message(&mut self, message: String, submitted: bool) {
+        if let Some(content) = self.close_calls(message, submitted) {
+            self.conversation.push(Message::User { content });
+        }
+    }
+
+    /// Gives every open call a result: the message to the open submission. Returns the message if there is none.
+    fn close_calls(&mut self, message: String, submitted: bool) -> Option<String> {
         let mut open = std::mem::take(&mut self.open_calls);
         let (submission, left_out) = if submitted {
             let why = "the call did not run, because it came after the plan";
@@ -73,7 +106,7 @@ impl Agent {
         } else {
             (None, ToolResult::run_ended())
         };
-        let question = match submission {
+        let rest = match submission {
             Some(call) => {
                 let message = match std::mem::replace(&mut self.plan_edited, Edited::No) {
                     Edited::No => message,
@@ -82,14 +115,12 @@ impl Agent {
                 self.conversation.push_submission_result(&call, message);
                 None
             }
-            None => Some(Message::User { content: message }),
+            None => Some(message),
         };
         for call in &open {
             self.conversation.push_result(call, None, &left_out, None);
         }
-        if let Some(question) = question {
-            self.conversation.push(question);
-        }
+        rest
     }
 
     /// Keeps the calls of the last reply that have no result, for a continuation: the running one, and those that follow it.
@@ -118,8 +149,8 @@ impl Agent {
         let pending = self.outstanding.iter().next();
         let Some((effect, pending)) = pending.map(|(effect, pending)| (effect, pending.clone())) else {
             return Err(Refusal::InvalidState {
-                input: "Redirected",
-                state: "the lead waits for nothing".to_owned(),
+                input: "immediate guidance",
+                state: "the lead waits for neither its model nor a call".to_owned(),
             });
         };
         match pending {
@@ -137,7 +168,7 @@ impl Agent {
                 self.redirected = true;
                 self.handle_result(now, effect, call, edited, ToolResult::redirected(), commands);
             }
-            Pending::Approval { .. } => self.withdraw_approval(now, commands),
+            Pending::User { .. } => self.withdraw_request(now, commands),
         }
         Ok(())
     }

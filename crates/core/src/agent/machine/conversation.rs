@@ -4,39 +4,49 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::tags::escape_tags;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::agent_spec::AgentSpec;
+use crate::agent_spec::{AgentSpec, DELEGATE};
 use crate::budget::RequestSize;
 use crate::call::{ContextCalls, SUBMIT_PLAN};
+use crate::delegation::findings_text;
 use crate::id::EffectId;
 use crate::message::{Message, ToolCall, Usage};
 use crate::prompt;
-use crate::text::{shorten, shorten_value};
+use crate::tags::escape_tags;
+use crate::text::shorten;
 use crate::token_ratio::{TokenRatio, estimated_tokens};
-use crate::tool::ToolResult;
+use crate::tool::{ModelToolResult, ToolResult};
+use crate::turn::{History, HistoryPart};
 
 /// Results of at most this many bytes are not reduced to one line, because that would save too little.
 const SHORT_RESULT: usize = 400;
 /// Number of characters to keep of the error or output of a shortened result.
 const SHORT_ERROR: usize = 200;
 
-/// The result field that tells the model that the user changed the call's parameters.
-pub(super) const EDITED: &str = "edited";
-
 /// A conversation that grows at its end, so that each request begins with the messages of the previous one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Conversation {
     messages: Arc<Vec<Message>>,
-    /// The effect id of each call in the conversation, by call id; `None` if the call did not run.
-    calls: BTreeMap<String, Option<EffectId>>,
-    /// The estimated tokens of all messages plus the overhead of a request ([`crate::run_context::RunContext::request_overhead`]).
+    /// The number of messages of earlier turns, which follow the system prompt; 0 after a summary has replaced them.
+    history: usize,
+    /// The calls in the conversation, by call id.
+    calls: BTreeMap<String, ShownCall>,
+    /// The estimated tokens of all messages plus the overhead of a request: its tool definitions.
     estimated: u64,
     counted: ProviderCounts,
     display: ResultDisplay,
     /// The calls that occur in messages to the model, including messages that were removed since. A reply may quote these calls (CALL-7).
     given: ContextCalls,
+}
+
+/// A call and the result that its message shows.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct ShownCall {
+    /// `None` if the call did not run.
+    effect: Option<EffectId>,
+    /// `None` before the result, and for a message in place of a result.
+    result: Option<ModelToolResult>,
 }
 
 /// How results are shown to the model.
@@ -101,7 +111,8 @@ impl Conversation {
     pub(super) fn new(
         spec: &AgentSpec,
         system: &str,
-        task: String,
+        history: Option<&History>,
+        request: String,
         overhead: u64,
         given: ContextCalls,
     ) -> Self {
@@ -114,8 +125,37 @@ impl Conversation {
         conversation.push(Message::System {
             content: system.to_owned(),
         });
-        conversation.push(Message::User { content: task });
+        for part in history.into_iter().flat_map(History::parts) {
+            conversation.add_part(part);
+        }
+        conversation.history = conversation.messages.len() - 1;
+        conversation.push(Message::User { content: request });
         conversation
+    }
+
+    /// Adds messages of an earlier turn.
+    fn add_part(&mut self, part: &HistoryPart) {
+        for message in &part.messages {
+            if let Message::Assistant { calls, .. } = message {
+                for call in calls {
+                    let effect = part.effects.get(&call.id).copied();
+                    let result = None;
+                    self.calls.insert(call.id.clone(), ShownCall { effect, result });
+                }
+            }
+            self.push(message.clone());
+        }
+    }
+
+    /// The effects of the calls in the conversation, by call id.
+    pub(super) fn effects(&self) -> BTreeMap<String, EffectId> {
+        let effect = |(id, call): (&String, &ShownCall)| Some((id.clone(), call.effect?));
+        self.calls.iter().filter_map(effect).collect()
+    }
+
+    /// The messages since the agent started, without the system prompt and those of earlier turns.
+    pub(super) fn own_messages(&self) -> &[Message] {
+        &self.messages[(self.history + 1).min(self.messages.len())..]
     }
 
     pub(super) fn messages(&self) -> &Arc<Vec<Message>> {
@@ -165,7 +205,7 @@ impl Conversation {
                 call.id = format!("call-{turn}-{next}");
                 next += 1;
             }
-            self.calls.insert(call.id.clone(), None);
+            self.calls.insert(call.id.clone(), ShownCall::default());
         }
     }
 
@@ -177,18 +217,17 @@ impl Conversation {
         result: &ToolResult,
         note: Option<String>,
     ) {
-        if let Some(handle) = self.calls.get_mut(&call.id) {
-            *handle = effect;
-        }
-        let mut content = self.for_model(call, effect, result);
-        if let Some(note) = note {
-            content["repeated"] = Value::String(note);
-        }
+        let result = ModelToolResult {
+            repeated: note,
+            ..self.for_model(call, effect, result)
+        };
+        let content = content(&result);
+        let result = Some(result);
+        self.calls.insert(call.id.clone(), ShownCall { effect, result });
         self.push(Message::Tool {
             call_id: call.id.clone(),
             name: call.tool.clone(),
-            // Tool output may look like a section of a prompt.
-            content: escape_tags(&content.to_string()).into_owned(),
+            content,
         });
     }
 
@@ -203,8 +242,13 @@ impl Conversation {
 
     /// The result as shown to the model. Results of `read_output`, and results with files that now count as seen, are not shortened,
     /// because their tools already limit the size.
-    fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> Value {
-        let whole = result.for_model();
+    fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> ModelToolResult {
+        let mut whole = result.for_model();
+        if call.tool == DELEGATE
+            && let Some(findings) = whole.output.as_ref().and_then(findings_text)
+        {
+            whole.output = Some(Value::from(findings));
+        }
         match self.display.max_result {
             Some(max) if result.seen.is_empty() && call.tool != prompt::READ_OUTPUT => {
                 let handle = self.display.handle(effect).map(|effect| effect.to_string());
@@ -214,17 +258,20 @@ impl Conversation {
         }
     }
 
-    /// Adds a field to the last result.
-    pub(super) fn add_to_last_result(&mut self, field: &str, value: &Value) {
-        if let Some(Message::Tool { content, .. }) = Arc::make_mut(&mut self.messages).last_mut()
-            // Every result is an object with at least the field `success`.
-            && content.ends_with('}')
+    /// Changes the last message, which must be a result.
+    pub(super) fn amend_last_result(&mut self, amend: impl FnOnce(&mut ModelToolResult)) {
+        if let Some(Message::Tool {
+            call_id,
+            content: text,
+            ..
+        }) = Arc::make_mut(&mut self.messages).last_mut()
+            && let Some(result) = self.calls.get_mut(call_id).and_then(|call| call.result.as_mut())
         {
-            content.pop();
-            let added = format!(",{}:{value}}}", Value::from(field));
-            let added = escape_tags(&added);
-            self.estimated += estimated_tokens(&added);
-            content.push_str(&added);
+            amend(result);
+            let amended = content(result);
+            self.estimated += estimated_tokens(&amended);
+            self.estimated = self.estimated.saturating_sub(estimated_tokens(text));
+            *text = amended;
         }
     }
 
@@ -258,9 +305,9 @@ impl Conversation {
     }
 
     /// Applies `change` to the messages. `change` returns the estimated number of tokens that it saved.
-    fn change(&mut self, change: impl FnOnce(&mut [Message], &BTreeMap<String, Option<EffectId>>) -> u64) {
+    fn change(&mut self, change: impl FnOnce(&mut [Message], &mut BTreeMap<String, ShownCall>) -> u64) {
         let messages: &mut Vec<Message> = Arc::make_mut(&mut self.messages);
-        let saved = change(messages, &self.calls);
+        let saved = change(messages, &mut self.calls);
         self.estimated = self.estimated.saturating_sub(saved);
         self.counted.last = None;
     }
@@ -279,7 +326,7 @@ impl Conversation {
         self.counted.last = None;
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
         let (counted, display) = (self.counted, self.display);
-        self.change(|messages, handles| {
+        self.change(|messages, calls| {
             let mut saved = 0;
             for message in &mut messages[..latest] {
                 if counted.ratio.tokens(saved) >= over {
@@ -293,9 +340,9 @@ impl Conversation {
                     && content.len() > SHORT_RESULT
                     && name != SUBMIT_PLAN
                 {
-                    let line =
-                        without_output(content, display.handle(handles.get(call_id).copied().flatten()));
-                    saved += replace(content, line);
+                    let call = calls.entry(call_id.clone()).or_default();
+                    let short = without_output(call.shown(content), display.handle(call.effect));
+                    saved += call.replace(content, short);
                 }
             }
             saved
@@ -311,7 +358,7 @@ impl Conversation {
             return;
         }
         let display = self.display;
-        self.change(|messages, handles| {
+        self.change(|messages, calls| {
             let mut saved = 0;
             for message in &mut messages[latest..] {
                 if let Message::Tool {
@@ -324,10 +371,10 @@ impl Conversation {
                     let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
                         / u128::from(all);
                     let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
-                    let handle = display.handle(handles.get(call_id).copied().flatten());
-                    let handle = handle.map(|effect| effect.to_string());
-                    let shorten = |output: &str| shorten(output, max, handle.as_deref()).into_owned();
-                    saved += replace(content, with_output(content, max, shorten));
+                    let call = calls.entry(call_id.clone()).or_default();
+                    let handle = display.handle(call.effect).map(|effect| effect.to_string());
+                    let short = prompt::shorten_result(call.shown(content), max, handle.as_deref());
+                    saved += call.replace(content, short);
                 }
             }
             saved
@@ -335,8 +382,8 @@ impl Conversation {
     }
 
     /// Returns a request for a summary of all turns except the latest; `None` if there are no earlier turns. The request begins with the
-    /// same messages as the previous requests.
-    pub(super) fn summary_request(&self) -> Option<Vec<Message>> {
+    /// same messages as the previous requests. `task` is the agent's task.
+    pub(super) fn summary_request(&self, task: &str) -> Option<Vec<Message>> {
         let latest = self.latest_turn();
         let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
         let earlier = self.messages.get(..latest)?;
@@ -344,26 +391,34 @@ impl Conversation {
             return None;
         }
         let ask = Message::User {
-            content: prompt::summarise_request(self.content(1)),
+            content: prompt::summarise_request(task),
         };
         Some(earlier.iter().cloned().chain([ask]).collect())
     }
 
-    /// Replaces all turns except the latest with a summary, which is appended to the task.
-    pub(super) fn summarise(&mut self, task: &str, summary: &str) {
+    /// Returns true if a summary replaces only messages of earlier turns of the conversation, so that the task stays as a message of its own.
+    pub(super) fn keeps_task(&self) -> bool {
+        self.history > 0 && self.latest_turn() <= self.history
+    }
+
+    /// Replaces all turns except the latest with a summary, which is appended to the agent's first request.
+    pub(super) fn summarise(&mut self, request: &str, summary: &str) {
         let latest = self.latest_turn();
         let system = Message::System {
             content: self.content(0).to_owned(),
         };
-        let task = Message::User {
-            content: format!("{task}\n\n{}", prompt::summary(summary)),
+        let request = Message::User {
+            content: format!("{request}\n\n{}", prompt::summary(summary))
+                .trim_start()
+                .to_owned(),
         };
         let rest = self.messages.iter().skip(latest.max(2)).cloned();
-        let messages: Vec<Message> = [system, task].into_iter().chain(rest).collect();
+        let messages: Vec<Message> = [system, request].into_iter().chain(rest).collect();
         let tokens = |messages: &[Message]| messages.iter().map(Message::estimated_tokens).sum::<u64>();
         let (before, now) = (tokens(&self.messages), tokens(&messages));
         self.estimated = self.estimated.saturating_sub(before) + now;
         self.messages = Arc::new(messages);
+        self.history = 0;
         self.counted.last = None;
     }
 }
@@ -375,42 +430,47 @@ fn result_characters(message: &Message) -> Option<usize> {
     }
 }
 
-/// Replaces a text and returns the estimated tokens saved. Does nothing if `shorter` does not have fewer tokens.
-fn replace(content: &mut String, shorter: String) -> u64 {
-    let (before, now) = (estimated_tokens(content), estimated_tokens(&shorter));
-    if now < before {
-        *content = shorter;
+impl ShownCall {
+    /// The result that a message with this text shows.
+    fn shown(&self, text: &str) -> ModelToolResult {
+        self.result.clone().unwrap_or_else(|| ModelToolResult {
+            success: true,
+            output: Some(Value::from(text)),
+            ..ModelToolResult::default()
+        })
     }
-    before.saturating_sub(now)
-}
 
-/// Returns the result without its output, with the handle for reading the output.
-fn without_output(content: &str, handle: Option<EffectId>) -> String {
-    with_output(content, SHORT_ERROR, |_| match handle {
-        Some(handle) => format!("[output left out; read it with read_output {{\"handle\": \"{handle}\"}}]"),
-        None => "[output left out]".to_owned(),
-    })
-}
-
-/// Returns the result with its output, if any, mapped by `output`, and with its error truncated to `max_error` characters.
-fn with_output(content: &str, max_error: usize, output: impl FnOnce(&str) -> String) -> String {
-    let mut result = match serde_json::from_str(content) {
-        Ok(Value::Object(result)) => result,
-        // Not a result in Dirigent's format.
-        Ok(_) | Err(_) => Map::from_iter([("output".to_owned(), Value::from(content))]),
-    };
-    result.retain(|field, _| ["success", "error", "output", "so_far", EDITED].contains(&field.as_str()));
-    for field in ["error", EDITED] {
-        if let Some(text) = result.get_mut(field) {
-            *text = shorten_value(text, max_error, None);
+    /// Shows a shorter result, and returns the estimated tokens saved. Does nothing if it does not have fewer tokens.
+    fn replace(&mut self, text: &mut String, shorter: ModelToolResult) -> u64 {
+        let short = content(&shorter);
+        let (before, now) = (estimated_tokens(text), estimated_tokens(&short));
+        if now < before {
+            *text = short;
+            self.result = Some(shorter);
         }
+        before.saturating_sub(now)
     }
-    if let Some(whole) = result.get_mut("output") {
-        let text = match &*whole {
-            Value::String(text) => output(text),
-            other => output(&other.to_string()),
-        };
-        *whole = Value::String(text);
+}
+
+/// The text of a result's message. Tool output may look like a section of a prompt.
+fn content(result: &ModelToolResult) -> String {
+    escape_tags(&result.to_string()).into_owned()
+}
+
+/// Returns the result without its output and changes, with the handle for reading the output.
+fn without_output(result: ModelToolResult, handle: Option<EffectId>) -> ModelToolResult {
+    let shorten = |text: Option<String>| text.map(|text| shorten(&text, SHORT_ERROR, None).into_owned());
+    let left_out = match handle {
+        Some(handle) => format!("[output left out: read it with read_output, handle {handle}]"),
+        None => "[output left out]".to_owned(),
+    };
+    ModelToolResult {
+        error: shorten(result.error),
+        output: result.output.map(|_| Value::String(left_out)),
+        changes: Vec::new(),
+        edited: shorten(result.edited),
+        so_far: None,
+        repeated: None,
+        ..result
     }
-    Value::Object(result).to_string()
 }

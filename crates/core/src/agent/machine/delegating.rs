@@ -7,6 +7,7 @@ use crate::agent_spec::DELEGATE;
 use crate::call::ToolSet;
 use crate::delegation::delegation;
 use crate::id::EffectId;
+use crate::loop_tools::LoopCall;
 use crate::message::ToolCall;
 use crate::time::Timestamp;
 
@@ -34,22 +35,30 @@ impl Agent {
         }
     }
 
-    /// The tool set that validates a call: the agent's `delegate` tool for a delegation, otherwise the tools of the run.
+    /// Returns the tool set that validates a call: the machine's own tools (`delegate`, `ask_user`, `report`), the submission tool, or the tools
+    /// of the run.
     pub(super) fn tools_for(&self, call: &ToolCall) -> &ToolSet {
-        self.delegate_tool(call).unwrap_or(self.run_spec.tool_set())
+        if self.is_submission(call) {
+            return self.run_spec.submissions();
+        }
+        match self.is_handled_here(call) {
+            true => &self.offer().of_machine,
+            false => self.run_spec.tool_set(),
+        }
     }
 
     /// The name of the other agent and its task; `None` if the call is not a delegation.
     pub(super) fn delegation(&self, call: &ToolCall) -> Option<(String, String)> {
-        self.delegate_tool(call)?;
-        delegation(call)
+        (call.tool == DELEGATE && self.is_handled_here(call)).then(|| delegation(call))?
     }
 
-    /// The tool set that contains only the agent's `delegate` tool; `None` if the call is for another tool, or the agent may not delegate.
-    fn delegate_tool(&self, call: &ToolCall) -> Option<&ToolSet> {
-        if call.tool != DELEGATE {
-            return None;
-        }
-        self.offer().delegation.as_ref()
+    /// The question or report of a checked call; `None` for a call of another tool.
+    pub(super) fn loop_call(&self, call: &ToolCall) -> Option<LoopCall> {
+        self.is_handled_here(call).then(|| LoopCall::read(call))?
+    }
+
+    /// Returns true if the call is for one of the agent's tools that this machine handles itself, such as `delegate`.
+    fn is_handled_here(&self, call: &ToolCall) -> bool {
+        self.offer().of_machine.get(&call.tool).is_some()
     }
 }

@@ -15,7 +15,7 @@ impl Agent {
     pub(super) fn findings_so_far(&self) -> String {
         let replies = self
             .conversation
-            .messages()
+            .own_messages()
             .iter()
             .filter_map(|message| match message {
                 Message::Assistant { content, .. } => has_text(content).then_some(content.trim()),

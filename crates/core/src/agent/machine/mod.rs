@@ -3,7 +3,9 @@
 
 mod approving;
 mod asking;
+mod asking_user;
 mod calling;
+mod confirming;
 mod continuing;
 mod conversation;
 mod delegating;
@@ -11,12 +13,14 @@ mod findings;
 mod repeats;
 mod replying;
 mod seen;
+mod waiting;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 
 use conversation::Conversation;
 use repeats::Repeats;
+use waiting::UserRequest;
 
 use super::{AgentCommand, AgentInput, AgentTimer};
 use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
@@ -32,6 +36,7 @@ use crate::setup::{AgentIndex, OfferedTools};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{SeenFiles, ToolResult, ToolSpec};
+use crate::turn::History;
 use serde_json::Value;
 
 /// The model ⇄ tools loop of one agent.
@@ -42,6 +47,8 @@ pub struct Agent {
     /// The position of the agent's spec in the run's spec.
     index: AgentIndex,
     brief: AgentBrief,
+    /// The beginning of the first user message: what the agent was told before its task.
+    preamble: Arc<str>,
     state: State,
     conversation: Conversation,
     repeats: Repeats,
@@ -52,6 +59,8 @@ pub struct Agent {
     calls_of_turn: u32,
     last_turn_announced: bool,
     compactions: u32,
+    /// Set until the messages of earlier turns are summarised because the user asked for it.
+    compacts_history: bool,
     /// The summary that replaced earlier turns; empty if no turns were replaced.
     summary: String,
     /// The number of failed calls.
@@ -95,7 +104,7 @@ enum State {
     Asking,
     /// Waits for the model's summary of earlier turns (LOOP-11). Contains the messages of the request.
     Summarising(Arc<Vec<Message>>),
-    /// A call runs or waits for approval. Contains the calls that follow it in the reply.
+    /// A call runs or waits for the user. Contains the calls that follow it in the reply.
     Calling(VecDeque<ToolCall>),
     Done(Box<AgentReport>),
 }
@@ -119,10 +128,10 @@ enum Pending {
         /// The approval that was granted, if one was needed.
         approved: Option<Arc<Approval>>,
     },
-    /// A call that waits for approval (APPROVE-1); the waiting time does not count towards the time limit.
-    Approval {
+    /// A call that waits for the user: for a decision (APPROVE-1) or an answer (LEAD-4).
+    User {
         call: ToolCall,
-        approval: Arc<Approval>,
+        request: UserRequest,
         edited: Edited,
     },
 }
@@ -149,7 +158,7 @@ impl Agent {
     ) -> Result<(Self, Vec<AgentCommand>), Refusal> {
         let Some(index) = run_spec.setup.agent_index(&brief.role) else {
             return Err(Refusal::InvalidState {
-                input: "Started",
+                input: "the start of an agent",
                 state: format!("the run has no agent `{}`", brief.role.name()),
             });
         };
@@ -157,7 +166,17 @@ impl Agent {
         let prompt = run_spec.system_prompt(spec, brief.depth);
         let offer = run_spec.offer(index, brief.depth);
         let given = ContextCalls::new(&offer.tools);
-        let conversation = Conversation::new(spec, prompt, brief.task.clone(), offer.overhead, given);
+        let preamble = run_spec.preamble(&brief.role, spec);
+        let history = match brief.role {
+            AgentRole::Lead => run_spec.earlier_turns().map(|earlier| &earlier.history),
+            AgentRole::Reflector | AgentRole::Sub(_) => None,
+        };
+        let compacts_history =
+            history.is_some() && run_spec.earlier_turns().is_some_and(|earlier| earlier.compact);
+        let new = history.map_or(&*preamble, |history| history.unknown_part(&preamble));
+        let request = format!("{new}{}", brief.task);
+        let conversation = Conversation::new(spec, prompt, history, request, offer.overhead, given);
+        let seen = history.map(History::seen).unwrap_or_default();
         let deadline = now + spec.limits.timeout;
         let (id, guidance_given, agents_left) = (brief.agent, brief.guidance, brief.agents_left);
         let mut agent = Agent {
@@ -165,18 +184,20 @@ impl Agent {
             run_spec,
             index,
             brief,
+            preamble,
             state: State::Asking,
             conversation,
             repeats: Repeats::default(),
-            seen: Arc::default(),
+            seen: Arc::new(seen),
             stuck: None,
             calls_of_turn: 0,
             last_turn_announced: false,
             compactions: 0,
+            compacts_history,
             summary: String::new(),
             failed: 0,
             too_long: None,
-            outstanding: Outstanding::new(Scope::Agent(id)),
+            outstanding: Outstanding::new(Scope::Agent(id), 0),
             open_calls: VecDeque::new(),
             guidance: Vec::new(),
             guidance_given,
@@ -216,6 +237,12 @@ impl Agent {
     /// The agent's brief.
     pub fn brief(&self) -> &AgentBrief {
         &self.brief
+    }
+
+    /// The beginning of the first user message, before the task: what the agent was told about the project, and the goal of a sub-agent's
+    /// run (LEAD-4). Empty, or ends with a line break.
+    pub fn preamble(&self) -> &str {
+        &self.preamble
     }
 
     /// The agent's spec.
@@ -266,6 +293,11 @@ impl Agent {
         self.turns
     }
 
+    /// The time at which the agent reaches its time limit (LOOP-5), unless it waits for a person or for other agents until then.
+    pub fn deadline(&self) -> Timestamp {
+        self.deadline
+    }
+
     /// The number of malformed replies in a row, up to and including the last reply (LOOP-3).
     pub fn malformed(&self) -> u32 {
         self.malformed
@@ -298,14 +330,14 @@ impl Agent {
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
             Pending::Tool { call, .. } => Some(call),
-            Pending::Approval { .. } | Pending::Model => None,
+            Pending::User { .. } | Pending::Model => None,
         }
     }
 
-    /// The call that runs or waits for approval; `None` while the agent waits for its model.
+    /// The call that runs or waits for the user; `None` while the agent waits for its model.
     pub fn current_call(&self) -> Option<&ToolCall> {
         self.outstanding.iter().find_map(|(_, pending)| match pending {
-            Pending::Tool { call, .. } | Pending::Approval { call, .. } => Some(call),
+            Pending::Tool { call, .. } | Pending::User { call, .. } => Some(call),
             Pending::Model => None,
         })
     }
@@ -328,18 +360,16 @@ impl Agent {
             .map(|(effect, pending)| match pending {
                 Pending::Model => AgentCommand::AskModel { effect },
                 Pending::Tool { call, .. } => self.call_command(effect, call),
-                Pending::Approval { approval, .. } => AgentCommand::AskApproval {
-                    approval: approval.clone(),
-                },
+                Pending::User { request, .. } => self.request_command(request),
             })
             .collect();
         if self.acting {
             commands.push(AgentCommand::BeginActing);
         }
-        match (&self.state, self.approval()) {
-            (_, Some(approval)) => commands.extend(approving::expiry(approval)),
-            (_, None) if self.delegating_since.is_some() => {}
-            (_, None) => commands.push(AgentCommand::SetTimer {
+        match self.user_request() {
+            Some(request) => commands.extend(waiting::request_timer(request)),
+            None if self.delegating_since.is_some() => {}
+            None => commands.push(AgentCommand::SetTimer {
                 timer: AgentTimer::Deadline,
                 at: self.deadline,
             }),
@@ -377,7 +407,7 @@ impl Agent {
             }
             AgentInput::ToolStarted { effect } => match self.outstanding.get_mut(effect)? {
                 Pending::Tool { started, .. } => *started = true,
-                Pending::Model | Pending::Approval { .. } => return Err(Refusal::Stale { effect }),
+                Pending::Model | Pending::User { .. } => return Err(Refusal::Stale { effect }),
             },
             AgentInput::ToolFinished { effect, result } => {
                 let (call, edited) = self.end_call(effect)?;
@@ -385,9 +415,12 @@ impl Agent {
                 self.handle_result(now, effect, call, edited, result, &mut commands);
             }
             AgentInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
+            AgentInput::UserAnswered { effect, answer } => {
+                self.answered(now, effect, &answer, &mut commands)?;
+            }
             AgentInput::Guided { guidance } => {
                 self.guidance.push(Guidance::OfAgent(guidance));
-                self.withdraw_plan(now, &mut commands);
+                self.guided_while_waiting(now, &mut commands);
             }
             AgentInput::RunGuided { number, .. } | AgentInput::Redirected { number, .. }
                 if number != self.next_guidance() =>
@@ -396,7 +429,7 @@ impl Agent {
             }
             AgentInput::RunGuided { guidance, .. } => {
                 self.guidance.push(Guidance::OfRun(guidance));
-                self.withdraw_plan(now, &mut commands);
+                self.guided_while_waiting(now, &mut commands);
             }
             AgentInput::Redirected { guidance, .. } => self.redirect(now, guidance, &mut commands)?,
             AgentInput::Continued { ref continuation } if continuation.number != self.continuations + 1 => {
@@ -404,8 +437,8 @@ impl Agent {
             }
             AgentInput::Continued { continuation } => self.go_on(now, continuation, &mut commands),
             AgentInput::TimerFired {
-                timer: AgentTimer::Approval,
-            } => self.approval_expired(now, &mut commands)?,
+                timer: AgentTimer::UserRequest,
+            } => self.request_expired(now, &mut commands)?,
             AgentInput::TimerFired {
                 timer: AgentTimer::Deadline,
             } if now < self.deadline || self.waiting_since().is_some() => {
@@ -426,18 +459,18 @@ impl Agent {
     fn end_request(&mut self, effect: EffectId) -> Result<(), Refusal> {
         match self.outstanding.get(effect)? {
             Pending::Model => self.outstanding.finish(effect).map(drop),
-            Pending::Tool { .. } | Pending::Approval { .. } => Err(Refusal::Stale { effect }),
+            Pending::Tool { .. } | Pending::User { .. } => Err(Refusal::Stale { effect }),
         }
     }
 
     fn end_call(&mut self, effect: EffectId) -> Result<(ToolCall, Edited), Refusal> {
         match self.outstanding.get(effect)? {
-            Pending::Model | Pending::Approval { .. } => return Err(Refusal::Stale { effect }),
+            Pending::Model | Pending::User { .. } => return Err(Refusal::Stale { effect }),
             Pending::Tool { .. } => {}
         }
         match self.outstanding.finish(effect)? {
             Pending::Tool { call, edited, .. } => Ok((call, edited)),
-            Pending::Model | Pending::Approval { .. } => Err(Refusal::Stale { effect }),
+            Pending::Model | Pending::User { .. } => Err(Refusal::Stale { effect }),
         }
     }
 
@@ -446,14 +479,14 @@ impl Agent {
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
         let away = now - last_seen.max(self.last_at);
         match self.waiting_since() {
-            // While the agent waits, its time limit is paused, so only the approval's expiry is extended.
+            // While the agent waits, its time limit is paused, so only the request's expiry is extended.
             Some(_) => self.extend_expiry(away),
             None => self.deadline = self.deadline + away,
         }
-        // A call that waits for approval keeps its attempt, so that a decision made while no process owned the run stays valid.
+        // A call that waits for the user keeps its attempt, so that a decision or answer given while no process owned the run stays valid.
         self.outstanding.retry(|pending| match pending {
             Pending::Model | Pending::Tool { .. } => true,
-            Pending::Approval { .. } => false,
+            Pending::User { .. } => false,
         });
         let interrupted = self
             .outstanding
@@ -465,7 +498,7 @@ impl Agent {
                     edited,
                     ..
                 } if !self.tools_for(call).is_safe_to_repeat(call) => Some((effect, call.clone(), *edited)),
-                Pending::Tool { .. } | Pending::Approval { .. } | Pending::Model => None,
+                Pending::Tool { .. } | Pending::User { .. } | Pending::Model => None,
             });
         match interrupted {
             Some((effect, call, edited)) => {
@@ -480,7 +513,7 @@ impl Agent {
             }
             None => {
                 if forked {
-                    self.renew_approvals(now);
+                    self.renew_requests(now);
                 }
                 *commands = self.outstanding();
             }
@@ -498,9 +531,9 @@ impl Agent {
             duration: now - self.started_at,
             guidance: self.guidance_given,
         };
-        if let Some(approval) = self.approval() {
-            commands.push(AgentCommand::ApprovalSettled {
-                effect: approval.effect,
+        if let Some(request) = self.user_request() {
+            commands.push(AgentCommand::CallSettled {
+                effect: request.effect(),
             });
         }
         self.keep_open_calls();
@@ -544,11 +577,12 @@ impl Agent {
         let doing = match &self.state {
             State::Asking | State::Summarising(_) => "waits for its model",
             State::Calling(_) if self.approval().is_some() => "waits for an approval",
+            State::Calling(_) if self.question().is_some() => "waits for an answer",
             State::Calling(_) => "waits for a tool",
             State::Done(_) => "has ended",
         };
         Refusal::InvalidState {
-            input: input.name(),
+            input: input.description(),
             state: format!("the {role} {doing}"),
         }
     }
@@ -565,6 +599,7 @@ impl AgentInput {
             AgentInput::ToolStarted { .. } => "ToolStarted",
             AgentInput::ToolFinished { .. } => "ToolFinished",
             AgentInput::Decided { .. } => "Decided",
+            AgentInput::UserAnswered { .. } => "UserAnswered",
             AgentInput::Guided { .. } => "Guided",
             AgentInput::RunGuided { .. } => "RunGuided",
             AgentInput::Redirected { .. } => "Redirected",

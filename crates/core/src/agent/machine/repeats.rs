@@ -25,7 +25,7 @@ impl Repeats {
     }
 }
 
-/// Returns true if the change counts as progress. An exited command does not, because it may have changed nothing.
+/// Returns true if the change counts as progress. An exited command counts only if files changed while it ran.
 fn is_progress(change: &StateChange) -> bool {
     match change {
         StateChange::FileCreated { .. }
@@ -36,7 +36,7 @@ fn is_progress(change: &StateChange) -> bool {
         | StateChange::TableDropped { .. }
         | StateChange::RowsChanged { .. }
         | StateChange::RequestSent { .. } => true,
-        StateChange::ProcessExited { .. } => false,
+        StateChange::ProcessExited { files, .. } => !files.is_empty(),
     }
 }
 

@@ -76,6 +76,10 @@ impl Agent {
                 });
                 self.finish(now, Ok(AgentAnswer::Text(text)), commands);
             }
+            AnswerForm::Reflection if self.malformed + 1 >= self.spec().limits.max_malformed => {
+                // The run asks the user with these words (SPEC, "Where the rules meet", 7).
+                self.finish(now, Ok(AgentAnswer::Text(text)), commands);
+            }
             AnswerForm::Reflection => {
                 let error = format!("it has no tool call; submit your verdict with `{SUBMIT_REFLECTION}`");
                 let meant = Some(SUBMIT_REFLECTION.to_owned());

@@ -23,8 +23,8 @@ use crate::tool::ToolResult;
 impl Run {
     /// Starts the sub-tasks that are ready. Starts the reflection once all sub-tasks have ended.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        // While the lead works, there is no plan to execute.
-        if self.phase == Phase::Failed || self.working_lead().is_some() {
+        // Until the lead and its delegates have ended, there is no plan to execute.
+        if self.phase == Phase::Failed || self.outstanding_lead().is_some() {
             return Ok(());
         }
         if self.redirecting {
@@ -77,7 +77,7 @@ impl Run {
                     .dependencies(index)
                     .filter_map(|dependency| iteration.observation(dependency))
                     .collect();
-                let task = prompt::task_request(task, self.iteration, &findings);
+                let task = prompt::task_request(task, &self.guidance, self.iteration, &findings);
                 let brief = self.brief(AgentRole::Sub(agent.clone()), task);
                 self.sub_agents += 1;
                 let agent = brief.agent;
@@ -222,14 +222,9 @@ impl Run {
                 self.advance(now, commands)
             }
             Some(_) | None => {
-                let outcome = if succeeded {
-                    SubTaskOutcome::Succeeded
-                } else {
-                    SubTaskOutcome::Failed
-                };
                 let calls = self.take_calls(position.subtask)?;
                 let finding = SubTaskResult::Calls { calls };
-                self.end_subtask(now, position.subtask, outcome, finding, commands)
+                self.end_subtask(now, position.subtask, finding, commands)
             }
         }
     }
@@ -253,18 +248,17 @@ impl Run {
         let mut calls = self.take_calls(position.subtask)?;
         calls.push(ObservedCall { effect, call, result });
         let finding = SubTaskResult::Calls { calls };
-        self.observe_end(now, position.subtask, SubTaskOutcome::Failed, finding, commands)
+        self.observe_end(now, position.subtask, finding, commands)
     }
 
     pub(super) fn end_subtask(
         &mut self,
         now: Timestamp,
         index: usize,
-        outcome: SubTaskOutcome,
         finding: SubTaskResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.observe_end(now, index, outcome, finding, commands)?;
+        self.observe_end(now, index, finding, commands)?;
         self.advance(now, commands)
     }
 
@@ -273,17 +267,24 @@ impl Run {
         &mut self,
         now: Timestamp,
         index: usize,
-        outcome: SubTaskOutcome,
-        finding: SubTaskResult,
+        mut finding: SubTaskResult,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
+        if self.redirecting {
+            finding.mark_redirected();
+        }
         let was_stopped = match &finding {
             SubTaskResult::Agent { result, .. } => *result == Err(AgentFailure::Redirected),
-            // Urgent guidance stops the running call, which ends the sequence of calls.
+            // Immediate guidance stops the running call, which ends the sequence of calls.
             SubTaskResult::Calls { .. } => self.redirecting,
             SubTaskResult::Skipped { .. } => false,
         };
         let iteration = self.current_iteration_mut()?;
+        let outcome = match finding.succeeded() {
+            true => SubTaskOutcome::Succeeded,
+            false if was_stopped || finding.was_stopped_by_user() => SubTaskOutcome::Stopped,
+            false => SubTaskOutcome::Failed,
+        };
         iteration.observe(index, now, finding);
         for skipped in iteration.graph.finish(index, outcome) {
             let because = iteration.graph.plan().subtasks[skipped.because].id.clone();

@@ -1,11 +1,11 @@
-//! Approvals of the calls in a plan and of the calls of agents (APPROVE-1 to APPROVE-3, HOST-11). While all outstanding work waits for the
-//! user, the run's clock is paused. If no user is available, the run pauses.
+//! Approvals of the calls in a plan, and calls of agents that wait for the user (APPROVE-1 to APPROVE-3, LEAD-4, HOST-11). While all
+//! outstanding work waits for the user, the run's clock is paused. If no user is available, the run pauses.
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::work::{CallPosition, CallState, Pending, PlannedCall, Purpose};
+use super::work::{CallPosition, CallState, Pending, PlannedCall, Purpose, RequestState};
 use super::{Commands, Run};
 use crate::approval::{Approval, Decision, ResolvedDecision, resolve};
 use crate::id::{EffectId, Scope};
@@ -16,6 +16,7 @@ use crate::policy::PolicyDecision;
 use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
+use crate::user_request::UserRequestKind;
 
 /// A period in which all outstanding work waits for the user.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -31,12 +32,12 @@ impl Run {
         self.work.approvals()
     }
 
-    /// The call, of the plan or of an agent, that has waited longest for approval; `None` unless all outstanding work waits for the user.
-    pub fn awaited_approval(&self) -> Option<EffectId> {
+    /// The call, of the plan or of an agent, that has waited longest for the user; `None` unless all outstanding work waits for the user.
+    pub fn awaited_call(&self) -> Option<EffectId> {
         self.awaiting_user.map(|awaiting| awaiting.effect)
     }
 
-    /// The index of the sub-task that this call blocks while it waits for approval; `None` for a call of the lead or the reflector.
+    /// The index of the sub-task that this call blocks while it waits for the user; `None` for a call of the lead or the reflector.
     pub(crate) fn blocked_subtask(&self, effect: EffectId) -> Option<usize> {
         match effect.scope {
             Scope::Run => {
@@ -54,7 +55,7 @@ impl Run {
         let spec = self.spec();
         match self.spec.tool_set().get(&call.tool) {
             Some(tool) => spec.setup.policy.decide(tool, &call.parameters, &spec.workspace),
-            // A call of an unknown tool needs no ruling: it fails when it is validated.
+            // A call of an unknown tool needs no approval: its validation fails.
             None => PolicyDecision::Allow,
         }
     }
@@ -150,14 +151,25 @@ impl Run {
         Ok((effect, position, call))
     }
 
-    /// Records that an agent's call waits for approval. The agent's sub-task frees its slot.
-    pub(super) fn approval_asked(
+    /// Records that an agent's call waits for the user. The agent's sub-task frees its slot. If a lead does not know all guidance yet, its
+    /// request is refused: it will withdraw the request or make it again.
+    pub(super) fn call_awaits_user(
         &mut self,
         now: Timestamp,
         effect: EffectId,
+        guidance: Option<u32>,
+        request: UserRequestKind,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        self.work.await_call(effect, now)?;
+        if guidance.is_some_and(|known| known < self.guidance_given()) {
+            return Err(Refusal::Stale { effect });
+        }
+        let request = match (guidance, request) {
+            (Some(_), _) => RequestState::Current,
+            (None, UserRequestKind::Answer) => RequestState::Question,
+            (None, UserRequestKind::Decision) => RequestState::Independent,
+        };
+        self.work.await_call(effect, now, request)?;
         match self.phase {
             // The sub-task has freed its slot, so another sub-task may start.
             Phase::Acting | Phase::Observing => self.advance(now, commands),
@@ -165,7 +177,7 @@ impl Run {
         }
     }
 
-    /// Returns true if the run waits only for the user: for an answer or for decisions.
+    /// Returns true if the run waits only for the user: for answers or for decisions.
     pub(crate) fn is_awaiting_user(&self) -> bool {
         self.awaiting_user.is_some() || self.question().is_some()
     }

@@ -52,7 +52,7 @@ impl Run {
         // A new delegation implies that the agent has received the result of its previous delegation.
         self.work
             .update_agent(effect, |caller| caller.last_delegation = None)?;
-        let task = prompt::task_request(&task, self.iteration, &[]);
+        let task = prompt::task_request(&task, &self.guidance, self.iteration, &[]);
         let brief = AgentBrief {
             depth,
             caller: Some(call),
@@ -63,8 +63,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns the effect id of the delegate that this call started, and the effect id of the call with the attempt that the run handled
-    /// last.
+    /// Returns the effect id of the delegate that this call started, and the id of the call's latest attempt that the run has handled.
     fn delegate_of(&self, caller: &RunningAgent, call: EffectId) -> Option<(EffectId, EffectId)> {
         let mut delegates = self.work.delegates(caller.brief.agent);
         delegates.find_map(|(delegate, running)| {

@@ -11,9 +11,9 @@ use crate::machine::Refusal;
 use crate::message::ModelFailureKind;
 use crate::observation::SubTaskResult;
 use crate::phase::Phase;
-use crate::plan::SubTaskOutcome;
 use crate::question::Question;
-use crate::run::RunCommand;
+use crate::reflection::Reflection;
+use crate::run::{RunCommand, RunInput};
 use crate::time::Timestamp;
 
 /// The end of a run or, if the reason is [`EndReason::UserRequired`], its pause.
@@ -64,6 +64,9 @@ impl Run {
             (Purpose::Reflection, Ok(AgentAnswer::Reflection(reflection))) => {
                 self.accept_reflection(now, reflection, commands)
             }
+            (Purpose::Reflection, Ok(AgentAnswer::Text(words))) => {
+                self.accept_reflection(now, Reflection::from_words(&words), commands)
+            }
             (Purpose::Reflection, result) => {
                 self.fail_without_answer("reflector", "a reflection", result, commands)
             }
@@ -72,18 +75,13 @@ impl Run {
                     Err(AgentFailure::Cancelled) if self.redirecting => Err(AgentFailure::Redirected),
                     result => result,
                 };
-                let outcome = if result.is_ok() {
-                    SubTaskOutcome::Succeeded
-                } else {
-                    SubTaskOutcome::Failed
-                };
                 let finding = SubTaskResult::Agent {
                     agent: agent.brief.agent,
                     name: agent.brief.role.name().to_owned(),
                     result,
                     work: report.work,
                 };
-                self.end_subtask(now, index, outcome, finding, commands)
+                self.end_subtask(now, index, finding, commands)
             }
             (Purpose::Delegation(call), result) => {
                 let report = AgentReport { result, ..report };
@@ -139,13 +137,26 @@ impl Run {
         })
     }
 
-    /// Pauses the run until it is resumed, because no user is available to answer or to decide.
-    pub(super) fn pause_for_user(
+    /// Returns the input that tells the run that no user is available for this question or call, for which the whole run waits.
+    pub fn user_absent_input(&self, effect: EffectId) -> RunInput {
+        let guided = self.question().is_some() && self.has_unplanned_guidance();
+        RunInput::UserAbsent { effect, guided }
+    }
+
+    /// Pauses the run until it is resumed, because no user is available to answer or to decide. If the lead has not received all guidance,
+    /// this guidance replaces the answer to the run's question, and the run plans again instead.
+    pub(super) fn user_absent(
         &mut self,
+        now: Timestamp,
         effect: EffectId,
+        guided: bool,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.check_awaited(effect)?;
+        if guided && self.question().is_some() {
+            self.end_question(now, commands)?;
+            return self.plan(commands);
+        }
         let reason = EndReason::UserRequired;
         self.end = Some(RunEnd {
             reason: reason.clone(),
@@ -240,6 +251,7 @@ fn cause(failure: &AgentFailure) -> FailureCause {
         | AgentFailure::Filtered
         | AgentFailure::Oversized
         | AgentFailure::Budget { .. }
+        | AgentFailure::Reported { .. }
         | AgentFailure::Rejected { .. }
         | AgentFailure::Redirected
         | AgentFailure::RunEnded

@@ -4,6 +4,7 @@ mod acting;
 mod approving;
 mod delegating;
 mod ending;
+mod guiding;
 mod planning;
 mod recovering;
 mod redirecting;
@@ -28,8 +29,8 @@ use crate::message::{ToolCall, Usage};
 use crate::observation::Observation;
 use crate::phase::{Phase, Transition};
 use crate::plan::SubTask;
-use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection};
-use crate::question::Question;
+use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection, TurnContext};
+use crate::question::{OpenQuestion, Question};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
 use crate::tool::{ToolResult, code};
@@ -50,9 +51,9 @@ pub struct Run {
     work: OutstandingWork,
     /// Set after urgent guidance until all running work has stopped. Nothing new starts meanwhile; then the next plan is made (PAOR-8).
     redirecting: bool,
-    /// Set while all outstanding work waits for the user's decisions about calls.
+    /// Set while all outstanding work waits for the user's decisions and answers.
     awaiting_user: Option<AwaitingUser>,
-    /// The number of agents started so far.
+    /// The number of agents started so far, including those of the earlier turns of the conversation.
     agents: u32,
     /// The number of sub-agents started so far.
     sub_agents: u32,
@@ -74,6 +75,10 @@ impl Run {
     /// # Errors
     /// None in practice: the phase transitions that this function makes are always allowed.
     pub fn start(now: Timestamp, spec: Arc<RunSpec>) -> Result<(Self, Vec<RunCommand>), Refusal> {
+        let usage = spec.probe_usage();
+        let (agents, steps) = spec
+            .earlier_turns()
+            .map_or((0, 0), |earlier| (earlier.agents, earlier.steps));
         let mut run = Run {
             spec,
             phase: Phase::Idle,
@@ -83,12 +88,12 @@ impl Run {
             guidance_iterations: Vec::new(),
             answers: Vec::new(),
             lead: None,
-            work: OutstandingWork::new(),
+            work: OutstandingWork::after(steps),
             redirecting: false,
             awaiting_user: None,
-            agents: 0,
+            agents,
             sub_agents: 0,
-            usage: Usage::default(),
+            usage,
             budget_exceeded: None,
             end: None,
             started_at: now,
@@ -98,6 +103,11 @@ impl Run {
         let mut commands: Commands = run.deadline_timer().into_iter().collect();
         run.plan(&mut commands)?;
         Ok((run, commands))
+    }
+
+    /// The number of agents started so far, including those of the earlier turns of the conversation.
+    pub(crate) fn agents_started(&self) -> u32 {
+        self.agents
     }
 
     /// The run's spec.
@@ -201,6 +211,18 @@ impl Run {
         Some((effect, &asked.question))
     }
 
+    /// The question that waits for the user's answer, as the reflector asked it.
+    pub(crate) fn open_question(&self) -> Option<OpenQuestion> {
+        let (effect, asked) = self.work.question()?;
+        Some(OpenQuestion {
+            effect,
+            agent: None,
+            question: asked.question.clone(),
+            asked_at: asked.asked_at,
+            expires_at: None,
+        })
+    }
+
     /// The reflector's question that was not asked, because a limit allows no further iteration.
     pub fn unasked_question(&self) -> Option<&Question> {
         self.end.as_ref()?.unasked.as_ref()
@@ -222,7 +244,7 @@ impl Run {
     fn no_plan(&self) -> Refusal {
         Refusal::InvalidState {
             input: "the result of a sub-task",
-            state: format!("the run is in {} without a plan", self.phase),
+            state: format!("the run is in phase {} without a plan", self.phase),
         }
     }
 
@@ -239,6 +261,7 @@ impl Run {
                 },
                 CallState::Running { .. } => self.tool_command(effect, planned),
             },
+            Pending::Diff => RunCommand::ReadDiff { effect },
             Pending::Question(asked) => RunCommand::AskUser {
                 effect,
                 question: asked.question.clone(),
@@ -270,17 +293,24 @@ impl Run {
             RunInput::ToolFinished { effect, result } => self.end_call(now, effect, result, &mut commands)?,
             RunInput::Guided { guidance } => self.guide(guidance, &mut commands),
             RunInput::Redirected { guidance } => self.redirect(now, guidance, &mut commands)?,
-            RunInput::ApprovalAsked { effect } => self.approval_asked(now, effect, &mut commands)?,
-            RunInput::ApprovalSettled { effect } => self.work.settle_call(effect)?,
+            RunInput::CallAwaitsUser {
+                effect,
+                guidance,
+                request,
+            } => self.call_awaits_user(now, effect, guidance, request, &mut commands)?,
+            RunInput::CallSettled { effect } => self.work.settle_call(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::ActingBegan { effect } => self.begin_acting(effect, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {
                 self.delegate(effect, agent, task, &mut commands)?;
             }
+            RunInput::DiffRead { effect, diff } => self.diff_read(effect, &diff, &mut commands)?,
             RunInput::UserAnswered { effect, answer } => {
                 self.accept_user_answer(now, effect, answer, &mut commands)?;
             }
-            RunInput::UserAbsent { effect } => self.pause_for_user(effect, &mut commands)?,
+            RunInput::UserAbsent { effect, guided } => {
+                self.user_absent(now, effect, guided, &mut commands)?
+            }
             RunInput::TimerFired { timer } => self.timer_fired(now, timer, &mut commands)?,
             RunInput::Resumed {
                 last_seen,
@@ -298,8 +328,10 @@ impl Run {
                     self.resume(now, last_seen, forked, &mut commands)?;
                 }
             }
+            RunInput::WorkspaceShared { .. } => {}
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
+        self.guide_askers(&mut commands);
         self.update_awaiting_user(now, &mut commands);
         Ok(commands)
     }
@@ -316,14 +348,16 @@ impl Run {
             | RunInput::ToolStarted { .. }
             | RunInput::ToolFinished { .. }
             | RunInput::Redirected { .. }
-            | RunInput::ApprovalAsked { .. }
-            | RunInput::ApprovalSettled { .. }
+            | RunInput::CallAwaitsUser { .. }
+            | RunInput::CallSettled { .. }
             | RunInput::Decided { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
+            | RunInput::DiffRead { .. }
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
-            | RunInput::TimerFired { .. } => false,
+            | RunInput::TimerFired { .. }
+            | RunInput::WorkspaceShared { .. } => false,
         }
     }
 
@@ -400,12 +434,14 @@ impl Run {
             guidance: None,
             depth,
             caller: None,
-            changed: None,
         }
     }
 
     fn start_agent(&mut self, brief: AgentBrief, purpose: Purpose, commands: &mut Commands) {
-        self.wait_for(RunningAgent::new(Arc::new(brief), purpose), commands);
+        self.wait_for(
+            RunningAgent::new(Arc::new(brief), purpose, self.guidance_given()),
+            commands,
+        );
     }
 
     /// Starts or continues an agent, and waits for its report.
@@ -425,10 +461,14 @@ impl Run {
         let iterations = earlier.iter().zip(prompt::earlier_observations(&in_short));
         IterationContext {
             goal: &spec.goal,
+            files: &spec.files,
             iteration: self.iteration,
             max_iterations: spec.limits.max_iterations,
             guidance: &self.guidance,
             answers: &self.answers,
+            earlier_turns: spec.earlier_turns().map(|earlier| TurnContext {
+                unanswered: earlier.unanswered.as_deref(),
+            }),
             iterations: iterations
                 .map(|(iteration, observations)| PastIteration {
                     iteration: iteration.number,
@@ -443,8 +483,8 @@ impl Run {
 
     fn invalid_state(&self, input: &RunInput) -> Refusal {
         Refusal::InvalidState {
-            input: input.name(),
-            state: format!("the run is in {}", self.phase),
+            input: input.description(),
+            state: format!("the run is in phase {}", self.phase),
         }
     }
 }
@@ -459,15 +499,17 @@ impl RunInput {
             RunInput::ToolFinished { .. } => "ToolFinished",
             RunInput::Guided { .. } => "Guided",
             RunInput::Redirected { .. } => "Redirected",
-            RunInput::ApprovalAsked { .. } => "ApprovalAsked",
-            RunInput::ApprovalSettled { .. } => "ApprovalSettled",
+            RunInput::CallAwaitsUser { .. } => "CallAwaitsUser",
+            RunInput::CallSettled { .. } => "CallSettled",
             RunInput::Decided { .. } => "Decided",
             RunInput::ActingBegan { .. } => "ActingBegan",
             RunInput::Delegated { .. } => "Delegated",
+            RunInput::DiffRead { .. } => "DiffRead",
             RunInput::UserAnswered { .. } => "UserAnswered",
             RunInput::UserAbsent { .. } => "UserAbsent",
             RunInput::TimerFired { .. } => "TimerFired",
             RunInput::Resumed { .. } => "Resumed",
+            RunInput::WorkspaceShared { .. } => "WorkspaceShared",
             RunInput::Cancelled => "Cancelled",
         }
     }

@@ -4,16 +4,17 @@ use std::sync::Arc;
 
 use super::work::{Purpose, RunningAgent};
 use super::{Commands, Run};
-use crate::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use crate::agent_report::{AgentAnswer, AgentFailure, AgentReport, AgentWork};
 use crate::brief::{AgentBrief, AgentRole, Continuation};
 use crate::end_reason::EndReason;
 use crate::id::{AgentId, EffectId};
 use crate::machine::Refusal;
+use crate::message::Message;
 use crate::observation::{Observation, SubTaskResult};
 use crate::phase::Phase;
 use crate::plan::{LEAD, Plan, PlanError, PlanGraph, Work};
 use crate::prompt::{self, ContinueContext, EndedIteration};
-use crate::run::{Iteration, RunCommand};
+use crate::run::Iteration;
 use crate::time::Timestamp;
 use crate::tool::StateChange;
 
@@ -48,7 +49,7 @@ impl Run {
 
     fn start_lead(&mut self, commands: &mut Commands) {
         let spec = self.spec().clone();
-        let task = prompt::plan_request(&self.iteration_context(&spec), &spec.setup);
+        let task = prompt::plan_request(&self.iteration_context(&spec), &spec.setup, &spec.limits);
         let brief = Arc::new(AgentBrief {
             agents_left: Some(self.agents_left()),
             guidance: Some(self.guidance_given()),
@@ -61,7 +62,10 @@ impl Run {
             told_answers: 0,
             acting: false,
         });
-        self.wait_for(RunningAgent::new(brief, Purpose::Lead), commands);
+        self.wait_for(
+            RunningAgent::new(brief, Purpose::Lead, self.guidance_given()),
+            commands,
+        );
     }
 
     /// Continues the lead with everything that it does not know yet.
@@ -84,7 +88,7 @@ impl Run {
             agents_left: self.agents_left(),
             guidance: self.guidance_given(),
         };
-        let mut agent = RunningAgent::new(lead.brief.clone(), Purpose::Lead);
+        let mut agent = RunningAgent::new(lead.brief.clone(), Purpose::Lead, continuation.guidance);
         agent.continuation = Some(Arc::new(continuation));
         self.lead = Some(Lead {
             brief: lead.brief,
@@ -96,45 +100,38 @@ impl Run {
         self.wait_for(agent, commands);
     }
 
+    /// The id of the lead; `None` until it is started.
+    pub(crate) fn lead_id(&self) -> Option<AgentId> {
+        Some(self.lead.as_ref()?.brief.agent)
+    }
+
+    /// The lead's task; `None` until it is started.
+    pub(crate) fn lead_task(&self) -> Option<Message> {
+        let content = self.lead.as_ref()?.brief.task.clone();
+        Some(Message::User { content })
+    }
+
+    /// The result of a plan of the lead that was open when the run ended: what the lead was not told of the iterations.
+    pub(crate) fn closing_message(&self) -> String {
+        let told = self.lead.as_ref().map_or(0, |lead| lead.told_iterations);
+        let ended: Vec<EndedIteration<'_>> = self.iterations.iter().skip(told).map(ended).collect();
+        prompt::closing_message(&ended)
+    }
+
     fn agents_left(&self) -> u32 {
         self.spec().limits.max_agents.saturating_sub(self.sub_agents)
     }
 
-    pub(super) fn guidance_given(&self) -> u32 {
-        u32::try_from(self.guidance.len()).unwrap_or(u32::MAX)
-    }
-
     /// The lead, while it works.
     pub(super) fn working_lead(&self) -> Option<AgentId> {
+        let lead = self.outstanding_lead()?;
+        lead.report.is_none().then_some(lead.brief.agent)
+    }
+
+    /// The lead, while it works or its report waits for the end of its delegates.
+    pub(super) fn outstanding_lead(&self) -> Option<&RunningAgent> {
         let lead = self.lead.as_ref()?.brief.agent;
-        let (_, running) = self.work.by_id(lead)?;
-        running.report.is_none().then_some(lead)
-    }
-
-    /// Records guidance, and passes it to the lead if it is working. Otherwise the lead's next continuation contains it.
-    pub(super) fn guide(&mut self, guidance: String, commands: &mut Commands) {
-        self.guidance.push(guidance.clone());
-        if let Some(agent) = self.working_lead() {
-            let number = self.guidance_given();
-            commands.push(RunCommand::GuideLead {
-                agent,
-                number,
-                guidance,
-            });
-        }
-    }
-
-    /// Returns the commands that tell the working lead the guidance that came after its start. It refuses what it knows.
-    pub(super) fn guide_again(&self) -> impl Iterator<Item = RunCommand> {
-        let lead = self.working_lead().into_iter();
-        lead.flat_map(|agent| {
-            let new = (1..).zip(&self.guidance).skip(self.guidance_iterations.len());
-            new.map(move |(number, guidance)| RunCommand::GuideLead {
-                agent,
-                number,
-                guidance: guidance.clone(),
-            })
-        })
+        self.work.by_id(lead).map(|(_, running)| running)
     }
 
     pub(super) fn begin_acting(&mut self, effect: EffectId, commands: &mut Commands) -> Result<(), Refusal> {
@@ -163,6 +160,7 @@ impl Run {
         match report.result {
             Ok(AgentAnswer::Plan(plan)) => self.accept_plan(now, plan, own_work, commands),
             Ok(AgentAnswer::Text(text)) => self.accept_answer(text, own_work, commands),
+            Err(AgentFailure::Reported { reason }) => self.accept_failure(&reason, own_work, commands),
             result => {
                 if own_work.is_some() {
                     self.iterations
@@ -180,10 +178,17 @@ impl Run {
     /// Returns the observation of what the lead did itself; `None` if it did not act (LEAD-3).
     fn own_work(&self, report: &AgentReport) -> Option<Observation> {
         let lead = self.lead.as_ref()?;
-        (lead.acting || needs_reflection(&report.work)).then(|| Observation {
+        let is_observed = match &report.result {
+            // The reflector judges the answer together with the earlier work.
+            Ok(AgentAnswer::Text(_)) => self.has_unjudged_work(),
+            Ok(AgentAnswer::Plan(_) | AgentAnswer::Reflection(_)) | Err(_) => false,
+        };
+        let is_observed = is_observed || lead.acting || needs_reflection(&report.work);
+        is_observed.then(|| Observation {
             subtask: LEAD.into(),
             title: "the lead's own work".to_owned(),
             duration: report.duration,
+            may_fail: false,
             finding: SubTaskResult::Agent {
                 agent: lead.brief.agent,
                 name: AgentRole::Lead.name().to_owned(),
@@ -217,27 +222,48 @@ impl Run {
         }
     }
 
-    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6). The reflector judges it if the lead has
-    /// changed something or delegated (LEAD-3). Guidance that came after the lead's last request needs another iteration (PAOR-8).
+    /// Ends the run with the failure that the lead reports (LEAD-4), unless guidance came after the lead's last request (PAOR-8).
+    fn accept_failure(
+        &mut self,
+        reason: &str,
+        own_work: Option<Observation>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        if own_work.is_some() {
+            self.iterations
+                .push(Iteration::new(self.iteration, own_work, None));
+        }
+        if self.has_unplanned_guidance() {
+            self.observe_lead(commands)?;
+            self.enter(Phase::Reflecting, commands)?;
+            return self.plan(commands);
+        }
+        let error = format!("the lead reported that the goal cannot be reached: {reason}");
+        self.finish(EndReason::failed(error), commands)
+    }
+
+    /// Goes on to Observing, once the lead has ended without a plan.
+    fn observe_lead(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        if self.phase == Phase::Planning {
+            self.enter(Phase::Acting, commands)?;
+        }
+        self.enter(Phase::Observing, commands)
+    }
+
+    /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6). The reflector judges it if there is work
+    /// that it has not judged (LEAD-3). Guidance that came after the lead's last request needs another iteration (PAOR-8).
     fn accept_answer(
         &mut self,
         text: String,
         own_work: Option<Observation>,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
-        if self.phase == Phase::Planning {
-            self.enter(Phase::Acting, commands)?;
-        }
-        self.enter(Phase::Observing, commands)?;
-        let is_judged = own_work.as_ref().is_some_and(|own_work| match &own_work.finding {
-            SubTaskResult::Agent { work, .. } => needs_reflection(work),
-            SubTaskResult::Calls { .. } | SubTaskResult::Skipped { .. } => false,
-        });
+        self.observe_lead(commands)?;
         if own_work.is_some() {
             self.iterations
                 .push(Iteration::new(self.iteration, own_work, None));
         }
-        if is_judged && !self.has_unplanned_guidance() {
+        if self.has_unjudged_work() && !self.has_unplanned_guidance() {
             return self.reflect(commands);
         }
         self.enter(Phase::Reflecting, commands)?;
@@ -246,9 +272,20 @@ impl Run {
         }
         self.finish_with_answer(text, commands)
     }
+
+    /// Returns true if something was changed or delegated since the last reflection (LEAD-3). An iteration ends without a reflection if
+    /// the run failed before it and was resumed, or if guidance led to the next plan. In a conversation, only plans are judged.
+    fn has_unjudged_work(&self) -> bool {
+        let unjudged = self.iterations.iter().rev();
+        let unjudged = unjudged.take_while(|iteration| iteration.reflection.is_none());
+        let only_plans = self.spec().turn.is_some();
+        unjudged
+            .filter(|iteration| iteration.has_plan() || !only_plans)
+            .any(|iteration| iteration.observations.iter().any(must_be_judged))
+    }
 }
 
-/// What the lead is told about an iteration. It knows its own work.
+/// Describes an ended iteration to the lead, without the lead's own work, which it knows.
 fn ended(iteration: &Iteration) -> EndedIteration<'_> {
     let of_others = iteration
         .observations
@@ -259,6 +296,15 @@ fn ended(iteration: &Iteration) -> EndedIteration<'_> {
         reflection: iteration.reflection.as_ref(),
         interrupted: iteration.interrupted.as_deref(),
         observations: of_others.collect(),
+    }
+}
+
+/// Returns true if the reflector must judge what was observed: something was changed, or an agent other than the lead worked (LEAD-3).
+fn must_be_judged(seen: &Observation) -> bool {
+    match &seen.finding {
+        SubTaskResult::Agent { work, .. } => seen.subtask.0 != LEAD || needs_reflection(work),
+        SubTaskResult::Calls { .. } => seen.changes().any(StateChange::is_reflected),
+        SubTaskResult::Skipped { .. } => false,
     }
 }
 

@@ -76,7 +76,7 @@ impl Run {
         })
     }
 
-    /// The number of iterations that have a plan, or in which the lead acted. An iteration that failed before is planned again.
+    /// The number of iterations that have a plan, or in which the lead acted. An iteration that ended before that is planned again.
     fn completed_iterations(&self) -> u32 {
         match self.iterations.last() {
             Some(iteration) if iteration.number == self.iteration => self.iteration,
@@ -162,8 +162,8 @@ impl Run {
                         self.finish_unexecuted(now, effect, position, call, result, commands)?;
                     }
                 },
-                // The next reflection may ask the question again.
-                Pending::Question(_) => self.work.remove(effect).map(drop)?,
+                // The next reflection reads the diff, and may ask the question again.
+                Pending::Diff | Pending::Question(_) => self.work.remove(effect).map(drop)?,
             }
         }
         Ok(())

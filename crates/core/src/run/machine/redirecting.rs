@@ -1,8 +1,8 @@
-//! Urgent guidance: the run stops its running work and makes the next plan (PAOR-8).
+//! Immediate guidance: the run stops its running work and makes the next plan (PAOR-8).
 //!
 //! Stopped sub-tasks end as usual and are observed, so that the next plan can use their results. Nothing new starts until all of them have
-//! ended. A reflector is stopped as well, but the run does not wait for it: only the usage in its report counts. A lead that works is told
-//! at once, in the same conversation (LEAD-1).
+//! ended. A reflector is stopped as well, but the run does not wait for it: only the usage in its report counts. A lead that is working
+//! receives the guidance at once, in the same conversation (LEAD-1).
 
 use super::work::{CallState, Pending, Purpose};
 use super::{Commands, Run};
@@ -21,8 +21,13 @@ impl Run {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.guidance.push(guidance.clone());
+        // Once the delegates of an ended lead have stopped, its report decides whether a plan with the guidance follows.
+        if self.outstanding_lead().is_some_and(|lead| lead.report.is_some()) {
+            return Ok(());
+        }
         if let Some(agent) = self.working_lead() {
             let number = self.guidance_given();
+            self.work.outdate_request(agent);
             commands.push(RunCommand::RedirectLead {
                 agent,
                 number,
@@ -46,8 +51,11 @@ impl Run {
         }
     }
 
-    /// Stops the reflector. Only the usage in its later report counts.
+    /// Stops the reflector or, if it has not started, the wait for the diff. Only the usage in the reflector's later report counts.
     fn abandon_reflector(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
+        if let Some(effect) = self.work.diff() {
+            return self.work.remove_diff(effect);
+        }
         let active = self.work.agents().find(|(_, agent)| match agent.purpose {
             Purpose::Reflection => true,
             Purpose::Lead | Purpose::SubTask(_) | Purpose::Delegation(_) | Purpose::Abandoned => false,
@@ -74,7 +82,7 @@ impl Run {
                     CallState::Running { stopping: true, .. } => {}
                     CallState::AwaitingApproval(_) => waiting.push(effect),
                 },
-                Pending::Question(_) => {}
+                Pending::Diff | Pending::Question(_) => {}
             }
         }
         for effect in running {

@@ -1,8 +1,8 @@
-//! Reflecting: the reflector's brief, its judgement, and the user's answer to its question.
+//! Reflecting: the run's diff, the reflector's brief, its judgement, and the user's answer to its question.
 
 use super::work::{AskedQuestion, Pending, Purpose};
 use super::{Commands, Run};
-use crate::brief::{AgentBrief, AgentRole};
+use crate::brief::AgentRole;
 use crate::end_reason::EndReason;
 use crate::id::EffectId;
 use crate::machine::Refusal;
@@ -11,28 +11,57 @@ use crate::prompt::{self, AnsweredQuestion};
 use crate::question::Question;
 use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::run::RunCommand;
-use crate::run::changes::{changed_files, changes};
+use crate::run::changes::{ChangedFile, changed_files, changes, during_commands};
+use crate::run_diff::ReflectorDiff;
 use crate::time::Timestamp;
 
 impl Run {
     pub(super) fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         self.enter(Phase::Reflecting, commands)?;
+        let has_changes =
+            !self.changed_files().is_empty() || !during_commands(&self.iterations, &[]).is_empty();
+        if self.spec().reads_diff && has_changes {
+            let effect = self.work.next_effect();
+            self.work.insert(effect, Pending::Diff);
+            commands.push(RunCommand::ReadDiff { effect });
+            return Ok(());
+        }
+        self.start_reflector(None, commands)
+    }
+
+    /// Starts the reflector with the run's net diff.
+    pub(super) fn diff_read(
+        &mut self,
+        effect: EffectId,
+        diff: &ReflectorDiff,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        self.work.remove_diff(effect)?;
+        self.start_reflector(Some(diff), commands)
+    }
+
+    fn start_reflector(
+        &mut self,
+        diff: Option<&ReflectorDiff>,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
         let iteration = self.current_iteration()?;
-        let changed = changed_files(changes(&self.iterations, &[]));
-        let changed: Vec<String> = changed.into_iter().map(|file| file.path).collect();
-        let paths: Vec<&str> = changed.iter().map(String::as_str).collect();
+        let changed = self.changed_files();
+        let paths: Vec<&str> = changed.iter().map(|file| file.path.as_str()).collect();
         let task = prompt::reflect_request(
             &self.iteration_context(self.spec()),
             iteration.has_plan().then(|| &**iteration.graph.plan()),
             &iteration.observations,
             &paths,
+            diff,
         );
-        let brief = AgentBrief {
-            changed: Some(changed),
-            ..self.brief(AgentRole::Reflector, task)
-        };
+        let brief = self.brief(AgentRole::Reflector, task);
         self.start_agent(brief, Purpose::Reflection, commands);
         Ok(())
+    }
+
+    fn changed_files(&self) -> Vec<ChangedFile> {
+        changed_files(changes(&self.iterations, &[]))
     }
 
     pub(super) fn accept_reflection(
@@ -101,7 +130,7 @@ impl Run {
         Ok(())
     }
 
-    /// Returns true if the user has given guidance that no lead has received, and another lead can still run.
+    /// Returns true if the user has given guidance that the lead has not received, and limits and budget allow another iteration.
     pub(super) fn has_unplanned_guidance(&self) -> bool {
         self.guidance.len() > self.guidance_iterations.len()
             && self.iterations_exhausted().is_none()

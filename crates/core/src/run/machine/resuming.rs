@@ -19,7 +19,7 @@ impl Run {
             match pending {
                 // The agent has ended; the run waits only for its delegates.
                 Pending::Agent(agent) if agent.report.is_some() => continue,
-                Pending::Agent(_) | Pending::Call(_) | Pending::Question(_) => {}
+                Pending::Agent(_) | Pending::Call(_) | Pending::Diff | Pending::Question(_) => {}
             }
             commands.push(self.command(effect, pending));
             match pending {
@@ -40,7 +40,7 @@ impl Run {
                         });
                     }
                 },
-                Pending::Agent(_) | Pending::Question(_) => {}
+                Pending::Agent(_) | Pending::Diff | Pending::Question(_) => {}
             }
         }
         commands.extend(self.guide_again());
@@ -68,7 +68,7 @@ impl Run {
     ) -> Result<(), Refusal> {
         self.end = None;
         self.extend_deadlines(now, last_seen)?;
-        // Each resumed agent requests its approvals again.
+        // Each resumed agent makes its requests to the user again.
         self.work.settle_all_calls();
         self.work.retry();
         let ended = self.interrupted_calls();
@@ -171,9 +171,11 @@ fn step_of_call_command(command: &RunCommand) -> Option<u32> {
         | RunCommand::StartAgent { .. }
         | RunCommand::GuideLead { .. }
         | RunCommand::RedirectLead { .. }
+        | RunCommand::GuideAgent { .. }
         | RunCommand::AskUser { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }
+        | RunCommand::ReadDiff { .. }
         | RunCommand::AskApproval { .. }
         | RunCommand::AwaitUser { .. }
         | RunCommand::SetTimer {

@@ -1,4 +1,4 @@
-//! The work that a run waits for: agents, calls of the plan, and the question to the user. Indexes avoid a scan of all work for each input.
+//! The work that a run waits for: agents, calls of the plan, the diff, and the question to the user. Indexes avoid a scan of all work for each input.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -19,6 +19,8 @@ use crate::tool::ToolResult;
 pub(super) enum Pending {
     Agent(RunningAgent),
     Call(PlannedCall),
+    /// The run's net diff, for the reflector.
+    Diff,
     Question(AskedQuestion),
 }
 
@@ -26,21 +28,48 @@ pub(super) enum Pending {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct RunningAgent {
     pub(super) brief: Arc<AgentBrief>,
-    /// For a lead that goes on, what it is told.
+    /// The run's message to a lead that continues; `None` for a first start.
     pub(super) continuation: Option<Arc<Continuation>>,
     pub(super) purpose: Purpose,
     /// Set once the run has asked the agent to stop.
     pub(super) stopping: bool,
     /// The agent's report, deferred until its delegates have ended.
     pub(super) report: Option<AgentReport>,
-    /// The agent's call that waits for approval, and the start of the wait.
-    awaited_call: Option<(EffectId, Timestamp)>,
+    /// The agent's call that waits for the user.
+    awaited_call: Option<AwaitedCall>,
+    /// The number of the run's guidance entries that the agent knows.
+    known_guidance: u32,
+    /// The number of these entries that the agent will know once its outdated question is settled.
+    sent_guidance: u32,
     /// The effect steps of this agent's outstanding delegates.
     delegates: BTreeSet<u32>,
     /// The calls of ended delegates, to be added to this agent's report for the reflector.
     pub(super) delegate_calls: Vec<CallSummary>,
     /// The result of the agent's last delegation; `None` once the agent is known to have received it.
     pub(super) last_delegation: Option<LastDelegation>,
+}
+
+/// An agent's call that waits for the user.
+#[derive(Clone, Copy, Debug, PartialEq)]
+struct AwaitedCall {
+    call: EffectId,
+    since: Timestamp,
+    request: RequestState,
+}
+
+/// Whether the request of a waiting call takes the run's guidance into account.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum RequestState {
+    /// Guidance does not affect the request: it asks for a decision about a sub-agent's call, or comes from a journal of an earlier
+    /// version.
+    Independent,
+    /// A sub-agent's question. Guidance outdates it only if all outstanding work waits for the user and the agent has not received the
+    /// guidance.
+    Question,
+    /// The lead knew all guidance when it made the request.
+    Current,
+    /// The agent was sent guidance after it made the request. It will withdraw the request or make it again, so it counts as busy.
+    Outdated,
 }
 
 /// The purpose of an agent's report.
@@ -114,7 +143,8 @@ impl Purpose {
 }
 
 impl RunningAgent {
-    pub(super) fn new(brief: Arc<AgentBrief>, purpose: Purpose) -> Self {
+    /// `known_guidance` is the number of the run's guidance entries of which the agent is told at its start.
+    pub(super) fn new(brief: Arc<AgentBrief>, purpose: Purpose, known_guidance: u32) -> Self {
         RunningAgent {
             brief,
             continuation: None,
@@ -122,15 +152,17 @@ impl RunningAgent {
             stopping: false,
             report: None,
             awaited_call: None,
+            known_guidance,
+            sent_guidance: known_guidance,
             delegates: BTreeSet::new(),
             delegate_calls: Vec::new(),
             last_delegation: None,
         }
     }
 
-    /// The agent's call that waits for approval.
+    /// The agent's call that waits for the user.
     pub(super) fn awaited_call(&self) -> Option<EffectId> {
-        self.awaited_call.map(|(call, _)| call)
+        self.awaited_call.map(|awaited| awaited.call)
     }
 
     /// Returns true while an agent to which this agent delegated is outstanding.
@@ -162,27 +194,32 @@ impl Pending {
     fn agent(&self) -> Option<&RunningAgent> {
         match self {
             Pending::Agent(agent) => Some(agent),
-            Pending::Call(_) | Pending::Question(_) => None,
+            Pending::Call(_) | Pending::Diff | Pending::Question(_) => None,
         }
     }
 
     fn call(&self) -> Option<&PlannedCall> {
         match self {
             Pending::Call(call) => Some(call),
-            Pending::Agent(_) | Pending::Question(_) => None,
+            Pending::Agent(_) | Pending::Diff | Pending::Question(_) => None,
         }
     }
 
-    /// Returns false if the work can continue only after the user decides about a call, and true otherwise. An agent with delegates is not
-    /// busy itself, because its delegates are separate work.
+    /// Returns false if the work waits for the user's decision about a call or for the user's answer to an agent. An agent with delegates
+    /// is not busy itself, because its delegates are separate work. The run's own question counts as busy: [`OutstandingWork::question`]
+    /// tracks its wait.
     fn is_busy(&self) -> bool {
         match self {
             Pending::Agent(agent) => {
-                let waits = agent.has_delegates() || agent.awaited_call.is_some();
+                let waits_for_user = |awaited: AwaitedCall| match awaited.request {
+                    RequestState::Independent | RequestState::Question | RequestState::Current => true,
+                    RequestState::Outdated => false,
+                };
+                let waits = agent.has_delegates() || agent.awaited_call.is_some_and(waits_for_user);
                 agent.stopping || agent.purpose == Purpose::Abandoned || !waits
             }
             Pending::Call(call) => call.approval().is_none(),
-            Pending::Question(_) => true,
+            Pending::Diff | Pending::Question(_) => true,
         }
     }
 }
@@ -196,9 +233,9 @@ pub(super) struct OutstandingWork {
     busy: BTreeSet<u32>,
     /// The steps of planned calls that wait for approval.
     approvals: BTreeSet<u32>,
-    /// All calls of the plan and of agents that wait for approval, each with the start of its wait, oldest first.
+    /// All calls of the plan and of agents that wait for the user, each with the start of its wait, oldest first.
     awaited_calls: BTreeSet<(Timestamp, EffectId)>,
-    /// The indexes of the running sub-tasks that are blocked by an approval.
+    /// The indexes of the running sub-tasks that wait for the user.
     waiting_subtasks: BTreeSet<usize>,
     /// The step of the open question to the user.
     question: Option<u32>,
@@ -206,8 +243,13 @@ pub(super) struct OutstandingWork {
 
 impl OutstandingWork {
     pub(super) fn new() -> Self {
+        OutstandingWork::after(0)
+    }
+
+    /// Creates an empty table. The steps of effects follow `last_step`.
+    pub(super) fn after(last_step: u32) -> Self {
         OutstandingWork {
-            effects: Outstanding::new(Scope::Run),
+            effects: Outstanding::new(Scope::Run, last_step),
             agents: BTreeMap::new(),
             busy: BTreeSet::new(),
             approvals: BTreeSet::new(),
@@ -237,6 +279,7 @@ impl OutstandingWork {
                 }
             }
             Pending::Call(call) => self.await_planned_call(call),
+            Pending::Diff => {}
             Pending::Question(_) => self.question = Some(effect.step),
         }
         self.index(effect.step, &pending);
@@ -254,7 +297,7 @@ impl OutstandingWork {
         match &pending {
             Pending::Agent(agent) => {
                 self.agents.remove(&agent.brief.agent);
-                if let Some((call, since)) = agent.awaited_call {
+                if let Some(AwaitedCall { call, since, .. }) = agent.awaited_call {
                     self.settle(agent.purpose, call, since);
                 }
                 if let Purpose::Delegation(call) = agent.purpose {
@@ -262,6 +305,7 @@ impl OutstandingWork {
                 }
             }
             Pending::Call(call) => self.settle_planned_call(call),
+            Pending::Diff => {}
             Pending::Question(_) => self.question = None,
         }
         Ok(pending)
@@ -275,7 +319,7 @@ impl OutstandingWork {
         self.agent(effect)?;
         match self.remove(effect)? {
             Pending::Agent(agent) => Ok(agent),
-            Pending::Call(_) | Pending::Question(_) => Err(Refusal::Stale { effect }),
+            Pending::Call(_) | Pending::Diff | Pending::Question(_) => Err(Refusal::Stale { effect }),
         }
     }
 
@@ -287,7 +331,7 @@ impl OutstandingWork {
         self.call(effect)?;
         match self.remove(effect)? {
             Pending::Call(call) => Ok(call),
-            Pending::Agent(_) | Pending::Question(_) => Err(Refusal::Stale { effect }),
+            Pending::Agent(_) | Pending::Diff | Pending::Question(_) => Err(Refusal::Stale { effect }),
         }
     }
 
@@ -380,12 +424,32 @@ impl OutstandingWork {
         Some(agent)
     }
 
+    /// Ends the wait for the diff.
+    ///
+    /// # Errors
+    /// [`Refusal::Stale`] if the run waits for no diff under this effect id.
+    pub(super) fn remove_diff(&mut self, effect: EffectId) -> Result<(), Refusal> {
+        match self.effects.get(effect)? {
+            Pending::Diff => self.remove(effect).map(drop),
+            Pending::Agent(_) | Pending::Call(_) | Pending::Question(_) => Err(Refusal::Stale { effect }),
+        }
+    }
+
+    /// The effect id of the diff that the run waits for.
+    pub(super) fn diff(&self) -> Option<EffectId> {
+        let mut pending = self.iter();
+        pending.find_map(|(effect, pending)| match pending {
+            Pending::Diff => Some(effect),
+            Pending::Agent(_) | Pending::Call(_) | Pending::Question(_) => None,
+        })
+    }
+
     /// The open question to the user.
     pub(super) fn question(&self) -> Option<(EffectId, &AskedQuestion)> {
         let (effect, pending) = self.effects.at_step(Scope::Run, self.question?)?;
         match pending {
             Pending::Question(question) => Some((effect, question)),
-            Pending::Agent(_) | Pending::Call(_) => None,
+            Pending::Agent(_) | Pending::Call(_) | Pending::Diff => None,
         }
     }
 
@@ -397,12 +461,12 @@ impl OutstandingWork {
         })
     }
 
-    /// The number of running sub-tasks that are blocked by an approval.
+    /// The number of running sub-tasks that wait for the user.
     pub(super) fn waiting_subtasks(&self) -> usize {
         self.waiting_subtasks.len()
     }
 
-    /// The call that has waited longest for approval; `None` unless all work waits for approval.
+    /// The call that has waited longest for the user; `None` unless all work waits for the user.
     pub(super) fn awaited_call(&self) -> Option<EffectId> {
         if !self.busy.is_empty() {
             return None;
@@ -410,7 +474,7 @@ impl OutstandingWork {
         self.awaited_calls.first().map(|(_, effect)| *effect)
     }
 
-    /// Returns true if the call waits for approval, whatever the attempt in its id.
+    /// Returns true if the call waits for the user, whatever the attempt in its id.
     pub(super) fn is_awaited(&self, call: EffectId) -> bool {
         match call.scope {
             Scope::Run => self.approvals.contains(&call.step),
@@ -418,20 +482,29 @@ impl OutstandingWork {
         }
     }
 
-    /// Records that a call of an agent waits for approval.
+    /// Records that a call of an agent waits for the user.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the agent is not outstanding, or one of its calls already waits.
-    pub(super) fn await_call(&mut self, call: EffectId, since: Timestamp) -> Result<(), Refusal> {
+    /// [`Refusal::Stale`] if the agent is not outstanding or already has a waiting call. Exception: a call whose request is
+    /// [`RequestState::Outdated`] may be recorded again; it keeps the start of its wait.
+    pub(super) fn await_call(
+        &mut self,
+        call: EffectId,
+        since: Timestamp,
+        request: RequestState,
+    ) -> Result<(), Refusal> {
         let stale = Refusal::Stale { effect: call };
         let Some((effect, agent)) = call.scope.agent().and_then(|agent| self.by_id(agent)) else {
             return Err(stale);
         };
-        if agent.awaited_call.is_some() {
-            return Err(stale);
-        }
+        let since = match agent.awaited_call {
+            None => since,
+            Some(asked) if asked.request == RequestState::Outdated && asked.call == call => asked.since,
+            Some(_) => return Err(stale),
+        };
         let agent = agent.brief.agent;
-        self.update_agent(effect, |agent| agent.awaited_call = Some((call, since)))?;
+        let awaited = AwaitedCall { call, since, request };
+        self.update_agent(effect, |agent| agent.awaited_call = Some(awaited))?;
         self.awaited_calls.insert((since, call));
         if let Some(Purpose::SubTask(index)) = self.root(agent).map(|root| root.purpose) {
             self.waiting_subtasks.insert(index);
@@ -439,11 +512,56 @@ impl OutstandingWork {
         Ok(())
     }
 
-    /// Records that a call of an agent no longer waits for approval.
+    /// Records that guidance was sent to the lead: the request that it made before, if any, is outdated.
+    pub(super) fn outdate_request(&mut self, agent: AgentId) {
+        let Some((effect, _)) = self.by_id(agent) else {
+            return;
+        };
+        // Cannot fail: the agent is outstanding.
+        let _ = self.update_agent(effect, |agent| {
+            if let Some(awaited) = &mut agent.awaited_call
+                && awaited.request == RequestState::Current
+            {
+                awaited.request = RequestState::Outdated;
+            }
+        });
+    }
+
+    /// Outdates the open questions of all sub-agents that do not know all of the `given` guidance entries, and records that the missing
+    /// entries are sent to them. Returns these agents, each with the number of entries that it already knows.
+    pub(super) fn outdate_questions(&mut self, given: u32) -> Vec<(AgentId, u32)> {
+        let asked = self.agents().filter_map(|(effect, agent)| {
+            let asks = agent.awaited_call?.request == RequestState::Question;
+            let known = agent.known_guidance;
+            (asks && known < given).then_some((effect, agent.brief.agent, known))
+        });
+        let asked: Vec<(EffectId, AgentId, u32)> = asked.collect();
+        for (effect, ..) in &asked {
+            // Cannot fail: the agent is outstanding.
+            let _ = self.update_agent(*effect, |agent| {
+                agent.sent_guidance = given;
+                if let Some(awaited) = &mut agent.awaited_call {
+                    awaited.request = RequestState::Outdated;
+                }
+            });
+        }
+        asked
+            .into_iter()
+            .map(|(_, agent, known)| (agent, known))
+            .collect()
+    }
+
+    /// Records that a call of an agent no longer waits for the user.
     ///
     /// # Errors
-    /// [`Refusal::Stale`] if the call does not wait for approval.
+    /// [`Refusal::Stale`] if the call does not wait for the user.
     pub(super) fn settle_call(&mut self, call: EffectId) -> Result<(), Refusal> {
+        let agent = self.end_wait(call)?;
+        self.update_agent(agent, |agent| agent.known_guidance = agent.sent_guidance)
+    }
+
+    /// Records that the call no longer waits, and returns the effect of its agent.
+    fn end_wait(&mut self, call: EffectId) -> Result<EffectId, Refusal> {
         let stale = Refusal::Stale { effect: call };
         let agent = call.scope.agent().ok_or(stale.clone())?;
         let (asked, since) = self.awaited_call_of(agent, call).ok_or(stale.clone())?;
@@ -451,16 +569,16 @@ impl OutstandingWork {
         let purpose = running.purpose;
         self.update_agent(effect, |agent| agent.awaited_call = None)?;
         self.settle(purpose, asked, since);
-        Ok(())
+        Ok(effect)
     }
 
-    /// Records that no agent's call waits for approval any longer. Planned calls keep waiting.
+    /// Records that no agent's call waits for the user any longer, because the agents make their requests again. Planned calls keep waiting.
     pub(super) fn settle_all_calls(&mut self) {
         let of_agents = self.awaited_calls.iter().map(|(_, call)| *call);
         let of_agents: Vec<EffectId> = of_agents.filter(|call| call.scope != Scope::Run).collect();
         for call in of_agents {
             // Cannot fail: every waiting call belongs to an outstanding agent.
-            let _ = self.settle_call(call);
+            let _ = self.end_wait(call);
         }
     }
 
@@ -469,7 +587,8 @@ impl OutstandingWork {
         let (_, agent) = self.by_id(agent)?;
         agent
             .awaited_call
-            .filter(|(awaited, _)| awaited.is_same_effect(call))
+            .filter(|awaited| awaited.call.is_same_effect(call))
+            .map(|awaited| (awaited.call, awaited.since))
     }
 
     /// All work, in the order in which it started.

@@ -14,6 +14,7 @@ use dirigent_core::policy::{Rule, Ruling};
 use dirigent_core::run::{Run, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
+use dirigent_core::user_request::UserRequestKind;
 use serde_json::{Value, json};
 
 use crate::driver::acting;
@@ -80,7 +81,7 @@ pub(super) fn edit(parameters: Value) -> ApprovalAnswer {
 
 pub(super) fn expiry() -> AgentInput {
     AgentInput::TimerFired {
-        timer: AgentTimer::Approval,
+        timer: AgentTimer::UserRequest,
     }
 }
 
@@ -118,13 +119,20 @@ pub(super) fn run_decided(run: &Run, answer: ApprovalAnswer) -> RunInput {
 }
 
 pub(super) fn asked(of: &str) -> RunInput {
-    RunInput::ApprovalAsked { effect: effect(of) }
+    RunInput::CallAwaitsUser {
+        effect: effect(of),
+        guidance: None,
+        request: UserRequestKind::Decision,
+    }
 }
 
 pub(super) fn settled(of: &str) -> RunInput {
-    RunInput::ApprovalSettled { effect: effect(of) }
+    RunInput::CallSettled { effect: effect(of) }
 }
 
 pub(super) fn absent(of: &str) -> RunInput {
-    RunInput::UserAbsent { effect: effect(of) }
+    RunInput::UserAbsent {
+        effect: effect(of),
+        guided: false,
+    }
 }

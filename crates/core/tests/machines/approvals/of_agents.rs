@@ -10,7 +10,7 @@ use dirigent_core::tool::ToolResult;
 use serde_json::{Value, json};
 
 use super::{asking, decided, decision, edit, expiry, guide, implementer, reject, rule, tell};
-use crate::fixture::{at, call, effect, native, replied, says_call, spec, started, tool_ended};
+use crate::fixture::{at, call, effect, native, replied, result_parts, says_call, spec, started, tool_ended};
 
 pub(super) fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> String {
     let before = agent.clone();
@@ -40,7 +40,7 @@ pub(super) fn results(agent: &Agent) -> Vec<Value> {
     let messages = agent.conversation().iter();
     messages
         .filter_map(|message| match message {
-            Message::Tool { content, .. } => Some(serde_json::from_str(content).unwrap()),
+            Message::Tool { .. } => Some(result_parts(message)),
             Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => None,
         })
         .collect()
@@ -264,7 +264,7 @@ fn approve_3_what_nobody_approves_in_time_does_not_run() {
     let mut agent = waiting();
     assert_eq!(
         not_taken(&mut agent, 60_009, expiry()),
-        "TimerFired is not accepted while the agent `implement` waits for an approval"
+        "the expiry of a timer is not accepted: the agent `implement` waits for an approval"
     );
     assert_eq!(
         tell(&mut agent, 60_010, expiry()),

@@ -149,7 +149,7 @@ fn host_11_a_run_whose_agents_all_wait_awaits_the_user_and_its_time_stands_still
         ["timer Deadline 1101000"]
     );
     refused(&mut run, 600_020, settled("a2.4"));
-    assert_eq!(run.awaited_approval(), None);
+    assert_eq!(run.awaited_call(), None);
     assert_eq!(
         give(&mut run, 1_100_000, deadline),
         ["Acting -> Failed (1)", "finish, time limit"]
@@ -160,7 +160,7 @@ fn host_11_a_run_whose_agents_all_wait_awaits_the_user_and_its_time_stands_still
 fn host_11_the_end_of_an_agent_ends_its_waits() {
     let mut run = run_waiting();
     give(&mut run, 10, asked("a2.4"));
-    assert_eq!(run.awaited_approval(), Some(effect("run.2")));
+    assert_eq!(run.awaited_call(), Some(effect("run.2")));
     give(&mut run, 20, answered("run.3", "Found."));
     refused(&mut run, 30, settled("a2.4"));
 }

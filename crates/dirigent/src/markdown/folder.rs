@@ -1,27 +1,27 @@
-//! Finds and reads agent files in a folder. Reading never blocks on a pipe, is bounded in size, and never follows a link out of a project.
+//! Finds and reads Markdown files in a folder. Reading never blocks on a pipe, is bounded in size, and never follows a link out of a project.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
-/// Maximum size of an agent file, in bytes.
+/// Maximum size of a file, in bytes.
 const MAX_FILE: u64 = 256 * 1024;
-/// Maximum number of agent files in a folder.
+/// Maximum number of files in a folder.
 const MAX_FILES: usize = 200;
 /// Maximum number of directory entries to visit.
 const MAX_ENTRIES: usize = 10_000;
 /// Maximum number of levels of nested folders.
 const MAX_DEPTH: usize = 4;
 
-/// A file that may define an agent. If `error` is set, it says why the path is not read.
-pub(super) struct AgentFile {
-    pub(super) path: PathBuf,
+/// A file that may define an agent or a workflow. If `error` is set, it says why the path is not read.
+pub(crate) struct MarkdownFile {
+    pub(crate) path: PathBuf,
     error: Option<String>,
 }
 
-impl AgentFile {
+impl MarkdownFile {
     /// Reads the text of the file. The error is a reason for display. A file outside `within` is an error. Reads the disk.
-    pub(super) fn read(&self, within: Option<&Path>) -> Result<String, String> {
+    pub(crate) fn read(&self, within: Option<&Path>) -> Result<String, String> {
         match &self.error {
             None => read(&self.path, within),
             Some(problem) => Err(problem.clone()),
@@ -31,7 +31,7 @@ impl AgentFile {
 
 /// Lists the `*.md` files of a folder and its subfolders, except `README.md`, sorted by path; empty if the folder does not exist. Folders
 /// outside `within` are not searched. Reads the disk.
-pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<AgentFile> {
+pub(crate) fn files(folder: &Path, within: Option<&Path>) -> Vec<MarkdownFile> {
     let mut search = FolderScan::default();
     search.walk(folder, within, 0);
     search.paths.sort();
@@ -40,10 +40,10 @@ pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<AgentFile> {
     let files = search
         .paths
         .into_iter()
-        .map(|path| AgentFile { path, error: None });
-    let mut found: Vec<AgentFile> = search.unreadable.into_iter().chain(files).collect();
+        .map(|path| MarkdownFile { path, error: None });
+    let mut found: Vec<MarkdownFile> = search.unreadable.into_iter().chain(files).collect();
     if too_many {
-        found.push(AgentFile {
+        found.push(MarkdownFile {
             path: folder.to_owned(),
             error: Some(format!(
                 "there are more than {MAX_FILES} files: only the first {MAX_FILES} are read"
@@ -56,7 +56,7 @@ pub(super) fn files(folder: &Path, within: Option<&Path>) -> Vec<AgentFile> {
 #[derive(Default)]
 struct FolderScan {
     paths: Vec<PathBuf>,
-    unreadable: Vec<AgentFile>,
+    unreadable: Vec<MarkdownFile>,
     entries: usize,
 }
 
@@ -68,7 +68,7 @@ impl FolderScan {
             Err(_) if is_missing(folder) => return,
             Err(problem) => {
                 let path = folder.to_owned();
-                self.unreadable.push(AgentFile {
+                self.unreadable.push(MarkdownFile {
                     path,
                     error: Some(problem),
                 });

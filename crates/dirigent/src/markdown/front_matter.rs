@@ -1,48 +1,60 @@
 //! Parses the front matter of a Markdown file: fields between two lines `---`, and the body below them.
 //!
-//! The front matter is YAML with a single level of strings and lists of strings. Nested values are skipped and aliases are not followed, so
-//! that no file can exhaust memory or the stack.
+//! The front matter is YAML with strings, lists of strings and, on request, tables down to [`MAX_DEPTH`]. Values nested more deeply are
+//! skipped and aliases are not followed, so that no file can exhaust memory or the stack.
 
 use yaml_rust2::parser::{Event, Parser};
 use yaml_rust2::scanner::{Marker, ScanError};
 
-/// Maximum number of fields of a front matter.
+/// Maximum number of fields of a front matter or of a table in it.
 const MAX_FIELDS: usize = 100;
+/// Maximum depth of tables. The front matter itself is the first table.
+const MAX_DEPTH: usize = 3;
 
 /// The front matter and the body of a file.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Document {
-    pub(super) fields: Vec<Field>,
-    pub(super) body: String,
+pub(crate) struct Document {
+    pub(crate) fields: Vec<Field>,
+    pub(crate) body: String,
 }
 
 /// One field of the front matter.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Field {
-    pub(super) key: String,
-    pub(super) value: Value,
+pub(crate) struct Field {
+    pub(crate) key: String,
+    pub(crate) value: Value,
     /// The line in the file, from 1.
-    pub(super) line: usize,
+    pub(crate) line: usize,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Value {
+pub(crate) enum Value {
     Text(String),
     List(Vec<String>),
-    /// A nested value, whose content is skipped.
+    Table(Vec<Field>),
+    /// A nested value or an alias, whose content is skipped.
     Nested,
 }
 
-/// An error in an agent file. `line` is `None` if the error concerns the whole file.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) struct AgentFileError {
-    pub(super) line: Option<usize>,
-    pub(super) problem: String,
+/// Whether a table that is the value of a field is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Nested {
+    /// Its content is skipped, whatever it is.
+    Skipped,
+    /// Its fields are read, under the rules for fields of the front matter.
+    Tables,
 }
 
-impl AgentFileError {
-    pub(super) fn new(line: impl Into<Option<usize>>, problem: impl Into<String>) -> Self {
-        AgentFileError {
+/// An error in a file. `line` is `None` if the error concerns the whole file.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileError {
+    pub(crate) line: Option<usize>,
+    pub(crate) problem: String,
+}
+
+impl FileError {
+    pub(crate) fn new(line: impl Into<Option<usize>>, problem: impl Into<String>) -> Self {
+        FileError {
             line: line.into(),
             problem: problem.into(),
         }
@@ -50,10 +62,10 @@ impl AgentFileError {
 }
 
 /// Parses a file whose front matter must be YAML.
-pub(super) fn strict(text: &str) -> Result<Document, AgentFileError> {
+pub(crate) fn strict(text: &str, nested: Nested) -> Result<Document, FileError> {
     let (front, body) = split(text)?;
     Ok(Document {
-        fields: yaml(&front)?,
+        fields: yaml(&front, nested)?,
         body,
     })
 }
@@ -61,16 +73,16 @@ pub(super) fn strict(text: &str) -> Result<Document, AgentFileError> {
 /// Parses a file whose front matter may be invalid YAML: Claude Code's files often have colons, quotes and whole examples in an unquoted
 /// string. In invalid YAML, each line that begins with one of the `known` keys and a colon begins a field, which ends before the next such
 /// line.
-pub(super) fn lenient(text: &str, known: &[&str]) -> Result<Document, AgentFileError> {
+pub(crate) fn lenient(text: &str, known: &[&str]) -> Result<Document, FileError> {
     let (front, body) = split(text)?;
     Ok(Document {
-        fields: yaml(&front).unwrap_or_else(|_| lines(&front, known)),
+        fields: yaml(&front, Nested::Skipped).unwrap_or_else(|_| lines(&front, known)),
         body,
     })
 }
 
 /// Splits a file into front matter and body, and converts all line ends to `\n`.
-fn split(text: &str) -> Result<(String, String), AgentFileError> {
+fn split(text: &str) -> Result<(String, String), FileError> {
     let text = text
         .strip_prefix('\u{feff}')
         .unwrap_or(text)
@@ -78,7 +90,7 @@ fn split(text: &str) -> Result<(String, String), AgentFileError> {
     let is_fence = |line: &str| line.trim_end() == "---";
     let mut lines = text.split_inclusive('\n');
     if !lines.next().is_some_and(is_fence) {
-        return Err(AgentFileError::new(
+        return Err(FileError::new(
             1,
             "it has no front matter: begin it with a line `---`, fields such as `name: …` and `description: …`, and another line `---`",
         ));
@@ -90,13 +102,13 @@ fn split(text: &str) -> Result<(String, String), AgentFileError> {
         }
         front.push_str(line);
     }
-    Err(AgentFileError::new(
+    Err(FileError::new(
         1,
         "its front matter does not end: put a line `---` after it",
     ))
 }
 
-fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
+fn yaml(front: &str, nested: Nested) -> Result<Vec<Field>, FileError> {
     let mut events = Events {
         parser: Parser::new_from_str(front),
     };
@@ -115,31 +127,18 @@ fn yaml(front: &str) -> Result<Vec<Field>, AgentFileError> {
                 | Event::MappingEnd,
                 mark,
             ) => {
-                return Err(AgentFileError::new(
+                return Err(FileError::new(
                     line_of(&mark),
                     "this is not a field: write `key: value`",
                 ));
             }
         }
     }
-    let mut fields: Vec<Field> = Vec::new();
-    while let Some((key, line)) = events.key()? {
-        if fields.iter().any(|field| field.key == key) {
-            return Err(AgentFileError::new(
-                line,
-                format!("`{key}` is set twice: remove one"),
-            ));
-        }
-        if fields.len() == MAX_FIELDS {
-            return Err(AgentFileError::new(
-                line,
-                format!("there are more than {MAX_FIELDS} fields: remove some"),
-            ));
-        }
-        let value = events.value()?;
-        fields.push(Field { key, value, line });
-    }
-    Ok(fields)
+    let depth = match nested {
+        Nested::Skipped => 1,
+        Nested::Tables => MAX_DEPTH,
+    };
+    events.fields(depth)
 }
 
 /// Returns the line in the file; the front matter begins in the second line.
@@ -152,9 +151,9 @@ struct Events<'a> {
 }
 
 impl Events<'_> {
-    fn next(&mut self) -> Result<(Event, Marker), AgentFileError> {
+    fn next(&mut self) -> Result<(Event, Marker), FileError> {
         self.parser.next_token().map_err(|error: ScanError| {
-            AgentFileError::new(
+            FileError::new(
                 line_of(error.marker()),
                 format!(
                     "this is not YAML: {}; a value with a colon or a quote in it must be quoted",
@@ -165,27 +164,48 @@ impl Events<'_> {
     }
 
     /// Reads the next field's key and line; `None` at the end of the fields.
-    fn key(&mut self) -> Result<Option<(String, usize)>, AgentFileError> {
+    fn key(&mut self) -> Result<Option<(String, usize)>, FileError> {
         match self.next()? {
             (Event::MappingEnd, _) => Ok(None),
             (Event::Scalar(key, ..), mark) => Ok(Some((key, line_of(&mark)))),
-            (_, mark) => Err(AgentFileError::new(
+            (_, mark) => Err(FileError::new(
                 line_of(&mark),
                 "this is not a field: write `key: value`",
             )),
         }
     }
 
-    fn value(&mut self) -> Result<Value, AgentFileError> {
+    /// Reads the fields of a table to its end. `depth` is the number of levels of tables that are read, including this one.
+    fn fields(&mut self, depth: usize) -> Result<Vec<Field>, FileError> {
+        let mut fields: Vec<Field> = Vec::new();
+        while let Some((key, line)) = self.key()? {
+            if fields.iter().any(|field| field.key == key) {
+                return Err(FileError::new(line, format!("`{key}` is set twice: remove one")));
+            }
+            if fields.len() == MAX_FIELDS {
+                return Err(FileError::new(
+                    line,
+                    format!("there are more than {MAX_FIELDS} fields: remove some"),
+                ));
+            }
+            let value = self.value(depth.saturating_sub(1))?;
+            fields.push(Field { key, value, line });
+        }
+        Ok(fields)
+    }
+
+    /// Reads a value, with this number of levels of tables.
+    fn value(&mut self, depth: usize) -> Result<Value, FileError> {
         match self.next()?.0 {
             Event::Scalar(text, ..) => Ok(Value::Text(text)),
             Event::SequenceStart(..) => self.list(),
+            Event::MappingStart(..) if depth > 0 => self.fields(depth).map(Value::Table),
             Event::MappingStart(..) => self.nested(1),
             _ => Ok(Value::Nested),
         }
     }
 
-    fn list(&mut self) -> Result<Value, AgentFileError> {
+    fn list(&mut self) -> Result<Value, FileError> {
         let mut items = Vec::new();
         loop {
             match self.next()?.0 {
@@ -198,7 +218,7 @@ impl Events<'_> {
     }
 
     /// Skips to the end of a nested value. `depth` is the number of levels that are open.
-    fn nested(&mut self, mut depth: usize) -> Result<Value, AgentFileError> {
+    fn nested(&mut self, mut depth: usize) -> Result<Value, FileError> {
         while depth > 0 {
             match self.next()?.0 {
                 Event::SequenceStart(..) | Event::MappingStart(..) => depth += 1,
@@ -261,6 +281,7 @@ mod tests {
     fn fields_and_body_are_told_apart() {
         let read = strict(
             "\u{feff}---\r\nname: look\r\ntools: [search, \"read\"]\r\ndescription: |\r\n  One.\r\n  Two.\r\nhooks:\r\n  a: {b: [1]}\r\nlist:\r\n  - x\r\n---\r\nYou look.\r\n---\r\nMore.\r\n",
+            Nested::Skipped,
         );
         assert_eq!(
             read,
@@ -312,7 +333,7 @@ mod tests {
             ("---\n- a\n---\n", 2, "this is not a field"),
             ("---\n? [a]\n: b\n---\n", 2, "this is not a field"),
         ] {
-            let fault = strict(file).unwrap_err();
+            let fault = strict(file, Nested::Skipped).unwrap_err();
             assert_eq!(fault.line, Some(line), "{file}: {fault:?}");
             assert!(fault.problem.starts_with(problem), "{file}: {fault:?}");
         }
@@ -324,8 +345,8 @@ mod tests {
             let fields = (0..count).map(|number| format!("key{number}: x\n"));
             format!("---\n{}---\n", fields.collect::<String>())
         };
-        assert_eq!(strict(&of(100)).unwrap().fields.len(), 100);
-        let fault = strict(&of(101)).unwrap_err();
+        assert_eq!(strict(&of(100), Nested::Skipped).unwrap().fields.len(), 100);
+        let fault = strict(&of(101), Nested::Skipped).unwrap_err();
         assert_eq!(fault.line, Some(102));
         assert!(
             fault.problem.starts_with("there are more than 100 fields"),
@@ -334,13 +355,47 @@ mod tests {
     }
 
     #[test]
+    fn tables_are_read_to_their_depth_on_request() {
+        let file = "---\nparameters:\n  name: {type: string, choices: [a, b]}\n  deep:\n    a:\n      b: c\nend: x\n---\n";
+        let fields = strict(file, Nested::Tables).unwrap().fields;
+        let choices = Value::List(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(
+            fields,
+            [
+                field(
+                    "parameters",
+                    2,
+                    Value::Table(vec![
+                        field(
+                            "name",
+                            3,
+                            Value::Table(vec![
+                                field("type", 3, text("string")),
+                                field("choices", 3, choices)
+                            ])
+                        ),
+                        field("deep", 4, Value::Table(vec![field("a", 5, Value::Nested)])),
+                    ])
+                ),
+                field("end", 7, text("x")),
+            ]
+        );
+        let twice = "---\na:\n  b: 1\n  b: 2\n---\n";
+        assert_eq!(strict(twice, Nested::Tables).unwrap_err().line, Some(4));
+        assert!(strict(twice, Nested::Skipped).is_ok());
+    }
+
+    #[test]
     fn nothing_deep_or_doubled_is_built() {
         let deep = format!("---\na: {}\nb: 1\n---\n", "[".repeat(100_000));
-        assert!(strict(&deep).is_err());
+        assert!(strict(&deep, Nested::Tables).is_err());
         let dashes = format!("---\na:\n  {}x\nb: 1\n---\n", "- ".repeat(20_000));
-        assert_eq!(strict(&dashes).unwrap().fields[0].value, Value::Nested);
+        assert_eq!(
+            strict(&dashes, Nested::Tables).unwrap().fields[0].value,
+            Value::Nested
+        );
         let bomb = "---\na: &x [1]\nb: [*x, *x]\nc: *x\n---\n";
-        let fields = strict(bomb).unwrap().fields;
+        let fields = strict(bomb, Nested::Tables).unwrap().fields;
         assert_eq!(
             (&fields[1].value, &fields[2].value),
             (&Value::Nested, &Value::Nested)

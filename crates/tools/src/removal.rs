@@ -7,7 +7,7 @@ use std::path::Path;
 use cap_std::fs::{Dir, Permissions, PermissionsExt};
 
 /// Removes a file, a link or a folder with all that is in it. It blocks.
-pub(super) fn remove(dir: &Dir, path: &Path) -> io::Result<()> {
+pub(crate) fn remove(dir: &Dir, path: &Path) -> io::Result<()> {
     if !dir.symlink_metadata(path)?.is_dir() {
         return dir.remove_file(path);
     }

@@ -1,4 +1,4 @@
-//! Files, links and folders of a workspace that are kept in memory to be put back as they were.
+//! Snapshots of files, links and folders in memory, from which they can be restored.
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -7,44 +7,44 @@ use std::path::{Path, PathBuf};
 
 use cap_std::fs::{Dir, DirBuilder, DirBuilderExt, OpenOptions, OpenOptionsExt, PermissionsExt};
 
-use super::removal::remove;
+use crate::removal::remove;
 
-/// How much is kept of one place: far more than hooks and settings have.
+/// Maximum size of a snapshot, in bytes and in entries. Hooks and settings are far smaller.
 const MAX_BYTES: u64 = 8 << 20;
 const MAX_ENTRIES: usize = 5_000;
-/// How many names a path may have to be looked at: no deeper than a thread's stack bears.
+/// Maximum depth of a path in a snapshot, because the functions here are recursive.
 const MAX_DEPTH: usize = 64;
 
-/// What was put back.
+/// The result of restoring files.
 #[derive(Debug, Default)]
-pub(super) struct PutBack {
-    /// By their paths in the workspace.
+pub(super) struct Restored {
+    /// The restored paths, relative to the workspace.
     pub(super) paths: Vec<String>,
-    /// What could not be, and why.
+    /// The paths that could not be restored, each with the reason.
     pub(super) failed: Vec<String>,
-    /// What was too much to be guarded as a whole.
+    /// The paths that were too large for a complete snapshot.
     pub(super) partial: Vec<String>,
 }
 
-/// What was at a path.
+/// The content of a path. Paths without anything have no snapshot.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Kept {
+pub(super) enum FileSnapshot {
     File {
         bytes: Vec<u8>,
         mode: u32,
     },
     Link(PathBuf),
-    Folder(BTreeMap<OsString, Kept>),
-    /// Too big, no file, or unreadable: it is left as it is where it was so before.
+    Folder(BTreeMap<OsString, FileSnapshot>),
+    /// Something too large, unreadable, or of another kind. It is never restored.
     Unknown,
 }
 
-/// How much more is kept of a place.
+/// The room that is left in a snapshot.
 #[derive(Debug)]
 pub(super) struct Room {
     bytes: u64,
     entries: usize,
-    /// Whether there was more than it holds.
+    /// Set if something did not fit.
     pub(super) was_short: bool,
 }
 
@@ -57,7 +57,7 @@ impl Room {
         }
     }
 
-    /// Makes way for one more entry, if there is room for it.
+    /// Takes the room for one entry. Returns false if there is none left.
     pub(super) fn takes_one(&mut self) -> bool {
         let has_room = self.entries > 0;
         self.was_short |= !has_room;
@@ -66,19 +66,19 @@ impl Room {
     }
 }
 
-/// What is at a path, without following a last link; none where nothing is.
-pub(super) fn look(dir: &Dir, path: &Path, room: &mut Room) -> Option<Kept> {
+/// Takes a snapshot of a path; `None` if nothing exists there. Does not follow a link at the path itself.
+pub(super) fn look(dir: &Dir, path: &Path, room: &mut Room) -> Option<FileSnapshot> {
     let metadata = dir.symlink_metadata(path).ok()?;
     if !room.takes_one() {
-        return Some(Kept::Unknown);
+        return Some(FileSnapshot::Unknown);
     }
     let kind = metadata.file_type();
-    let kept = if kind.is_symlink() {
-        dir.read_link_contents(path).ok().map(Kept::Link)
+    let snapshot = if kind.is_symlink() {
+        dir.read_link_contents(path).ok().map(FileSnapshot::Link)
     } else if kind.is_dir() {
         if path.components().count() > MAX_DEPTH {
             room.was_short = true;
-            return Some(Kept::Unknown);
+            return Some(FileSnapshot::Unknown);
         }
         let names = dir.read_dir(path).ok().map(|entries| {
             entries
@@ -88,7 +88,7 @@ pub(super) fn look(dir: &Dir, path: &Path, room: &mut Room) -> Option<Kept> {
         });
         names.map(|names| {
             let entries = names.into_iter();
-            Kept::Folder(
+            FileSnapshot::Folder(
                 entries
                     .filter_map(|name| Some((name.clone(), look(dir, &path.join(name), room)?)))
                     .collect(),
@@ -99,12 +99,12 @@ pub(super) fn look(dir: &Dir, path: &Path, room: &mut Room) -> Option<Kept> {
         let mode = metadata.permissions().mode() & 0o7777;
         read(dir, path, metadata.len())
             .ok()
-            .map(|bytes| Kept::File { bytes, mode })
+            .map(|bytes| FileSnapshot::File { bytes, mode })
     } else {
         room.was_short |= kind.is_file();
         None
     };
-    Some(kept.unwrap_or(Kept::Unknown))
+    Some(snapshot.unwrap_or(FileSnapshot::Unknown))
 }
 
 fn read(dir: &Dir, path: &Path, most: u64) -> io::Result<Vec<u8>> {
@@ -114,12 +114,18 @@ fn read(dir: &Dir, path: &Path, most: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Makes a path what it was before.
-pub(super) fn restore(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>, done: &mut PutBack) {
+/// Restores a path to `before`; `now` is its current content.
+pub(super) fn restore(
+    dir: &Dir,
+    path: &Path,
+    before: Option<&FileSnapshot>,
+    now: Option<&FileSnapshot>,
+    done: &mut Restored,
+) {
     match (before, now) {
-        (None, None) | (Some(Kept::Unknown), _) => {}
+        (None, None) | (Some(FileSnapshot::Unknown), _) => {}
         (Some(before), Some(now)) if before == now => {}
-        (Some(Kept::Folder(before)), Some(Kept::Folder(now))) => {
+        (Some(FileSnapshot::Folder(before)), Some(FileSnapshot::Folder(now))) => {
             let mut names: Vec<&OsStr> = before.keys().chain(now.keys()).map(OsString::as_os_str).collect();
             names.sort_unstable();
             names.dedup();
@@ -137,9 +143,14 @@ pub(super) fn restore(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option
     }
 }
 
-fn replace(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>) -> io::Result<()> {
+fn replace(
+    dir: &Dir,
+    path: &Path,
+    before: Option<&FileSnapshot>,
+    now: Option<&FileSnapshot>,
+) -> io::Result<()> {
     if now.is_some() {
-        // It need not be known to go: a hook that is too big to look at is one all the same.
+        // Unknown content is removed, too: a hook can be too large for a snapshot.
         remove(dir, path)?;
     }
     if let (Some(_), Some(parent)) = (before, path.parent())
@@ -150,21 +161,21 @@ fn replace(dir: &Dir, path: &Path, before: Option<&Kept>, now: Option<&Kept>) ->
     before.map_or(Ok(()), |before| create(dir, path, before))
 }
 
-fn create(dir: &Dir, path: &Path, kept: &Kept) -> io::Result<()> {
-    match kept {
-        Kept::File { bytes, mode } => {
+fn create(dir: &Dir, path: &Path, snapshot: &FileSnapshot) -> io::Result<()> {
+    match snapshot {
+        FileSnapshot::File { bytes, mode } => {
             let mut options = OpenOptions::new();
             let mut file = dir.open_with(path, options.write(true).create_new(true).mode(0o600))?;
             io::Write::write_all(&mut file, bytes)?;
             file.set_permissions(cap_std::fs::Permissions::from_mode(*mode))
         }
-        Kept::Link(target) => dir.symlink_contents(target, path),
-        Kept::Folder(entries) => {
+        FileSnapshot::Link(target) => dir.symlink_contents(target, path),
+        FileSnapshot::Folder(entries) => {
             dir.create_dir_with(path, DirBuilder::new().mode(0o755))?;
             entries
                 .iter()
-                .try_for_each(|(name, kept)| create(dir, &path.join(name), kept))
+                .try_for_each(|(name, entry)| create(dir, &path.join(name), entry))
         }
-        Kept::Unknown => Ok(()),
+        FileSnapshot::Unknown => Ok(()),
     }
 }

@@ -1,0 +1,414 @@
+//! `chat`: a conversation at the terminal, or one message from a script.
+
+mod commands;
+mod input;
+mod markdown;
+
+use std::path::{Path, PathBuf};
+
+use console::style;
+use dirigent::events::EndReason;
+use dirigent::{
+    Conversation, ConversationInfo, ConversationSettings, Dirigent, Goal, Mode, Report, RunHandle, Sent,
+    SteerOutcome, UserPresence,
+};
+
+use self::commands::{COMMANDS, ChatLine};
+use self::input::{Input, ReadLine};
+use crate::args::{ChatCommand, DiffCommand, ModeChoice, UndoCommand, WatchOptions};
+use crate::config;
+use crate::exit::Exit;
+use crate::interactive::HistoryCursor;
+use crate::open::open_configured;
+use crate::output::{Output, sanitize};
+use crate::signals::ShutdownSignals;
+use crate::undo;
+use crate::watch::{print_summary, user_presence, watch_to_end};
+
+/// The number of earlier turns that are shown when a conversation is opened.
+const SHOWN_TURNS: usize = 3;
+/// The number of earlier messages in the history of the line editor.
+const HISTORY: usize = 100;
+
+pub(crate) async fn chat(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: ChatCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let mut signals = ShutdownSignals::listen()?;
+    let mut chat = Chat::open(db, file, &command, output).await?;
+    if let Some(message) = &command.message {
+        return chat.send(message, &mut signals).await;
+    }
+    chat.converse(&mut signals).await
+}
+
+/// An open conversation.
+struct Chat<'a> {
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    dirigent: Dirigent,
+    conversation: Conversation,
+    info: ConversationInfo,
+    watching: WatchOptions,
+    user: UserPresence,
+    /// Whether the next turn begins with a summary of the conversation.
+    compact: bool,
+    output: &'a Output,
+}
+
+impl<'a> Chat<'a> {
+    async fn open(
+        db: Option<PathBuf>,
+        file: Option<PathBuf>,
+        command: &ChatCommand,
+        output: &'a Output,
+    ) -> anyhow::Result<Self> {
+        let chosen = command.model.model.clone();
+        let config = config::load(file.clone(), chosen.clone())?;
+        config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
+        config::warn_unconfined(&config, output);
+        let mut dirigent = open_configured(db.clone(), &config).await?;
+        let mode = command.mode.map(|mode| match mode {
+            ModeChoice::Auto => Mode::Auto,
+            ModeChoice::Plan => Mode::Plan,
+        });
+        let conversation = match &command.context {
+            Some(text) => dirigent.find_conversation(text).await?,
+            None => {
+                let settings = ConversationSettings {
+                    mode: mode.unwrap_or_default(),
+                    model: chosen.clone(),
+                    ..ConversationSettings::default()
+                };
+                dirigent.create_conversation(&command.workspace, settings).await?
+            }
+        };
+        let mut info = conversation.info().await?;
+        if command.context.is_some() {
+            let settings = ConversationSettings {
+                mode: mode.unwrap_or(info.settings.mode),
+                model: chosen.or(info.settings.model.clone()),
+                ..info.settings.clone()
+            };
+            if settings.model.is_some() && command.model.model.is_none() {
+                dirigent = open_with_model(&db, &file, settings.model.clone()).await?;
+            }
+            if settings != info.settings {
+                conversation.set_settings(settings.clone()).await?;
+                info.settings = settings;
+            }
+        }
+        let conversation = dirigent.conversation(conversation.id()).await?;
+        Ok(Chat {
+            user: user_presence(&command.watching, output),
+            watching: WatchOptions {
+                in_chat: true,
+                ..command.watching.clone()
+            },
+            db,
+            file,
+            dirigent,
+            conversation,
+            info,
+            compact: false,
+            output,
+        })
+    }
+
+    /// Reads messages and commands until the end of the input.
+    async fn converse(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
+        let is_terminal = self.user == UserPresence::Present;
+        let agents = self.dirigent.agents(Some(&self.info.workspace)).await?;
+        let names = agents.agents.iter().map(|agent| agent.name.clone()).collect();
+        let mut input = Input::new(is_terminal, names)?;
+        if is_terminal {
+            self.greet(&mut input).await?;
+        }
+        let mut exit = self.finish_last_turn(signals).await?;
+        let mut interrupted = false;
+        loop {
+            if exit == Exit::Killed {
+                return Ok(exit);
+            }
+            let line = match input.read("› ", signals).await? {
+                ReadLine::Line(line) => line,
+                ReadLine::Interrupted if interrupted => return Ok(exit),
+                ReadLine::Interrupted => {
+                    interrupted = true;
+                    self.output.note("  Ctrl-C again or Ctrl-D leaves the chat");
+                    continue;
+                }
+                ReadLine::End => return Ok(exit),
+                ReadLine::Terminated => {
+                    self.dirigent.shutdown().await?;
+                    std::process::exit(Exit::Cancelled.code().into());
+                }
+            };
+            interrupted = false;
+            let line = line.replace("\\\n", "\n");
+            if line.trim().is_empty() {
+                continue;
+            }
+            // An error of one line does not end a chat at the terminal.
+            exit = match self.handle(&line, &mut input, signals).await {
+                Ok(Some(exit)) => exit,
+                Ok(None) => return Ok(exit),
+                Err(error) if is_terminal => {
+                    self.output.error(&sanitize(&format!("{error:#}")));
+                    Exit::from_error(&error)
+                }
+                Err(error) => return Err(error),
+            };
+            if !is_terminal && exit != Exit::Success {
+                return Ok(exit);
+            }
+        }
+    }
+
+    /// Tells which conversation this is, and shows its last turns.
+    async fn greet(&self, input: &mut Input) -> anyhow::Result<()> {
+        let turns = self.conversation.turns(HISTORY).await?;
+        let messages: Vec<String> = turns.iter().map(|turn| turn.message.clone()).collect();
+        input.set_conversation(&self.info.workspace, &messages);
+        let mode = match self.info.settings.mode {
+            Mode::Auto => "",
+            Mode::Plan | Mode::ApprovedPlan => " · plan mode",
+        };
+        let id = self.conversation.id().short();
+        let folder = sanitize(&self.info.workspace.display().to_string());
+        self.output.note(
+            &style(format!(
+                "conversation {id} · {folder}{mode} · /help lists commands"
+            ))
+            .dim()
+            .to_string(),
+        );
+        for turn in turns.iter().rev().take(SHOWN_TURNS).rev() {
+            self.output
+                .note(&format!("\n{} {}", style("›").dim(), sanitize(&turn.message)));
+            self.output.note(&markdown::render(&turn.report.summary));
+        }
+        Ok(())
+    }
+
+    /// Goes on with a last turn whose process died, or which waits for the user.
+    async fn finish_last_turn(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
+        let Some(last) = self.conversation.last_run().await? else {
+            return Ok(Exit::Success);
+        };
+        let is_open = last.ended_at.is_none() || last.status.as_deref().is_some_and(is_waiting);
+        if last.owner_pid.is_some() || !is_open || self.user == UserPresence::Absent {
+            return Ok(Exit::Success);
+        }
+        self.output
+            .note(&format!("  continuing the last turn, run {}", last.run.short()));
+        let resume = dirigent::Resume::new().user(self.user);
+        let run = self.dirigent.resume(last.run, resume).await?;
+        self.watch(&run, last.entries, signals).await
+    }
+
+    /// Carries out a line; `None` to leave the chat.
+    async fn handle(
+        &mut self,
+        line: &str,
+        input: &mut Input,
+        signals: &mut ShutdownSignals,
+    ) -> anyhow::Result<Option<Exit>> {
+        match commands::parse(line) {
+            ChatLine::Message(message) => return Ok(Some(self.send(&message, signals).await?)),
+            ChatLine::Quit => return Ok(None),
+            ChatLine::Help => {
+                for (command, what) in COMMANDS {
+                    self.output.note(&format!("  {command:26} {what}"));
+                }
+                self.output
+                    .note("  While a turn runs: type guidance and Enter; Esc or Ctrl-C stops the turn.");
+            }
+            ChatLine::Undo => self.undo().await?,
+            ChatLine::Diff => self.diff().await?,
+            ChatLine::Cost => {
+                let usage = self.conversation.usage().await?;
+                let cost = if usage.cost.is_zero() {
+                    String::new()
+                } else {
+                    format!(" · cost: {}", usage.cost)
+                };
+                self.output.note(&format!(
+                    "  turns: {} · requests: {} · tokens in: {} ({} from the cache) · tokens out: {}{cost}",
+                    self.conversation.info().await?.turns,
+                    usage.model_calls,
+                    usage.input_tokens,
+                    usage.cached_input_tokens,
+                    usage.output_tokens,
+                ));
+            }
+            ChatLine::Model(None) => {
+                let config = config::load(self.file.clone(), self.info.settings.model.clone())?;
+                self.output
+                    .note(&format!("  {}", sanitize(config.default_model())));
+            }
+            ChatLine::Model(Some(model)) => {
+                self.dirigent = open_with_model(&self.db, &self.file, Some(model.clone())).await?;
+                self.conversation = self.dirigent.conversation(self.conversation.id()).await?;
+                self.info.settings.model = Some(model);
+                self.conversation.set_settings(self.info.settings.clone()).await?;
+            }
+            ChatLine::Mode(None) => self.output.note(match self.info.settings.mode {
+                Mode::Auto => "  auto",
+                Mode::Plan | Mode::ApprovedPlan => "  plan",
+            }),
+            ChatLine::Mode(Some(mode)) => {
+                self.info.settings.mode = mode;
+                self.conversation.set_settings(self.info.settings.clone()).await?;
+            }
+            ChatLine::Compact => {
+                self.compact = true;
+                self.output
+                    .note("  the next turn begins with a summary of the conversation");
+            }
+            ChatLine::Clear => {
+                let settings = self.info.settings.clone();
+                self.conversation = self
+                    .dirigent
+                    .create_conversation(&self.info.workspace, settings)
+                    .await?;
+                self.info = self.conversation.info().await?;
+                self.compact = false;
+                self.greet(input).await?;
+            }
+            ChatLine::Title(title) => self.conversation.rename(&title).await?,
+            ChatLine::Invalid(what) => self.output.error(&sanitize(&what)),
+        }
+        Ok(Some(Exit::Success))
+    }
+
+    /// Sends a message, and shows its turn until it ends.
+    async fn send(&mut self, message: &str, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
+        let goal = Goal::new(message).workspace(&self.info.workspace).user(self.user);
+        let (mut goal, notes) = goal.include_files().await?;
+        for note in notes {
+            self.output.note(&sanitize(&format!("note: {note}")));
+        }
+        if std::mem::take(&mut self.compact) {
+            goal = goal.compact();
+        }
+        match self.conversation.send(goal).await? {
+            Sent::Turn(run) => self.watch(&run, 0, signals).await,
+            Sent::Message { run, outcome } => {
+                let what = match outcome {
+                    SteerOutcome::Accepted => "the active turn takes it into account",
+                    SteerOutcome::Pending => "stored for the active turn, whose process has not taken it yet",
+                };
+                self.output.note(&format!("  {what}: run {}", run.short()));
+                Ok(Exit::Success)
+            }
+            _ => Ok(Exit::Success),
+        }
+    }
+
+    /// Shows a turn until it ends, then its answer.
+    async fn watch(
+        &self,
+        run: &RunHandle,
+        last_seq: u64,
+        signals: &mut ShutdownSignals,
+    ) -> anyhow::Result<Exit> {
+        let history = HistoryCursor {
+            last_seq,
+            answered: false,
+        };
+        let Some((report, events)) = watch_to_end(run, signals, history, &self.watching, self.output).await?
+        else {
+            return Ok(Exit::Killed);
+        };
+        if self.watching.verbose || self.watching.diff {
+            print_summary(&events, run.id(), &self.watching, self.output);
+        } else if !self.watching.json {
+            self.print_answer(&report, run);
+        }
+        Ok(Exit::from_end_reason(report.end.as_ref()))
+    }
+
+    fn print_answer(&self, report: &Report, run: &RunHandle) {
+        let answer = markdown::render(&report.summary);
+        match &report.end {
+            Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{answer}")),
+            Some(EndReason::Cancelled) => self.output.note("\n  stopped; what was done stays"),
+            Some(EndReason::UserRequired) => self.output.note(&format!(
+                "\n  the turn waits for you: dirigent show {}",
+                run.id().short()
+            )),
+            Some(reason) => {
+                self.output.note("");
+                self.output.error(&sanitize(&reason.to_string()));
+            }
+            None => {}
+        }
+        self.output.note(&style(turn_line(report)).dim().to_string());
+    }
+
+    async fn undo(&self) -> anyhow::Result<()> {
+        let Some(last) = self.conversation.last_run().await? else {
+            self.output.note("  there is no turn yet");
+            return Ok(());
+        };
+        let command = UndoCommand {
+            run: last.run.to_string(),
+            after: None,
+            yes: false,
+            include_commands: false,
+            dry_run: false,
+            skip_changed: false,
+            json: false,
+        };
+        undo::undo(self.db.clone(), &command, self.output).await.map(drop)
+    }
+
+    async fn diff(&self) -> anyhow::Result<()> {
+        let Some(last) = self.conversation.last_run().await? else {
+            self.output.note("  there is no turn yet");
+            return Ok(());
+        };
+        let command = DiffCommand {
+            run: last.run.to_string(),
+            after: None,
+            json: false,
+        };
+        undo::diff(self.db.clone(), &command, self.output).await.map(drop)
+    }
+}
+
+/// A line about what a turn did and used.
+fn turn_line(report: &Report) -> String {
+    let mut parts = Vec::new();
+    let plural = |number: u64, one: &str| format!("{number} {one}{}", if number == 1 { "" } else { "s" });
+    if report.usage.tool_calls > 0 {
+        parts.push(plural(report.usage.tool_calls.into(), "call"));
+    }
+    if !report.changed.is_empty() {
+        parts.push(format!("{} changed", plural(report.changed.len() as u64, "file")));
+    }
+    parts.push(plural(report.usage.tokens(), "token"));
+    if !report.usage.cost.is_zero() {
+        parts.push(report.usage.cost.to_string());
+    }
+    parts.push(report.duration.to_string());
+    format!("  {}", parts.join(" · "))
+}
+
+/// Returns true if a run with this status waits for the user.
+fn is_waiting(status: &str) -> bool {
+    let reason = serde_json::from_str::<EndReason>(status);
+    matches!(reason, Ok(EndReason::UserRequired))
+}
+
+async fn open_with_model(
+    db: &Option<PathBuf>,
+    file: &Option<PathBuf>,
+    model: Option<String>,
+) -> anyhow::Result<Dirigent> {
+    let config = config::load(file.clone(), model)?;
+    Ok(open_configured(db.clone(), &config).await?)
+}

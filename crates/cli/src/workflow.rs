@@ -1,0 +1,263 @@
+//! `workflow`, and goals that invoke a workflow: `dirigent run "/create_project my-app"`.
+
+use std::path::{Path, PathBuf};
+
+use console::style;
+use dirigent::workflows::{Arguments, Invocation, Parameter, ParameterKind, UntrustedWorkflow};
+use dirigent::{
+    Dirigent, DirigentError, Goal, OfflineModel, UserPresence, Workflow, WorkflowError, Workflows,
+};
+
+use crate::args::{
+    ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
+    WorkflowCommand,
+};
+use crate::config;
+use crate::exit::Exit;
+use crate::open::build;
+use crate::output::{Output, sanitize};
+use crate::run;
+use crate::workflow_text;
+
+pub(crate) async fn workflow(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: WorkflowCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    match command {
+        WorkflowCommand::List(command) => list(db, file, &command, output).await,
+        WorkflowCommand::Show(command) => show(db, file, &command, output).await,
+        WorkflowCommand::Run(command) => {
+            let RunWorkflowCommand {
+                name,
+                arguments,
+                options,
+            } = *command;
+            let requested = Requested::Workflow { name, arguments };
+            run::start_new(db, file, requested, options, output).await
+        }
+        WorkflowCommand::Trust(command) => trust(db, file, &command, output).await,
+        WorkflowCommand::New(command) => new(file, &command, output).await,
+    }
+}
+
+/// Opens the journal to read workflows, for which no model is needed.
+async fn open(db: Option<PathBuf>, file: Option<PathBuf>) -> anyhow::Result<Dirigent> {
+    let config = config::load(file, None)?;
+    let builder = Dirigent::builder().config(&config).model(OfflineModel);
+    Ok(build(builder, db).await?)
+}
+
+async fn list(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: &ListWorkflowsCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let workflows = open(db, file).await?.workflows(Some(&command.workspace)).await?;
+    let category = command.category.as_deref();
+    if let Some(category) = category
+        && !workflows.categories().contains(category)
+    {
+        let categories: Vec<&str> = workflows.categories().into_iter().collect();
+        output.error(&sanitize(&format!(
+            "there is no workflow of the category `{category}`; the categories are {}",
+            categories.join(", ")
+        )));
+        return Ok(Exit::Usage);
+    }
+    output.print(&match command.json {
+        true => workflow_text::list_json(&workflows, category).to_string(),
+        false => workflow_text::list(&workflows, category),
+    });
+    Ok(Exit::Success)
+}
+
+async fn show(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: &ShowWorkflowCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let workflows = open(db, file).await?.workflows(Some(&command.workspace)).await?;
+    let workflow = workflows.find(without_slash(&command.name)).map_err(failed)?;
+    output.print(&match command.json {
+        true => workflow_text::workflow_json(workflow).to_string(),
+        false => workflow_text::workflow(workflow),
+    });
+    Ok(Exit::Success)
+}
+
+async fn trust(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    command: &TrustWorkflowCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let dirigent = open(db, file).await?;
+    let untrusted = dirigent.workflows(Some(&command.workspace)).await?.untrusted;
+    let mut exit = Exit::Success;
+    let files: Vec<&UntrustedWorkflow> = if command.all {
+        untrusted.iter().collect()
+    } else {
+        let mut files = Vec::new();
+        for path in &command.files {
+            let real = path.canonicalize().unwrap_or_else(|_| path.clone());
+            let found = untrusted
+                .iter()
+                .find(|file| file.path.canonicalize().ok().as_ref() == Some(&real));
+            match found {
+                Some(file) => files.push(file),
+                None => {
+                    output.error(&sanitize(&format!(
+                        "{} is no untrusted workflow file of the project: `dirigent workflow list` shows them",
+                        path.display()
+                    )));
+                    exit = Exit::Usage;
+                }
+            }
+        }
+        files
+    };
+    for file in files {
+        dirigent.trust_workflow(file).await?;
+        output.print(&sanitize(&format!(
+            "/{} is trusted: {}",
+            file.name,
+            file.path.display()
+        )));
+    }
+    Ok(exit)
+}
+
+async fn new(file: Option<PathBuf>, command: &NewWorkflowCommand, output: &Output) -> anyhow::Result<Exit> {
+    let config = config::load(file, None)?;
+    let path = Workflows::create_file(&config, without_slash(&command.name)).await?;
+    output.print(&sanitize(&path.to_string_lossy()));
+    output.note("edit this file, then invoke the workflow by its name");
+    Ok(Exit::Success)
+}
+
+fn without_slash(name: &str) -> &str {
+    name.strip_prefix('/').unwrap_or(name)
+}
+
+/// What the user asks to run.
+pub(crate) enum Requested {
+    /// A goal in words, or a message such as `/create_project my-app`.
+    Words(String),
+    /// A workflow with words that the shell has split.
+    Workflow { name: String, arguments: Vec<String> },
+}
+
+impl Requested {
+    /// Returns the goal; `None` if the user does not want to go on. A user who is present is asked to trust a project's workflow, and for missing
+    /// parameters.
+    pub(crate) async fn goal(
+        self,
+        dirigent: &Dirigent,
+        workspace: &Path,
+        user: UserPresence,
+        output: &Output,
+    ) -> anyhow::Result<Option<Goal>> {
+        if let Requested::Words(text) = &self
+            && !text.trim_start().starts_with('/')
+        {
+            return Ok(Some(Goal::new(text)));
+        }
+        let mut workflows = dirigent.workflows(Some(workspace)).await?;
+        if user == UserPresence::Present
+            && let Some(file) = self.untrusted(&workflows)
+        {
+            if !wants_to_trust(file, output) {
+                return Ok(None);
+            }
+            dirigent.trust_workflow(file).await?;
+            workflows = dirigent.workflows(Some(workspace)).await?;
+        }
+        let (workflow, arguments) = match &self {
+            Requested::Words(text) => match workflows.invocation(text).map_err(failed)? {
+                Some(Invocation { workflow, words }) => (workflow, workflow.parse_arguments(words)),
+                None => return Ok(Some(Goal::new(text))),
+            },
+            Requested::Workflow { name, arguments } => {
+                let workflow = workflows.find(without_slash(name)).map_err(failed)?;
+                (workflow, workflow.arguments_from_words(arguments))
+            }
+        };
+        let mut arguments = arguments.map_err(failed)?;
+        if user == UserPresence::Present && !ask_missing(workflow, &mut arguments, output) {
+            return Ok(None);
+        }
+        Ok(Some(workflow.goal(&arguments).map_err(failed)?))
+    }
+
+    /// The project's file of the workflow, if the user has not trusted its content.
+    fn untrusted<'a>(&self, workflows: &'a Workflows) -> Option<&'a UntrustedWorkflow> {
+        let found = match self {
+            Requested::Words(text) => workflows.invocation(text).err(),
+            Requested::Workflow { name, .. } => workflows.find(without_slash(name)).err(),
+        };
+        let Some(WorkflowError::Untrusted { name, .. }) = found else {
+            return None;
+        };
+        workflows.untrusted.iter().find(|file| file.name == name)
+    }
+}
+
+fn failed(error: WorkflowError) -> anyhow::Error {
+    DirigentError::from(error).into()
+}
+
+/// Shows the content of a project's workflow file, and asks whether to trust it.
+fn wants_to_trust(file: &UntrustedWorkflow, output: &Output) -> bool {
+    output.print(&sanitize(&format!(
+        "! /{} is a workflow of the project, {}:\n",
+        file.name,
+        file.path.display()
+    )));
+    output.print(&sanitize(&file.text));
+    loop {
+        let answer = output.ask("y trust it with this content, and run it · n do not run it: ");
+        match answer.map(|answer| answer.trim().to_lowercase()).as_deref() {
+            Some("y" | "yes") => return true,
+            Some("n" | "no") | None => return false,
+            Some(_) => {}
+        }
+    }
+}
+
+/// Asks for the missing parameters, one after the other. Returns false at the end of the input.
+fn ask_missing(workflow: &Workflow, arguments: &mut Arguments, output: &Output) -> bool {
+    let missing: Vec<Parameter> = workflow.missing(arguments).cloned().collect();
+    for parameter in &missing {
+        loop {
+            let Some(answer) = output.ask(&question(parameter)) else {
+                return false;
+            };
+            match workflow.set(arguments, &parameter.name, answer.trim()) {
+                Ok(()) => break,
+                Err(problem) => output.note(&sanitize(&problem.to_string())),
+            }
+        }
+    }
+    true
+}
+
+fn question(parameter: &Parameter) -> String {
+    let kind = match &parameter.kind {
+        ParameterKind::String => String::new(),
+        kind @ (ParameterKind::Integer
+        | ParameterKind::Number
+        | ParameterKind::Boolean
+        | ParameterKind::Path
+        | ParameterKind::Choice(_)) => format!(" [{kind}]"),
+    };
+    let description = match parameter.description.as_str() {
+        "" => String::new(),
+        description => format!(" ({description})"),
+    };
+    let name = style(sanitize(&parameter.name)).bold();
+    format!("{name}{}: ", sanitize(&format!("{description}{kind}")))
+}

@@ -1,0 +1,184 @@
+//! Workflows as text and as JSON.
+
+use std::fmt::Write as _;
+
+use console::style;
+use dirigent::workflows::{Parameter, ParameterKind, WorkflowSource};
+use dirigent::{Mode, Workflow, Workflows};
+use serde_json::{Value, json};
+
+use crate::output::sanitize;
+
+/// The workflows by category, and the files that define none.
+pub(crate) fn list(workflows: &Workflows, category: Option<&str>) -> String {
+    let mut text = String::new();
+    for group in workflows.categories() {
+        if category.is_some_and(|category| category != group) {
+            continue;
+        }
+        let _ = writeln!(text, "{}", style(group).bold());
+        for workflow in workflows.in_category(Some(group)) {
+            let _ = writeln!(text, "  {}", line(&workflow.usage()));
+            let first = workflow.description.lines().next().unwrap_or_default();
+            let _ = writeln!(text, "      {}{}", line(first), origin(&workflow.source));
+        }
+    }
+    if category.is_some() {
+        return text;
+    }
+    if !workflows.untrusted.is_empty() {
+        let _ = writeln!(text, "{}", style("not trusted yet").yellow().bold());
+        for file in &workflows.untrusted {
+            let _ = writeln!(
+                text,
+                "  {}",
+                line(&format!("/{}  {}", file.name, file.path.display()))
+            );
+        }
+    }
+    if !workflows.refused.is_empty() {
+        let _ = writeln!(text, "{}", style("refused").red().bold());
+        for refused in &workflows.refused {
+            let _ = writeln!(text, "  {}", line(&refused.to_string()));
+        }
+    }
+    text
+}
+
+fn origin(source: &WorkflowSource) -> String {
+    match source {
+        WorkflowSource::Shipped => String::new(),
+        WorkflowSource::User(_) => "  (yours)".to_owned(),
+        WorkflowSource::Project(_) => "  (project)".to_owned(),
+    }
+}
+
+/// A workflow with its parameters, its restrictions and its template.
+pub(crate) fn workflow(workflow: &Workflow) -> String {
+    let mut text = format!("{}\n", style(line(&workflow.usage())).bold());
+    let _ = writeln!(text, "{}", sanitize(&workflow.description));
+    for parameter in &workflow.parameters {
+        let _ = writeln!(text, "  {}", line(&parameter_text(parameter)));
+    }
+    let _ = writeln!(text, "category: {}", workflow.category);
+    let _ = writeln!(text, "source: {}", line(&workflow.source.to_string()));
+    if let Some(agent) = &workflow.agent {
+        let _ = writeln!(text, "agent: {}", line(agent));
+    }
+    if !workflow.mode.is_auto() {
+        let _ = writeln!(text, "mode: {}", mode_name(workflow.mode));
+    }
+    if let Some(tools) = &workflow.tools {
+        let _ = writeln!(text, "tools: {}", line(&tools.join(", ")));
+    }
+    for rule in &workflow.rules {
+        let _ = writeln!(text, "{}: {}", ruling(rule), line(&rule.calls.to_string()));
+    }
+    for note in &workflow.notes {
+        let _ = writeln!(text, "{} {}", style("note:").yellow(), line(note));
+    }
+    let _ = write!(text, "\n{}", sanitize(&workflow.template));
+    text
+}
+
+fn parameter_text(parameter: &Parameter) -> String {
+    let mut text = format!("{}: {}", parameter.name, parameter.kind);
+    match (&parameter.default, parameter.required) {
+        (Some(default), _) => text.push_str(&format!(", default {default}")),
+        (None, true) => {}
+        (None, false) => text.push_str(", optional"),
+    }
+    if let Some(pattern) = &parameter.pattern {
+        text.push_str(&format!(", {pattern}"));
+    }
+    if !parameter.description.is_empty() {
+        text.push_str(&format!(" ({})", parameter.description));
+    }
+    text
+}
+
+fn mode_name(mode: Mode) -> &'static str {
+    match mode {
+        Mode::Auto => "auto",
+        Mode::Plan | Mode::ApprovedPlan => "plan",
+    }
+}
+
+fn ruling(rule: &dirigent::Rule) -> &'static str {
+    match rule.ruling {
+        dirigent::Ruling::Allow => "allow",
+        dirigent::Ruling::Ask => "ask",
+        dirigent::Ruling::Deny => "deny",
+    }
+}
+
+pub(crate) fn list_json(workflows: &Workflows, category: Option<&str>) -> Value {
+    let listed = workflows.in_category(category).map(workflow_json);
+    let refused = workflows.refused.iter().map(|refused| {
+        json!({"name": refused.name, "file": refused.path, "line": refused.line, "reason": refused.reason})
+    });
+    let untrusted = workflows
+        .untrusted
+        .iter()
+        .map(|file| json!({"name": file.name, "file": file.path, "digest": file.digest}));
+    json!({
+        "workflows": listed.collect::<Vec<_>>(),
+        "untrusted": untrusted.collect::<Vec<_>>(),
+        "refused": refused.collect::<Vec<_>>(),
+    })
+}
+
+pub(crate) fn workflow_json(workflow: &Workflow) -> Value {
+    let rules = workflow
+        .rules
+        .iter()
+        .map(|rule| json!({"ruling": ruling(rule), "calls": rule.calls.to_string()}));
+    json!({
+        "name": workflow.name,
+        "usage": workflow.usage(),
+        "description": workflow.description,
+        "category": workflow.category,
+        "parameters": workflow.parameters.iter().map(parameter_json).collect::<Vec<_>>(),
+        "agent": workflow.agent,
+        "mode": mode_name(workflow.mode),
+        "tools": workflow.tools,
+        "approval": rules.collect::<Vec<_>>(),
+        "source": source_name(&workflow.source),
+        "file": workflow.source.file(),
+        "notes": workflow.notes,
+        "template": workflow.template,
+    })
+}
+
+fn parameter_json(parameter: &Parameter) -> Value {
+    let choices = match &parameter.kind {
+        ParameterKind::Choice(choices) => Some(choices),
+        ParameterKind::String
+        | ParameterKind::Integer
+        | ParameterKind::Number
+        | ParameterKind::Boolean
+        | ParameterKind::Path => None,
+    };
+    json!({
+        "name": parameter.name,
+        "type": parameter.kind.name(),
+        "required": parameter.needs_value(),
+        "default": parameter.default,
+        "pattern": parameter.pattern,
+        "choices": choices,
+        "description": parameter.description,
+    })
+}
+
+fn source_name(source: &WorkflowSource) -> &'static str {
+    match source {
+        WorkflowSource::Shipped => "shipped",
+        WorkflowSource::User(_) => "user",
+        WorkflowSource::Project(_) => "project",
+    }
+}
+
+/// Untrusted text, sanitized and on one line.
+fn line(text: &str) -> String {
+    sanitize(&text.replace(char::is_control, " "))
+}

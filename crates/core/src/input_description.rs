@@ -1,0 +1,63 @@
+//! What inputs are, in words that users know. Errors about refused inputs contain these descriptions.
+
+use crate::agent::AgentInput;
+use crate::journal::Input;
+use crate::run::RunInput;
+
+impl Input {
+    pub(crate) fn description(&self) -> &'static str {
+        match self {
+            Input::Run(input) => input.description(),
+            Input::Agent(input) => input.description(),
+        }
+    }
+}
+
+impl RunInput {
+    /// Returns what the input is, as the subject of an error's sentence.
+    pub fn description(&self) -> &'static str {
+        match self {
+            RunInput::Started { .. } => "the start of the run",
+            RunInput::AgentFinished { .. } => "the end of an agent",
+            RunInput::ToolStarted { .. } => "the start of a call",
+            RunInput::ToolFinished { .. } => "the result of a call",
+            RunInput::Guided { .. } => "guidance",
+            RunInput::Redirected { .. } => "immediate guidance",
+            RunInput::CallAwaitsUser { .. } => "a request to the user",
+            RunInput::CallSettled { .. } => "the end of a request to the user",
+            RunInput::Decided { .. } => "the decision about a call",
+            RunInput::ActingBegan { .. } => "the first action of the lead",
+            RunInput::Delegated { .. } => "a delegation",
+            RunInput::DiffRead { .. } => "the diff of the run",
+            RunInput::UserAnswered { .. } => "the answer",
+            RunInput::UserAbsent { .. } => "the absence of the user",
+            RunInput::TimerFired { .. } => "the expiry of a timer",
+            RunInput::Resumed { .. } => "resuming the run",
+            RunInput::WorkspaceShared { .. } => "the notice of runs in the same folder",
+            RunInput::Cancelled => "the cancellation of the run",
+        }
+    }
+}
+
+impl AgentInput {
+    /// Returns what the input is, as the subject of an error's sentence.
+    pub fn description(&self) -> &'static str {
+        match self {
+            AgentInput::Started { .. } => "the start of an agent",
+            AgentInput::ModelReplied { .. } => "the model's reply",
+            AgentInput::ModelFailed { .. } => "the failure of a model request",
+            AgentInput::OverBudget { .. } => "the refusal of a model request by the budget",
+            AgentInput::ToolStarted { .. } => "the start of a call",
+            AgentInput::ToolFinished { .. } => "the result of a call",
+            AgentInput::Decided { .. } => "the decision about a call",
+            AgentInput::UserAnswered { .. } => "the answer",
+            AgentInput::Guided { .. } => "guidance for the agent",
+            AgentInput::RunGuided { .. } => "guidance",
+            AgentInput::Redirected { .. } => "immediate guidance",
+            AgentInput::Continued { .. } => "the continuation of the lead",
+            AgentInput::TimerFired { .. } => "the expiry of a timer",
+            AgentInput::Resumed { .. } => "resuming the agent",
+            AgentInput::Cancelled => "the cancellation of the agent",
+        }
+    }
+}

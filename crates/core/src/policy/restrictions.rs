@@ -1,0 +1,73 @@
+//! Descriptions of a tool's restrictions for models, so that a model knows which calls are denied or asked about before it makes them.
+
+use super::pattern::matches;
+use super::{Policy, Rule, Ruling};
+
+/// Maximum length of a description, in bytes. It is part of each request.
+const MAX_BYTES: usize = 300;
+
+impl Policy {
+    /// Describes the calls of a tool that the rules deny, or ask the user about; `None` if there are none. A long description is replaced by
+    /// a statement that there are such rules.
+    ///
+    /// ```
+    /// use dirigent_core::policy::{Policy, Rule, Ruling};
+    ///
+    /// let rule = |ruling, calls: &str| Rule { ruling, calls: calls.parse().unwrap() };
+    /// let policy = Policy {
+    ///     rules: vec![rule(Ruling::Deny, "execute_command(command: rm *)"), rule(Ruling::Ask, "execute_command")],
+    /// };
+    /// assert_eq!(
+    ///     policy.restrictions("execute_command").as_deref(),
+    ///     Some("The user's rules deny command `rm *`, and ask the user before all other calls.")
+    /// );
+    /// assert_eq!(policy.restrictions("search"), None);
+    /// ```
+    pub fn restrictions(&self, tool: &str) -> Option<String> {
+        let denied = self.calls(tool, Ruling::Deny);
+        let asked = self.calls(tool, Ruling::Ask);
+        let text = match (denied, asked) {
+            (None, None) => return None,
+            (Some(denied), None) => format!("The user's rules deny {denied}."),
+            (None, Some(asked)) => format!("The user's rules ask the user before {asked}."),
+            (Some(denied), Some(asked)) => {
+                format!("The user's rules deny {denied}, and ask the user before {asked}.")
+            }
+        };
+        Some(if text.len() > MAX_BYTES {
+            "The user's rules deny some calls, or ask the user before them.".to_owned()
+        } else {
+            text
+        })
+    }
+
+    /// Describes in words the calls of a tool to which the rules give this ruling, such as `all other calls`; `None` if there are none.
+    fn calls(&self, tool: &str, ruling: Ruling) -> Option<String> {
+        let rules: Vec<&Rule> = self
+            .rules
+            .iter()
+            .filter(|rule| rule.ruling == ruling && matches(&rule.calls.tool, tool))
+            .collect();
+        if rules.iter().any(|rule| rule.calls.parameters.is_empty()) {
+            // A rule that denies takes precedence over all others; one that asks only over those that are no more specific.
+            let has_exceptions = self.rules.iter().any(|rule| {
+                matches(&rule.calls.tool, tool) && rule.ruling != ruling && !rule.calls.parameters.is_empty()
+            });
+            return Some(match (ruling, has_exceptions) {
+                (Ruling::Ask, true) => "all other calls".to_owned(),
+                (Ruling::Ask, false) | (Ruling::Allow | Ruling::Deny, _) => "all calls".to_owned(),
+            });
+        }
+        let described: Vec<String> = rules
+            .iter()
+            .map(|rule| {
+                let parameters = rule.calls.parameters.iter();
+                let parameters: Vec<String> = parameters
+                    .map(|(name, pattern)| format!("{name} `{pattern}`"))
+                    .collect();
+                parameters.join(" with ")
+            })
+            .collect();
+        (!described.is_empty()).then(|| described.join(", "))
+    }
+}

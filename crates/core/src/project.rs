@@ -1,0 +1,144 @@
+//! Describes a run's project to its agents: the project's instructions, and the environment (LEAD-4). It is read once, when the
+//! run starts, and journaled with the run's spec.
+
+use std::ops::Deref;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::prompt;
+use crate::tool::Access;
+
+/// The description of the project that all agents of a run receive.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Project {
+    /// The project's instructions.
+    #[serde(default, skip_serializing_if = "Instructions::is_empty")]
+    pub instructions: Instructions,
+    /// The environment in which the run works.
+    pub environment: Environment,
+}
+
+/// The instructions in a project's files, such as `AGENTS.md`. They are the project's word: weaker than the user's.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Instructions {
+    /// The files in the order in which agents read them: files of outer folders first, each followed by the files that it imports.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub files: Vec<InstructionFile>,
+    /// Notes for the user: which instructions were not read or were cut, and why.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+impl Instructions {
+    fn is_empty(&self) -> bool {
+        self.files.is_empty() && self.notes.is_empty()
+    }
+}
+
+/// A file with instructions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InstructionFile {
+    /// The path relative to the workspace.
+    pub path: String,
+    /// The text without control characters, cut to the available room.
+    pub text: String,
+}
+
+/// The environment in which a run works. Absent facts are left out of prompts.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Environment {
+    /// Absolute path of the workspace.
+    pub workspace: String,
+    /// Operating system and architecture, such as `linux x86_64`.
+    pub system: String,
+    /// The date on which the run started, such as `2026-11-24`.
+    pub date: String,
+    /// Branch and state of the workspace's repository, such as `branch main, 2 modified`; `None` without a repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub git: Option<String>,
+    /// Names in the workspace, folders with a `/` at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub entries: Vec<String>,
+    /// The number of further names.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub entries_left_out: usize,
+    /// What commands may read, write and connect to; `None` if the run has no commands.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub commands: Option<String>,
+    /// The databases that agents can use.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub databases: Vec<ProjectDatabase>,
+}
+
+/// A database that agents can use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProjectDatabase {
+    /// The name by which agents use it.
+    pub name: String,
+    /// The kind, such as `PostgreSQL`.
+    pub kind: String,
+    /// What agents may do with it.
+    pub access: Access,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
+}
+
+/// A [`Project`] that all agents of a run share. Clones are cheap, and its prompt is rendered once.
+#[derive(Clone)]
+pub struct SharedProject(Arc<Shared>);
+
+struct Shared {
+    project: Project,
+    prompt: OnceLock<Arc<str>>,
+}
+
+impl SharedProject {
+    /// Returns the text that the lead and every sub-agent receive first. Ends with a line break.
+    pub(crate) fn prompt(&self) -> &Arc<str> {
+        let render = || (prompt::project(&self.0.project) + "\n").into();
+        self.0.prompt.get_or_init(render)
+    }
+}
+
+impl From<Project> for SharedProject {
+    fn from(project: Project) -> Self {
+        let prompt = OnceLock::new();
+        SharedProject(Arc::new(Shared { project, prompt }))
+    }
+}
+
+impl Deref for SharedProject {
+    type Target = Project;
+
+    fn deref(&self) -> &Project {
+        &self.0.project
+    }
+}
+
+impl PartialEq for SharedProject {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.project == other.0.project
+    }
+}
+
+impl std::fmt::Debug for SharedProject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.project.fmt(f)
+    }
+}
+
+impl Serialize for SharedProject {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.project.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for SharedProject {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Project::deserialize(deserializer).map(SharedProject::from)
+    }
+}

@@ -1,0 +1,40 @@
+//! The categories of tools.
+
+use serde::{Deserialize, Serialize};
+
+/// The category of a tool. Categories are internal: their order is that of the tools in prompts and requests (FLOW-3), so that tools for the
+/// same purpose stand together, and the order is the same in each run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ToolCategory {
+    /// Reads and changes files.
+    Files,
+    /// Searches text.
+    Search,
+    /// Knows the syntax of source files.
+    Code,
+    /// Runs commands.
+    Commands,
+    /// Reads the version history.
+    Git,
+    /// Uses databases.
+    Data,
+    /// Uses the network.
+    Web,
+    /// Reads earlier outputs of the run.
+    Outputs,
+    /// All other tools: those of embedders and services.
+    #[default]
+    Other,
+    /// Talks to other agents or the user.
+    Agents,
+    /// Ends the agent's work, or hands it over.
+    Ending,
+}
+
+impl ToolCategory {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    pub(super) fn is_other(&self) -> bool {
+        *self == ToolCategory::Other
+    }
+}

@@ -1,0 +1,212 @@
+//! A turn of a conversation: a run that answers one message of the user. Its lead goes on with the messages that the lead of the previous turn left.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, OnceLock};
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::end_reason::EndReason;
+use crate::id::{ConversationId, EffectId, RunId};
+use crate::message::{Message, Usage};
+use crate::prompt;
+use crate::run_tree::RunTree;
+use crate::shared_text::SharedText;
+use crate::tool::{SeenFile, SeenFiles};
+
+/// The place of a run in its conversation.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Turn {
+    /// The conversation's id.
+    pub conversation: ConversationId,
+    /// The number of the turn, counted from 1.
+    pub number: u32,
+    /// What the earlier turns left; `None` for the first turn.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<EarlierTurns>,
+}
+
+/// What the earlier turns of a conversation left.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct EarlierTurns {
+    /// The run of the last turn.
+    pub last_run: RunId,
+    /// The number of agents that the earlier turns have started. The ids of this turn's agents follow, so that a handle names one output
+    /// of the whole conversation.
+    pub agents: u32,
+    /// The number of effects that the run machines of the earlier turns have started. The ids of this turn's effects follow.
+    pub steps: u32,
+    /// The usage of the earlier turns.
+    pub usage: Usage,
+    /// Why the last turn ended without an answer; `None` if it had one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unanswered: Option<String>,
+    /// Whether the turn begins with a summary of the messages, because the user asked for it (LOOP-11).
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub compact: bool,
+    /// The messages of the conversation.
+    pub history: History,
+}
+
+/// The messages of a conversation without the system prompt, as its lead left them. Every call in it has a result. Clones share the messages.
+///
+/// JSON: an array of the parts that the turns have added. The journal stores each part once ([`SharedText`]).
+#[derive(Clone)]
+pub struct History(Arc<Parts>);
+
+struct Parts {
+    parts: Vec<Arc<HistoryPart>>,
+    text: OnceLock<Option<SharedText>>,
+}
+
+/// What a turn has added to a conversation, or the whole conversation after its messages were compacted (LOOP-11).
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct HistoryPart {
+    /// The messages, in order.
+    pub messages: Vec<Message>,
+    /// The effects of the calls in the messages, by call id. Handles of outputs name them.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub effects: BTreeMap<String, EffectId>,
+    /// The files that the lead has seen for the first time, or in a new version.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub seen: Vec<SeenFile>,
+}
+
+impl History {
+    /// Creates the history of a conversation from its parts, in order.
+    pub fn from_parts(parts: Vec<HistoryPart>) -> Self {
+        History::from_shared(parts.into_iter().map(Arc::new).collect())
+    }
+
+    fn from_shared(parts: Vec<Arc<HistoryPart>>) -> Self {
+        let text = OnceLock::new();
+        History(Arc::new(Parts { parts, text }))
+    }
+
+    /// The parts, in order.
+    pub fn parts(&self) -> impl Iterator<Item = &HistoryPart> {
+        self.0.parts.iter().map(|part| &**part)
+    }
+
+    /// The messages of all parts, in order.
+    pub fn messages(&self) -> impl Iterator<Item = &Message> {
+        self.parts().flat_map(|part| &part.messages)
+    }
+
+    /// Returns the part of a preamble that the lead has not been told in earlier turns: the environment if only the environment has changed, and
+    /// nothing if nothing has.
+    pub(crate) fn unknown_part<'a>(&self, preamble: &'a str) -> &'a str {
+        let told = |text: &str| {
+            let user = |message: &&Message| matches!(message, Message::User { .. });
+            let mut told = self.messages().filter(user).map(Message::content);
+            text.trim().is_empty() || told.any(|message| message.contains(text))
+        };
+        let (instructions, environment) = prompt::split_environment(preamble);
+        if !told(instructions) {
+            preamble
+        } else if !told(environment) {
+            environment
+        } else {
+            ""
+        }
+    }
+
+    /// The latest version of each file that the lead has seen.
+    pub(crate) fn seen(&self) -> SeenFiles {
+        let seen = self.parts().flat_map(|part| &part.seen);
+        seen.map(|file| (file.path.clone(), file.clone())).collect()
+    }
+
+    /// Returns the history with another part at its end.
+    pub fn extended(&self, part: HistoryPart) -> Self {
+        let mut parts = self.0.parts.clone();
+        parts.push(Arc::new(part));
+        History::from_shared(parts)
+    }
+
+    /// The JSON text without its last bracket, which begins with the text of the turn before; `None` if it has no JSON form.
+    pub fn text(&self) -> Option<&SharedText> {
+        let build = || {
+            let pieces = self.parts().enumerate().map(|(index, part)| {
+                let separator = if index == 0 { "[" } else { "," };
+                serde_json::to_string(part).map(|json| format!("{separator}{json}"))
+            });
+            let pieces: Vec<String> = pieces.collect::<Result<_, _>>().ok()?;
+            Some(SharedText::from_pieces(pieces.iter().map(String::as_str)))
+        };
+        self.0.text.get_or_init(build).as_ref()
+    }
+}
+
+impl PartialEq for History {
+    fn eq(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0) || self.0.parts == other.0.parts
+    }
+}
+
+impl std::fmt::Debug for History {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.parts()).finish()
+    }
+}
+
+impl Serialize for History {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.parts())
+    }
+}
+
+impl<'de> Deserialize<'de> for History {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        Vec::deserialize(deserializer).map(History::from_parts)
+    }
+}
+
+impl EarlierTurns {
+    /// Returns what a turn leaves to the next turn, from the machines of its run after the run has ended.
+    pub fn from_ended(last_run: RunId, machines: &RunTree) -> Self {
+        let run = machines.run();
+        let earlier = run.spec().earlier_turns();
+        let history = earlier.map(|earlier| &earlier.history);
+        let mut usage = earlier.map(|earlier| earlier.usage).unwrap_or_default();
+        usage += run.usage();
+        let left = machines.lead().map_or_else(
+            || HistoryPart {
+                messages: run.lead_task().into_iter().collect(),
+                ..HistoryPart::default()
+            },
+            |lead| lead.left_history(run.closing_message()),
+        );
+        let unanswered = match run.end() {
+            Some(EndReason::GoalAchieved) => None,
+            Some(reason) => Some(reason.to_string()),
+            None => Some("the process ended".to_owned()),
+        };
+        EarlierTurns {
+            last_run,
+            agents: run.agents_started(),
+            steps: run.last_step(),
+            usage,
+            unanswered,
+            compact: false,
+            history: extend(history, left),
+        }
+    }
+}
+
+/// Returns the history that ends with the lead's messages. If they do not begin with those of the history, they have been compacted and replace it.
+fn extend(history: Option<&History>, mut all: HistoryPart) -> History {
+    let Some(history) = history else {
+        return History::from_parts(vec![all]);
+    };
+    let known = history.messages().count();
+    if all.messages.len() < known || !history.messages().eq(&all.messages[..known]) {
+        return History::from_parts(vec![all]);
+    }
+    all.messages.drain(..known);
+    let seen = history.seen();
+    all.seen.retain(|file| seen.get(&file.path) != Some(file));
+    for part in history.parts() {
+        all.effects.retain(|call, _| !part.effects.contains_key(call));
+    }
+    history.extended(all)
+}

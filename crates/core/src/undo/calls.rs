@@ -1,0 +1,132 @@
+//! The tool calls of a run, as its journal shows them: which have ended, which ran at the same time, and what changed while a command ran.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::DuringCommand;
+use super::attribution::without_file_tools;
+use crate::agent::AgentInput;
+use crate::id::EffectId;
+use crate::journal::{Entry, Input};
+use crate::run::RunInput;
+use crate::tool::{StateChange, ToolOutcome, ToolResult, code};
+
+/// The calls of a run.
+#[derive(Default)]
+pub(super) struct Calls<'a> {
+    /// The calls that ended, in journal order.
+    ended: Vec<EndedCall<'a>>,
+    /// The number of the start entry of each call that has not ended.
+    started: BTreeMap<EffectId, u64>,
+    /// The calls that ended without a reliable result.
+    cut_off: BTreeSet<EffectId>,
+}
+
+/// A call that ended, with the numbers of its first and its last journal entry.
+struct EndedCall<'a> {
+    effect: EffectId,
+    first: u64,
+    last: u64,
+    result: &'a ToolResult,
+}
+
+impl<'a> Calls<'a> {
+    /// Collects the calls. Ignores results of calls that have no start entry: delegations have none, and their results repeat the changes
+    /// of the agents that they started.
+    pub(super) fn from_entries(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+        let mut calls = Calls::default();
+        for entry in entries {
+            match &entry.input {
+                Input::Run(RunInput::ToolStarted { effect })
+                | Input::Agent(AgentInput::ToolStarted { effect }) => {
+                    calls.started.insert(*effect, entry.seq);
+                }
+                Input::Run(RunInput::ToolFinished { effect, result })
+                | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
+                    let Some(first) = calls.started.remove(effect) else {
+                        continue;
+                    };
+                    if was_cut_off(result) {
+                        calls.cut_off.insert(*effect);
+                    }
+                    calls.ended.push(EndedCall {
+                        effect: *effect,
+                        first,
+                        last: entry.seq,
+                        result,
+                    });
+                }
+                Input::Run(_) | Input::Agent(_) => {}
+            }
+        }
+        calls
+    }
+
+    /// Returns the calls that started or ended after an entry.
+    pub(super) fn after(&self, after: u64) -> BTreeSet<EffectId> {
+        let ended = self.ended.iter().filter(|call| call.last > after);
+        let ended = ended.map(|call| call.effect);
+        ended.chain(self.open(after)).collect()
+    }
+
+    /// Returns the calls after an entry that may have made unreported changes.
+    pub(super) fn unfinished(&self, after: u64) -> BTreeSet<EffectId> {
+        let cut_off = self.ended.iter().filter(|call| call.last > after);
+        let cut_off = cut_off
+            .map(|call| call.effect)
+            .filter(|effect| self.cut_off.contains(effect));
+        cut_off.chain(self.open(after)).collect()
+    }
+
+    fn open(&self, after: u64) -> impl Iterator<Item = EffectId> {
+        let open = self.started.iter().filter(move |(_, first)| **first > after);
+        open.map(|(effect, _)| *effect)
+    }
+
+    /// Returns the changes of the calls that ended after an entry, in journal order, each with its call.
+    pub(super) fn changes(&self, after: u64) -> impl DoubleEndedIterator<Item = (EffectId, &'a StateChange)> {
+        let ended = self.ended.iter().filter(move |call| call.last > after);
+        ended.flat_map(|call| call.result.changes.iter().map(|change| (call.effect, change)))
+    }
+
+    /// Returns what changed while each of the commands ran that ended after an entry, in journal order. Leaves out what file tools changed
+    /// at the same time.
+    pub(super) fn during_commands(&self, after: u64) -> Vec<DuringCommand> {
+        let mut found = Vec::new();
+        for call in self.ended.iter().filter(|call| call.last > after) {
+            for change in &call.result.changes {
+                let StateChange::ProcessExited { command, files, .. } = change else {
+                    continue;
+                };
+                let others = files
+                    .iter()
+                    .filter_map(|file| without_file_tools(file, self.concurrent(call)));
+                let changes: Vec<StateChange> = others.collect();
+                if !changes.is_empty() {
+                    found.push(DuringCommand {
+                        call: call.effect,
+                        command: command.clone(),
+                        changes,
+                    });
+                }
+            }
+        }
+        found
+    }
+
+    fn concurrent(&self, call: &EndedCall<'_>) -> impl Iterator<Item = &'a StateChange> {
+        let (effect, first, last) = (call.effect, call.first, call.last);
+        let others = self.ended.iter();
+        let others =
+            others.filter(move |other| other.effect != effect && other.first < last && other.last > first);
+        others.flat_map(|other| &other.result.changes)
+    }
+}
+
+/// Returns true if the call was stopped (it panicked, was cancelled or timed out) and reported no changes.
+fn was_cut_off(result: &ToolResult) -> bool {
+    let gave_up = |code: &str| [code::BROKE_DOWN, code::CANCELLED, code::TIMED_OUT].contains(&code);
+    match &result.outcome {
+        ToolOutcome::Success { .. } => false,
+        ToolOutcome::Failure { code, .. } => result.changes.is_empty() && gave_up(code),
+    }
+}

@@ -1,0 +1,187 @@
+//! Agents that report that they failed (LEAD-4).
+
+use dirigent_core::agent::Agent;
+use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
+use dirigent_core::brief::AgentRole;
+use dirigent_core::call::CallForm;
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::phase::Phase;
+use dirigent_core::run::RunInput;
+use dirigent_core::spec::RunSpec;
+use dirigent_core::time::Millis;
+use serde_json::{Value, json};
+
+use crate::approvals::tell;
+use crate::driver::{acting, agent_ended, give, running, told};
+use crate::fixture::{call, native, replied, says_call, spec, started, text};
+
+fn may_report() -> RunSpec {
+    let mut spec = spec();
+    spec.setup.lead.tools.push("report".to_owned());
+    for agent in &mut spec.setup.agents {
+        agent.tools.push("report".to_owned());
+    }
+    spec
+}
+
+fn reason() -> Value {
+    json!({"reason": "The server is down."})
+}
+
+fn explorer() -> Agent {
+    started(may_report(), AgentRole::Sub("explore".to_owned()))
+}
+
+fn reported() -> AgentReport {
+    AgentReport {
+        result: Err(AgentFailure::Reported {
+            reason: "The server is down.".to_owned(),
+        }),
+        work: AgentWork::default(),
+        duration: Millis(5),
+        guidance: None,
+    }
+}
+
+const END: &str = "finish, as the agent reported that it failed: The server is down.";
+
+#[test]
+fn lead_4_a_report_ends_the_agent_and_what_follows_in_the_reply_does_not_run() {
+    let mut agent = explorer();
+    let reply = native(vec![
+        call("p", "report", reason()),
+        call("q", "look", json!({"path": "x"})),
+    ]);
+    assert_eq!(tell(&mut agent, 10, replied("a7.1", reply)), [END]);
+    let work = &agent.report().unwrap().work;
+    assert_eq!(work.calls.len(), 2);
+    assert_eq!(
+        (work.calls[0].tool.as_str(), work.calls[0].success),
+        ("report", true)
+    );
+    assert_eq!(
+        work.calls[1].error.as_deref(),
+        Some("the call did not run, because you reported before it that you failed")
+    );
+}
+
+#[test]
+fn lead_4_a_report_is_a_call_in_every_form_whatever_terminate_says() {
+    for terminate in [false, true] {
+        let mut agent = explorer();
+        assert_eq!(
+            tell(
+                &mut agent,
+                10,
+                replied("a7.1", says_call("report", reason(), terminate))
+            ),
+            [END]
+        );
+    }
+    let mut spec = may_report();
+    spec.setup.agents[0].profile.calls = CallForm::ToolCall;
+    let mut agent = started(spec, AgentRole::Sub("explore".to_owned()));
+    let reply = text(&json!({"tool_call": {"name": "report", "arguments": reason()}}).to_string());
+    assert_eq!(tell(&mut agent, 10, replied("a7.1", reply)), [END]);
+}
+
+#[test]
+fn lead_4_an_answer_in_json_with_a_report_in_it_is_an_answer() {
+    let mut agent = explorer();
+    let answer = r#"{"report": {"files": 3}}"#;
+    assert_eq!(
+        tell(&mut agent, 10, replied("a7.1", text(answer))),
+        [format!("finish with {answer}")]
+    );
+    let mut agent = explorer();
+    let meant = text(&json!({"report": reason()}).to_string());
+    assert_eq!(
+        tell(&mut agent, 10, replied("a7.1", meant)),
+        ["ask a7.2"],
+        "that is no answer"
+    );
+}
+
+#[test]
+fn lead_4_what_was_found_before_the_report_is_kept() {
+    let mut agent = explorer();
+    let mut looks = native(vec![call("p", "look", json!({"path": "x"}))]);
+    looks.content = "The address is in x.".to_owned();
+    tell(&mut agent, 10, replied("a7.1", looks));
+    let seen = dirigent_core::tool::ToolResult::success(json!("seen"));
+    tell(&mut agent, 20, crate::fixture::tool_ended("a7.2", seen));
+    tell(
+        &mut agent,
+        30,
+        replied("a7.3", native(vec![call("q", "report", reason())])),
+    );
+    let work = &agent.report().unwrap().work;
+    assert!(
+        work.findings_so_far.contains("The address is in x."),
+        "{}",
+        work.findings_so_far
+    );
+}
+
+#[test]
+fn lead_4_the_sub_task_of_an_agent_that_reports_fails_with_its_words() {
+    let plan = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "agent": "explore", "task": "t"},
+        {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explore", "task": "t"}
+    ]});
+    let (mut run, _) = acting(may_report(), &plan);
+    assert_eq!(
+        give(&mut run, 10, agent_ended("run.2", reported())),
+        [
+            "Acting -> Observing (1)",
+            "Observing -> Reflecting (1)",
+            "start run.3 a3 reflector"
+        ]
+    );
+    let judged = told(&run, "run.3");
+    assert!(
+        judged.contains("the agent reported that it failed: The server is down."),
+        "{judged}"
+    );
+    assert!(judged.contains(r#""status":"skipped""#), "{judged}");
+}
+
+#[test]
+fn lead_4_the_run_of_a_lead_that_reports_ends_as_failed_with_its_words() {
+    let (mut run, _) = running(may_report());
+    assert_eq!(
+        give(&mut run, 10, agent_ended("run.1", reported())),
+        [
+            "Planning -> Failed (1)",
+            "finish, the lead reported that the goal cannot be reached: The server is down."
+        ]
+    );
+    assert_eq!(run.phase(), Phase::Failed);
+    assert!(!run.end().is_some_and(EndReason::is_resumable));
+    assert_eq!(
+        run.report().summary,
+        "the lead reported that the goal cannot be reached: The server is down."
+    );
+}
+
+#[test]
+fn paor_8_guidance_that_the_lead_did_not_know_when_it_reported_makes_another_iteration() {
+    let (mut run, _) = running(may_report());
+    give(
+        &mut run,
+        10,
+        RunInput::Guided {
+            guidance: "Use the mirror.".to_owned(),
+        },
+    );
+    assert_eq!(
+        give(&mut run, 20, agent_ended("run.1", reported())),
+        [
+            "Planning -> Acting (1)",
+            "Acting -> Observing (1)",
+            "Observing -> Reflecting (1)",
+            "Reflecting -> Planning (2)",
+            "continue run.2 a1 lead"
+        ]
+    );
+}

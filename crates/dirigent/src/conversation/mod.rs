@@ -1,0 +1,411 @@
+//! Conversations: a user's messages with their answers, in one workspace. Each message is a turn, and each turn is a run, so everything that
+//! holds for runs (resuming, approvals, limits, steering, replay, undo) holds for turns.
+
+mod settings;
+
+use std::path::PathBuf;
+use std::time::SystemTime;
+
+use dirigent_core::end_reason::EndReason;
+use dirigent_core::id::{ConversationId, RunId};
+use dirigent_core::message::Usage;
+use dirigent_core::run::Report;
+use dirigent_core::steering::Steering;
+use dirigent_core::text::shorten;
+use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::turn::{EarlierTurns, Turn};
+use dirigent_core::view::RunView;
+use dirigent_runtime::{Orchestrator, Resume, RunHandle, SteerOutcome};
+use dirigent_store::{ConversationFilter, ConversationRecord, RunRecord};
+
+use crate::{Dirigent, DirigentError, Goal};
+pub use settings::ConversationSettings;
+
+/// Maximum length of a title, in characters.
+const MAX_TITLE: usize = 80;
+
+/// A conversation. Clones share it.
+///
+/// ```no_run
+/// use dirigent::{ConversationSettings, Dirigent, Goal};
+///
+/// # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+/// let dirigent = Dirigent::builder().build().await?;
+/// let chat = dirigent.create_conversation(".", ConversationSettings::default()).await?;
+/// let turn = chat.start_turn(Goal::new("Count the lines in notes.txt")).await?;
+/// println!("{}", turn.outcome().await?.summary);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Conversation {
+    dirigent: Dirigent,
+    id: ConversationId,
+}
+
+/// A conversation in a list, or its current state.
+#[derive(Clone, Debug, PartialEq)]
+#[non_exhaustive]
+pub struct ConversationInfo {
+    /// The conversation's id.
+    pub id: ConversationId,
+    /// The title: as the user set it, or the beginning of the first message; empty before the first message.
+    pub title: String,
+    /// Absolute path of the folder in which its turns work.
+    pub workspace: PathBuf,
+    /// The settings of its next turns.
+    pub settings: ConversationSettings,
+    /// When it was created.
+    pub created_at: Timestamp,
+    /// When its last turn began, or when it was created if it has none.
+    pub used_at: Timestamp,
+    /// The number of its turns.
+    pub turns: u32,
+}
+
+/// A turn of a conversation: a message of the user and what came of it.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ConversationTurn {
+    /// The number of the turn, counted from 1.
+    pub number: u32,
+    /// The turn's run.
+    pub run: RunId,
+    /// The user's message.
+    pub message: String,
+    /// When the turn began.
+    pub at: Timestamp,
+    /// The report of the run, with the answer as its summary.
+    pub report: Report,
+}
+
+/// What became of a message ([`Conversation::send`]).
+#[non_exhaustive]
+pub enum Sent {
+    /// The message began a turn, or the turn that it belongs to goes on in this process.
+    Turn(RunHandle),
+    /// The message went to the active turn, as guidance or as the answer to its question.
+    Message {
+        /// The turn's run.
+        run: RunId,
+        /// Whether the process that owns the run has handled the message.
+        outcome: SteerOutcome,
+    },
+}
+
+impl Dirigent {
+    /// Creates a conversation without turns, which work in `workspace`.
+    ///
+    /// # Errors
+    /// [`DirigentError::Workspace`], or a failure of the journal.
+    pub async fn create_conversation(
+        &self,
+        workspace: impl Into<PathBuf>,
+        settings: ConversationSettings,
+    ) -> Result<Conversation, DirigentError> {
+        let folder = Goal::new("").workspace(workspace);
+        let id = ConversationId(Orchestrator::new_run_id().0);
+        let created_at = now();
+        self.reading(move |journal| {
+            let record = ConversationRecord {
+                conversation: id,
+                title: String::new(),
+                workspace: folder.checked_workspace()?,
+                settings: settings.to_json(),
+                created_at,
+                used_at: created_at,
+                turns: 0,
+            };
+            Ok::<_, DirigentError>(journal.create_conversation(record)?)
+        })
+        .await?;
+        let dirigent = self.clone();
+        Ok(Conversation { dirigent, id })
+    }
+
+    /// Returns a conversation of the journal.
+    ///
+    /// # Errors
+    /// [`dirigent_store::StoreError::NoSuchConversation`], or a failure of the journal.
+    pub async fn conversation(&self, id: ConversationId) -> Result<Conversation, DirigentError> {
+        self.reading(move |journal| journal.conversation(id)).await?;
+        let dirigent = self.clone();
+        Ok(Conversation { dirigent, id })
+    }
+
+    /// Finds a conversation by its id, by at least 4 hexadecimal digits of the beginning or end of its id, or by `last` for the one that was used
+    /// last.
+    ///
+    /// # Errors
+    /// [`dirigent_store::StoreError::NoSuchConversation`], [`dirigent_store::StoreError::AmbiguousConversation`], or a failure of the journal.
+    pub async fn find_conversation(&self, text: &str) -> Result<Conversation, DirigentError> {
+        let text = text.to_owned();
+        let id = self
+            .reading(move |journal| journal.find_conversation(&text))
+            .await?;
+        let dirigent = self.clone();
+        Ok(Conversation { dirigent, id })
+    }
+
+    /// Lists conversations, the most recently used ones first.
+    ///
+    /// # Errors
+    /// A failure of the journal.
+    pub async fn conversations(
+        &self,
+        filter: ConversationFilter,
+    ) -> Result<Vec<ConversationInfo>, DirigentError> {
+        let records = self
+            .reading(move |journal| journal.conversations(&filter))
+            .await?;
+        records.into_iter().map(ConversationInfo::from_record).collect()
+    }
+}
+
+impl ConversationInfo {
+    fn from_record(record: ConversationRecord) -> Result<Self, DirigentError> {
+        let settings =
+            serde_json::from_str(&record.settings).map_err(|source| DirigentError::ConversationSettings {
+                conversation: record.conversation,
+                source,
+            })?;
+        Ok(ConversationInfo {
+            id: record.conversation,
+            title: record.title,
+            workspace: record.workspace.into(),
+            settings,
+            created_at: record.created_at,
+            used_at: record.used_at,
+            turns: record.turns,
+        })
+    }
+}
+
+impl Conversation {
+    /// The conversation's id.
+    pub fn id(&self) -> ConversationId {
+        self.id
+    }
+
+    /// Reads the conversation's current state.
+    ///
+    /// # Errors
+    /// The conversation was deleted, or a failure of the journal.
+    pub async fn info(&self) -> Result<ConversationInfo, DirigentError> {
+        let id = self.id;
+        let record = self
+            .dirigent
+            .reading(move |journal| journal.conversation(id))
+            .await?;
+        ConversationInfo::from_record(record)
+    }
+
+    /// Sets the title, shortened to 80 characters.
+    ///
+    /// # Errors
+    /// As [`Conversation::info`].
+    pub async fn rename(&self, title: &str) -> Result<(), DirigentError> {
+        let title = one_line_title(title);
+        self.update(move |info| info.title = title).await
+    }
+
+    /// Sets the settings of the next turns.
+    ///
+    /// # Errors
+    /// As [`Conversation::info`].
+    pub async fn set_settings(&self, settings: ConversationSettings) -> Result<(), DirigentError> {
+        self.update(move |info| info.settings = settings).await
+    }
+
+    async fn update(&self, change: impl FnOnce(&mut ConversationInfo)) -> Result<(), DirigentError> {
+        let (id, mut info) = (self.id, self.info().await?);
+        change(&mut info);
+        let (title, settings) = (info.title, info.settings.to_json());
+        self.dirigent
+            .reading(move |journal| journal.update_conversation(id, title, settings))
+            .await
+    }
+
+    /// Deletes the conversation with its turns, and the recorded contents to which no other run refers.
+    ///
+    /// # Errors
+    /// [`dirigent_store::StoreError::ConversationActive`] while a process owns one of its turns, or a failure of the journal.
+    pub async fn delete(self) -> Result<(), DirigentError> {
+        let id = self.id;
+        self.dirigent
+            .reading(move |journal| journal.delete_conversation(id))
+            .await
+    }
+
+    /// Reads the last turns, at most `limit`, in the order in which they began.
+    ///
+    /// # Errors
+    /// A failure of the journal.
+    pub async fn turns(&self, limit: usize) -> Result<Vec<ConversationTurn>, DirigentError> {
+        let records = self.last_turns(limit).await?;
+        let mut turns = Vec::new();
+        for record in records.into_iter().rev() {
+            let (view, _) = self.dirigent.read(record.run).await?;
+            turns.push(ConversationTurn {
+                number: record.turn.map_or(0, |turn| turn.number),
+                run: record.run,
+                message: record.goal,
+                at: record.created_at,
+                report: view.report(),
+            });
+        }
+        Ok(turns)
+    }
+
+    /// The records of the last turns, newest first.
+    async fn last_turns(&self, limit: usize) -> Result<Vec<RunRecord>, DirigentError> {
+        let id = self.id;
+        self.dirigent
+            .reading(move |journal| journal.last_turns(id, limit))
+            .await
+    }
+
+    /// Returns the run of the last turn; `None` before the first turn.
+    ///
+    /// # Errors
+    /// A failure of the journal.
+    pub async fn last_run(&self) -> Result<Option<RunRecord>, DirigentError> {
+        Ok(self.last_turns(1).await?.pop())
+    }
+
+    /// Sends a message of the user. If the last turn has ended, the message begins a turn. If it is active, the message is guidance to it. If it waits
+    /// for an answer or its process died, it is resumed with the message as the answer or as guidance.
+    ///
+    /// The workspace of `message` is that of the conversation, and its mode that of the conversation's settings.
+    ///
+    /// # Errors
+    /// As [`Dirigent::start`] and [`Dirigent::resume`]; [`DirigentError::ConversationBudget`].
+    pub async fn send(&self, message: Goal) -> Result<Sent, DirigentError> {
+        let Some(last) = self.last_run().await? else {
+            return Ok(Sent::Turn(self.start_turn(message).await?));
+        };
+        let (view, _) = self.dirigent.read(last.run).await?;
+        match LastTurn::from_view(&view, last.owner_pid) {
+            LastTurn::Ended => Ok(Sent::Turn(self.start_turn(message).await?)),
+            LastTurn::Active => {
+                let guidance = message.checked_text()?;
+                let outcome = self
+                    .dirigent
+                    .steer(last.run, Steering::Guide { guidance })
+                    .await?;
+                Ok(Sent::Message {
+                    run: last.run,
+                    outcome,
+                })
+            }
+            LastTurn::Unfinished => {
+                let (user, text) = (message.user, message.checked_text()?);
+                let resume = Resume::new().user(user);
+                let resume = if view.questions().is_empty() {
+                    let guidance = Steering::Guide { guidance: text };
+                    self.dirigent.steer(last.run, guidance).await?;
+                    resume
+                } else {
+                    resume.answer(Some(text))
+                };
+                Ok(Sent::Turn(self.dirigent.resume(last.run, resume).await?))
+            }
+        }
+    }
+
+    /// Starts a turn with a message of the user.
+    ///
+    /// # Errors
+    /// [`DirigentError::TurnUnfinished`] if the last turn has not ended; [`DirigentError::ConversationBudget`]; as [`Dirigent::start`];
+    /// [`dirigent_store::StoreError::TurnExists`] if another process has just started a turn.
+    pub async fn start_turn(&self, message: Goal) -> Result<RunHandle, DirigentError> {
+        let info = self.info().await?;
+        let text = message.checked_text()?;
+        let earlier = match self.last_run().await? {
+            Some(last) => Some((last.turn, self.earlier_turns(&last).await?)),
+            None => None,
+        };
+        let number = earlier
+            .as_ref()
+            .and_then(|(turn, _)| turn.map(|turn| turn.number))
+            .map_or(1, |last| last + 1);
+        let earlier = earlier.map(|(_, earlier)| EarlierTurns {
+            compact: message.compact,
+            ..earlier
+        });
+        let spent = earlier.as_ref().map(|earlier| earlier.usage).unwrap_or_default();
+        let limits = message
+            .limits
+            .clone()
+            .unwrap_or_else(|| self.dirigent.run_spec_factory.limits.clone());
+        let limits = info.settings.bound(limits, &spent)?;
+        let mut goal = message
+            .workspace(&info.workspace)
+            .mode(info.settings.mode)
+            .limits(limits);
+        goal.turn = Some(Turn {
+            conversation: self.id,
+            number,
+            earlier,
+        });
+        let turn = self.dirigent.start(goal).await?;
+        if info.title.is_empty() {
+            self.rename(&text).await?;
+        }
+        Ok(turn)
+    }
+
+    /// Reads the usage of all turns.
+    ///
+    /// # Errors
+    /// A failure of the journal.
+    pub async fn usage(&self) -> Result<Usage, DirigentError> {
+        let Some(last) = self.last_run().await? else {
+            return Ok(Usage::default());
+        };
+        let (view, _) = self.dirigent.read(last.run).await?;
+        let earlier = view.run().spec().earlier_turns();
+        let mut usage = earlier.map(|earlier| earlier.usage).unwrap_or_default();
+        usage += view.run().usage();
+        Ok(usage)
+    }
+
+    /// Returns what the turns so far leave to the next turn.
+    async fn earlier_turns(&self, last: &RunRecord) -> Result<EarlierTurns, DirigentError> {
+        let (view, _) = self.dirigent.read(last.run).await?;
+        match LastTurn::from_view(&view, last.owner_pid) {
+            LastTurn::Ended => Ok(EarlierTurns::from_ended(last.run, view.machines())),
+            LastTurn::Active | LastTurn::Unfinished => Err(DirigentError::TurnUnfinished { run: last.run }),
+        }
+    }
+}
+
+/// The state of the last turn.
+enum LastTurn {
+    /// A process owns its run, which has not ended.
+    Active,
+    /// Its run waits for the user, or its process died.
+    Unfinished,
+    Ended,
+}
+
+impl LastTurn {
+    fn from_view(view: &RunView, owner: Option<u32>) -> Self {
+        match (view.run().end(), owner) {
+            (Some(EndReason::UserRequired) | None, Some(_)) => LastTurn::Active,
+            (Some(EndReason::UserRequired) | None, None) => LastTurn::Unfinished,
+            (Some(_), _) => LastTurn::Ended,
+        }
+    }
+}
+
+/// The current time.
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Timestamp(since.map_or(0, |since| Millis::from(since).0))
+}
+
+fn one_line_title(text: &str) -> String {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    shorten(&words.join(" "), MAX_TITLE, None).into_owned()
+}

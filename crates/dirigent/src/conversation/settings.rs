@@ -1,0 +1,56 @@
+//! The settings of a conversation.
+
+use dirigent_core::limits::RunLimits;
+use dirigent_core::message::Usage;
+use dirigent_core::mode::Mode;
+use dirigent_core::price::Cost;
+use serde::{Deserialize, Serialize};
+
+use crate::DirigentError;
+
+/// The settings of a conversation's turns. JSON: an object with the fields that are set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct ConversationSettings {
+    /// What the lead may do itself, and whether its plans wait for the user (LEAD-2).
+    pub mode: Mode,
+    /// The default model, by its reference in the configuration; `None` for the configured default. Programs open the conversation with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
+    /// The maximum number of tokens of all turns together; `None` for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_tokens: Option<u64>,
+    /// The maximum cost of all turns together; `None` for no limit.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_cost: Option<Cost>,
+}
+
+impl ConversationSettings {
+    pub(super) fn to_json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Bounds the limits of the next turn by what the conversation has left of its own.
+    ///
+    /// # Errors
+    /// [`DirigentError::ConversationBudget`] if nothing is left.
+    pub(super) fn bound(&self, mut limits: RunLimits, spent: &Usage) -> Result<RunLimits, DirigentError> {
+        if let Some(max) = self.max_tokens {
+            let left = max.saturating_sub(spent.tokens());
+            if left == 0 {
+                let limit = format!("{max} tokens");
+                return Err(DirigentError::ConversationBudget { limit });
+            }
+            limits.max_tokens = Some(limits.max_tokens.map_or(left, |limit| limit.min(left)));
+        }
+        if let Some(max) = self.max_cost {
+            let left = Cost(max.0.saturating_sub(spent.cost.0));
+            if left.is_zero() {
+                let limit = max.to_string();
+                return Err(DirigentError::ConversationBudget { limit });
+            }
+            limits.max_cost = Some(limits.max_cost.map_or(left, |limit| limit.min(left)));
+        }
+        Ok(limits)
+    }
+}

@@ -1,0 +1,10 @@
+//! Markdown files with a front matter, as agents and workflows are written: finds them in folders, reads them within bounds, and parses
+//! their fields.
+
+mod fields;
+mod folder;
+pub(crate) mod front_matter;
+
+pub(crate) use fields::{Fields, hyphenated, join_names, truncated};
+pub(crate) use folder::{MarkdownFile, files};
+pub(crate) use front_matter::{Document, Field, FileError, Value};

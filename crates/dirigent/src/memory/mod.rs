@@ -1,0 +1,377 @@
+//! Memory: facts that the user asked to be remembered, about the user or about a workspace (INTENT-1).
+//!
+//! Facts are kept in the journal's database, and only on request. [`Memory::relevant`] finds the few facts that fit a
+//! text, for a program that gives them to a model as the user's notes. A fact that looks like a secret is refused, because facts are sent to models.
+//!
+//! ```
+//! use dirigent::Dirigent;
+//! use dirigent::memory::{FactScope, Visible};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), dirigent::DirigentError> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! let dirigent = Dirigent::builder().journal(folder.path().join("journal.db")).build().await?;
+//! let memory = dirigent.memory();
+//!
+//! let kept = memory.add(FactScope::User, "My favourite colour is green").await?;
+//! let found = memory.search(Visible::User, "favourite colours").await?;
+//! assert_eq!(found, [kept.fact().clone()]);
+//!
+//! memory.delete(kept.fact().id).await?;
+//! assert!(memory.list(Visible::User).await?.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+
+mod clean;
+mod query;
+mod secret;
+
+use std::fmt;
+use std::num::ParseIntError;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+use std::time::SystemTime;
+
+use dirigent_core::time::{Millis, Timestamp};
+use dirigent_store::{Journal, NewFact, StoredFact, VisibleFacts};
+use serde::{Deserialize, Serialize};
+
+use crate::blocking::blocking;
+use crate::{Dirigent, DirigentError};
+
+pub use secret::Secret;
+
+/// Maximum length of a fact in bytes.
+pub const MAX_FACT_BYTES: usize = 2_000;
+/// Maximum number of facts in a list or of a search.
+pub const MAX_LISTED: usize = 1_000;
+/// Maximum number of [relevant](Memory::relevant) facts.
+pub const MAX_RELEVANT: usize = 8;
+/// Maximum length of all relevant facts together, in characters.
+pub const MAX_RELEVANT_CHARS: usize = 2_000;
+
+/// The number of a fact. The number of a deleted fact is never used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct FactId(pub u64);
+
+impl fmt::Display for FactId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl FromStr for FactId {
+    type Err = ParseIntError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(FactId)
+    }
+}
+
+/// What a fact is about. JSON: `{"scope": "user"}` or `{"scope": "workspace", "workspace": "/home/me/project"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "scope", content = "workspace", rename_all = "snake_case")]
+pub enum FactScope {
+    /// The user: it counts in every folder.
+    User,
+    /// A folder: it counts for conversations that work there.
+    Workspace(PathBuf),
+}
+
+/// A fact in the memory. JSON: `"id"`, the fields of [`FactScope`], `"text"`, and `"at"` in milliseconds since 1970-01-01 UTC.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Fact {
+    /// The fact's number.
+    pub id: FactId,
+    /// What it is about.
+    #[serde(flatten)]
+    pub scope: FactScope,
+    /// The fact, on one line.
+    pub text: String,
+    /// When it was added.
+    pub at: Timestamp,
+}
+
+/// The result of [`Memory::add`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Added {
+    /// The fact was added.
+    Kept(Fact),
+    /// The same fact was there already, and stays as it is.
+    Known(Fact),
+}
+
+impl Added {
+    /// The fact in the memory.
+    pub fn fact(&self) -> &Fact {
+        match self {
+            Added::Kept(fact) | Added::Known(fact) => fact,
+        }
+    }
+}
+
+/// Which facts a list or a search has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Visible {
+    /// The user's facts.
+    User,
+    /// The user's facts and those of a folder.
+    Workspace(PathBuf),
+    /// All facts, of every folder.
+    All,
+}
+
+/// Why the memory refuses a fact, or does not have it.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum MemoryError {
+    /// The fact has no text.
+    #[error("the fact is empty: say what to remember, such as \"the staging server is called blue\"")]
+    Empty,
+    /// The fact is too long.
+    #[error("the fact has {bytes} bytes, more than {MAX_FACT_BYTES}: say it in fewer words, or split it")]
+    TooLong {
+        /// The length of the fact.
+        bytes: usize,
+    },
+    /// The fact looks like a secret.
+    #[error(
+        "the fact was not kept, because it looks like it contains {secret}, and facts are sent to models: keep secrets in a password manager, \
+         and remember only where to find them"
+    )]
+    Secret {
+        /// What it looks like.
+        secret: Secret,
+    },
+    /// There is no fact with this number.
+    #[error("there is no fact {id}: it was deleted or never existed; list the facts to see their numbers")]
+    NoSuchFact {
+        /// The number.
+        id: FactId,
+    },
+}
+
+/// The memory of a journal. Clones are handles of the same memory.
+#[derive(Clone, Debug)]
+pub struct Memory {
+    journal: Journal,
+}
+
+impl Dirigent {
+    /// Returns the memory, which all runs and conversations of the journal share.
+    pub fn memory(&self) -> Memory {
+        Memory {
+            journal: self.journal.clone(),
+        }
+    }
+}
+
+impl Memory {
+    /// Adds a fact. Line breaks become spaces, and invisible characters are removed. A fact that is there already, for the same scope or for the
+    /// user, is not added again: upper and lower case, spaces and the final full stop do not count.
+    ///
+    /// # Errors
+    /// [`MemoryError::Empty`], [`MemoryError::TooLong`], [`MemoryError::Secret`]; [`DirigentError::Workspace`] if there is no such folder; an error
+    /// of the journal.
+    pub async fn add(&self, scope: FactScope, text: &str) -> Result<Added, DirigentError> {
+        let text = checked(text)?;
+        let same = clean::same(&text);
+        self.blocking(move |journal| {
+            let workspace = match scope {
+                FactScope::User => None,
+                FactScope::Workspace(folder) => Some(resolved(&folder)?),
+            };
+            loop {
+                let fact = NewFact {
+                    workspace: workspace.clone(),
+                    text: text.clone(),
+                    same: same.clone(),
+                    at: now(),
+                };
+                let kept = journal.add_fact(fact)?;
+                let stored = match kept {
+                    Some(id) => journal.fact(id)?.map(|fact| Added::Kept(fact.into())),
+                    None => journal
+                        .same_fact(workspace.as_deref(), &same)?
+                        .map(|fact| Added::Known(fact.into())),
+                };
+                // Another process may have deleted the fact since.
+                if let Some(added) = stored {
+                    return Ok(added);
+                }
+            }
+        })
+        .await
+    }
+
+    /// Lists the newest facts, at most [`MAX_LISTED`], the newest first.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn list(&self, visible: Visible) -> Result<Vec<Fact>, DirigentError> {
+        self.blocking(move |journal| Ok(facts(journal.facts(&stored(visible), MAX_LISTED)?)))
+            .await
+    }
+
+    /// Returns a fact.
+    ///
+    /// # Errors
+    /// [`MemoryError::NoSuchFact`]; an error of the journal.
+    pub async fn show(&self, id: FactId) -> Result<Fact, DirigentError> {
+        self.blocking(move |journal| {
+            let fact = journal.fact(id.0)?.ok_or(MemoryError::NoSuchFact { id })?;
+            Ok(fact.into())
+        })
+        .await
+    }
+
+    /// Finds facts that have words of the text, those that fit best first, at most [`MAX_LISTED`]. Without a word, lists all.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn search(&self, visible: Visible, text: &str) -> Result<Vec<Fact>, DirigentError> {
+        let words = query::searched_words(text);
+        if words.is_empty() {
+            return if text.trim().is_empty() {
+                self.list(visible).await
+            } else {
+                Ok(Vec::new())
+            };
+        }
+        self.blocking(move |journal| {
+            Ok(facts(journal.search_facts(
+                &stored(visible),
+                &words,
+                MAX_LISTED,
+            )?))
+        })
+        .await
+    }
+
+    /// Deletes a fact, and returns it as it was.
+    ///
+    /// # Errors
+    /// [`MemoryError::NoSuchFact`]; an error of the journal.
+    pub async fn delete(&self, id: FactId) -> Result<Fact, DirigentError> {
+        self.blocking(move |journal| {
+            let fact = journal.fact(id.0)?.ok_or(MemoryError::NoSuchFact { id })?;
+            if !journal.delete_fact(id.0)? {
+                return Err(MemoryError::NoSuchFact { id }.into());
+            }
+            Ok(fact.into())
+        })
+        .await
+    }
+
+    /// Finds the facts that a text is about: those that share words with it, apart from common ones such as "the" or 的, those that share most
+    /// first. At most [`MAX_RELEVANT`] facts with [`MAX_RELEVANT_CHARS`] characters together; a fact that would not fit is left out.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn relevant(&self, visible: Visible, text: &str) -> Result<Vec<Fact>, DirigentError> {
+        let words = query::telling_words(text);
+        if words.is_empty() {
+            return Ok(Vec::new());
+        }
+        let found = self
+            .blocking(move |journal| {
+                Ok(facts(journal.search_facts(
+                    &stored(visible),
+                    &words,
+                    MAX_RELEVANT * 4,
+                )?))
+            })
+            .await?;
+        Ok(bounded(found))
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, DirigentError> + Send + 'static,
+    ) -> Result<T, DirigentError> {
+        let journal = self.journal.clone();
+        blocking(move || work(&journal)).await
+    }
+}
+
+/// The cleaned text of a fact, if it may be kept.
+fn checked(text: &str) -> Result<String, MemoryError> {
+    let text = clean::one_line(text);
+    if text.is_empty() {
+        return Err(MemoryError::Empty);
+    }
+    if text.len() > MAX_FACT_BYTES {
+        return Err(MemoryError::TooLong { bytes: text.len() });
+    }
+    match secret::find(&text) {
+        Some(secret) => Err(MemoryError::Secret { secret }),
+        None => Ok(text),
+    }
+}
+
+/// The first facts that fit the limits of relevant facts.
+fn bounded(found: Vec<Fact>) -> Vec<Fact> {
+    let mut left = MAX_RELEVANT_CHARS;
+    let fits = |fact: &Fact| {
+        let chars = fact.text.chars().count();
+        let fits = chars <= left;
+        if fits {
+            left -= chars;
+        }
+        fits
+    };
+    found.into_iter().filter(fits).take(MAX_RELEVANT).collect()
+}
+
+/// The facts that are visible, with the folder as the journal has it. A folder that does not exist has no facts.
+fn stored(visible: Visible) -> VisibleFacts {
+    match visible {
+        Visible::User => VisibleFacts::User,
+        Visible::Workspace(folder) => {
+            let folder = folder.canonicalize().unwrap_or(folder);
+            VisibleFacts::Workspace(folder.to_string_lossy().into_owned())
+        }
+        Visible::All => VisibleFacts::All,
+    }
+}
+
+/// The canonical path of a folder.
+fn resolved(folder: &Path) -> Result<String, DirigentError> {
+    let failed = |reason: String| DirigentError::Workspace {
+        path: folder.to_owned(),
+        reason,
+    };
+    let resolved = folder.canonicalize().map_err(|error| failed(error.to_string()))?;
+    if !resolved.is_dir() {
+        return Err(failed(
+            "it is not a folder: name the folder of the project".to_owned(),
+        ));
+    }
+    let text = resolved.into_os_string().into_string();
+    text.map_err(|_| failed("its path is not valid UTF-8: rename the folder, or move it".to_owned()))
+}
+
+fn facts(stored: Vec<StoredFact>) -> Vec<Fact> {
+    stored.into_iter().map(Fact::from).collect()
+}
+
+impl From<StoredFact> for Fact {
+    fn from(stored: StoredFact) -> Self {
+        Fact {
+            id: FactId(stored.id),
+            scope: match stored.workspace {
+                Some(workspace) => FactScope::Workspace(workspace.into()),
+                None => FactScope::User,
+            },
+            text: stored.text,
+            at: stored.at,
+        }
+    }
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    Timestamp(since.map_or(0, |since| Millis::from(since).0))
+}

@@ -1,0 +1,146 @@
+//! Splits the text after a workflow's name into words: positions, quoted texts and `key=value`.
+
+/// A word of the arguments.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct ArgumentWord {
+    /// The part before `=`, if the word begins with a name and `=` outside of quotes.
+    pub(super) key: Option<String>,
+    /// The text, or the value after `=`, without quotes.
+    pub(super) text: String,
+}
+
+/// A quote that is never closed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct OpenQuote(pub(super) char);
+
+/// Splits a text at white space. A quote at the beginning of a word or of a value begins a quoted text, which may contain white space; in double
+/// quotes, `\"` and `\\` stand for `"` and `\`. Anywhere else, quotes and backslashes are ordinary characters.
+pub(super) fn split(text: &str) -> Result<Vec<ArgumentWord>, OpenQuote> {
+    let mut words = Vec::new();
+    let mut rest = text.trim_start();
+    while !rest.is_empty() {
+        let (key, value) = split_key(rest);
+        let (text, after) = read_text(value)?;
+        words.push(ArgumentWord {
+            key: key.map(str::to_owned),
+            text,
+        });
+        rest = after.trim_start();
+    }
+    Ok(words)
+}
+
+/// Converts a word that a shell has split: without a key it is a position, whatever it contains.
+pub(super) fn from_shell(word: &str) -> ArgumentWord {
+    let (key, text) = split_key(word);
+    ArgumentWord {
+        key: key.map(str::to_owned),
+        text: text.to_owned(),
+    }
+}
+
+/// Splits `key=value`, if the text begins with a name and `=`. An operator such as `==` is no separator.
+fn split_key(text: &str) -> (Option<&str>, &str) {
+    let is_name = |key: &str| {
+        key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && key
+                .chars()
+                .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-')
+    };
+    match text.split_once('=') {
+        Some((key, value)) if is_name(key) && !value.starts_with('=') => (Some(key), value),
+        Some(_) | None => (None, text),
+    }
+}
+
+/// Reads a text to its end, and returns what follows it.
+fn read_text(text: &str) -> Result<(String, &str), OpenQuote> {
+    let mut read = String::new();
+    let mut rest = text;
+    if let Some(quote) = text.chars().next().filter(|c| ['"', '\''].contains(c)) {
+        let end = read_quoted(&text[1..], quote, &mut read).ok_or(OpenQuote(quote))?;
+        rest = end;
+    }
+    let end = rest.find(char::is_whitespace).unwrap_or(rest.len());
+    read.push_str(&rest[..end]);
+    Ok((read, &rest[end..]))
+}
+
+/// Reads to the closing quote, and returns what follows it; `None` without a closing quote.
+fn read_quoted<'a>(inside: &'a str, quote: char, read: &mut String) -> Option<&'a str> {
+    let mut chars = inside.char_indices();
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' if quote == '"' => match chars.next() {
+                Some((_, escaped)) if escaped == '"' || escaped == '\\' => read.push(escaped),
+                Some((_, other)) => read.extend(['\\', other]),
+                None => return None,
+            },
+            _ if c == quote => return Some(&inside[at + 1..]),
+            _ => read.push(c),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn words_are_positions_quoted_texts_and_values_of_keys() {
+        type KeyAndText = (Option<&'static str>, &'static str);
+        let cases: [(&str, &[KeyAndText]); 10] = [
+            ("my-app", &[(None, "my-app")]),
+            ("  a\n b\t", &[(None, "a"), (None, "b")]),
+            (
+                "\"old text\" 'new text'",
+                &[(None, "old text"), (None, "new text")],
+            ),
+            (
+                "name=my-app kind='a b'",
+                &[(Some("name"), "my-app"), (Some("kind"), "a b")],
+            ),
+            (r#""say \"hi\" \\ \n""#, &[(None, r#"say "hi" \ \n"#)]),
+            (r"'a\' C:\dir", &[(None, r"a\"), (None, r"C:\dir")]),
+            ("don't a'b\"c", &[(None, "don't"), (None, "a'b\"c")]),
+            (
+                "\"name=x\" a==b =c 1=2",
+                &[(None, "name=x"), (None, "a==b"), (None, "=c"), (None, "1=2")],
+            ),
+            ("\"a\"b name=", &[(None, "ab"), (Some("name"), "")]),
+            ("", &[]),
+        ];
+        for (text, expected) in cases {
+            let words = split(text).unwrap();
+            let words: Vec<_> = words
+                .iter()
+                .map(|word| (word.key.as_deref(), word.text.as_str()))
+                .collect();
+            assert_eq!(words, expected, "{text}");
+        }
+        assert_eq!(split("a \"b"), Err(OpenQuote('"')));
+        assert_eq!(split("key='b\\"), Err(OpenQuote('\'')));
+        assert_eq!(split("\"b\\"), Err(OpenQuote('"')));
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_can_be_split(text in any::<String>()) {
+            if let Ok(words) = split(&text) {
+                let longest = words.iter().map(|word| word.text.len()).max().unwrap_or(0);
+                prop_assert!(longest <= text.len());
+            }
+        }
+
+        #[test]
+        fn a_quoted_text_is_read_back(text in "\\PC*") {
+            let quoted = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
+            let words = split(&quoted).unwrap();
+            prop_assert_eq!(words, vec![ArgumentWord { key: None, text }]);
+        }
+    }
+}

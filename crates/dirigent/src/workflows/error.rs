@@ -1,0 +1,78 @@
+//! Why a workflow cannot be used.
+
+use std::path::PathBuf;
+
+use super::arguments::ArgumentProblem;
+
+/// Why a workflow cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum WorkflowError {
+    /// There is no workflow with this name.
+    #[error("there is no workflow `/{name}`; {hint}")]
+    Unknown {
+        /// The name.
+        name: String,
+        /// The most similar name, or all names.
+        hint: String,
+    },
+    /// The workflow's file is refused.
+    #[error("the workflow `/{name}` cannot be used: {refused}")]
+    Refused {
+        /// The name.
+        name: String,
+        /// The file, the line and the reason.
+        refused: String,
+    },
+    /// The workflow comes from the project, and the user has not trusted its present content.
+    #[error(
+        "the workflow `/{name}` comes from the project's file {}, whose present content is not trusted: read it, and trust it first",
+        path.display()
+    )]
+    Untrusted {
+        /// The name.
+        name: String,
+        /// The file.
+        path: PathBuf,
+    },
+    /// The arguments do not fit the parameters.
+    #[error(
+        "the arguments of `/{workflow}` are invalid: {}; write {usage}",
+        problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    )]
+    Arguments {
+        /// The workflow's name.
+        workflow: String,
+        /// All problems.
+        problems: Vec<ArgumentProblem>,
+        /// The form of an invocation.
+        usage: String,
+    },
+    /// Parameters that the workflow needs have no value.
+    #[error(
+        "`/{workflow}` needs {}: write {usage}",
+        parameters.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    )]
+    Missing {
+        /// The workflow's name.
+        workflow: String,
+        /// The names of the parameters.
+        parameters: Vec<String>,
+        /// The form of an invocation.
+        usage: String,
+    },
+    /// The text of the goal would be too long.
+    #[error("the goal of `/{workflow}` would be longer than {} KiB: shorten the values", super::template::MAX_RENDERED / 1024)]
+    TooLong {
+        /// The workflow's name.
+        workflow: String,
+    },
+    /// A new workflow file cannot be written.
+    #[error("the workflow file {} cannot be written: {reason}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        reason: String,
+    },
+}

@@ -1,0 +1,58 @@
+//! Reads workflows, and stores which of a project's files the user trusts.
+
+use std::path::Path;
+
+use dirigent_store::TrustedFile;
+
+use super::registry::{UntrustedWorkflow, Workflows};
+use crate::time::now;
+use crate::{Dirigent, DirigentError};
+
+impl Dirigent {
+    /// Reads the workflows that users can invoke: the shipped and the user's, and those of the project in `workspace` whose files the user has
+    /// trusted. Invalid files are listed with the reasons.
+    ///
+    /// ```
+    /// use dirigent::Dirigent;
+    ///
+    /// # async fn start(dirigent: &Dirigent, workspace: &std::path::Path) -> Result<(), dirigent::DirigentError> {
+    /// let workflows = dirigent.workflows(Some(workspace)).await?;
+    /// if let Some(invoked) = workflows.invocation("/create_project my-app")? {
+    ///     let arguments = invoked.workflow.parse_arguments(invoked.words)?;
+    ///     let goal = invoked.workflow.goal(&arguments)?.workspace(workspace);
+    ///     let run = dirigent.start(goal).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// An error of the journal, in which trusted files are stored.
+    pub async fn workflows(&self, workspace: Option<&Path>) -> Result<Workflows, DirigentError> {
+        let (factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
+        self.reading(move |journal| {
+            let trusted = journal.trusted_files()?;
+            let is_trusted = |path: &Path, digest: &str| {
+                let path = path.to_string_lossy();
+                trusted
+                    .iter()
+                    .any(|file| file.path == path && file.digest == digest)
+            };
+            Ok::<_, DirigentError>(factory.workflows(workspace.as_deref(), &is_trusted))
+        })
+        .await
+    }
+
+    /// Trusts a workflow file with the content that was read. After a change, the file must be trusted again.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn trust_workflow(&self, file: &UntrustedWorkflow) -> Result<(), DirigentError> {
+        let trusted = TrustedFile {
+            path: file.path.to_string_lossy().into_owned(),
+            digest: file.digest.clone(),
+            at: now(),
+        };
+        self.reading(move |journal| journal.trust_file(trusted)).await
+    }
+}

@@ -1,0 +1,117 @@
+//! Checks the confirmations of a reflection against the calls in the journal (PAOR-10). [`dirigent_core::confirmation`] defines the
+//! comparison. The agent's machine runs the submission as a call of this tool.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use dirigent_core::agent::AgentInput;
+use dirigent_core::agent_spec::AnswerForm;
+use dirigent_core::confirmation::{RecordedCall, check_confirmations};
+use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::reflection::Reflection;
+use dirigent_core::run::RunInput;
+use dirigent_core::submission::submission_tool;
+use dirigent_core::tool::{ToolResult, ToolSpec, code};
+use dirigent_core::view::{Event, EventKind};
+use dirigent_tools::{Tool, ToolContext};
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use serde_json::Value;
+
+use crate::error::RuntimeError;
+use crate::journal_reader::{read_entries, replay_entries};
+use crate::run_log::RunLog;
+
+/// The tool that checks a reflection's confirmations.
+pub(crate) struct CheckConfirmations {
+    journal: Arc<dyn RunLog>,
+    spec: ToolSpec,
+}
+
+impl CheckConfirmations {
+    /// Creates the tool; `None` if reflections are not submitted by a call.
+    pub(crate) fn new(journal: Arc<dyn RunLog>) -> Option<Self> {
+        let spec = submission_tool(AnswerForm::Reflection)?;
+        Some(CheckConfirmations { journal, spec })
+    }
+}
+
+impl Tool for CheckConfirmations {
+    fn spec(&self) -> ToolSpec {
+        self.spec.clone()
+    }
+
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
+        let journal = self.journal.clone();
+        async move {
+            // Reading the disk blocks the thread.
+            let check = move || check(&*journal, context.run, &parameters);
+            match tokio::task::spawn_blocking(check).await {
+                Ok(result) => result,
+                Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
+            }
+        }
+        .boxed()
+    }
+}
+
+fn check(journal: &dyn RunLog, run: RunId, parameters: &Value) -> ToolResult {
+    let named = match Reflection::from_parameters(parameters) {
+        Ok(reflection) => reflection.confirmed_by,
+        Err(error) => return ToolResult::failure(error).with_code(code::BAD_PARAMETERS),
+    };
+    let wanted = named.iter().map(|named| named.call).collect();
+    match recorded_calls(journal, run, &wanted) {
+        Ok(recorded) => check_confirmations(&named, |call| recorded.get(&call)),
+        Err(error) => ToolResult::failure(format!("the calls cannot be read from the journal: {error}"))
+            .with_code("journal"),
+    }
+}
+
+/// Reads the wanted calls, except those that have not ended.
+fn recorded_calls(
+    journal: &dyn RunLog,
+    run: RunId,
+    wanted: &BTreeSet<EffectId>,
+) -> Result<BTreeMap<EffectId, RecordedCall>, RuntimeError> {
+    let entries = read_entries(journal, run)?;
+    let (mut results, mut changes) = (BTreeMap::new(), Vec::new());
+    for Entry { seq, input, .. } in &entries {
+        let (Input::Run(RunInput::ToolFinished { effect, result })
+        | Input::Agent(AgentInput::ToolFinished { effect, result })) = input
+        else {
+            continue;
+        };
+        if wanted.contains(effect) {
+            results.insert(*effect, result.clone());
+        }
+        if RecordedCall::outdates(result) {
+            changes.push((*seq, *effect));
+        }
+    }
+    let (_, events) = replay_entries(run, entries)?;
+    let mut recorded = BTreeMap::new();
+    for Event { seq, kind, .. } in events {
+        if let EventKind::ToolStarted {
+            effect,
+            tool,
+            parameters,
+        } = kind
+            && let Some(result) = results.remove(&effect)
+        {
+            let mut later = changes
+                .iter()
+                .rev()
+                .filter(|(ended, other)| *ended > seq && *other != effect);
+            let call = RecordedCall {
+                tool,
+                parameters,
+                result,
+                changed_since: later.next().map(|(_, other)| *other),
+            };
+            recorded.insert(effect, call);
+        }
+    }
+    Ok(recorded)
+}

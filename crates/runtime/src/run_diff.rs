@@ -1,0 +1,89 @@
+//! Reads the net diff of a run for its reflector (PAOR-6). All functions block on disk IO.
+
+use std::path::Path;
+
+use dirigent_core::id::RunId;
+use dirigent_core::journal::{Entry, Input};
+use dirigent_core::run::{RunInput, during_command_title};
+use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
+use dirigent_core::undo::UndoPlan;
+use dirigent_core::view::RunView;
+
+use crate::change_diffs::{ChangeDiffs, CommandDiff, FileDiff, change_diffs, diff_bytes};
+use crate::error::RuntimeError;
+use crate::journal_reader::read_entries;
+use crate::run_log::RunLog;
+
+/// Reads the net change of a run so far, for its reflector. A failure is part of the result.
+pub(crate) fn read_diff(journal: &dyn RunLog, run: RunId) -> ReflectorDiff {
+    let read = read_entries(journal, run).map_err(RuntimeError::from);
+    match read.and_then(|entries| diffs_of_entries(journal, run, &entries)) {
+        Ok(ChangeDiffs { files, commands }) => {
+            let of_tools = files.into_iter().map(|FileDiff { path, kind, diff }| {
+                DiffedFile::new(path, kind, String::from_utf8_lossy(&diff).into_owned())
+            });
+            let of_commands = commands.into_iter().flat_map(files_of_command);
+            ReflectorDiff::bounded(of_tools.chain(of_commands).collect())
+        }
+        Err(error) => ReflectorDiff::unreadable(error.to_string()),
+    }
+}
+
+fn files_of_command(command: CommandDiff) -> impl Iterator<Item = DiffedFile> {
+    let title = during_command_title(&command.command);
+    command.files.into_iter().map(move |file| {
+        let diff = file.diff.unwrap_or_default();
+        let diff = format!("# {title}:\n{}", String::from_utf8_lossy(&diff));
+        DiffedFile::new(file.path, Some(file.kind), diff)
+    })
+}
+
+/// Reads the whole diff that the reflector of an iteration was given in short; `None` if it was given none. Contents that the workspace no
+/// longer has are replaced by the changes one by one.
+pub(crate) fn diff_of_iteration(
+    journal: &dyn RunLog,
+    run: RunId,
+    iteration: u32,
+) -> Result<Option<String>, RuntimeError> {
+    let mut entries = read_entries(journal, run)?;
+    let Some(last) = last_diff_of(run, iteration, &entries)? else {
+        return Ok(None);
+    };
+    entries.retain(|entry| entry.seq <= last);
+    let ChangeDiffs { files, commands } = diffs_of_entries(journal, run, &entries)?;
+    let bytes = diff_bytes(&files, &commands);
+    Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// Returns the number of the last entry with a diff for the reflector of this iteration.
+fn last_diff_of(run: RunId, iteration: u32, entries: &[Entry]) -> Result<Option<u64>, RuntimeError> {
+    let (mut view, mut last): (Option<RunView>, _) = (None, None);
+    for entry in entries {
+        let seq = entry.seq;
+        let refused = |refusal| RuntimeError::Replay { run, seq, refusal };
+        match &mut view {
+            None => view = Some(RunView::start(entry.clone()).map_err(refused)?.0),
+            Some(view) => {
+                view.apply(entry.clone()).map_err(refused)?;
+                if matches!(entry.input, Input::Run(RunInput::DiffRead { .. }))
+                    && view.run().iteration() == iteration
+                {
+                    last = Some(seq);
+                }
+            }
+        }
+    }
+    Ok(last)
+}
+
+fn diffs_of_entries(
+    journal: &dyn RunLog,
+    run: RunId,
+    entries: &[Entry],
+) -> Result<ChangeDiffs, RuntimeError> {
+    let plan = UndoPlan::from_entries(entries, 0);
+    let mut unreported = journal.originals(run)?;
+    unreported.retain(|original| plan.is_unreported(original.effect, &original.path, &original.version));
+    let workspace = journal.run(run)?.workspace;
+    change_diffs(journal, Path::new(&workspace), &plan, &unreported)
+}

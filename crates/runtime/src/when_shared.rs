@@ -1,0 +1,14 @@
+//! What a run does if other runs work in its workspace.
+
+/// What a run does when it is started or resumed while other active runs of the same journal work in its workspace, or in a folder above or
+/// below it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum WhenShared {
+    /// The run begins once the others have ended, paused or lost their process. Runs that wait begin one after the other.
+    Wait,
+    /// The run begins at once, and all these runs are informed of each other.
+    #[default]
+    GoOn,
+    /// The run does not begin.
+    Refuse,
+}

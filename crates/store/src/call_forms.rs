@@ -1,0 +1,75 @@
+//! The forms in which models call tools, found by a request to each model. They belong to no run.
+
+use dirigent_core::call::CallForm;
+use dirigent_core::time::Timestamp;
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, params};
+use serde_json::Value;
+
+use crate::error::StoreError;
+use crate::job::Job;
+use crate::journal::Journal;
+use crate::sql::{integer, unsigned};
+
+/// The form in which a model was found to call tools (CALL-4).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundCallForm {
+    /// The address of the model's server.
+    pub address: String,
+    /// The server's name of the model.
+    pub model: String,
+    /// The form that was found.
+    pub form: CallForm,
+    /// When it was found.
+    pub at: Timestamp,
+}
+
+impl Journal {
+    /// Reads the form in which a model was found to call tools; `None` if it was never looked for.
+    ///
+    /// # Errors
+    /// Any failure to read the journal.
+    pub fn call_form(&self, address: &str, model: &str) -> Result<Option<FoundCallForm>, StoreError> {
+        self.readers().with(|db| load(db, address, model))
+    }
+
+    /// Stores the form in which a model was found to call tools, in place of an earlier one. Blocks on the writer thread, so it must not be
+    /// called from a callback of [`Journal::append`].
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn store_call_form(&self, found: FoundCallForm) -> Result<(), StoreError> {
+        self.wait(|reply| Job::StoreCallForm { found, reply })
+    }
+}
+
+fn load(db: &Connection, address: &str, model: &str) -> rusqlite::Result<Option<FoundCallForm>> {
+    db.prepare_cached("SELECT form, at FROM call_forms WHERE address = ?1 AND model = ?2")?
+        .query_row([address, model], |row| {
+            let form: String = row.get(0)?;
+            let form = serde_json::from_value(Value::String(form))
+                .map_err(|e| rusqlite::Error::FromSqlConversionFailure(0, Type::Text, Box::new(e)))?;
+            Ok(FoundCallForm {
+                address: address.to_owned(),
+                model: model.to_owned(),
+                form,
+                at: Timestamp(unsigned(row, 1)?),
+            })
+        })
+        .optional()
+}
+
+/// Stores a form within a transaction.
+pub(crate) fn store(db: &Connection, found: &FoundCallForm) -> rusqlite::Result<()> {
+    let FoundCallForm {
+        address,
+        model,
+        form,
+        at,
+    } = found;
+    let form =
+        serde_json::to_value(form).map_err(|e| rusqlite::Error::ToSqlConversionFailure(Box::new(e)))?;
+    db.prepare_cached("INSERT OR REPLACE INTO call_forms (address, model, form, at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![address, model, form.as_str(), integer(at.0)])
+        .map(drop)
+}

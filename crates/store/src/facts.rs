@@ -1,0 +1,228 @@
+//! The facts of the memory, and the index of their words.
+//!
+//! FTS5 has no tokenizer for languages without spaces between words: `unicode61` takes a whole Chinese sentence for one word, and `trigram`
+//! finds nothing shorter than three characters. So each such character is indexed as a word of its own, and a word of several characters is
+//! found as a phrase.
+
+use dirigent_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::StoreError;
+use crate::job::Job;
+use crate::journal::Journal;
+use crate::sql::{integer, unsigned};
+
+/// Maximum number of words in a search.
+const MAX_WORDS: usize = 64;
+
+const FACTS: &str = "SELECT facts.id, facts.workspace, facts.fact, facts.at FROM facts";
+
+/// The condition of [`VisibleFacts`], with the parameter 1.
+const VISIBLE: &str = "(?1 IS NULL OR facts.workspace = '' OR facts.workspace = ?1)";
+
+/// A fact to add.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewFact {
+    /// The folder that the fact is about: an absolute path with links resolved; `None` for a fact of the user.
+    pub workspace: Option<String>,
+    /// The fact's text.
+    pub text: String,
+    /// The text by which facts are the same. A second fact with it is not added.
+    pub same: String,
+    /// When it is added.
+    pub at: Timestamp,
+}
+
+/// A fact in the memory.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredFact {
+    /// The fact's number. The number of a deleted fact is never used again.
+    pub id: u64,
+    /// The folder that the fact is about; `None` for a fact of the user.
+    pub workspace: Option<String>,
+    /// The fact's text.
+    pub text: String,
+    /// When it was added.
+    pub at: Timestamp,
+}
+
+/// Which facts a list or a search has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum VisibleFacts {
+    /// The user's facts.
+    User,
+    /// The user's facts and those of a folder.
+    Workspace(String),
+    /// All facts, of every folder.
+    All,
+}
+
+impl VisibleFacts {
+    /// The parameter of [`VISIBLE`].
+    fn workspace(&self) -> Option<&str> {
+        match self {
+            VisibleFacts::User => Some(""),
+            VisibleFacts::Workspace(workspace) => Some(workspace),
+            VisibleFacts::All => None,
+        }
+    }
+}
+
+impl Journal {
+    /// Adds a fact; returns its number, or `None` if the same fact exists, for the folder or as a fact of the user. Blocks on the writer thread.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn add_fact(&self, fact: NewFact) -> Result<Option<u64>, StoreError> {
+        let write = move |db: &Connection| add(db, &fact).map(Ok);
+        let id = self.wait(|reply| Job::Write {
+            write: Box::new(write),
+            reply,
+        })?;
+        Ok(Some(id).filter(|id| *id > 0))
+    }
+
+    /// Deletes a fact; returns false if there is none with this number. Blocks on the writer thread.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn delete_fact(&self, id: u64) -> Result<bool, StoreError> {
+        let write = move |db: &Connection| delete(db, id).map(Ok);
+        let deleted = self.wait(|reply| Job::Write {
+            write: Box::new(write),
+            reply,
+        })?;
+        Ok(deleted > 0)
+    }
+
+    /// Reads a fact; `None` if there is none with this number.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn fact(&self, id: u64) -> Result<Option<StoredFact>, StoreError> {
+        self.readers().with(|db| {
+            db.prepare_cached(&format!("{FACTS} WHERE id = ?1"))?
+                .query_row([integer(id)], stored)
+                .optional()
+        })
+    }
+
+    /// Finds the fact that is the same as a new one would be: of the same folder, or of the user.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn same_fact(&self, workspace: Option<&str>, same: &str) -> Result<Option<StoredFact>, StoreError> {
+        self.readers().with(|db| find_same(db, workspace, same))
+    }
+
+    /// Reads up to `limit` facts, the newest first.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn facts(&self, visible: &VisibleFacts, limit: usize) -> Result<Vec<StoredFact>, StoreError> {
+        self.readers().with(|db| {
+            db.prepare_cached(&format!("{FACTS} WHERE {VISIBLE} ORDER BY id DESC LIMIT ?2"))?
+                .query_map(params![visible.workspace(), integer(limit as u64)], stored)?
+                .collect()
+        })
+    }
+
+    /// Finds up to `limit` facts that have at least one of the words, those that fit best first, newer ones before older ones. A word may have
+    /// several parts, which must follow one another, such as the characters of a Chinese word. At most 64 words count. English words are
+    /// found in any form (`birthday`, `birthdays`), and letters with and without accents.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn search_facts(
+        &self,
+        visible: &VisibleFacts,
+        words: &[String],
+        limit: usize,
+    ) -> Result<Vec<StoredFact>, StoreError> {
+        let phrases = words.iter().map(|word| indexed(word));
+        let phrases = phrases.filter(|phrase| phrase.contains(char::is_alphanumeric));
+        let quoted: Vec<String> = phrases
+            .take(MAX_WORDS)
+            .map(|phrase| format!("\"{phrase}\""))
+            .collect();
+        if quoted.is_empty() {
+            return Ok(Vec::new());
+        }
+        let any = quoted.join(" OR ");
+        self.readers().with(|db| {
+            db.prepare_cached(&format!(
+                "{FACTS} JOIN fact_words ON fact_words.rowid = facts.id
+                 WHERE fact_words MATCH ?3 AND {VISIBLE} ORDER BY fact_words.rank, facts.id DESC LIMIT ?2"
+            ))?
+            .query_map(params![visible.workspace(), integer(limit as u64), any], stored)?
+            .collect()
+        })
+    }
+}
+
+/// Adds a fact within a transaction; returns its number, or 0 if the same fact exists.
+fn add(db: &Connection, fact: &NewFact) -> rusqlite::Result<u64> {
+    let workspace = fact.workspace.as_deref();
+    if find_same(db, workspace, &fact.same)?.is_some() {
+        return Ok(0);
+    }
+    db.prepare_cached("INSERT INTO facts (workspace, fact, same, at) VALUES (?1, ?2, ?3, ?4)")?
+        .execute(params![
+            workspace.unwrap_or_default(),
+            fact.text,
+            fact.same,
+            integer(fact.at.0)
+        ])?;
+    let id = db.last_insert_rowid();
+    db.prepare_cached("INSERT INTO fact_words (rowid, words) VALUES (?1, ?2)")?
+        .execute(params![id, indexed(&fact.text)])?;
+    Ok(id.unsigned_abs())
+}
+
+/// Deletes a fact within a transaction; returns how many there were.
+fn delete(db: &Connection, id: u64) -> rusqlite::Result<u64> {
+    let deleted = db
+        .prepare_cached("DELETE FROM facts WHERE id = ?1")?
+        .execute([integer(id)])?;
+    if deleted > 0 {
+        db.prepare_cached("DELETE FROM fact_words WHERE rowid = ?1")?
+            .execute([integer(id)])?;
+    }
+    Ok(deleted as u64)
+}
+
+fn find_same(db: &Connection, workspace: Option<&str>, same: &str) -> rusqlite::Result<Option<StoredFact>> {
+    db.prepare_cached(&format!(
+        "{FACTS} WHERE same = ?2 AND (workspace = '' OR workspace = ?1) ORDER BY workspace LIMIT 1"
+    ))?
+    .query_row([workspace.unwrap_or_default(), same], stored)
+    .optional()
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredFact> {
+    let workspace: String = row.get(1)?;
+    Ok(StoredFact {
+        id: unsigned(row, 0)?,
+        workspace: Some(workspace).filter(|workspace| !workspace.is_empty()),
+        text: row.get(2)?,
+        at: Timestamp(unsigned(row, 3)?),
+    })
+}
+
+/// The text with spaces around each character of a script without spaces, and without the quotes of the query language.
+fn indexed(text: &str) -> String {
+    let mut spaced = String::with_capacity(text.len() * 2);
+    for c in text.chars() {
+        if is_unspaced(c) {
+            spaced.extend([' ', c, ' ']);
+        } else {
+            spaced.push(if c == '"' || c.is_control() { ' ' } else { c });
+        }
+    }
+    spaced
+}
+
+/// Returns true for characters of scripts without spaces between words: Chinese and Japanese.
+fn is_unspaced(c: char) -> bool {
+    matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
+}

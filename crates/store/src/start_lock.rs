@@ -1,0 +1,39 @@
+//! A lock for starting runs, so that a process can look for other active runs and start its own before any other process starts one.
+
+use std::fs::{File, OpenOptions, TryLockError};
+
+use crate::error::StoreError;
+use crate::files::create_private_folder;
+use crate::journal::Journal;
+use crate::owner;
+
+/// The right to start or resume runs of the journal in one step with looking for others. Released on drop, or with the end of the process.
+#[derive(Debug)]
+pub struct StartLock {
+    _file: File,
+}
+
+impl Journal {
+    /// Creates a [`StartLock`]; `None` if another one of this journal exists, in any process. Starting a run does not require the lock: it
+    /// excludes only those who take it, too.
+    ///
+    /// # Errors
+    /// The lock's file cannot be created or locked.
+    pub fn try_lock_starts(&self) -> Result<Option<StartLock>, StoreError> {
+        let folder = owner::folder(self.path());
+        create_private_folder(&folder).map_err(|e| StoreError::io("create the folder", &folder, e))?;
+        let path = folder.join("starts");
+        let mut options = OpenOptions::new();
+        options.write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let file = options
+            .open(&path)
+            .map_err(|e| StoreError::io("create the lock file", &path, e))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(StartLock { _file: file })),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(e)) => Err(StoreError::io("lock the file", &path, e)),
+        }
+    }
+}

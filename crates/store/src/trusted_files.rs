@@ -1,0 +1,59 @@
+//! The files that the user trusts, by their content. They belong to no run.
+
+use dirigent_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use crate::error::StoreError;
+use crate::job::Job;
+use crate::journal::Journal;
+use crate::sql::{integer, unsigned};
+
+/// A file that the user trusts as long as it has this content.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TrustedFile {
+    /// The absolute path.
+    pub path: String,
+    /// The SHA-256 of the content in hexadecimal digits.
+    pub digest: String,
+    /// When the user trusted it.
+    pub at: Timestamp,
+}
+
+impl Journal {
+    /// Reads the files that the user trusts, sorted by path.
+    ///
+    /// # Errors
+    /// Any failure to read the journal.
+    pub fn trusted_files(&self) -> Result<Vec<TrustedFile>, StoreError> {
+        self.readers().with(load)
+    }
+
+    /// Stores that the user trusts a file with this content, in place of an earlier content. Blocks on the writer thread, so it must not be
+    /// called from a callback of [`Journal::append`].
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn trust_file(&self, file: TrustedFile) -> Result<(), StoreError> {
+        self.wait(|reply| Job::TrustFile { file, reply })
+    }
+}
+
+fn load(db: &Connection) -> rusqlite::Result<Vec<TrustedFile>> {
+    db.prepare_cached("SELECT path, digest, at FROM trusted_files ORDER BY path")?
+        .query_map([], |row| {
+            Ok(TrustedFile {
+                path: row.get(0)?,
+                digest: row.get(1)?,
+                at: Timestamp(unsigned(row, 2)?),
+            })
+        })?
+        .collect()
+}
+
+/// Stores a trusted file within a transaction.
+pub(crate) fn store(db: &Connection, file: &TrustedFile) -> rusqlite::Result<()> {
+    let TrustedFile { path, digest, at } = file;
+    db.prepare_cached("INSERT OR REPLACE INTO trusted_files (path, digest, at) VALUES (?1, ?2, ?3)")?
+        .execute(params![path, digest, integer(at.0)])
+        .map(drop)
+}

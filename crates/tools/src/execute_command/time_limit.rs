@@ -1,0 +1,45 @@
+//! The time that a command may take. It ends before the caller would stop the call, so that the output until then is not lost.
+
+use std::fmt;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+/// Time to end a command and report its output before the call's deadline.
+const RESULT_TIME: Duration = Duration::from_secs(2);
+
+/// The time that a command may take.
+pub(super) struct TimeLimit {
+    pub(super) time: Duration,
+    /// Whether the call would be stopped before its own timeout.
+    before_deadline: bool,
+}
+
+impl TimeLimit {
+    /// Chooses the earlier end: the call's timeout, or so long before the deadline that the result with the output still counts.
+    pub(super) fn new(timeout_seconds: u64, deadline: Option<Instant>) -> Self {
+        let timeout = Duration::from_secs(timeout_seconds);
+        let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));
+        match left.map(|left| left - RESULT_TIME.min(left / 10)) {
+            Some(time) if time < timeout => TimeLimit {
+                time,
+                before_deadline: true,
+            },
+            Some(_) | None => TimeLimit {
+                time: timeout,
+                before_deadline: false,
+            },
+        }
+    }
+}
+
+/// Formats the limit for errors: `within 60 s`.
+impl fmt::Display for TimeLimit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.before_deadline {
+            f.write_str("before the time of this agent or of the call was over")
+        } else {
+            write!(f, "within {} s", self.time.as_secs())
+        }
+    }
+}

@@ -1,0 +1,265 @@
+//! HOST-3: `chat` and `conversations`, at a terminal and from scripts.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use dirigent_model_server::{Gate, Request, Script, Turn};
+use dirigent_tests::cli::{Place, Watched, ended};
+use dirigent_tests::pty::{CTRL_D, Dimensions, Terminal, last_line};
+use dirigent_tests::served::{Served, call};
+use serde_json::{Value, json};
+
+const ESCAPE: &str = "\u{1b}";
+
+/// The answers of a lead: with the number of user messages in its conversation.
+fn counting() -> Script {
+    Script::from_fn(|request| Turn::text(format!("Answer {}.", user_messages(request))))
+}
+
+fn user_messages(request: &Request) -> usize {
+    let is_user = |message: &&Value| message["role"] == "user";
+    request.messages().iter().filter(is_user).count()
+}
+
+fn listed(place: &Place) -> Vec<Value> {
+    place
+        .dirigent(["conversations", "list", "--json"])
+        .with_code(0)
+        .json_lines()
+}
+
+#[test]
+fn host_3_a_chat_at_the_terminal_goes_on_with_what_was_said() {
+    let served = Served::new("", counting());
+    let terminal = Terminal::start(served.place.command(["chat"]));
+    terminal.wait_for_prompt("›");
+    terminal.enters("hello");
+    terminal.wait_for("Answer 1.");
+    terminal.wait_for_prompt("›");
+    terminal.enters("and again");
+    terminal.wait_for("Answer 2.");
+    terminal.wait_for_prompt("›");
+    for command in ["/mode plan", "/title Greetings"] {
+        terminal.enters(command);
+        terminal.wait_until("the next prompt", |all| {
+            all.contains(command) && last_line(all).trim() == "›"
+        });
+    }
+    terminal.enters("/cost");
+    terminal.wait_for("turns: 2 · requests: 2");
+    terminal.wait_for_prompt("›");
+    terminal.types(CTRL_D);
+    let _ = terminal.end_with(0);
+
+    let list = listed(&served.place);
+    assert_eq!(
+        (&list[0]["title"], &list[0]["turns"]),
+        (&json!("Greetings"), &json!(2))
+    );
+    assert_eq!(list[0]["settings"]["mode"], "plan");
+    let wide = Dimensions {
+        rows: 30,
+        columns: 250,
+    };
+    let again = Terminal::sized(served.place.command(["chat", "--context", "last"]), wide);
+    again.wait_for("plan mode");
+    again.wait_for("› and again");
+    again.wait_for_prompt("›");
+    again.enters("/clear");
+    again.wait_until("the new conversation", |all| {
+        let greetings = all.lines().filter(|line| line.starts_with("conversation "));
+        greetings.count() == 2 && last_line(all).trim() == "›"
+    });
+    again.enters("/quit");
+    let _ = again.end_with(0);
+    assert_eq!(listed(&served.place).len(), 2);
+}
+
+#[test]
+fn host_3_esc_stops_the_turn_and_the_chat_goes_on() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request| match request.number {
+        1 => Turn::text("Never.").wait_before_headers(&held),
+        _ => Turn::text("Here I am."),
+    });
+    let served = Served::new("", script);
+    let terminal = Terminal::start(served.place.command(["chat"]));
+    terminal.wait_for_prompt("›");
+    terminal.enters("think");
+    let _ = served.wait_for_requests(1);
+    terminal.types(ESCAPE);
+    terminal.wait_for("stopped; what was done stays");
+    terminal.wait_for_prompt("›");
+    terminal.enters("still there?");
+    terminal.wait_for("Here I am.");
+    terminal.wait_for_prompt("›");
+    terminal.types(CTRL_D);
+    let _ = terminal.end_with(0);
+    gate.open();
+    let last = served.requests().last().unwrap().last_message();
+    assert!(
+        last.contains("Your last turn ended without an answer: cancelled"),
+        "{last}"
+    );
+}
+
+#[test]
+fn host_2_a_killed_turn_goes_on_when_the_chat_is_opened() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request| match request.number {
+        1 => call("search", &json!({"pattern": "x"})),
+        2 => Turn::text("Lost.").wait_before_headers(&held),
+        _ => Turn::text("Found nothing."),
+    });
+    let served = Served::new("", script);
+    let watched = Watched::start(&mut served.place.command(["chat", "look for x", "--json"]));
+    let _ = served.wait_for_requests(2);
+    watched.kill();
+    gate.open();
+
+    let terminal = Terminal::start(served.place.command(["chat", "--context", "last"]));
+    terminal.wait_for("continuing the last turn");
+    terminal.wait_for("Found nothing.");
+    terminal.wait_for_prompt("›");
+    terminal.types(CTRL_D);
+    let _ = terminal.end_with(0);
+    assert_eq!(served.requests().len(), 3, "the search was not repeated");
+    assert_eq!(listed(&served.place)[0]["turns"], 1);
+}
+
+#[test]
+fn host_3_scripts_send_one_message_or_a_line_for_each() {
+    let served = Served::new("", counting());
+    let place = &served.place;
+    let first = place.dirigent(["chat", "hello"]).with_code(0);
+    assert_eq!(first.stdout.trim(), "Answer 1.");
+    let second = place
+        .dirigent(["chat", "--context", "last", "hello"])
+        .with_code(0);
+    assert_eq!(second.stdout.trim(), "Answer 2.");
+
+    let mut command = place.command(["chat", "-c", "last"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(b"one\n\ntwo\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let stdout = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        stdout.split_whitespace().collect::<Vec<_>>(),
+        ["Answer", "3.", "Answer", "4."]
+    );
+    assert!(output.status.success());
+
+    let shown = place
+        .dirigent(["conversations", "show", "last", "--markdown"])
+        .with_code(0);
+    let expected = "# hello\n\n## hello\n\nAnswer 1.\n\n## hello\n\nAnswer 2.\n\n## one\n\nAnswer 3.\n\n## two\n\nAnswer 4.";
+    assert_eq!(shown.stdout.trim(), expected);
+    let shown = place.dirigent(["conversations", "show", "--json"]).with_code(0);
+    assert_eq!(
+        shown.json_lines()[0]["messages"][3]["report"]["summary"],
+        "Answer 4."
+    );
+}
+
+#[test]
+fn host_3_conversations_are_renamed_and_deleted() {
+    let served = Served::new("", counting());
+    let place = &served.place;
+    let none = place.dirigent(["conversations", "list"]);
+    assert!(
+        none.stderr.contains("no conversations yet") || none.code() == Some(5),
+        "{}",
+        none.stderr
+    );
+    let _ = place.dirigent(["chat", "hello"]).with_code(0);
+    let _ = place
+        .dirigent(["conversations", "rename", "last", "A greeting"])
+        .with_code(0);
+    let list = place
+        .dirigent(["conversations", "list", "--search", "GREET"])
+        .with_code(0);
+    assert!(list.stdout.contains("A greeting"), "{}", list.stdout);
+    let id = listed(place)[0]["conversation"].as_str().unwrap().to_owned();
+    let refused = place.dirigent(["conversations", "delete", &id]).with_code(2);
+    assert!(refused.stderr.contains("add --yes"), "{}", refused.stderr);
+    // A turn is pruned with its conversation alone.
+    let _ = place.dirigent(["journal", "prune", "--older-than", "0s", "--yes"]);
+    assert_eq!(
+        place.dirigent(["runs", "--json"]).with_code(0).json_lines().len(),
+        1
+    );
+    let _ = place
+        .dirigent(["conversations", "delete", &id, "--yes"])
+        .with_code(0);
+    assert_eq!(
+        place.dirigent(["runs", "--json"]).with_code(0).json_lines().len(),
+        0
+    );
+    let gone = place.dirigent(["chat", "-c", &id, "hello"]).with_code(2);
+    assert!(gone.stderr.contains("no conversation"), "{}", gone.stderr);
+}
+
+#[test]
+fn loop_11_compact_replaces_the_messages_by_a_summary() {
+    let script = Script::from_fn(|request| {
+        if request.last_message().contains("summary") || request.last_message().contains("Summar") {
+            Turn::text("They greeted each other.")
+        } else {
+            Turn::text(format!("Answer {}.", request.number))
+        }
+    });
+    let served = Served::new("", script);
+    let place = &served.place;
+    let _ = place.dirigent(["chat", "hello"]).with_code(0);
+    let _ = place.dirigent(["chat", "-c", "last", "hello"]).with_code(0);
+    let mut command = place.command(["chat", "-c", "last"]);
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(b"/compact\nwhat now?\n")
+        .unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let last = served.requests().last().unwrap().clone();
+    let messages: Vec<String> = last.messages().iter().map(Value::to_string).collect();
+    assert_eq!(messages.len(), 4, "{messages:?}");
+    assert!(messages[1].contains("They greeted each other."), "{messages:?}");
+    assert!(
+        messages[3].contains("what now?") && !messages[1].contains("what now?"),
+        "{messages:?}"
+    );
+}
+
+#[test]
+fn host_4_the_offline_model_holds_a_conversation() {
+    let place = Place::new();
+    place.write("notes.txt", "one\ntwo\n");
+    let first = place
+        .dirigent(["chat", "-w", "work", "count the lines in notes.txt"])
+        .with_code(0);
+    assert!(first.stdout.contains('2'), "{}", first.stdout);
+    let second = place
+        .dirigent(["chat", "-c", "last", "replace 'two' with 'three'"])
+        .with_code(0);
+    assert!(second.stdout.contains("three"), "{}", second.stdout);
+    assert_eq!(place.read("notes.txt"), "one\nthree\n");
+    let undone = ended(&mut place.command(["undo", "last", "--yes"])).with_code(0);
+    assert_eq!(place.read("notes.txt"), "one\ntwo\n", "{}", undone.stdout);
+}
