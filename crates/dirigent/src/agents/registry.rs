@@ -399,7 +399,7 @@ impl AgentRegistry {
     }
 }
 
-/// Checks the sub-agents that the program defines: their names, and the access to their tools.
+/// Checks the sub-agents that the program defines: that no name is reserved, and that each has the access that its tools need.
 ///
 /// # Errors
 /// [`DirigentError::Agent`].

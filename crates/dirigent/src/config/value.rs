@@ -70,7 +70,8 @@ macro_rules! text_values {
     )+};
 }
 
-/// Declares types that are written as one of several words: each with its inner type, and its words with their values.
+/// Declares types whose values are one of several words in the configuration: each type with its inner type and its list of
+/// words and what they mean.
 macro_rules! word_values {
     ($($(#[$about:meta])+ $name:ident($inner:ty) = $words:expr;)+) => {
         text_values! { String "String": $(

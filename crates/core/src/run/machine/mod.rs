@@ -43,7 +43,7 @@ pub struct Run {
     iteration: u32,
     iterations: Vec<Iteration>,
     guidance: Vec<String>,
-    /// For each guidance entry, the iteration whose lead first received it.
+    /// For each guidance entry, the iteration in which the lead first received it.
     guidance_iterations: Vec<u32>,
     answers: Vec<AnsweredQuestion>,
     /// The lead; `None` until it is started.
@@ -135,7 +135,7 @@ impl Run {
         &self.guidance
     }
 
-    /// For each guidance entry that a lead has received, the iteration of that lead (PAOR-8).
+    /// For each guidance entry that the lead has received, the iteration in which it first did (PAOR-8).
     pub(crate) fn guidance_iterations(&self) -> &[u32] {
         &self.guidance_iterations
     }
