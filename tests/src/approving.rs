@@ -34,7 +34,7 @@ fn one_agents_turn(request: &Request, held: impl FnOnce(Turn) -> Turn) -> Turn {
     match () {
         () if is_lead(request) => plan("Make it.", [delegate("one", "implement", "Make the first.")]),
         () if is_reflector(request) => achieved("The judgement is in."),
-        // Guidance makes another iteration, whose agent is told it and finds the file.
+        // Guidance starts another iteration, whose agent receives the guidance and finds the file.
         () if mentions(request, "<GUIDANCE>") => Turn::text("It is there."),
         () => held(touches(request, "first.txt")),
     }

@@ -115,8 +115,7 @@ impl Place {
         files(&self.work())
     }
 
-    /// The command with these arguments and this place's journal. Of the environment it has only what is needed to
-    /// find programs.
+    /// The command with these arguments and this place's journal. Its environment contains only what is needed to find programs.
     pub fn command<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
         let mut command = Command::new(binary());
         self.settle(&mut command);
@@ -124,7 +123,7 @@ impl Place {
         command
     }
 
-    /// The running processes that were started in this place, recognized by the home in their environment. Linux only.
+    /// The running processes that were started in this place, recognized by `HOME` in their environment. Linux only.
     pub fn processes(&self) -> Vec<i32> {
         let marker = [b"HOME=", self.folder().join("home").as_os_str().as_bytes()].concat();
         let is_ours = |process: &Path| {
@@ -149,8 +148,8 @@ impl Place {
             .collect()
     }
 
-    /// Like `command`, for a command that must end when its terminal is closed. Without this, a command ignores the closing if the tests run
-    /// under `nohup`.
+    /// Like `command`, for a command that must end when its terminal is closed. Without this, the command ignores the hang-up if the tests
+    /// run under `nohup`.
     pub fn command_with_hang_up<I: AsRef<OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> Command {
         let inner = self.command(arguments);
         let mut command = Command::new("env");
@@ -321,7 +320,8 @@ impl Watched {
 /// The environment of a process; empty if the process has ended, belongs to another user, or is a kernel thread.
 fn environment(process: &Path) -> Vec<u8> {
     let read = |name: &str| fs::read(process.join(name)).unwrap_or_default();
-    // One that is becoming another program has neither arguments nor environment for a moment; one that never has is none of ours.
+    // A process that is just executing another program briefly has neither arguments nor environment. One that never has any was not
+    // started by a test.
     for _ in 0..10_000 {
         let is_settled = !read("cmdline").is_empty() || fs::read_link(process.join("exe")).is_err();
         let environment = read("environ");
@@ -378,7 +378,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The variables with the folders of cargo and rustup, which by default are in the home, and tests have another home.
+/// The variables with the folders of cargo and rustup. By default these folders are in the home, but tests have a home of their own.
 fn tool_homes() -> Vec<(OsString, OsString)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let at = |name: &str, default: &str| {
@@ -396,8 +396,8 @@ pub fn cargo() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
-/// The `dirigent` binary of this build: the one beside the test if cargo has just built it, otherwise one that is built
-/// now. `CARGO_BIN_EXE_dirigent` names another one.
+/// The `dirigent` binary of this build: the one next to the test binary if cargo has just built it, otherwise it is built now.
+/// `CARGO_BIN_EXE_dirigent` overrides the path.
 pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| {
@@ -430,7 +430,7 @@ fn is_fresh(binary: &Path, sources: &Path) -> bool {
         .split_once(": ")
         .map_or("", |(_, sources)| sources)
         .split_whitespace();
-    // A path with a blank in it is not found, so that cargo decides.
+    // A path with a space is not found, so cargo decides whether to build.
     sources.all(|source| {
         Path::new(source).starts_with(&root) && changed(Path::new(source)).is_ok_and(|at| at <= built)
     })

@@ -26,12 +26,12 @@ struct Note {
 #[derive(Deserialize, JsonSchema)]
 struct Nothing {}
 
-/// The texts that tools recorded. Clones share them.
+/// The texts that tools recorded, shared by all clones.
 #[derive(Clone, Default)]
 pub struct Notes(Arc<Mutex<Vec<String>>>);
 
 impl Notes {
-    /// All texts, in order.
+    /// All recorded texts, in order.
     pub fn all(&self) -> Vec<String> {
         self.0.lock().unwrap().clone()
     }
@@ -48,7 +48,7 @@ impl Notes {
     }
 }
 
-/// `note`: records a text. Not safe to repeat.
+/// `note`: records its text. Not safe to repeat.
 pub fn note(notes: &Notes) -> impl Tool {
     let notes = notes.clone();
     typed("note", "Writes a text down.", move |_, Note { text }| {
@@ -138,7 +138,7 @@ pub fn launch() -> impl Tool {
     .requires_approval()
 }
 
-/// `flood`: returns a text of this many bytes.
+/// `flood`: returns this many bytes of text.
 pub fn flood(bytes: usize) -> impl Tool {
     typed("flood", "Returns too much.", move |_, Nothing {}| async move {
         ToolResult::success(json!("flood ".repeat(bytes / 6)))

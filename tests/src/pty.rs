@@ -73,7 +73,8 @@ impl Terminal {
         Terminal::sized(command, Dimensions::default())
     }
 
-    /// Starts a command in a terminal of this size. The terminal is an `xterm-256color`, unless the command's environment names another.
+    /// Starts a command in a terminal of this size. The terminal is an `xterm-256color`, unless the command's environment specifies
+    /// another.
     pub fn sized(mut command: Command, size: Dimensions) -> Terminal {
         let (pty, pts) = pty_process::blocking::open().expect("a pseudo-terminal");
         pty.resize(Size::new(size.rows, size.columns)).expect("a size");
@@ -100,14 +101,14 @@ impl Terminal {
         self.child.id()
     }
 
-    /// Types a text.
+    /// Types text.
     pub fn types(&self, text: &str) {
         (&*self.keys)
             .write_all(text.as_bytes())
             .expect("a terminal that takes keys");
     }
 
-    /// Types a text and Enter.
+    /// Types text and Enter.
     pub fn enters(&self, text: &str) {
         self.types(&format!("{text}\r"));
     }
@@ -121,7 +122,7 @@ impl Terminal {
         self.wait_until(text, |all| all.contains(text));
     }
 
-    /// Waits until the last non-empty line, in which the user types, satisfies the condition.
+    /// Waits until the last non-empty line, in which the user types, contains `text`.
     ///
     /// # Panics
     /// If the command ends before, or the text does not appear in time.
@@ -133,7 +134,7 @@ impl Terminal {
     /// Waits until the contents satisfy the condition, and returns them.
     ///
     /// # Panics
-    /// If the command ends before, or the time is over; `what` says what was expected.
+    /// If the command ends or the time limit expires before; `what` describes the expected contents.
     #[track_caller]
     pub fn wait_until(&self, what: &str, mut is_there: impl FnMut(&str) -> bool) -> String {
         let end = Instant::now() + PATIENCE;
@@ -207,7 +208,7 @@ impl Terminal {
         self.shown.state().hung_up = true;
         self.types("x");
         self.wait_for_end();
-        // The last end of it that is open.
+        // Keep the terminal's last open handle, so that dropping it closes the terminal.
         let (pty, _) = pty_process::blocking::open().expect("a pseudo-terminal");
         self.keys = Arc::new(pty);
         self.child.wait().expect("a child")
@@ -227,7 +228,7 @@ pub fn last_line(contents: &str) -> &str {
 
 impl Drop for Terminal {
     fn drop(&mut self) {
-        // One that has ended is none to kill.
+        // The command may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -272,7 +273,7 @@ impl State {
         let screen = parser.screen_mut();
         let (rows, columns) = screen.size();
         let (rows, columns) = (usize::from(rows.get()), columns.get());
-        // A window of the screen's height at a time, from the top of what has scrolled out of it.
+        // Read a screenful at a time, from the top of the scrollback.
         screen.set_scrollback(usize::MAX);
         let mut above = screen.scrollback();
         let mut lines: Vec<String> = Vec::new();

@@ -73,7 +73,7 @@ impl Stage {
         Goal::new(text).workspace(self.workspace())
     }
 
-    /// How the only run ended, according to the journal's table of runs.
+    /// The outcome of the only run, from the journal's table of runs.
     pub fn journaled_end(&self) -> Value {
         let runs = Journal::open(&self.journal()).unwrap().runs().unwrap();
         assert_eq!(runs.len(), 1);
@@ -150,7 +150,7 @@ pub async fn next_approval(events: &mut Events) -> Arc<Approval> {
     }
 }
 
-/// Sends a decision about a shown call.
+/// Sends a decision about a displayed call.
 pub async fn decide(
     run: &RunHandle,
     approval: &Approval,
@@ -159,7 +159,7 @@ pub async fn decide(
     run.decide(approval.effect, decision(approval, answer)).await
 }
 
-/// Creates a decision with this answer to a shown call.
+/// Creates a decision with this answer to a displayed call.
 pub fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision {
     Decision {
         digest: approval.digest.clone(),
@@ -167,7 +167,7 @@ pub fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision {
     }
 }
 
-/// Waits until the run is released by its dropped orchestrator, so that another one can resume it.
+/// Waits until the dropped orchestrator has released the run, so that another one can resume it.
 pub async fn until_free(dirigent: &Dirigent, run: dirigent::RunId) {
     loop {
         if dirigent.record(run).await.unwrap().owner_pid.is_none() {
@@ -183,15 +183,15 @@ pub fn block_on<T>(work: impl Future<Output = T>) -> T {
     runtime.block_on(work)
 }
 
-/// Advances the clock of the test's runtime, which must be single-threaded. So time limits can be long enough for slow machines, and still
-/// expire when the test wants it.
+/// Advances the clock of the test's runtime, which must be single-threaded. Time limits can thus be long enough for slow machines, and
+/// still expire on demand.
 pub async fn pass(time: Duration) {
     let _stopped = StoppedClock::new();
     tokio::time::advance(time).await;
 }
 
-/// Pauses the clock until dropped. Keep it short: a paused clock jumps to the next timer whenever the runtime is idle, even while
-/// the journal is writing. The clock resumes also if the future that advances it is dropped.
+/// Pauses the clock until dropped. Keep it short: a paused clock jumps to the next timer whenever the runtime is idle, even while the
+/// journal is writing. The clock also resumes if the future that advances it is dropped.
 struct StoppedClock;
 
 impl StoppedClock {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 const LAST_TURN: &str = "This is your last turn: ";
 
-/// A lead and an `explore` that search until they are told that their last turn has come.
+/// A lead and an `explore` agent that search until they are told that this is their last turn.
 fn searching() -> Script {
     Script::from_fn(|request| {
         if is_reflector(request) {
@@ -32,7 +32,7 @@ fn searching() -> Script {
     })
 }
 
-/// The turns that the lead and `explore` took.
+/// The number of turns of the lead and of `explore`.
 fn turns(settings: &str, file: &str, arguments: &[&str]) -> [usize; 2] {
     let served = Served::new(settings, searching());
     if !file.is_empty() {
@@ -86,7 +86,7 @@ fn loop_2_turns_are_set_in_an_agents_file_which_goes_before_what_all_sub_agents_
     assert_eq!(turns(lead, "max_turns: 3", &[]), [2, 3]);
     assert_eq!(turns(&all, "max_turns: 3", &[]), [2, 3]);
     assert_eq!(turns(&all, "", &["--max-turns", "lead=1"]), [1, 4]);
-    // A file that says nothing has ten turns.
+    // An agent file without `max_turns` has ten turns.
     assert_eq!(turns(lead, "timeout: 10m", &[]), [2, 10]);
     let own = format!("{lead}[limits.explore]\nmax_turns = 5\n");
     assert_eq!(turns(&own, "max_turns: 3", &[]), [2, 5]);
@@ -114,7 +114,7 @@ fn loop_2_each_agent_is_told_its_limits() {
                 .lines()
                 .find(|line| line.starts_with("- You have "))?
                 .to_owned();
-            // The first request of each.
+            // Only the first request of each agent.
             (request.messages().len() == 2).then_some(line)
         })
         .collect();

@@ -9,7 +9,7 @@ use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, call, delegate,
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
 use serde_json::{Value, json};
 
-/// A run whose only sub-task is the scout's, and what the scout's model was asked.
+/// Runs a goal whose only sub-task goes to the scout, and returns the requests of the scout's model.
 async fn scouted(
     stage: &Stage,
     replies: impl IntoIterator<Item = Reply>,
@@ -63,7 +63,7 @@ async fn loop_1_loop_4_loop_6_each_result_is_sent_back_until_the_model_answers()
 
 #[tokio::test]
 async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format() {
-    // given a call without `terminate`, then one that is cut off, then a good one
+    // given a call without `terminate`, then a truncated one, then a good one
     let (stage, notes) = (Stage::new(), Notes::default());
     let replies = [
         says(r#"{"tool": "note", "parameters": {"text": "one"}}"#),
@@ -100,7 +100,7 @@ async fn loop_3_a_malformed_reply_goes_back_with_the_parse_error_and_the_format(
 
 #[tokio::test]
 async fn loop_7_loop_6_a_failed_calls_error_goes_back_and_the_model_finds_another_way() {
-    // given a model that edits what is not there, reads its error, and writes instead
+    // given a model that edits text that does not exist, reads the error, and writes the file instead
     let stage = Stage::new();
     let replies = [
         call(

@@ -1,5 +1,5 @@
-//! PAOR-5: sub-agents as Markdown files: those that ship, the user's, and those that come with a project, which can't widen what the
-//! user allows. APPROVE-1: the rules about calls in a configuration.
+//! PAOR-5: sub-agents as Markdown files: the shipped ones, the user's, and a project's, which cannot widen what the user allows. APPROVE-1:
+//! the approval rules in a configuration.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -30,7 +30,7 @@ impl Files {
         Files { folder }
     }
 
-    /// With a file: `user/…` in the user's folder, `project/…` in the project.
+    /// Adds a file: `user/…` in the user's folder, `project/…` in the project.
     fn with(self, path: &str, content: impl AsRef<[u8]>) -> Self {
         let path = self.path(path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -50,7 +50,7 @@ impl Files {
         Config::load(&Sources::none().folder(self.path("user"))).unwrap()
     }
 
-    /// Who a run in the project has.
+    /// The agents of a run in the project.
     fn agents(&self) -> Agents {
         let builder = Dirigent::builder().config(&self.config());
         block_on(builder.agents(Some(&self.path("project")))).unwrap()
@@ -148,7 +148,7 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
     assert_eq!(expert.model.as_deref(), Some("small"));
     assert_eq!((expert.limits.max_turns, expert.limits.max_repeats), (7, 2));
     assert_eq!(expert.limits.timeout, Millis::from_secs(90));
-    // One that names no tools has those of agents that may do no more.
+    // An agent without `tools` has the tools of agents with at most its access.
     let explore = named(&agents, "explore");
     assert_eq!(explore.description, "Looks closer.");
     assert_eq!(explore.access, Access::ReadOnly);
@@ -212,7 +212,7 @@ fn paor_5_a_wrong_file_is_refused_with_its_line_and_the_others_are_there() {
 
 #[test]
 fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
-    // given a user who has narrowed a shipped agent, and a slip in the file
+    // given a user who has restricted a shipped agent, and a mistake in the file
     let files = Files::new()
         .with_config("[roles]\nimplement = \"offline\"\n")
         .with(
@@ -233,7 +233,7 @@ fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
 
 #[test]
 fn paor_5_a_wrong_file_of_the_users_leaves_neither_its_own_name_nor_the_one_it_says() {
-    // the name can be read, whatever is wrong elsewhere
+    // the name is readable despite a mistake elsewhere in the file
     for slip in ["access: read only", "description: a: b", "tools: ["] {
         let files = Files::new().with(
             "user/agents/verify.md",
@@ -350,7 +350,7 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
 
 #[test]
 fn paor_5_a_project_gets_no_more_than_the_users_agents_have() {
-    // given a user whose agents may all only look
+    // given a user whose agents are all read-only
     let narrow = |name: &str| file(&format!("name: {name}\ndescription: d\ntools: [search]"));
     let mut files = Files::new().with_config("[agents]\nproject = \"read-write\"\n");
     for name in ["explore", "implement", "review", "verify"] {
@@ -412,7 +412,7 @@ fn paor_5_a_projects_agent_takes_no_name_and_chooses_no_model_of_its_own() {
     );
     assert_eq!(named(&agents, "small").model.as_deref(), Some("small"));
     assert_eq!(named(&agents, "opus").model.as_deref(), Some("default"));
-    // Whoever chooses a model for all means all.
+    // A model that the user chooses for all agents overrides the agents' own models.
     let sources = Sources::none().folder(files.path("user")).model("offline");
     let builder = Dirigent::builder().config(&Config::load(&sources).unwrap());
     let agents = block_on(builder.agents(Some(&files.path("project")))).unwrap();
@@ -447,7 +447,7 @@ fn paor_5_a_projects_folder_leads_nowhere_else_and_keeps_nobody_waiting() {
             .unwrap()
             .success()
     );
-    // The user's own links are the user's.
+    // The user may link agents; only a project's links are refused.
     symlink(files.path("secret/id.md"), files.path("user/agents/linked.md")).unwrap();
 
     let found = files.agents();
@@ -525,7 +525,7 @@ fn loop_5_an_agent_that_says_its_time_has_that_and_others_have_the_configured_on
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
-    /// Whatever a file holds, it is an agent or refused.
+    /// Whatever a file contains, it is either an agent or refused.
     #[test]
     fn paor_5_no_file_keeps_agents_from_loading(front in "[-a-z:\\[\\]{}\"'|>&*!%@#,?~. \t\n]{0,120}", raw in any::<Vec<u8>>()) {
         let files = Files::new()
@@ -582,7 +582,7 @@ async fn paor_5_a_projects_agent_gets_a_sub_task_and_can_only_look() {
         "`write` is refused, as this agent may not change files: report what should be changed instead"
     );
     assert!(!stage.workspace().join("made.txt").exists());
-    // What it is is journaled with the run, whatever becomes of the file.
+    // The journal records the agent with the run, even if its file is deleted.
     let started = serde_json::to_value(&stage.entries()[0].input).unwrap();
     assert!(started.to_string().contains("You are api-expert."), "{started}");
 }
@@ -597,7 +597,7 @@ async fn paor_5_a_program_without_a_configuration_reads_no_agents_of_projects() 
     );
 }
 
-/// A home, a project with files, and what they hold.
+/// A home, a project with files, and this configuration.
 fn place(config: &str) -> Place {
     let place = Place::new();
     let own = place.folder().join("home/.config/dirigent");
@@ -681,13 +681,13 @@ fn host_9_a_run_with_agents_of_the_users_and_the_project_replays() {
     let ran = place.dirigent(run).with_code(0);
     let replayed = place.dirigent(["run", "--replay", "run.jsonl"]).with_code(0);
     assert_eq!(summary(&replayed.stdout), summary(&ran.stdout));
-    // The project's agents are those of then where it is gone.
+    // A replay uses the recorded agents, even if the project no longer exists.
     fs::remove_dir_all(place.work()).unwrap();
     let replayed = place.dirigent(["run", "--replay", "run.jsonl"]).with_code(0);
     assert_eq!(summary(&replayed.stdout), summary(&ran.stdout));
 }
 
-/// The line that says what came of a run.
+/// The line with the run's outcome.
 fn summary(stdout: &str) -> Option<&str> {
     stdout.lines().find(|line| line.contains("notes.txt has"))
 }

@@ -1,4 +1,4 @@
-//! PAOR-9, LEAD-4: what answers the questions of a run and its agents, whichever way the answer comes, and that one question has one answer.
+//! PAOR-9, LEAD-4: every way to answer the questions of a run and its agents, and that each question accepts one answer.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::{BufRead, BufReader};
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 const CHOICES: [&str; 2] = ["the first file", "the second file"];
 
-/// Asks which file it is, and is done with any answer. The plan after the answer waits at the gate.
+/// Asks which file is meant, and accepts any answer. The plan after the answer waits at the gate.
 fn asking(choices: &'static [&'static str], gate: &Gate) -> Script {
     let gate = gate.clone();
     let look = || plan("Look.", [calls("look", [("search", json!({"pattern": "x"}))])]);
@@ -32,7 +32,7 @@ fn is_answered(request: &Request) -> bool {
     mentions(request, "<ANSWERS>")
 }
 
-/// A run that has stopped with its question.
+/// A run that has stopped to wait for an answer to its question.
 fn stopped(choices: &'static [&'static str], gate: &Gate) -> Served {
     let served = Served::new("", asking(choices, gate));
     let _ = served.place.dirigent(RUN).with_code(4);
@@ -45,7 +45,7 @@ fn open() -> Gate {
     gate
 }
 
-/// The answers that the run's journal has.
+/// The answers in the run's journal.
 fn answers(place: &Place) -> Vec<Value> {
     let file = place.folder().join("recording.jsonl");
     let recorded = place
@@ -63,7 +63,7 @@ fn answers(place: &Place) -> Vec<Value> {
     answered.collect()
 }
 
-/// The run in the list of all.
+/// The run's entry in `dirigent runs --json`.
 fn listed(place: &Place) -> Value {
     place
         .dirigent(["runs", "--json"])
@@ -72,7 +72,7 @@ fn listed(place: &Place) -> Value {
         .remove(0)
 }
 
-/// Commands that run at the same time, in the order in which they end.
+/// Runs the commands at the same time; returns them in the order in which they end.
 fn at_once<const N: usize>(place: &Place, commands: [&[&str]; N]) -> mpsc::Receiver<Ended> {
     let (ended, end) = mpsc::channel();
     let children: Vec<_> = commands
@@ -187,7 +187,7 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
             &["resume", "last", "--answer", "the right one"],
         ],
     );
-    // The one that goes on waits at the gate.
+    // The command whose answer was accepted waits at the gate.
     let refused = ended.recv().unwrap().with_code(2);
     assert!(refused.stderr.contains("your answer was not used"), "{refused}");
     let lead = served.wait_for_requests(before + 1)[before].clone();
@@ -229,7 +229,7 @@ fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_ot
             .contains("has no such open question: it was answered"),
         "{refused}"
     );
-    // An answer that comes later is refused like any other.
+    // A later answer is also refused.
     let late = place
         .dirigent(["resume", "last", "--answer", "another"])
         .with_code(2);
@@ -298,7 +298,7 @@ fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_lead(
     assert!(ended.stdout.contains("I was told."), "{ended}");
 }
 
-/// Two agents that ask, each its own question, and one that does not. The second asks only when the gate is open.
+/// Two agents that each ask a question, and one that asks none. The second one asks once the gate is open.
 fn agents_that_ask(gate: &Gate) -> Script {
     let gate = gate.clone();
     Script::from_fn(move |request| match () {
@@ -357,7 +357,7 @@ fn lead_4_questions_of_two_agents_are_answered_in_any_order_once_nothing_else_ca
         "the others went on"
     );
 
-    // which of them?
+    // Two questions are open, so the answer must say which one it is for.
     for wrong in [
         &["answer", "last", "neither"][..],
         &["answer", "last", "a9.9", "neither"],
@@ -379,7 +379,7 @@ fn lead_4_questions_of_two_agents_are_answered_in_any_order_once_nothing_else_ca
     let again = place.dirigent(["resume", "last"]).with_code(4);
     assert!(again.stdout.contains("\nQuestion: Which first?\n"), "{again}");
 
-    // one is left
+    // One question is left.
     let id_alone = place.dirigent(["answer", "last", "a2.2"]).with_code(2);
     assert!(
         id_alone.stderr.contains("write your answer after it"),

@@ -1,5 +1,5 @@
-//! HOST-6 in every form of calls (CALL-4): what a server counts of a run with many agents in parallel stays within the budget, however
-//! the server counts.
+//! HOST-6 for every form of calls (CALL-4): the tokens that a server counts for a run with many parallel agents stay within the budget,
+//! however the server counts.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt;
@@ -23,7 +23,7 @@ const FORMS: [CallForm; 5] = [
     CallForm::ToolCall,
     CallForm::Auto,
 ];
-/// The tools of an agent that may do all: their definitions are most of a first request in the native form.
+/// The tools of an agent with all permissions: in the native form, their definitions are most of the first request.
 const TOOLS: [&str; 8] = [
     "file_operations",
     "search",
@@ -34,7 +34,7 @@ const TOOLS: [&str; 8] = [
     "execute_command",
     "git",
 ];
-/// A reply is as long as it may be, but no longer than this.
+/// Replies are as long as allowed, but no longer than this many tokens.
 const LONGEST_REPLY: u64 = 4_096;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,8 +58,8 @@ async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_more_
     check_every_form(Tokenizer::Words, [60_000, 300_000]).await;
 }
 
-/// The server counts no more than the budget, whatever the form of calls: of a budget that runs out while the agents make their first
-/// requests, and of a larger one. Prints what it counted.
+/// Checks that the server counts no more tokens than the budget, for each form of calls: with a budget that is exhausted while the agents
+/// make their first requests, and with a larger one. Prints the counts.
 async fn check_every_form(tokenizer: Tokenizer, budgets: [u64; 2]) {
     let mut table = vec![format!(
         "{:<12} {:>10} {:>8} {:>9} {:>8} {:>10}",
@@ -78,9 +78,9 @@ async fn check_every_form(tokenizer: Tokenizer, budgets: [u64; 2]) {
         table.push(format!(
             "{form:<12} {counts:>10} {budget:>8} {requests:>9} {counted:>8} {overshoot:>10}"
         ));
-        // Requests of agents that the end of the run stopped were served, but are not in its report.
+        // The server also counts requests of agents that were stopped at the end of the run; the report does not.
         assert!(report.usage.tokens() <= counted, "{}", table.join("\n"));
-        // By what code has beyond the estimate, in the requests that are under way in the end: see docs/models.md.
+        // Code has more tokens than estimated, so the last requests in flight may exceed the budget by this much: see docs/models.md.
         let most = match tokenizer {
             Tokenizer::Bytes(_) => 0,
             Tokenizer::Words => budget / 20,
@@ -91,7 +91,7 @@ async fn check_every_form(tokenizer: Tokenizer, budgets: [u64; 2]) {
     assert_eq!(beyond, 0, "{}", table.join("\n"));
 }
 
-/// The estimate is close: the server counts a token for four bytes.
+/// The estimate is close: the server counts one token for four bytes.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_6_a_server_that_counts_nothing_or_nonsense_is_held_to_the_estimate() {
     for says in [Says::Nothing, Says::Nonsense] {
@@ -107,7 +107,7 @@ async fn host_6_a_server_that_counts_nothing_or_nonsense_is_held_to_the_estimate
     }
 }
 
-/// What a server says of its counts.
+/// The usage figures that a server reports.
 #[derive(Clone, Copy, Debug)]
 enum Says {
     Truth,
@@ -115,12 +115,12 @@ enum Says {
     Nonsense,
 }
 
-/// A server's way to count.
+/// How a server counts tokens.
 #[derive(Clone, Copy)]
 enum Tokenizer {
-    /// A token for so many bytes. One for each byte is the most that a tokenizer can count; five bytes for each are many.
+    /// One token for this many bytes. One byte per token is the worst case; five bytes per token are many.
     Bytes(f64),
-    /// A token for four letters or digits of a word, and for each other character but a space: more for code than for prose.
+    /// One token for four letters or digits of a word, and one for each other character except spaces: more for code than for prose.
     Words,
 }
 
@@ -134,7 +134,7 @@ impl fmt::Display for Tokenizer {
 }
 
 impl Tokenizer {
-    /// The tokens of a text.
+    /// The tokens of this text.
     fn count(self, text: &str) -> u64 {
         match self {
             Tokenizer::Bytes(bytes) => (text.len() as f64 / bytes).ceil() as u64,
@@ -158,7 +158,7 @@ impl Tokenizer {
         }
     }
 
-    /// The tokens of all of a request: each message with four for its frame, the tools, and the schema of the reply.
+    /// The tokens of a whole request: each message plus four for its frame, the tools, and the schema of the reply.
     fn count_request(self, request: &Request) -> u64 {
         let messages = request.messages().iter();
         let messages: u64 = messages
@@ -168,7 +168,7 @@ impl Tokenizer {
     }
 }
 
-/// What a server has counted: tokens sent and received, by request.
+/// The server's counts: tokens sent and received, by request.
 #[derive(Clone, Default)]
 struct Served(Arc<Mutex<Vec<(u64, u64)>>>);
 
@@ -183,7 +183,7 @@ impl Served {
     }
 }
 
-/// Has sixteen agents work in parallel until nothing is left of the budget.
+/// Lets sixteen agents work in parallel until the budget is exhausted.
 async fn run_out(form: CallForm, tokenizer: Tokenizer, says: Says, budget: u64) -> (Served, Arc<Report>) {
     let served = Served::default();
     let counts = served.clone();
@@ -249,7 +249,7 @@ fn check_exhausted(report: &Report, tokens: u64) {
     }
 }
 
-/// The call that answers a request, and whether it is the last: the lead sends out sixteen agents, and each reads on and on.
+/// The call that answers a request, and whether it is the last one: the lead starts sixteen agents, and each keeps reading.
 fn next_call(request: &Request) -> (ToolCall, bool) {
     if request.system_prompt().starts_with("You are worker.") {
         let start = request.turn * 50;
@@ -264,7 +264,7 @@ fn next_call(request: &Request) -> (ToolCall, bool) {
     (ToolCall::new("submit_plan", &plan), true)
 }
 
-/// The call as a model makes it that was taught that form.
+/// The call in this form.
 fn in_form(form: CallForm, call: &ToolCall, last: bool) -> Reply {
     let arguments: Value = serde_json::from_str(&call.arguments).unwrap();
     let text = match form {
@@ -277,7 +277,7 @@ fn in_form(form: CallForm, call: &ToolCall, last: bool) -> Reply {
     Reply::text(text.to_string())
 }
 
-/// The reply with so many line breaks that it has about that many tokens.
+/// Pads the reply with line breaks to about this many tokens.
 fn padded(reply: Reply, form: CallForm, tokens: u64, tokenizer: Tokenizer) -> Reply {
     let missing = tokens.saturating_sub(tokenizer.count(&text_of(&reply))) as f64;
     let padding = "\n".repeat(match tokenizer {
@@ -293,7 +293,7 @@ fn padded(reply: Reply, form: CallForm, tokens: u64, tokenizer: Tokenizer) -> Re
     }
 }
 
-/// All that a reply says.
+/// The whole text of a reply, including its calls.
 fn text_of(reply: &Reply) -> String {
     let calls = reply.tool_calls.iter();
     let calls = calls.map(|call| format!("{}{}", call.name, call.arguments));

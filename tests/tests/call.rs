@@ -11,7 +11,7 @@ use dirigent_tests::scripted::{Asked, Reply, Scripted, achieved, delegate, last_
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
 use serde_json::json;
 
-/// What came of a scout with the tools `note`, `fail` and `search` whose model replies so.
+/// The outcome of a run with a scout, which has the tools `note`, `fail` and `search` and whose model gives scripted replies.
 struct Scouted {
     report: Arc<Report>,
     asked: Vec<Asked>,

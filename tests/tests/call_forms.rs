@@ -1,4 +1,4 @@
-//! CALL-4: how a model calls tools is found out once, where its configuration leaves it open.
+//! CALL-4: how a model calls tools is detected once if its configuration does not specify it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 /// Another run with the same model.
 const AGAIN: [&str; 4] = ["run", "What do the notes say?", "--workspace", "work"];
 
-/// A place whose model's configuration leaves the form of calls open.
+/// A place whose model's configuration does not specify the form of calls.
 fn served(script: Script) -> Served {
     let served = Served::new("", script);
     let file = served.place.folder().join("home/.config/dirigent/dirigent.toml");
@@ -25,7 +25,7 @@ fn is_probe(request: &Request) -> bool {
     offered(request) == ["confirm_tool_calling"]
 }
 
-/// The tools that a request offers natively.
+/// The tools that a request defines natively.
 fn offered(request: &Request) -> Vec<&str> {
     let tools = request.body["tools"].as_array();
     let names = tools.into_iter().flatten().map(|tool| &tool["function"]["name"]);
@@ -40,7 +40,7 @@ fn read() -> Value {
     json!({"operation": "read", "path": "notes.txt"})
 }
 
-/// All requests without the probes.
+/// All requests except the probes.
 fn of_runs(served: &Served) -> Vec<Arc<Request>> {
     let requests = served.requests().into_iter();
     requests.filter(|request| !is_probe(request)).collect()

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 const ESCAPE: &str = "\u{1b}";
 
-/// The answers of a lead: with the number of user messages in its conversation.
+/// A lead that answers with the number of user messages in its conversation.
 fn counting() -> Script {
     Script::from_fn(|request| Turn::text(format!("Answer {}.", user_messages(request))))
 }
@@ -189,7 +189,7 @@ fn host_3_conversations_are_renamed_and_deleted() {
     let id = listed(place)[0]["conversation"].as_str().unwrap().to_owned();
     let refused = place.dirigent(["conversations", "delete", &id]).with_code(2);
     assert!(refused.stderr.contains("add --yes"), "{}", refused.stderr);
-    // A turn is pruned with its conversation alone.
+    // A turn is pruned only together with its conversation.
     let _ = place.dirigent(["journal", "prune", "--older-than", "0s", "--yes"]);
     assert_eq!(
         place.dirigent(["runs", "--json"]).with_code(0).json_lines().len(),

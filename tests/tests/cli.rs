@@ -1,4 +1,4 @@
-//! HOST-3: what the command prints, for people, for pipes, for programs and in a real terminal.
+//! HOST-3: the command's output for people, pipes, programs and real terminals.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::{Command, Stdio};
@@ -16,7 +16,7 @@ fn rename_in_shop(place: &Place, more: &[&str]) -> Ended {
     place.dirigent(RENAME.iter().chain(more)).with_code(0)
 }
 
-/// Compares what is printed with the snapshot, but for what differs from run to run.
+/// Compares the output with the snapshot, without the parts that differ between runs.
 fn with_redactions(place: &Place, check: impl FnOnce()) {
     let folder = place.folder().canonicalize().unwrap();
     let mut settings = insta::Settings::clone_current();
@@ -31,13 +31,13 @@ fn with_redactions(place: &Place, check: impl FnOnce()) {
         (r"(?m)^[0-9a-f]{8}  ", "RUN  "),
         (r"\b(\d+ min )?\d+(\.\d+)? (ms|s)\b", "TIME"),
         (r"\b\d+ tokens", "N tokens"),
-        // The columns of what was used are as wide as their figures.
+        // The widths of the usage columns depend on their figures.
         (r"(?m)^  (model|agent +model) +calls .*$", "  $1  FIGURES"),
         (r"(?m)^  (a\d+ \w+ +)?offline +\d.*$", "  ${1}offline  FIGURES"),
         (r"(?m)^  run +\d.*$", "  run  FIGURES"),
-        // As in what cargo prints.
+        // The durations in cargo's output.
         (r"\b\d+\.\d\ds\b", "TIME"),
-        // Where a long result is cut depends on how many digits its durations have.
+        // Where a long result is shortened depends on the number of digits of its durations.
         (
             r#"("findings":")[^…\n]+… \[\d+ (characters left out: not shown\] …).*("duration_ms":\d+,"handle")"#,
             "$1… [N $2 $3",
@@ -219,7 +219,7 @@ fn host_3_the_changes_are_shown_as_a_diff() {
 #[test]
 fn host_3_runs_are_listed_newest_first() {
     let place = Place::with_shop();
-    // The user's own journal, which nothing has made yet.
+    // The user's default journal, which does not exist yet.
     let mut command = Command::new(place.command(["runs"]).get_program());
     place.settle(&mut command);
     let none = ended(command.arg("runs")).with_code(0);
@@ -370,7 +370,7 @@ fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
 
 // Terminals
 
-/// Text that would colour a terminal, rename its window and turn its writing round.
+/// Text that would change a terminal's colour and window title and reverse the writing direction.
 const HOSTILE: &str = "\u{1b}[31mred\u{1b}[0m \u{1b}]0;owned\u{7} \u{202e}";
 
 fn hostile_sample() -> Place {
@@ -396,7 +396,7 @@ fn host_3_without_a_terminal_there_are_no_escape_codes() {
     assert!(!ended.stdout.contains('\u{202e}'), "{ended}");
 }
 
-/// What the command writes to a terminal of 140 columns that is its input, output and error.
+/// The command's output in a terminal of 140 columns.
 fn in_terminal(place: &Place, settings: &[(&str, &str)], arguments: &[&str]) -> Ended {
     let mut command = place.command(arguments);
     command.envs(settings.iter().copied());
@@ -453,7 +453,7 @@ fn host_3_a_terminal_gets_a_live_tree_in_colours_and_nothing_of_a_files_codes() 
         codes.iter().any(|code| code.ends_with('A')),
         "nothing is redrawn: {codes:?}"
     );
-    // Every code is a colour, a way of the cursor or a line cleared: nothing else may be told to a terminal.
+    // The only allowed codes set colours, move the cursor, clear lines or change modes.
     let strange: Vec<_> = codes
         .iter()
         .filter(|code| !(code.starts_with('[') && code.ends_with(['m', 'A', 'B', 'K', 'J', 'G', 'l', 'h'])))
@@ -527,7 +527,7 @@ fn host_8_ctrl_c_while_a_run_is_being_started_leaves_none_that_goes_on() {
     let child = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let process = Pid::from_child(&child);
     assert!((0..).find_map(|_| catches_interrupts(process)).unwrap());
-    // The run starts once the lock is free, but cannot be written down before this ends.
+    // The run can start once the lock is free, but cannot be journaled before this transaction ends.
     let other = Connection::open(place.db()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     drop(lock);
@@ -566,12 +566,12 @@ fn host_8_ctrl_c_ends_the_wait_for_another_process_that_starts_a_run() {
     assert_eq!(runs.len(), 1);
 }
 
-/// Whether a process that runs catches SIGINT, or false where it has ended without; none where that is to be seen yet.
+/// Returns whether the process catches SIGINT; `None` if this cannot be seen yet. False if the process has ended.
 fn catches_interrupts(process: Pid) -> Option<bool> {
     let path = format!("/proc/{}/status", process.as_raw_nonzero());
     let status = std::fs::read_to_string(path).unwrap();
     let line = |name: &str| status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
-    // Once it has ended, nothing is left to wait for.
+    // The process has ended.
     if line("State:").trim().starts_with('Z') {
         return Some(false);
     }
@@ -582,12 +582,12 @@ fn catches_interrupts(process: Pid) -> Option<bool> {
 
 #[test]
 fn host_3_a_terminal_obeys_no_colour_of_a_goal_or_an_answer() {
-    // Blinking is nothing that the command itself asks for.
+    // The command itself never makes text blink.
     const BLINK: &str = "\u{1b}[5m";
     let place = Place::with_clash();
     let goal = format!("{} {BLINK}", RENAME[1]);
     for term in ["xterm-256color", "dumb"] {
-        // It is no goal that the offline model understands to its last word.
+        // The offline model does not understand the last word of this goal.
         let run = ["run", &goal, "--workspace", "work", "--non-interactive"];
         let run = in_terminal(&place, &[("TERM", term)], &run).with_code(1);
         let asking = ["run", RENAME[1], "--workspace", "work", "--non-interactive"];

@@ -1,5 +1,5 @@
-//! HOST-3 and HOST-7: models by configuration, as the real command reads it: who wins, who is asked, what is told, and that no
-//! key is shown.
+//! HOST-3 and HOST-7: models by configuration, as the real command reads it: precedence, which model is asked, messages, and that no key is
+//! shown.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::PathBuf;
@@ -18,7 +18,7 @@ fn call(tool: &str, parameters: Value) -> Turn {
     Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": true}).to_string())
 }
 
-/// A lead that sends a scout, a scout that answers, a reflector that is content.
+/// A lead that delegates to a scout, a scout that answers, and a reflector that is satisfied.
 fn script() -> Script {
     Script::rules(rules())
 }
@@ -49,12 +49,12 @@ async fn serve(script: Script) -> ModelServer {
         .unwrap()
 }
 
-/// A server that has a model of any name.
+/// A server that accepts any model name.
 async fn serve_any(script: Script) -> ModelServer {
     ModelServer::start(script).await.unwrap()
 }
 
-/// A home with this as the user's own configuration.
+/// A home with this text as the user's configuration.
 fn place(own: &str) -> Place {
     let place = Place::new();
     let file = own_file(&place);
@@ -68,7 +68,7 @@ fn own_file(place: &Place) -> PathBuf {
     place.folder().join("home/.config/dirigent/dirigent.toml")
 }
 
-/// A table of a model at that server.
+/// A configuration table of a model at this server.
 fn model(table: &str, server: &ModelServer, name: &str) -> String {
     let url = server.url();
     format!(
@@ -86,7 +86,7 @@ fn check(place: &Place, more: &[&str], variables: &[(&str, &str)]) -> Ended {
     ended(command.envs(variables.iter().copied()))
 }
 
-/// What is printed, with what differs from place to place redacted.
+/// The output, without the parts that differ between places.
 #[track_caller]
 fn shown(place: &Place, ended: &Ended) -> String {
     let folder = place.folder().canonicalize().unwrap();
@@ -163,7 +163,7 @@ async fn host_3_flag_wins_over_environment_over_named_file_over_own_file_over_de
         ("DIRIGENT_MODEL", "openai/meta/llama"),
         ("OPENAI_BASE_URL", address.as_str()),
     ];
-    // The prompt's form is free there: only who is asked counts.
+    // With an ad hoc model the form of the prompt is unspecified, so only the requested model is checked.
     let before = server.requests().len();
     let _ = pursue(&place, &[], &ad_hoc);
     assert_eq!(server.requests()[before].model(), "meta/llama");
@@ -292,7 +292,7 @@ async fn host_2_a_run_never_goes_on_with_another_model_than_it_was_started_with(
         let mut command = place.command(["resume", "last", "--answer", "All"]);
         ended(command.envs(variables.iter().copied()))
     };
-    // Nothing says which model it was, or another address does.
+    // Either the model's name is missing, or its address differs.
     for variables in [&[key][..], &[model, key, ("OPENAI_BASE_URL", &second.url())]] {
         let refused = resume(variables).with_code(7);
         assert!(
@@ -413,7 +413,7 @@ fn host_4_a_key_alone_never_switches_away_from_the_offline_model() {
     let mut run = place.command(["run", "count the lines in a.txt", "--workspace", "work"]);
     let _ = ended(run.env("OPENAI_API_KEY", CANARY)).with_code(0);
 
-    // Who gets no further is told that another model could have been asked.
+    // If the offline model cannot reach the goal, a note says that another model is available.
     let told = "note: OPENAI_API_KEY is set, but no model is chosen, so the offline model is used.";
     for (more, is_told) in [
         (&[][..], true),

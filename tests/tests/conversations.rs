@@ -1,4 +1,5 @@
-//! PROMPT-3, LEAD-3, HOST-2, HOST-6: conversations, whose turns are runs that go on with the messages of the turns before, through the library.
+//! PROMPT-3, LEAD-3, HOST-2, HOST-6: conversations through the library. Each turn is a run that continues with the messages of the turns
+//! before it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent::{
@@ -68,7 +69,7 @@ async fn prompt_3_a_turn_goes_on_with_the_messages_of_the_turns_before() {
         Some(EndReason::GoalAchieved)
     );
 
-    // Each request begins with the one before it, and its answer.
+    // Each request begins with the messages of the one before it.
     let asked = model.lead_asked();
     assert_eq!(asked.len(), 4);
     for pair in asked.windows(2) {
@@ -250,7 +251,7 @@ async fn host_2_a_conversation_grows_by_its_new_messages_alone() {
     assert_eq!(pieces.len(), 58);
     assert!(pieces.iter().max().unwrap() < &(pieces[0] + 200), "{pieces:?}");
 
-    // Every turn still has all that was said before it.
+    // Every turn still has all earlier messages.
     let journal = Journal::open(&stage.journal()).unwrap();
     let last = journal.last_turns(conversation.id(), 1).unwrap().remove(0);
     let first = journal.entries(last.run, 0, 1).unwrap().remove(0);

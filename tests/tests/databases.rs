@@ -1,4 +1,4 @@
-//! `execute_sql` in whole runs: an agent asks, a database answers, and the run knows what was changed (LOOP-8).
+//! `execute_sql` in whole runs: an agent asks, a database answers, and the run records what was changed (LOOP-8).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::time::Duration;
@@ -10,7 +10,7 @@ use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
 use dirigent_tests::stage::{Stage, achieved_report, agent};
 use serde_json::{Value, json};
 
-/// What no model may be told.
+/// Strings that must never reach a model.
 const SECRETS: [&str; 4] = ["conductor", "canary", "S3cret", "127.0.0.1"];
 
 fn connections(database: Database) -> Connections {
@@ -43,7 +43,7 @@ fn sql(operation: &str, sql: &str, parameters: Value) -> dirigent_tests::scripte
     )
 }
 
-/// A clerk makes a table, writes and reads with one placeholder, and an auditor who may only look tries to write.
+/// A clerk makes a table, writes and reads with this placeholder syntax, and an auditor with read-only access tries to write.
 async fn check(database: Database, placeholder: &str, table: Option<&str>) {
     let stage = Stage::new();
     let select = format!("SELECT total FROM invoices WHERE id = {placeholder}");
@@ -111,7 +111,7 @@ async fn check(database: Database, placeholder: &str, table: Option<&str>) {
     let auditor = model.agent_asked("auditor");
     assert_eq!(auditor[1].result()["code"], "access_denied");
     assert_eq!(rows(auditor[2].result()), json!([[2]]));
-    // Neither a model nor the journal ever sees where the database is.
+    // The database's address must never reach a model or the journal.
     let mut told: Vec<String> = model.asked().iter().map(|asked| format!("{asked:?}")).collect();
     told.push(format!("{:?}", stage.entries()));
     for text in told {

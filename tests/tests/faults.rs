@@ -1,9 +1,10 @@
-//! Whole runs on a model server at which something goes wrong (HOST-7, LOOP-3, CALL-2, CALL-7, PAOR-12): every kind of fault, streamed
-//! and whole, over real HTTP, and what is to come of it. `crates/model/tests/openai` has every status.
+//! Whole runs with a faulty model server (HOST-7, LOOP-3, CALL-2, CALL-7, PAOR-12): every kind of fault, streamed and whole, over real
+//! HTTP, and its consequences. `crates/model/tests/openai` has every status.
 //!
-//! A run has four requests: the lead's, two of a writer that notes something down, the reflector's. The fault comes [`Once`], at the
-//! writer's first request, or at every request ([`Always`]), with a second model to ask and without. Whatever happens, nothing is noted
-//! twice or by halves, no request is out of order, none is one too many, and the journal tells the same as the run.
+//! A run makes four requests: one of the lead, two of an agent `writer` that calls `note`, and one of the reflector. The fault occurs once,
+//! at the writer's first request ([`Once`]), or at every request ([`Always`]), with and without a second model to fall back to. In every
+//! case no note is recorded twice or only in part, no request is out of order or superfluous, and a replay of the journal gives the run's
+//! report.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt;
@@ -29,33 +30,33 @@ use futures::future::BoxFuture;
 use serde_json::json;
 use tokio::net::TcpSocket;
 
-/// How often a model is asked at most.
+/// Maximum number of attempts of a request.
 const ATTEMPTS: u32 = 3;
-/// What is said of a model that was asked so often in vain.
+/// Part of the error after the last attempt.
 const AGAIN: &str = "after 3 attempts";
-/// Bytes of a reply above which it is not read on.
+/// Maximum size of a reply in bytes.
 const LONGEST: usize = 20_000;
-/// Runs in parallel.
+/// Number of runs in parallel.
 const SIDE_BY_SIDE: usize = 8;
 
-// What goes wrong
+// Faults
 
-/// What is wrong with a reply, or comes in its place.
+/// What is wrong with a reply, or is sent instead of it.
 #[derive(Clone)]
 enum Wrong {
     Instead(Fault),
     Delivered(Vec<Flaw>),
     Ends(FinishReason),
-    /// Calls whose arguments are no JSON; in the text a call that is cut off.
+    /// Calls whose arguments are not valid JSON; in the text form, a truncated call.
     BrokenCall,
-    /// Nothing comes, not even headers.
+    /// The server sends nothing, not even headers.
     Silent,
-    /// The rest never comes.
+    /// The server stops in the middle of the reply.
     Stalled,
 }
 
 impl Wrong {
-    /// A reply with it.
+    /// Returns the reply with the fault.
     fn with(&self, form: Form, reply: Reply) -> Turn {
         match self {
             Wrong::Instead(fault) => fault.clone().into(),
@@ -67,7 +68,7 @@ impl Wrong {
         }
     }
 
-    /// Whether it is found out by waiting.
+    /// Returns true if only a timeout reveals the fault.
     fn takes_time(&self) -> bool {
         matches!(
             self,
@@ -79,9 +80,9 @@ impl Wrong {
 /// How the model calls tools.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
-    /// In its text (CALL-1), with words after the call, so that a break finds the call complete.
+    /// In its text (CALL-1). Padding follows the call, so that the call is complete where the reply is cut off.
     Text,
-    /// Apart from the text (CALL-2).
+    /// Natively, separate from the text (CALL-2).
     Native,
 }
 
@@ -96,13 +97,13 @@ impl Form {
         }
     }
 
-    /// A reply with these calls.
+    /// A reply that makes these calls.
     fn calls(self, calls: &[(&str, serde_json::Value)], terminate: bool) -> Reply {
         match self {
             Form::Text => {
                 let (tool, parameters) = &calls[0];
                 let call = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
-                // Not words, which would make the model say again what it meant (CALL-7).
+                // Padding without words: prose would trigger a repeat request (CALL-7).
                 Reply::text(format!("{call}\n\n{}", ". ".repeat(200)))
             }
             Form::Native => Reply::calls(
@@ -141,7 +142,7 @@ impl Form {
         self.calls(&[("submit_reflection", judged)], true)
     }
 
-    /// What is noted when all is well.
+    /// The notes of a run without faults.
     fn noted(self) -> &'static [&'static str] {
         match self {
             Form::Text => &["one"],
@@ -150,27 +151,27 @@ impl Form {
     }
 }
 
-// What is to come of it
+// Expected outcomes
 
-/// What comes of a fault that happens once, at the writer's first request.
+/// The outcome of a fault that occurs once, at the writer's first request.
 #[derive(Clone, Copy, Debug)]
 enum Once {
-    /// Nothing: the reply is understood.
+    /// The fault has no effect: the reply is understood.
     Unharmed,
-    /// The model is asked again, and what it says then counts.
+    /// The request is repeated, and the second reply counts.
     AskedAgain,
-    /// The model is told so, and corrects itself.
+    /// The model receives this error and corrects itself.
     ModelTold(&'static str),
-    /// The writer fails, with these words, and the reflector sees it.
+    /// The writer fails with this error, and the reflector is told.
     AgentFails(&'static str),
 }
 
-/// What comes of a fault at every request.
+/// The outcome of a fault at every request.
 #[derive(Clone, Copy, Debug)]
 enum Always {
-    /// Nothing.
+    /// The fault has no effect.
     Unharmed,
-    /// The lead's model is asked that often, and the run fails with these words.
+    /// The run fails after this many requests of the lead, with an error that contains these parts.
     RunFails {
         asked: usize,
         says: &'static [&'static str],
@@ -178,12 +179,12 @@ enum Always {
     },
 }
 
-/// What a second model is good for.
+/// Whether the second model is used.
 #[derive(Clone, Copy, Debug)]
 enum Spare {
-    /// It answers in the first one's place.
+    /// It answers instead of the first one.
     Helps,
-    /// It is not asked, as the first has answered, or nobody could.
+    /// It is not asked: the first model has answered, or no model could help.
     NotAsked,
 }
 
@@ -203,7 +204,7 @@ const TEXT: &[Form] = &[Form::Text];
 const NATIVE: &[Form] = &[Form::Native];
 const ANY_FORM: &[Form] = &[Form::Text, Form::Native];
 
-/// The model can't answer now.
+/// A fault that makes the model temporarily unavailable.
 fn unavailable(name: &'static str, fault: Fault, says: &'static [&'static str]) -> Row {
     Row {
         name,
@@ -219,7 +220,7 @@ fn unavailable(name: &'static str, fault: Fault, says: &'static [&'static str]) 
     }
 }
 
-/// Asking the same model again is of no use.
+/// A fault after which repeating the request to the same model is useless.
 fn final_answer(name: &'static str, fault: Fault, says: &'static [&'static str], spare: Spare) -> Row {
     Row {
         name,
@@ -252,7 +253,7 @@ fn flawed(
 }
 
 impl Row {
-    /// The reply can't be used, and the model is told why.
+    /// The reply is malformed, and the model is told why.
     fn malformed(self, told: &'static str) -> Row {
         Row {
             once: Once::ModelTold(told),
@@ -265,7 +266,7 @@ impl Row {
         }
     }
 
-    /// Nothing of the reply can be used.
+    /// The reply is unusable as a whole.
     fn no_reply(self, says: &'static [&'static str]) -> Row {
         Row {
             once: Once::AskedAgain,
@@ -278,7 +279,7 @@ impl Row {
         }
     }
 
-    /// The agent ends with these words, and the model is not asked again.
+    /// The agent ends with this error, and its request is not repeated.
     fn ends_agent(self, says: &'static [&'static str]) -> Row {
         Row {
             once: Once::AgentFails(says[0]),
@@ -501,7 +502,7 @@ async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
             Flaw::CutMidCharacter,
             &["can't be read", AGAIN],
         ),
-        // The character comes first where calls are apart from the text.
+        // In native replies, the multi-byte character comes before the calls.
         flawed(
             "cut in the first character",
             &[Flaw::CutMidCharacter],
@@ -532,7 +533,7 @@ async fn host_7_a_model_that_keeps_silent_is_given_up() {
 
 #[tokio::test]
 async fn host_7_a_server_that_is_not_there_is_named() {
-    // An address that is taken and where nobody listens: a free one might be given to another test's server.
+    // A port that is bound but not listening. An unused port might be given to another test's server.
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!("http://{}/v1", taken.local_addr().unwrap());
@@ -545,9 +546,9 @@ async fn host_7_a_server_that_is_not_there_is_named() {
     check_failed(&report, &["can't be reached", &url, AGAIN]);
 }
 
-// Carrying it out
+// Execution
 
-/// When the fault comes, and whether there is another model.
+/// When the fault occurs, and whether there is a second model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum When {
     Once,
@@ -555,7 +556,7 @@ enum When {
     AlwaysWithSpare,
 }
 
-/// One run of the table.
+/// One test case: one run.
 #[derive(Clone)]
 struct Cell {
     name: &'static str,
@@ -578,7 +579,7 @@ impl fmt::Display for Cell {
     }
 }
 
-/// Runs every cell of these rows; all that fail are named.
+/// Runs every case of these rows, and lists all that fail.
 async fn check<const N: usize>(rows: [Row; N]) {
     let client = HttpClient::new(Duration::from_secs(10)).unwrap();
     let cells = rows.into_iter().flat_map(|row| row.cells(&client));
@@ -600,7 +601,7 @@ impl Row {
         for delivery in self.deliveries {
             for form in self.forms {
                 let mut whens = vec![When::Once, When::Always];
-                // Whether another model is asked has nothing to do with how calls or replies come.
+                // The use of the second model does not depend on the form of calls or on streaming, so one case is enough.
                 if cells.is_empty() && matches!(self.always, Always::RunFails { .. }) && *form == Form::Text {
                     whens.push(When::AlwaysWithSpare);
                 }
@@ -638,7 +639,7 @@ impl Cell {
         assert_eq!(spare.violations(), [], "{self}");
     }
 
-    /// What the model that goes wrong says.
+    /// The script of the faulty model.
     fn script(&self) -> Script {
         let form = self.form;
         let wrong = |reply| self.wrong.with(form, reply);
@@ -646,7 +647,7 @@ impl Cell {
             When::Once => {
                 let first = Matcher::system("You are writer.");
                 let work = match self.once {
-                    // The reply counts, so it is not made again.
+                    // The faulty reply counts as the first turn, so the work is not requested again.
                     Once::Unharmed => Rule::new(first, [wrong(form.work()), Turn::text("It is noted.")]),
                     Once::AskedAgain | Once::ModelTold(_) | Once::AgentFails(_) => {
                         Rule::new(first, [wrong(form.work())])
@@ -663,7 +664,7 @@ impl Cell {
         }
     }
 
-    /// What the writer says in the end. Without calls there is nothing wrong with the calls.
+    /// The writer's final reply. In the native form it has no calls, so faults in calls do not apply.
     fn last_words(&self) -> Turn {
         let reply = Reply::text("It is noted.");
         match self.form {
@@ -674,7 +675,7 @@ impl Cell {
 
     fn model(&self, server: &ModelServer, spare: &ModelServer) -> Arc<dyn ChatModel> {
         if self.when == When::Once && self.wrong.takes_time() {
-            // Long enough for the request to come to the server, which has its fault for this one only.
+            // Long enough for the request to reach the server, whose fault applies to this request only.
             let hasty = self.patient_for(server, Duration::from_secs(10));
             let patient = OpenAiModel::with_client(self.options(server, "first"), &self.client).unwrap();
             return retrying(Arc::new(FirstOfWriter {
@@ -684,7 +685,7 @@ impl Cell {
             }));
         }
         let first = if self.wrong.takes_time() {
-            // No good reply is to come, so nothing is gained by waiting.
+            // Every reply is faulty, so waiting is useless.
             self.patient_for(server, Duration::from_millis(50))
         } else {
             OpenAiModel::with_client(self.options(server, "first"), &self.client).unwrap()
@@ -701,7 +702,7 @@ impl Cell {
         Arc::new(Fallback::new(first, [spare]))
     }
 
-    /// The first model, given up when it takes longer than that.
+    /// The first model with this timeout.
     fn patient_for(&self, server: &ModelServer, patience: Duration) -> OpenAiModel {
         let mut options = self.options(server, "first");
         options.timeouts.first = patience;
@@ -793,7 +794,8 @@ impl Cell {
 }
 
 impl Cell {
-    /// The requests that came to the first model's server and to the other's. One that was given up early may not have come at all.
+    /// Checks the number of requests that reached the first and the second model's server. A request that timed out may not have reached
+    /// the server at all.
     fn check_asked(&self, asked: (usize, usize), expected: (usize, usize)) {
         if self.wrong.takes_time() {
             assert!(asked.0 <= expected.0, "{self}: {asked:?}");
@@ -813,7 +815,7 @@ fn check_failed(report: &Report, says: &[&str]) {
     }
 }
 
-/// A model at which nothing goes wrong, of that name.
+/// A script without faults for a model of this name.
 fn good(form: Form, model: &str) -> Script {
     Script::rules(rules(form)).with_models([model])
 }
@@ -829,7 +831,7 @@ fn rules(form: Form) -> Vec<Rule> {
     ]
 }
 
-/// A model that is soon given up at the writer's first request, at which its fault comes, and has its time at all others.
+/// A model whose first request of the writer, the faulty one, has a short timeout, and all others a long one.
 struct FirstOfWriter {
     hasty: OpenAiModel,
     patient: OpenAiModel,
@@ -858,7 +860,7 @@ fn retrying(model: impl ChatModel + Clone) -> Arc<dyn ChatModel> {
     Arc::new(Retrying::new(model, policy))
 }
 
-/// Pursues the goal to its end; its journal tells the same.
+/// Runs the goal to its end, and checks that the journal gives the same report.
 async fn pursue(stage: &Stage, model: Arc<dyn ChatModel>, form: Form, notes: &Notes) -> Arc<Report> {
     let dirigent = stage
         .builder(model)
@@ -871,7 +873,7 @@ async fn pursue(stage: &Stage, model: Arc<dyn ChatModel>, form: Form, notes: &No
     let run = dirigent.start(stage.goal("Note it")).await.unwrap();
     let report = run.outcome().await.expect("the run is carried out to its end");
     let mut replayed = json!(dirigent.read(run.id()).await.unwrap().0.report());
-    // The journal alone has the account.
+    // Only the report from the journal has the account.
     replayed.as_object_mut().unwrap().remove("account");
     assert_eq!(replayed, json!(*report), "the journal tells the same");
     assert_eq!(stage.journaled_end()["reason"], json!(report.end)["reason"]);

@@ -22,7 +22,7 @@ fn host_3_a_goal_includes_the_files_that_it_mentions_also_after_an_outage() {
     assert!(ended.stderr.contains(note), "{}", ended.stderr);
     assert_eq!(ended.stderr.matches("is not included").count(), 1);
 
-    // The run keeps the file as it was.
+    // The run has its own copy of the file.
     std::fs::remove_file(place.work().join("src/main.rs")).unwrap();
     let resumed = place.dirigent(["resume", "last"]).with_code(0);
     assert!(resumed.stdout.contains("It does nothing."), "{}", resumed.stdout);

@@ -1,4 +1,4 @@
-//! HOST, as far as it is the library's: embedding, the offline default, several at once.
+//! HOST requirements of the library: embedding, the offline default, several runs at once.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::Path;
@@ -260,7 +260,7 @@ async fn host_1_a_goals_invalid_agent_is_refused_before_anything_starts() {
     assert_eq!(dirigent.runs(RunFilter::new()).await.unwrap().runs.len(), 0);
 }
 
-/// A run with its own model, tool and agent, which has stopped with a question.
+/// A run with its own model, tool and agent that has stopped with a question.
 async fn paused(dirigent: &Dirigent, stage: &Stage, notes: &Notes) -> RunId {
     let asking = Scripted::new()
         .lead([plan("Choose.", [])])
@@ -341,7 +341,7 @@ async fn host_4_offline_renames_a_symbol_checks_the_project_and_leaves_no_usage(
         "{:?}",
         report.confirmed_by
     );
-    // What is left is prose and text, which a rename of code leaves alone and the user is told of.
+    // The remaining matches are prose and strings, which a rename of code does not change; the user is told about them.
     let left = Command::new("grep")
         .args(["-rnw", "parse_amount", "src", "tests"])
         .current_dir(stage.workspace())
@@ -509,7 +509,7 @@ async fn host_11_questions_of_several_agents_are_each_answered_by_their_ids() {
     until(&mut events, asked).await;
     until(&mut events, asked).await;
 
-    // then an answer must say which is meant
+    // then an answer must say which question it is for
     let open = run.questions().await.unwrap();
     let several = run.answer("x").await.unwrap_err();
     assert!(matches!(several, RuntimeError::Question { .. }), "{several}");
@@ -519,7 +519,7 @@ async fn host_11_questions_of_several_agents_are_each_answered_by_their_ids() {
             Err(RuntimeError::Answer { .. })
         ));
         run.answer_question(question.effect, "2").await.unwrap();
-        // An answered question is closed, and after the last one so is the run.
+        // An answered question is closed. After the last answer, the run ends.
         assert!(matches!(
             run.answer_question(question.effect, "1").await,
             Err(RuntimeError::NoQuestion { .. } | RuntimeError::Ended { .. })
@@ -557,11 +557,11 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
         .unwrap();
     until(&mut cut.events(0), asks).await;
 
-    // then the third ends while both wait
+    // then the third ends while the other two wait
     let rest = dirigent.start(stage.goal("Rest")).await.unwrap();
     assert_eq!(achieved_report(&rest).await.summary, "Rested.");
 
-    // and each takes its own answer, the later one first
+    // and each gets its own answer, the later question first
     cut.answer("iteration").await.unwrap();
     assert_eq!(achieved_report(&cut).await.summary, "Cut.");
     paint.answer("red").await.unwrap();
@@ -690,7 +690,7 @@ async fn paor_10_a_run_does_not_start_while_another_process_does_not_finish_star
     let other = Journal::open(&stage.journal()).unwrap();
     let lock = other.try_lock_starts().unwrap().unwrap();
 
-    // Time passes at once while the start only waits.
+    // With the clock paused, the time limit of the start expires at once.
     tokio::time::pause();
     let refused = dirigent.start(stage.goal("Look")).await;
     tokio::time::resume();

@@ -1,4 +1,4 @@
-//! HOST-2: the journal is checked, copied, moved and made smaller from the command line.
+//! HOST-2: checking, copying, moving and pruning the journal from the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 const GOAL: &str = "rename the function parsePrice to readPrice";
 
-/// A project of two files, whose rename goes step by step in one order.
+/// A project of two files, whose rename takes several steps in a fixed order.
 fn shop() -> Place {
     let place = Place::new();
     place.write(
@@ -26,14 +26,14 @@ fn journal(place: &Place, arguments: &[&str]) -> Ended {
     place.dirigent(["journal"].iter().chain(arguments))
 }
 
-/// The command with another journal.
+/// Runs the command with another journal.
 fn with_db(place: &Place, db: &str, arguments: &[&str]) -> Ended {
     let mut command = Command::new(binary());
     place.settle(&mut command);
     ended(command.args(["--db", db]).args(arguments))
 }
 
-/// Compares what is printed with the snapshot, but for what differs from run to run.
+/// Compares the output with the snapshot, without the parts that differ between runs.
 #[track_caller]
 fn check(place: &Place, name: &str, ended: &Ended) {
     let folder = place.folder().canonicalize().unwrap();
@@ -59,7 +59,7 @@ fn check(place: &Place, name: &str, ended: &Ended) {
     settings.bind(|| insta::assert_snapshot!(name, printed));
 }
 
-/// Lets all runs have ended 40 days ago.
+/// Moves the end of all runs 40 days into the past.
 fn age(place: &Place) {
     let db = Connection::open(place.db()).unwrap();
     let days = 40_i64 * 24 * 60 * 60 * 1000;

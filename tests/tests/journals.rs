@@ -1,5 +1,5 @@
-//! Recorded journals: replaying one gives the same commands and the same report (HOST-2, HOST-9). A change of the journal's format
-//! changes the recordings, and no command.
+//! Recorded journals: their replay gives the same commands and the same report (HOST-2, HOST-9). A change of the journal's format may
+//! change the recordings, but no command.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -11,7 +11,7 @@ use dirigent_core::route::Delivery;
 use dirigent_core::run::{RunCommand, RunInput};
 use dirigent_core::run_tree::RunTree;
 
-/// Each entry with the commands that it led to, and the summary at the end.
+/// Each entry with its resulting commands, and the summary at the end.
 fn replayed(journal: &str) -> String {
     let (mut told, mut machines, mut read) = (String::new(), None, Vec::new());
     for line in journal.lines() {

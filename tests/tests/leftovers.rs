@@ -1,6 +1,6 @@
-//! After calls of every kind and every end, nothing is left: no open descriptor, no process, no temporary file.
+//! After calls of every kind, with every outcome, nothing is left: no open descriptor, no process, no temporary file.
 //!
-//! There is one test here, as what other tests of its process have open would be counted too.
+//! This file has only one test, since the descriptors of other tests in the same process would be counted too.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 
 /// Iterations that are compared with the first one.
 const ROUNDS: usize = 3;
-/// What is killed or closed is gone once the system has come to it; longer than this it takes for ever.
+/// Time allowed for killed processes and closed sockets to disappear; after that, they count as leaked.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
@@ -47,9 +47,9 @@ async fn calls_leave_nothing() {
         silent: format!("http://{}/", silent.local_addr().unwrap()),
     };
 
-    // What is made once and kept, such as what is known of certificates, is made in the first iteration.
+    // The first iteration creates everything that is created once per process, such as the cache of certificates.
     world.iteration().await;
-    // The journal of an orchestrator that went away is closed after it.
+    // The journal of a dropped orchestrator is closed a moment later.
     wait_for(|| !descriptors().keys().any(|kind| kind.ends_with(" (deleted)")));
     let first = descriptors();
     for _ in 0..ROUNDS {
@@ -62,16 +62,16 @@ async fn calls_leave_nothing() {
     assert_eq!(children(), BTreeSet::new(), "processes are left");
 }
 
-/// What calls of the network reach.
+/// The servers that network calls use.
 struct World {
-    /// A server that answers.
+    /// The URL of a server that answers.
     answers: String,
-    /// One that never does.
+    /// The URL of a server that never answers.
     silent: String,
 }
 
 impl World {
-    /// A run whose calls end by themselves, one that is cancelled, and one whose orchestrator goes away.
+    /// A run whose calls end by themselves, a cancelled run, and a run whose orchestrator is dropped.
     async fn iteration(&self) {
         let stage = Stage::new()
             .file("notes.txt", "one\ntwo\n")
@@ -176,7 +176,7 @@ impl World {
             .tool(http_request(&http))
     }
 
-    /// Calls that succeed, fail and run out of time.
+    /// Calls that succeed, fail or time out.
     fn calls(&self) -> Vec<(&'static str, Value)> {
         let command = |line: &str| {
             (
@@ -224,14 +224,14 @@ impl World {
     }
 }
 
-/// How a run is stopped while a command of its runs.
+/// How a run is stopped while one of its commands runs.
 #[derive(Clone, Copy)]
 enum Stop {
     Cancel,
     Drop,
 }
 
-/// The command itself, interrupted while it runs another.
+/// Interrupts the `dirigent` command itself while one of its commands runs.
 fn interrupted_command_leaves_nothing() {
     let script = Script::from_fn(|request| match () {
         () if is_lead(request) => served::plan("Wait.", [delegate("wait", "implement", "Wait.")]),
@@ -267,11 +267,11 @@ fn check_gone(place: &Place) {
     assert_eq!(place.command_lines(), [] as [&str; 0], "processes are left");
 }
 
-/// In the workspace is what calls were to make, and no process works there.
+/// Checks that the workspace contains exactly these files, and that no process works in it.
 #[track_caller]
 fn check_only(stage: &Stage, expected: &[&str]) {
     let expected: BTreeSet<String> = expected.iter().map(|&name| name.to_owned()).collect();
-    // A database's own file for a statement that was cut off goes with the thread that carried it out.
+    // SQLite's own file for an interrupted statement disappears with the thread that executed the statement.
     wait_for(|| names(&stage.workspace()) == expected);
     assert_eq!(names(&stage.workspace()), expected, "in the workspace");
     wait_for(|| processes_in(&stage.workspace()).is_empty());
@@ -289,13 +289,13 @@ fn names(folder: &Path) -> BTreeSet<String> {
         .collect()
 }
 
-/// How many descriptors of each kind this process has open.
+/// The number of open descriptors of this process, by kind.
 fn descriptors() -> BTreeMap<String, usize> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir("/proc/self/fd").unwrap().flatten() {
-        // The one that reads this list is gone by now.
+        // The descriptor that reads this list is closed by now.
         if let Ok(target) = fs::read_link(entry.path()) {
-            // Sockets and pipes have numbers of their own.
+            // Sockets and pipes are numbered; the digits are removed to group them.
             let kind = target.to_string_lossy().replace(|c: char| c.is_ascii_digit(), "");
             *found.entry(kind).or_default() += 1;
         }
@@ -303,7 +303,7 @@ fn descriptors() -> BTreeMap<String, usize> {
     found
 }
 
-/// How many more there are of each kind than there were.
+/// The number of additional descriptors of each kind since `before`.
 fn more_than(before: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
     let more = descriptors().into_iter().map(|(kind, count)| {
         let had = before.get(&kind).copied().unwrap_or_default();
@@ -312,7 +312,7 @@ fn more_than(before: &BTreeMap<String, usize>) -> BTreeMap<String, usize> {
     more.filter(|(_, more)| *more > 0).collect()
 }
 
-/// The processes whose parent is this one, by their command lines.
+/// The children of this process, with their command lines.
 fn children() -> BTreeSet<String> {
     let ours = format!("PPid:\t{}", std::process::id());
     processes(|process| {
@@ -321,7 +321,7 @@ fn children() -> BTreeSet<String> {
     })
 }
 
-/// The processes that work in a folder, whoever their parent is by now.
+/// The processes whose current folder is in this folder, whatever their parent is now.
 fn processes_in(folder: &Path) -> BTreeSet<String> {
     processes(|process| fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder)))
 }

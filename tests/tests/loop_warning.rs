@@ -1,5 +1,5 @@
-//! LOOP-2: what is logged when an agent's loop is ended. A test of its own: `tracing` remembers, for all threads of a process, who wanted to
-//! hear of a warning when it came first, and nothing else may be first here.
+//! LOOP-2: the warning that is logged when an agent's loop is ended. It has a process of its own: `tracing` caches for all threads of a
+//! process whether anybody listened when a warning first occurred, so no other test may trigger it first.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;
@@ -10,7 +10,7 @@ use dirigent_tests::scripted::{Reply, Scripted, achieved, call, delegate, plan};
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings};
 use serde_json::json;
 
-/// Where the log goes.
+/// A buffer that receives the log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 
@@ -50,7 +50,7 @@ async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logge
         .await
         .unwrap();
 
-    // when it may take ten turns, the default
+    // when the agent is limited to ten turns, the default
     let run = dirigent.start(stage.goal("Do it")).await.unwrap();
     let report = achieved_report(&run).await;
 

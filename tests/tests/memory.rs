@@ -1,4 +1,4 @@
-//! INTENT-1: facts that the user asked to be remembered, through the library and on the command line.
+//! INTENT-1: facts that the user asked Dirigent to remember, through the library and on the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent::memory::{Added, Fact, FactId, FactScope, Memory, MemoryError, Secret, Visible};
@@ -274,8 +274,8 @@ fn host_3_errors_of_the_memory_say_what_to_do() {
         (
             &["add", "my password is hunter2"],
             2,
-            "error: the fact was not kept, because it looks like it contains a password, and facts are sent to models: keep secrets in a \
-             password manager, and remember only where to find them\n",
+            "error: the fact was not saved: it seems to contain a password, and facts are sent to models. Keep secrets in a password \
+             manager, and save only where to find them\n",
         ),
         (
             &["add", " "],

@@ -14,7 +14,7 @@ fn two_files() -> Place {
     place
 }
 
-/// The only call that waits: a plan.
+/// The only waiting call: a plan.
 fn waiting(place: &Place) -> Value {
     let shown = place.dirigent(["approve", "last", "--json"]).with_code(0);
     let waiting = shown.json_lines().remove(0)["waiting"].take();
@@ -74,7 +74,7 @@ fn lead_2_guidance_takes_the_place_of_an_approval_and_makes_another_plan() {
 
 #[test]
 fn lead_2_guidance_for_a_run_that_nobody_owns_reaches_the_lead_before_the_run_can_stop_again() {
-    // The machines' tests have each order of the messages (`lead_2_a_run_does_not_stop_between_guidance_and_the_lead`).
+    // The tests of the machines cover each order of the messages (`lead_2_a_run_does_not_stop_between_guidance_and_the_lead`).
     let place = two_files();
     let _ = place.dirigent(REPLACE).with_code(4);
     let before = waiting(&place)["effect"].take();
@@ -140,7 +140,7 @@ fn lead_2_a_rejected_plan_ends_the_run() {
 #[test]
 fn lead_2_a_plan_is_edited_in_the_users_editor() {
     let place = two_files();
-    // The editor is shell text, which gets the file as its argument.
+    // The editor is a shell command that gets the file as its argument.
     place.write("editor.sh", r#"sed -i 's/\\"work.a.txt\\", //' "$1""#);
     let mut command = place.command(REPLACE);
     let editor = format!("sh {}", place.work().join("editor.sh").display());
@@ -150,7 +150,7 @@ fn lead_2_a_plan_is_edited_in_the_users_editor() {
         all.contains("proposes a plan") && last_line(all).ends_with("· l later")
     });
     terminal.enters("e");
-    // What the edited plan left out makes another plan.
+    // What the edited plan left out leads to another plan.
     terminal.wait_until("another plan", |all| {
         all.matches("proposes a plan").count() == 2 && last_line(all).ends_with("· l later")
     });

@@ -1,4 +1,4 @@
-//! A whole run on a model behind real HTTP: the requests are in order, and what the network does wrong is survived or told.
+//! A whole run with a model behind real HTTP: the requests are in order, and network faults are survived or reported.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -14,7 +14,7 @@ fn call(tool: &str, parameters: serde_json::Value, terminate: bool) -> Turn {
     Turn::text(json!({"tool": tool, "parameters": parameters, "terminate": terminate}).to_string())
 }
 
-/// A lead that sends a scout, a scout that reads a file, a reflector that is content.
+/// A lead that delegates to a scout, a scout that reads a file, and a reflector that is satisfied.
 fn script(first: Vec<Turn>) -> Script {
     let plan = json!({
         "summary": "Look into the notes.",

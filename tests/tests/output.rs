@@ -1,4 +1,4 @@
-//! HOST-3: what is printed is written, or the command fails; a reader that has gone is no failure.
+//! HOST-3: all output is written, or the command fails; a closed pipe is not a failure.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -9,7 +9,7 @@ use dirigent_tests::cli::{Ended, Place};
 
 const RUN: [&str; 4] = ["run", "count the usages of parse_amount", "--workspace", "work"];
 
-/// The command, whose standard output is a disk without room.
+/// The command, with its standard output on a full disk.
 fn on_a_full_disk(place: &Place, arguments: &[&str]) -> Ended {
     let full = OpenOptions::new().write(true).open("/dev/full").unwrap();
     let mut command = place.command(arguments);
@@ -17,7 +17,7 @@ fn on_a_full_disk(place: &Place, arguments: &[&str]) -> Ended {
     command.spawn().unwrap().wait_with_output().unwrap().into()
 }
 
-/// The command, whose standard output has no reader any more.
+/// The command, whose standard output is a pipe without a reader.
 fn without_a_reader(place: &Place, arguments: &[&str]) -> Ended {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -1,5 +1,5 @@
-//! PAOR-2 and HOST-4 on projects that were not made for it: a published crate, a Python package, and projects whose tools
-//! are not installed.
+//! PAOR-2 and HOST-4 on projects that were not made for these tests: a published crate, a Python package, and projects whose tools are not
+//! installed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -8,10 +8,10 @@ use std::process::Command;
 use dirigent_tests::cli::{Ended, Place, cargo, copy, ended, root};
 use serde_json::Value;
 
-/// The sources of a crate that these tests are built with, where cargo keeps them.
+/// The source folder of a crate that is a dependency of these tests, in cargo's registry.
 fn published(name: &str, version: &str) -> PathBuf {
-    // Cargo is asked about a package that depends on that crate alone. About this workspace it could say nothing where the crates of
-    // other platforms were never fetched.
+    // Queries a package that depends on this crate alone: `cargo metadata` of this workspace fails if the dependencies for other platforms
+    // were never downloaded.
     let place = Place::new();
     place.write(
         "Cargo.toml",
@@ -30,7 +30,7 @@ fn published(name: &str, version: &str) -> PathBuf {
                 "--manifest-path",
             ])
             .arg(place.work().join("Cargo.toml"))
-            // For the settings of cargo with which the crate was fetched.
+            // Uses the cargo settings with which the crate was downloaded.
             .current_dir(root()),
     )
     .with_code(0);
@@ -41,7 +41,7 @@ fn published(name: &str, version: &str) -> PathBuf {
     manifest.parent().unwrap().to_owned()
 }
 
-/// The lines of the project's files in which a word stands, as `path: line`.
+/// The lines of the project's files that contain the word, as `path: line`.
 fn lines_with(place: &Place, word: &str) -> Vec<String> {
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
     let mut lines = Vec::new();
@@ -55,7 +55,7 @@ fn lines_with(place: &Place, word: &str) -> Vec<String> {
     lines
 }
 
-/// The lines that are code, comments left out.
+/// The lines of code that contain the word, without comments.
 fn code_with(place: &Place, word: &str) -> Vec<String> {
     let mut lines = lines_with(place, word);
     lines.retain(|line| {
@@ -65,7 +65,7 @@ fn code_with(place: &Place, word: &str) -> Vec<String> {
     lines
 }
 
-/// The same goal once more: its old name is nowhere, and nothing is done.
+/// Runs the goal again, and checks that its old name no longer exists and that nothing is changed.
 fn assert_nothing_more_to_do(place: &Place, goal: &str) -> Ended {
     let before = place.files();
     let again = place.run(goal).with_code(1);
@@ -192,7 +192,7 @@ fn paor_2_a_function_of_a_python_package_is_renamed_and_checked_by_its_own_tests
     assert_nothing_more_to_do(&place, goal);
 }
 
-/// Runs the goal where no program can be found.
+/// Runs the goal with a `PATH` without programs.
 fn run_without_programs(place: &Place, goal: &str) -> Ended {
     let nowhere = place.folder().join("nowhere");
     std::fs::create_dir(&nowhere).unwrap();

@@ -1,4 +1,4 @@
-//! Requests begin with what earlier requests had, byte for byte, so that providers' caches hold: over an agent's turns, over iterations, and
+//! Requests begin with the same bytes as earlier requests, so that providers' caches apply: over an agent's turns, over iterations, and
 //! over runs in a workspace.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -133,7 +133,7 @@ async fn loop_11_each_request_of_an_agent_begins_with_the_one_before_also_in_the
 
     let conversations = conversations(&requests);
     let turns: Vec<usize> = conversations.iter().map(Vec::len).collect();
-    // The lead, and in each iteration an explorer and a reflector.
+    // The turns of the lead, and of each iteration's explorer and reflector.
     assert_eq!(turns, [3, 3, 1, 3, 1]);
     for turns in &conversations {
         for pair in turns.windows(2) {
@@ -142,7 +142,7 @@ async fn loop_11_each_request_of_an_agent_begins_with_the_one_before_also_in_the
             assert!(later.starts_with(&earlier), "{earlier}\n\n{later}");
         }
     }
-    // Agents of one role share their tools and system prompt.
+    // Agents with the same role share their tools and system prompt.
     for (first, second) in [(1, 3), (2, 4)] {
         let (first, second) = (conversations[first][0], conversations[second][0]);
         assert_eq!(first.body["tools"].to_string(), second.body["tools"].to_string());
@@ -150,7 +150,7 @@ async fn loop_11_each_request_of_an_agent_begins_with_the_one_before_also_in_the
     }
 }
 
-/// Returns the beginning that the messages of two requests have in common.
+/// Returns the longest common prefix of two requests.
 fn common(first: &Request, second: &Request) -> String {
     let (first, second) = (prefix(first).1, prefix(second).1);
     let pairs = first.chars().zip(second.chars());
@@ -183,7 +183,7 @@ async fn prompt_2_requests_of_runs_in_a_workspace_differ_only_after_what_they_sh
         }
         assert!(rest.contains("<ITERATION>"), "{rest}");
 
-        // The date and the state of the repository end the environment.
+        // The date and the repository's state come last in the environment.
         std::fs::write(fixture.folder.path().join("workspace/src/port.rs"), "changed\n").unwrap();
         let changed = fixture.run("Is there a port at all?", mode).await;
         let same = common(second, &changed[0]);

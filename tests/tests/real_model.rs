@@ -1,5 +1,5 @@
-//! Goals pursued with a real model, a very small one that says anything: what must hold whatever it says (LOOP-2, LOOP-3, CALL-6,
-//! PAOR-12, HOST-2). `tests/real-model/run` starts the model and runs these.
+//! Goals pursued with a real model that is very small and may reply anything: what must hold whatever it replies (LOOP-2, LOOP-3, CALL-6,
+//! PAOR-12, HOST-2). `tests/real-model/run` starts the model and runs these tests.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +32,7 @@ use futures::FutureExt;
 use futures::future::BoxFuture;
 use serde_json::{Value, json};
 
-/// Tokens of a reply: enough for a call, and it ends in seconds.
+/// Maximum tokens of a reply: enough for a call, and generated within seconds.
 const REPLY: u64 = 80;
 const GOALS: [&str; 2] = [
     "Append the line `buy bread` to notes.txt.",
@@ -55,7 +55,7 @@ async fn real_model_goals_end_for_a_recorded_reason_in_schema_constrained_form()
     }
 }
 
-/// The small model hardly ever makes a plan that can be carried out, so here it gets one, and is asked by its agents alone.
+/// The small model hardly ever makes a plan that can be executed, so a script makes the plan, and only the agents use the model.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a model server: run tests/real-model/run"]
 async fn real_model_agents_work_side_by_side_within_their_limits_in_every_form() {
@@ -92,7 +92,7 @@ fn limits() -> AgentLimits {
     }
 }
 
-/// Pursues a goal and checks all that must hold.
+/// Pursues a goal and checks everything that must hold.
 async fn pursued(
     goal: &str,
     form: CallForm,
@@ -156,7 +156,7 @@ async fn pursued(
     let timely = check_limits(&dirigent, run.id(), &run_limits, end).await;
     let seen = Seen::of(stage.entries());
     let (replies, called) = (model.replies(), seen.calls_of("note"));
-    // What comes when the time has run out is not journaled.
+    // Results that arrive after the time limit are not journaled.
     if timely {
         assert_eq!(seen.replies, replies, "every reply is journaled as it came");
         assert_eq!(called, notes.all().len(), "every call of a tool is journaled");
@@ -179,7 +179,7 @@ async fn pursued(
     report
 }
 
-/// Also whether nothing was cut off as the time of the run or of an agent ran out.
+/// Checks the limits, and returns whether nothing was cut off by a time limit of the run or of an agent.
 async fn check_limits(
     dirigent: &Dirigent,
     run: dirigent::RunId,
@@ -205,13 +205,13 @@ async fn check_limits(
     timely
 }
 
-/// Whether each of the first is one of the second; both are sorted.
+/// Returns true if each element of `some` is one of `all`; both are sorted.
 fn are_among(some: &[String], all: &[String]) -> bool {
     let mut all = all.iter();
     some.iter().all(|one| all.any(|other| other == one))
 }
 
-/// Nobody knows which commands such a model comes up with, so none is run.
+/// An `execute_command` that refuses everything: it is unknown which commands such a model invents.
 fn no_commands() -> impl Tool {
     typed("execute_command", "Runs a command.", |_, _: Value| async {
         ToolResult::failure("commands are not run here")
@@ -219,23 +219,23 @@ fn no_commands() -> impl Tool {
     .access(Access::Execute)
 }
 
-// What the journal says
+// Reading the journal
 
-/// What a journal has of a run.
+/// The contents of a run's journal.
 #[derive(Default)]
 struct Seen {
-    /// What models answered, sorted.
+    /// The model's replies, sorted.
     replies: Vec<String>,
-    /// Each agent's replies in order, true where one was malformed; a call in prose (CALL-7) is not.
+    /// For each agent, whether each of its replies was malformed, in order. A call in prose (CALL-7) does not count as malformed.
     malformed: BTreeMap<String, Vec<bool>>,
     /// The tools of finished calls.
     finished: Vec<String>,
-    /// The paths that tools say they changed.
+    /// The paths that tools reported as changed.
     changed: BTreeSet<String>,
 }
 
 impl Seen {
-    /// Replays the machines: what a reply came to, they alone know.
+    /// Replays the machines, which alone decide how a reply is understood.
     fn of(entries: Vec<Entry>) -> Seen {
         let (mut machines, mut seen) = (None, Seen::default());
         for entry in entries {
@@ -333,17 +333,17 @@ fn changed_paths(before: &[(String, Vec<u8>)], after: &[(String, Vec<u8>)]) -> B
         .collect()
 }
 
-// Who is asked
+// Which model is asked
 
-/// Whose requests go to the real model.
+/// Which requests go to the real model.
 #[derive(Clone)]
 enum Asked {
     ByAll,
-    /// The sub-agents'; leads and reflectors are answered by the script.
+    /// Requests of sub-agents; the script answers leads and reflectors.
     ByAgents(Scripted),
 }
 
-/// The real model, with a record of what it said.
+/// The real model, with a record of its replies.
 #[derive(Clone)]
 struct Witness {
     real: OpenAiModel,
@@ -356,7 +356,7 @@ impl Witness {
         let url = std::env::var("DIRIGENT_REAL_MODEL_URL")
             .expect("tests/real-model/run sets DIRIGENT_REAL_MODEL_URL");
         let mut options = OpenAiOptions::new(url, "smollm2-135m");
-        // It reads a lead's prompt of thousands of tokens before it says anything, on whatever machine this is.
+        // The model reads a lead's prompt of thousands of tokens before it replies, possibly on a slow machine.
         options.timeouts.first = Duration::from_secs(600);
         Witness {
             real: OpenAiModel::new(options).unwrap(),
@@ -403,7 +403,7 @@ fn told(answer: &Result<ModelReply, ModelFailure>) -> String {
 
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
-/// A panic in a task or an actor is caught and becomes data, so that it is counted here, where it begins.
+/// Counts panics where they occur, since a panic in a task or an actor is caught and becomes data.
 fn watch_for_panics() {
     static WATCH: Once = Once::new();
     WATCH.call_once(|| {

@@ -1,5 +1,4 @@
-//! Recorded runs replay exactly, with no model and no tools (HOST-9), and what has changed since is told as the first
-//! difference.
+//! Recorded runs replay exactly, without a model or tools (HOST-9), and any change since the recording is reported as the first difference.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use std::path::Path;
@@ -19,12 +18,12 @@ use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, call, delega
 use dirigent_tests::stage::{Stage, agent, until};
 use serde_json::{Value, json};
 
-/// A crew with a tool and an agent of its own.
+/// Adds a tool and an agent of the tests.
 fn crew(builder: Builder, notes: &Notes) -> Builder {
     builder.tool(note(notes)).agent(agent("scout", &["note"]))
 }
 
-/// A run in which a scout notes something, recorded; nothing in it happens in parallel.
+/// Records a run in which a scout takes a note; nothing in it happens in parallel.
 async fn recorded(stage: &Stage) -> Recording {
     let model = Scripted::new()
         .lead([plan("Note it.", [delegate("a", "scout", "Note the milk.")])])
@@ -42,7 +41,7 @@ async fn recorded(stage: &Stage) -> Recording {
     dirigent.recording(run.id()).await.unwrap()
 }
 
-/// The recording replayed by the same crew on a model that answers nothing.
+/// Replays the recording with the same tool and agent, and a model that answers nothing.
 async fn replayed(recording: &Recording, goal: Goal) -> Result<RunHandle, DirigentError> {
     let notes = Notes::default();
     let stage = Stage::new();
@@ -68,7 +67,7 @@ fn difference(replayed: Result<RunHandle, DirigentError>) -> Difference {
     }
 }
 
-/// The recording with its text changed.
+/// Returns the recording with a replacement in its text.
 #[track_caller]
 fn changed(recording: &Recording, from: &str, to: &str) -> Recording {
     let text = recording.to_string();
@@ -76,7 +75,7 @@ fn changed(recording: &Recording, from: &str, to: &str) -> Recording {
     Recording::parse(text.replacen(from, to, 1)).unwrap()
 }
 
-/// All that is journaled of a run, byte for byte, its id apart.
+/// All journal entries of a run, byte for byte, without its id.
 fn journaled(journal: &Path, run: RunId) -> Vec<(u64, u64, String, String)> {
     let entries = Journal::open(journal).unwrap().entries(run, 0, 10_000).unwrap();
     let line = |entry: Entry| {
@@ -94,7 +93,7 @@ fn look(id: &str, task: &str) -> Value {
     json!({"id": id, "title": format!("Read {id}"), "agent": "explore", "task": task})
 }
 
-/// Two scouts in parallel, one of whom misspeaks at first; a question to the user; a second iteration that answers it.
+/// Two parallel scouts, one of which first makes a malformed call; a question to the user; a second iteration after the answer.
 fn script() -> Script {
     let system = |part: &str| Matcher::system(part);
     let read = |path: &str| {
@@ -294,7 +293,7 @@ async fn host_9_a_changed_system_prompt_is_the_first_difference() {
 #[tokio::test]
 async fn host_9_a_request_that_differs_is_noticed_at_that_request() {
     let recording = recorded(&Stage::new()).await;
-    // As if the result had been put to the model in another way when it was recorded.
+    // As if the result had been formatted differently in a request when the run was recorded.
     let recording = changed(
         &recording,
         r#""content":"noted milk""#,
@@ -309,7 +308,7 @@ async fn host_9_a_request_that_differs_is_noticed_at_that_request() {
 #[tokio::test]
 async fn host_9_a_changed_call_is_noticed_where_it_would_run() {
     let recording = recorded(&Stage::new()).await;
-    // The model's reply says so.
+    // The difference is in the model's reply.
     let recording = changed(
         &recording,
         r#"\"parameters\":{\"text\":\"milk\"}"#,
@@ -349,7 +348,7 @@ async fn host_9_what_is_missing_in_a_recording_is_a_difference() {
         .lines()
         .map(|line| serde_json::from_str(line).unwrap())
         .collect();
-    // The entries number by number, and one left out after the other.
+    // Numbers the entries, and leaves out one at a time.
     for missing in 2..lines.len() - 1 {
         let mut left = lines.clone();
         left.remove(missing);
@@ -364,7 +363,7 @@ async fn host_9_what_is_missing_in_a_recording_is_a_difference() {
 
         let replayed = replayed(&recording, Goal::from_recording(&recording)).await;
 
-        // That a call starts is on record for the sake of a crash: nothing is decided by it.
+        // The start of a call is journaled only for recovery after a crash: no decision depends on it.
         if lines[missing]["input"].to_string().contains("tool_started") {
             continue;
         }
@@ -378,7 +377,7 @@ async fn host_9_a_cut_recording_is_refused_with_the_line() {
     let text = recorded(&Stage::new()).await.to_string();
     let lines = text.lines().count();
 
-    // In the middle of a line, after a line, and without the last one.
+    // Cut in the middle of a line, cut after a line, and without the last line.
     let half = Recording::parse(&text[..text.len() / 2]).unwrap_err();
     let line = text[..text.len() / 2].lines().count();
     assert_eq!(half, FormatError::Truncated { line });
@@ -520,7 +519,7 @@ fn host_9_the_demos_goal_recorded_by_the_command_replays_anywhere() {
         "{left:?}"
     );
 
-    // The run can be recorded afterwards as well, and what it prints is what it printed.
+    // A finished run can be recorded afterwards too; its replay prints the same.
     let _ = place
         .dirigent(["show", "last", "--record", "again.jsonl"])
         .with_code(0);
@@ -532,7 +531,7 @@ fn host_9_the_demos_goal_recorded_by_the_command_replays_anywhere() {
         .dirigent(["run", "--diff", "--replay", file.to_str().unwrap()])
         .with_code(0);
     assert!(shown.stdout.contains("+pub fn parse_money"), "{shown}");
-    // Its tools changed nothing, so that there is nothing to undo.
+    // The replay's tools changed nothing, so there is nothing to undo.
     let told = elsewhere
         .dirigent(["run", "--replay", file.to_str().unwrap()])
         .with_code(0);

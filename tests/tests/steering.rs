@@ -1,5 +1,5 @@
-//! APPROVE, PAOR-8, PAOR-9, HOST-8, HOST-9 and HOST-11: a run that is steered from another terminal, whether its process lives or
-//! has just been killed.
+//! APPROVE, PAOR-8, PAOR-9, HOST-8, HOST-9 and HOST-11: steering a run from another terminal, whether its process is alive or has just been
+//! killed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_model_server::{Gate, Script, Turn};
@@ -16,7 +16,7 @@ fn look() -> Value {
     calls("look", [("search", json!({"pattern": "x"}))])
 }
 
-/// A first plan that does not reach the goal, and a second one for the guidance. The first judgement waits at the gate.
+/// A first plan that does not reach the goal, and a second one for the guidance. The first reflection waits at the gate.
 fn guided(gate: &Gate) -> Script {
     let gate = gate.clone();
     Script::from_fn(move |request| match () {
@@ -29,7 +29,7 @@ fn guided(gate: &Gate) -> Script {
     })
 }
 
-/// Waits until a call is asked about in the run's own terminal.
+/// Waits until the run's own terminal asks about the call.
 #[track_caller]
 fn asked(terminal: &Terminal, call: &str) {
     let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
@@ -42,7 +42,7 @@ fn has(place: &Place, file: &str) -> bool {
     place.work().join(file).exists()
 }
 
-/// Approves a call, and what came of it.
+/// Approves a call, and returns the command's JSON output.
 fn approve(place: &Place, call: &str, code: i32) -> Value {
     let ended = place
         .dirigent(["approve", "last", call, "--json"])
@@ -50,7 +50,7 @@ fn approve(place: &Place, call: &str, code: i32) -> Value {
     ended.json_lines().remove(0)
 }
 
-/// The calls that wait, by their handles.
+/// The effect ids of the waiting calls.
 fn waiting(place: &Place) -> Vec<String> {
     let shown = place
         .dirigent(["approve", "last", "--json"])
@@ -80,7 +80,7 @@ fn approve_1_another_terminal_shows_what_waits_in_full_and_decides_nothing_by_it
         assert!(shown.stdout.contains(told), "{shown}");
     }
     assert_eq!(waiting(place), ["a2.2"]);
-    // Without its call there is no decision.
+    // A decision needs a call.
     let _ = place.dirigent(["approve", "last", "--reject"]).with_code(2);
     assert_eq!(waiting(place), ["a2.2"]);
 
@@ -212,7 +212,7 @@ fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
     gate.open();
     let ended = run.end().with_code(0);
     assert!(ended.stdout.contains("Search in src only."), "{ended}");
-    // A run that is over hears nothing.
+    // A run that has ended accepts no message.
     let late = place.dirigent(["guide", "last", "and now?"]).with_code(2);
     assert!(late.stderr.contains("has already ended"), "{late}");
 }
@@ -324,7 +324,7 @@ fn host_11_a_run_of_another_process_is_watched_and_ctrl_c_ends_the_watching_alon
     let _ = run.end().with_code(0);
 }
 
-/// The number of the last entry before the first of which that is true.
+/// The number of the entry before the first one that satisfies the predicate.
 fn entry_before(place: &Place, is_it: impl Fn(&Value) -> bool) -> u64 {
     let steps = place.dirigent(["show", "last", "--steps", "--json"]).with_code(0);
     let found = steps.json_lines().into_iter().find(is_it).unwrap();

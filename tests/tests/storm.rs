@@ -1,5 +1,5 @@
-//! A hundred agents in parallel on one model server (HOST-6, HOST-7, HOST-8): they keep within their budget, a busy server makes none of
-//! them fail or ask more often than it refuses, and cancelling ends them all.
+//! A hundred parallel agents on one model server (HOST-6, HOST-7, HOST-8): they stay within their budget, a busy server makes no agent fail
+//! and causes no more retries than it refuses requests, and cancelling ends them all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -19,9 +19,9 @@ use dirigent_tests::stage::{Stage, agent};
 use serde_json::{Value, json};
 
 const AGENTS: usize = 100;
-/// How often a model is asked at most.
+/// Maximum number of attempts of a request.
 const ATTEMPTS: u32 = 4;
-/// Tokens that a worker's reply may have.
+/// Maximum tokens of a worker's reply.
 const REPLY: u64 = 1_000;
 
 // The budget
@@ -30,7 +30,7 @@ const REPLY: u64 = 1_000;
 async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
     let (served, together) = (Served::default(), Gate::new());
     let (counts, gate) = (served.clone(), together.clone());
-    // Every reply is as long as it may be.
+    // Every reply is as long as allowed.
     let server = serve(move |request| {
         let reply = counts.reply(request, |most| most);
         Turn::from(reply).wait_before_headers(&gate)
@@ -39,7 +39,7 @@ async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
     let (stage, limits) = (Stage::new(), budget(60_000));
 
     let (dirigent, run) = start(&stage, model(&server), limits).await;
-    // Several have reserved what they may use before any of them has used it.
+    // Several agents have reserved their tokens before any of them has used them.
     server.wait_for_requests(10).await;
     together.open();
     let report = run.outcome().await.unwrap();
@@ -62,7 +62,7 @@ async fn host_6_what_a_server_counts_beyond_what_was_reserved_is_at_most_a_reply
     const SIDE_BY_SIDE: u32 = 10;
     let served = Served::default();
     let counts = served.clone();
-    // A server that does not care how long a reply may be.
+    // A server that ignores the limit on a reply's length.
     let server = serve(move |request| counts.reply(request, |_| COUNTED).into()).await;
     let limits = RunLimits {
         max_parallel: SIDE_BY_SIDE,
@@ -86,7 +86,7 @@ async fn host_7_a_storm_of_429_loses_no_agent_and_multiplies_no_request() {
     for retry_after in [None, Some(RetryAfter::Millis(5))] {
         let refused = AtomicUsize::new(0);
         let server = serve(move |request| {
-            // The first attempts of forty of them: nobody is refused more often than it asks again.
+            // Refuses 40 first attempts, so no worker is refused twice.
             let is_first = is_worker(request) && request.attempt == 1;
             if is_first && refused.fetch_add(1, Ordering::SeqCst) < 40 {
                 Fault::RateLimited { retry_after }.into()
@@ -102,7 +102,7 @@ async fn host_7_a_storm_of_429_loses_no_agent_and_multiplies_no_request() {
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved), "{}", report.summary);
         assert_eq!(succeeded(&report), AGENTS);
-        // The lead's, the reflector's, each agent's, and one more for each that was refused.
+        // One request of the lead, one of the reflector, one per agent, and one more per refused attempt.
         assert_eq!(server.requests().len(), 2 + AGENTS + 40);
         assert_eq!(server.violations(), []);
         check_journal(&dirigent, &run, &report).await;
@@ -155,7 +155,7 @@ async fn host_8_cancelling_a_hundred_agents_closes_their_connections() {
     check_journal(&dirigent, &run, &report).await;
 }
 
-/// Ends long before the server would want to be asked again.
+/// The run ends long before the server's `Retry-After`.
 #[tokio::test(flavor = "multi_thread")]
 async fn host_8_cancelling_does_not_wait_for_a_busy_server() {
     let busy = Some(RetryAfter::Seconds(600));
@@ -175,7 +175,7 @@ async fn host_8_cancelling_does_not_wait_for_a_busy_server() {
 // The crowd
 
 trait Crowd {
-    /// With room for all agents in parallel.
+    /// Sets the limits so that all agents can run in parallel.
     fn crowd(self) -> Self;
 }
 
@@ -197,7 +197,7 @@ fn budget(tokens: u64) -> RunLimits {
     }
 }
 
-/// A server whose workers get what is said, while the lead sends a hundred of them and the reflector is content.
+/// A server that answers workers with `work`; the lead starts a hundred workers, and the reflector is satisfied.
 async fn serve(work: impl Fn(&Request) -> Turn + Send + Sync + 'static) -> ModelServer {
     let script = Script::from_fn(move |request| {
         if is_worker(request) {
@@ -240,7 +240,7 @@ fn model(server: &ModelServer) -> OpenAiModel {
     OpenAiModel::new(OpenAiOptions::new(server.url(), "scripted")).unwrap()
 }
 
-/// The model as it is set up for use, with pauses that a test can wait for, and patience for a server that asks for longer ones.
+/// The model with limits and retries, with short pauses for the test, and willing to wait as long as a server asks.
 fn limited(server: &ModelServer) -> Retrying<Limited<OpenAiModel>> {
     let patience = Duration::from_secs(3_600);
     let limits = ModelLimits {
@@ -269,12 +269,12 @@ async fn start(stage: &Stage, model: impl ChatModel, limits: RunLimits) -> (Diri
     (dirigent, run)
 }
 
-/// What the workers were served.
+/// The tokens of each request that workers made.
 #[derive(Clone, Default)]
 struct Served(Arc<Mutex<Vec<u64>>>);
 
 impl Served {
-    /// A reply of so many tokens as are made of those that it may have; the request is counted by its words.
+    /// A reply with `length(limit)` tokens, where the limit is the request's `max_tokens`. The request's tokens are its words.
     fn reply(&self, request: &Request, length: impl Fn(u64) -> u64) -> Reply {
         let most = request.body["max_tokens"].as_u64().expect("a limit on the reply");
         assert!(most <= REPLY, "{most}");
@@ -287,7 +287,7 @@ impl Served {
         Reply::text("Done.").with_usage(tokens(sent, length(most)))
     }
 
-    /// The run's tokens, the lead's reply included.
+    /// The run's tokens, including the lead's.
     fn tokens(&self) -> u64 {
         self.0.lock().unwrap().iter().sum::<u64>() + 100
     }
@@ -296,7 +296,7 @@ impl Served {
         self.0.lock().unwrap().iter().copied().max().unwrap_or(0)
     }
 
-    /// The run's requests, the lead's included.
+    /// The run's requests, including the lead's.
     fn requests(&self) -> usize {
         self.0.lock().unwrap().len() + 1
     }
@@ -312,8 +312,8 @@ fn succeeded(report: &Report) -> usize {
         .count()
 }
 
-/// The run ended for want of tokens, some agents have done their work and some have not. Of those who were still at work then the report
-/// may have more than had been used when it ended; neither can have more than was served.
+/// Checks that the run ended because its tokens were exhausted, after some agents had finished and others had not. The report may include
+/// later usage of agents that were still working at that moment, but neither figure exceeds what the server counted.
 fn check_exhausted(report: &Report, served: u64) {
     let Some(EndReason::BudgetExhausted { budget, used, limit }) = report.end else {
         panic!("{:?}: {}", report.end, report.summary)
@@ -326,7 +326,7 @@ fn check_exhausted(report: &Report, served: u64) {
     assert_eq!(report.remaining.len(), AGENTS - done);
 }
 
-/// The journal tells the same, and of agents that were stopped what they had used by then.
+/// Checks that the journal gives the same report, including the usage of agents that were stopped.
 async fn check_journal(dirigent: &Dirigent, run: &RunHandle, report: &Report) {
     let replayed = dirigent.read(run.id()).await.unwrap().0.report();
     if let Some(EndReason::BudgetExhausted { used, .. }) = report.end {
@@ -337,7 +337,7 @@ async fn check_journal(dirigent: &Dirigent, run: &RunHandle, report: &Report) {
     }
     let without_usage = |report: &Report| {
         let mut json = json!(report);
-        // The journal alone has the account.
+        // Only the report from the journal has the account.
         let fields = json.as_object_mut().unwrap();
         fields.retain(|field, _| field != "usage" && field != "account");
         json

@@ -11,7 +11,7 @@ use dirigent_tests::served::{
 };
 use serde_json::json;
 
-/// With `getPrice` as the answer the run reaches its goal.
+/// Checks that the answer `getPrice` led to the goal.
 #[track_caller]
 fn is_renamed(place: &Place) {
     assert!(place.read("price.js").contains("function getPrice("));
@@ -64,7 +64,7 @@ fn paor_9_a_resumed_run_asks_only_what_is_still_open() {
     resumed.wait_for_prompt("your answer: ");
     resumed.enters("getPrice");
     let contents = resumed.end_with(0);
-    // The past is told again, and the open question is asked once.
+    // Earlier events are shown again, and the open question is asked once.
     assert_eq!(contents.matches("? ").count(), 3, "{contents}");
     is_renamed(&place);
 }
@@ -80,7 +80,7 @@ fn paor_9_a_run_that_is_resumed_with_its_answer_asks_nothing() {
     is_renamed(&place);
 }
 
-/// All that a command that succeeds writes to its terminal.
+/// Everything that a successful command writes to its terminal.
 #[track_caller]
 fn ended_bytes(terminal: Terminal) -> String {
     let (status, contents, written) = terminal.end();
@@ -128,7 +128,7 @@ fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
 
 // With a scripted model
 
-/// A plan of one agent, which makes a file, and what becomes of it.
+/// A plan with one agent, which makes a file, and the outcome.
 fn one_file(file: &'static str) -> Script {
     Script::from_fn(move |request| match () {
         () if is_lead(request) => plan(
@@ -143,7 +143,7 @@ fn one_file(file: &'static str) -> Script {
     })
 }
 
-/// Waits for the dialog of a call of that agent's first step, and returns what is seen.
+/// Waits for the dialog about the first call of this agent, and returns the screen.
 #[track_caller]
 fn dialog(terminal: &Terminal, call: &str) -> String {
     let (asked, prompt) = (format!("! {call}: "), format!("{call}: "));
@@ -152,7 +152,7 @@ fn dialog(terminal: &Terminal, call: &str) -> String {
     })
 }
 
-/// Waits until that is seen above a tree whose lines end so, which is drawn line by line, and returns it.
+/// Waits until `above` appears over a tree whose last lines end with `ends`, and returns the screen. The tree is drawn line by line.
 #[track_caller]
 fn drawn(terminal: &Terminal, above: &str, ends: &[&str]) -> String {
     terminal.wait_until(above, |all| {
@@ -161,7 +161,7 @@ fn drawn(terminal: &Terminal, above: &str, ends: &[&str]) -> String {
     })
 }
 
-/// What is seen, with what differs from run to run redacted.
+/// Compares the screen with the snapshot, without the parts that differ between runs.
 fn with_redactions(place: &Place, check: impl FnOnce()) {
     let folder = place.folder().canonicalize().unwrap();
     let mut settings = insta::Settings::clone_current();
@@ -212,13 +212,13 @@ fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing(
         let process = rustix::process::Pid::from_raw(terminal.id().try_into().unwrap()).unwrap();
         rustix::process::kill_process(process, signal).unwrap();
     };
-    // The process cannot read what is typed now, and finds it with the call that is to be approved.
+    // The stopped process cannot read this input now, and reads it together with the call that needs approval.
     signal(rustix::process::Signal::STOP);
     terminal.types("a\ra\r");
     gate.open();
     signal(rustix::process::Signal::CONT);
     terminal.wait_for("! a2.2: ");
-    // What was typed may have become guidance, or be on the line still.
+    // The typed text may have become guidance, or may still be on the line.
     terminal.wait_until("a line to be dropped, or none", |all| {
         last_line(all).contains("a2.2: a") || last_line(all).starts_with("a2.2: ▏")
     });
@@ -273,7 +273,7 @@ fn host_3_a_run_in_the_background_of_a_terminal_is_not_stopped_by_it() {
     let place = Place::new();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);
-    // With job control each command has a process group of its own, and the shell keeps the terminal.
+    // With job control, each command has its own process group, and the shell keeps the terminal.
     command
         .args(["-c", "set -m; \"$@\" & wait $!; echo ended with $?", "sh"])
         .arg(binary())
@@ -294,7 +294,7 @@ fn approve_2_other_parameters_run_instead() {
     terminal.enters("e");
     terminal.wait_for_prompt(r#"a2.2, parameters: {"command":["touch","first.txt"]}"#);
     terminal.enters(&format!("{CTRL_U}{{\"command\": 5}}"));
-    // What does not fit is told, and can be mended.
+    // Invalid parameters are reported, and can be corrected.
     terminal.wait_for_prompt(r#"a2.2, parameters: {"command":5}"#);
     terminal.enters(&format!("{CTRL_U}{{\"command\": [\"touch\", \"other.txt\"]}}"));
     let _ = terminal.end_with(0);
@@ -319,7 +319,7 @@ fn approve_2_who_rejects_ends_the_agent_and_its_reason_is_told() {
     );
     assert!(contents.contains("Rejected by you:"), "{contents}");
     assert!(!served.place.work().join("first.txt").exists());
-    // The agent is not asked again, the reflector learns of it.
+    // The agent is not asked again, but the reflector is told.
     let requests = served.requests();
     assert_eq!(requests.len(), 3);
     assert!(mentions(&requests[2], "not on this machine"));
@@ -342,7 +342,7 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
     let served = Served::new(ASK, one_agent_behind(&gate));
     let terminal = Terminal::start(served.place.command(RUN));
     served.wait_for_requests(2);
-    // Somebody is typing when the dialog comes.
+    // The user is typing when the dialog appears.
     terminal.types("a");
     terminal.wait_for_prompt("> a");
     gate.open();

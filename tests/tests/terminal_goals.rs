@@ -1,4 +1,4 @@
-//! Whole goals as a person sees them: the command in a real terminal, a scripted model server, the agents that ship.
+//! Whole goals as a person sees them: the command in a real terminal, a scripted model server, the shipped agents.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_model_server::{Request, Script, Turn};
@@ -13,7 +13,7 @@ fn read(path: &str) -> Turn {
     call("file_operations", &json!({"operation": "read", "path": path}))
 }
 
-/// What each agent says, told apart by its task.
+/// The reply of each agent, recognized by its task.
 fn mender(request: &Request) -> Turn {
     let is_given = |task: &str| mentions(request, task);
     match request.turn {

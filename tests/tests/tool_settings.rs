@@ -1,5 +1,5 @@
-//! What tools may reach, as the configuration says it: `[sandbox]`, `[connections.NAME]` and `[http]`; that a later file can narrow
-//! what an earlier one allows, and that no password is ever shown.
+//! Settings that limit what tools can access: `[sandbox]`, `[connections.NAME]` and `[http]`; that a later file can narrow what an earlier
+//! one allows, and that no password is ever shown.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::path::{Path, PathBuf};
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const CANARY: &str = "canary-0123456789";
 
-/// The configuration of a user's own file and, if there is one, of a file that is named.
+/// The configuration from the user's own file and, if given, from an additional file.
 fn load(own: &str, named: Option<&str>, variables: &[(&str, &str)]) -> Result<Config, ConfigError> {
     let folder = TempDir::new().unwrap();
     std::fs::write(folder.path().join("dirigent.toml"), own).unwrap();
@@ -35,7 +35,7 @@ fn config(own: &str) -> Config {
     load(own, None, &[]).unwrap()
 }
 
-/// What is wrong, without the folder that the file is in.
+/// The error, without the path of the file's folder.
 fn wrong(own: &str) -> String {
     let error = load(own, None, &[]).expect_err(own).to_string();
     let (before, after) = error.split_once("dirigent.toml").unwrap();
@@ -323,7 +323,7 @@ fn config_check_notes_what_protects_or_runs_hardly_anything() {
 
 #[test]
 fn config_check_tries_each_database() {
-    // Nobody listens there, and nobody else can begin to.
+    // A port that is bound but not listening, so no other process can listen on it.
     let taken = tokio::net::TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let url = format!(

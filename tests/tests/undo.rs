@@ -1,4 +1,4 @@
-//! LOOP-8: what a run changed in files is shown and put back, and never at the cost of what somebody else wrote.
+//! LOOP-8: a run's changes to files can be shown and undone, but never overwrite what somebody else wrote.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -51,7 +51,7 @@ fn rename(place: &Place) -> Ended {
         .with_code(0)
 }
 
-/// Compares what is printed, but for what differs from run to run.
+/// Compares the output, without the parts that differ between runs.
 #[track_caller]
 fn check(place: &Place, printed: &str, expected: &str) {
     let folder = place.folder().canonicalize().unwrap();
@@ -174,9 +174,9 @@ fn the_diff_of_a_run_is_taken_back_by_git() {
         .unwrap();
 
     assert!(applied.status.success(), "{applied:?}\n{shown}");
-    // Git knows of no permissions but the one to execute.
+    // Git records no permissions except the executable bit.
     assert_eq!(place.files(), before);
-    // What is in the workspace is not what the run left any more: the diff is what the tools told.
+    // The workspace no longer has the run's content, so the diff is made from what the tools reported.
     let told = place.dirigent(["diff", "last"]).with_code(0).stdout;
     assert!(
         told.starts_with("# cart.js: its content before or after these changes is unknown"),
@@ -268,7 +268,7 @@ fn contents(root: &Path) -> Vec<(String, Vec<u8>)> {
     dirigent_tests::cli::files(root)
 }
 
-/// The run is given free once its supervisor has gone, a moment after its outcome.
+/// The run is released a moment after its outcome, when its supervisor has ended.
 async fn undo(dirigent: &Dirigent, run: RunId, after: Option<u64>) -> dirigent::Undo {
     loop {
         match dirigent.undo(run, after).await {
@@ -357,7 +357,7 @@ async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
     assert_eq!(stage.read("c.txt"), "c\n");
 }
 
-/// A run that does these file operations, one after the other.
+/// A run that makes these file operations, one after the other.
 async fn doing<const N: usize>(stage: &Stage, operations: [Value; N]) -> (Dirigent, RunId) {
     let operations = operations.map(|operation| ("file_operations", operation));
     let model = Scripted::new()
@@ -381,7 +381,7 @@ async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
     ];
     let (dirigent, run) = doing(&stage, operations).await;
     let undo = undo(&dirigent, run, None).await;
-    // Where the folder was there is a file now.
+    // A file now has the folder's path.
     fs::remove_dir(stage.workspace().join("sub")).unwrap();
     fs::write(stage.workspace().join("sub"), "mine\n").unwrap();
 
@@ -397,7 +397,7 @@ async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
             with: "sub/b.txt".to_owned()
         }
     );
-    // The others are done.
+    // The other files are restored.
     assert_eq!(stage.read("c.txt"), "c\n");
     assert!(!stage.workspace().join("d.txt").exists());
 }
@@ -443,7 +443,7 @@ async fn a_folder_that_is_gone_and_an_entry_that_is_not_there_are_named() {
 
     let gone = dirigent.undo(run, None).await.unwrap_err();
     assert!(matches!(gone, DirigentError::Workspace { .. }), "{gone}");
-    // What was changed can still be looked at, as far as it is known.
+    // The changes can still be shown, as far as they are known.
     let diff = String::from_utf8(dirigent.diff(run, None).await.unwrap().bytes()).unwrap();
     assert!(diff.contains("+three"), "{diff}");
 }
@@ -474,7 +474,7 @@ fn the_jail_holds_for_undoing_too() {
     let place = shop();
     let before = place.read("price.js");
     let _ = rename(&place);
-    // A folder of the workspace has become a link out of it meanwhile.
+    // A folder of the workspace was replaced by a link that leads out of it.
     let outside = place.folder().join("outside");
     fs::create_dir(&outside).unwrap();
     let work = place.work();
@@ -492,7 +492,7 @@ fn the_jail_holds_for_undoing_too() {
     assert_ne!(renamed, before);
 }
 
-/// What the lead does next: a call, after what the user does in the workspace meanwhile.
+/// The lead's next call, and what the user does in the workspace before it.
 type Step = (fn(&Path), &'static str, Value);
 
 fn nothing(_: &Path) {}
@@ -523,7 +523,7 @@ fn acted<const N: usize>(steps: [Step; N]) -> (Served, Ended) {
 
 const MAKE: &str = "echo made > made.txt; echo more >> other.txt";
 
-/// A file tool changes the notes, the user makes a file, and while a command runs a file is made and another is changed.
+/// A file tool changes the notes, the user creates a file, and while a command runs, one file is created and another changed.
 fn with_command() -> (Served, Ended) {
     acted([
         (nothing, "file_operations", edit("one", "two")),
@@ -576,7 +576,7 @@ fn paor_10_a_summary_and_a_diff_tell_what_changed_while_a_command_ran_apart() {
         json!({"path": "other.txt", "kind": "edited", "diff": null})
     );
 
-    // Git takes back what the run did, and nothing else.
+    // Git reverts the run's changes, and nothing else.
     let patch = place.folder().join("run.patch");
     fs::write(&patch, &diff).unwrap();
     let mut git = Command::new("git");

@@ -13,7 +13,7 @@ use dirigent_tests::served::{Served, call, mentions};
 use dirigent_tests::stage::Stage;
 use serde_json::json;
 
-/// Writes a workflow file of the user.
+/// Writes a workflow file in the user's folder.
 fn write_user_workflow(place: &Place, name: &str, text: &str) {
     let folder = place.folder().join("home/.config/dirigent/workflows");
     fs::create_dir_all(&folder).unwrap();
@@ -61,7 +61,7 @@ fn flow_1_workflows_run_by_name_with_the_offline_model() {
     let checked = workflow(&["run_checks"]).with_code(0);
     assert!(checked.stdout.contains("1 test passed"), "{}", checked.stdout);
 
-    // The journal names the workflow, and the run can be undone like every run.
+    // The journal has the workflow's name, and the run can be undone like any other.
     let shown = place.dirigent(["runs", "--json"]).with_code(0);
     let goals: Vec<String> = shown
         .json_lines()
@@ -106,7 +106,7 @@ fn flow_1_an_unknown_workflow_is_an_error_unless_it_is_a_path() {
         "{}",
         wrong.stderr
     );
-    // A goal about a path is a goal.
+    // A goal that begins with a path is not taken for a workflow.
     for goal in ["/tmp explain", "/etc/hosts: explain it"] {
         let ended = place.run(goal).with_code(1);
         assert!(
@@ -296,7 +296,7 @@ fn flow_1_a_projects_workflow_needs_trust_in_its_present_content() {
         listed.stdout
     );
 
-    // Asked at a terminal, with the content.
+    // The terminal asks, and shows the workflow's content.
     let run = ["run", "/count_it", "--workspace", "work"];
     let terminal = Terminal::start(place.command(run));
     terminal.wait_for("Count the lines in notes.txt");
@@ -310,7 +310,7 @@ fn flow_1_a_projects_workflow_needs_trust_in_its_present_content() {
     assert!(screen.contains("2 lines"), "{screen}");
     let _ = place.run("/count_it").with_code(0);
 
-    // Another content is not trusted.
+    // A changed file is not trusted.
     place.write(".dirigent/workflows/count_it.md", &file("Count the files"));
     let _ = place.run("/count_it").with_code(2);
     let trusted = place
@@ -329,7 +329,7 @@ fn flow_1_a_projects_workflow_needs_trust_in_its_present_content() {
     );
     let _ = place.run("/count_it").with_code(0);
 
-    // Claude Code's command.
+    // A command file of Claude Code.
     let _ = place.run("/look two").with_code(2);
     let _ = place
         .dirigent(["workflow", "trust", "--all", "--workspace", "work"])
@@ -337,7 +337,7 @@ fn flow_1_a_projects_workflow_needs_trust_in_its_present_content() {
     let found = place.run("/look two").with_code(0);
     assert!(found.stdout.contains("two"), "{}", found.stdout);
 
-    // A project cannot replace a workflow.
+    // A project cannot replace a shipped workflow.
     place.write(
         ".dirigent/workflows/explain.md",
         "---\ndescription: x\n---\nSomething else\n",
@@ -378,7 +378,7 @@ fn flow_1_workflows_for_real_models_start_with_their_goals() {
     for (request, (_, text)) in requests.iter().zip(cases) {
         assert!(mentions(request, &format!("<GOAL>\n{text}")), "{text}");
     }
-    // A workflow that only looks has only tools for this.
+    // A read-only workflow has only read-only tools.
     let explain = requests[0].system_prompt();
     assert!(explain.contains("## search") && !explain.contains("## execute_command"));
     assert!(explain.contains("## file_operations"));

@@ -87,7 +87,7 @@ fn paor_10_a_worktree_keeps_the_changes_apart_until_they_are_applied() {
     let diff = place.dirigent(["diff", "last"]).with_code(0);
     assert!(diff.stdout.contains("+export function readPrice"), "{diff}");
 
-    // The user goes on meanwhile.
+    // The user changes the project in the meantime.
     place.write("notes.txt", "parsePrice reads prices.\nI was here.\n");
     let applied = place.dirigent(["apply", "last"]).with_code(0);
     assert!(applied.stdout.contains("The worktree was removed."), "{applied}");
@@ -259,7 +259,7 @@ fn paor_10_in_a_terminal_the_changes_of_a_worktree_are_offered() {
     let place = &served.place;
     place.write("readme.txt", "r\n");
     commit(place);
-    // Wide enough for the folder's name in each line.
+    // Wide enough for the folder's path in each line.
     let size = Dimensions {
         rows: 30,
         columns: 250,
@@ -313,7 +313,7 @@ fn host_8_ctrl_c_at_the_offer_keeps_the_worktree_and_the_recording() {
     assert!(!place.work().join("note.txt").exists());
 }
 
-/// Puts a git first in the command's path that hangs at one of its commands.
+/// Puts a stand-in for git first in the command's `PATH`, which hangs at one git command.
 fn hang_git(place: &Place, command: &mut Command, at: &str) {
     let path = std::env::var("PATH").unwrap();
     let is_git = |folder: &&str| Path::new(folder).join("git").is_file();
@@ -329,7 +329,7 @@ fn hang_git(place: &Place, command: &mut Command, at: &str) {
     command.env("PATH", format!("{}:{path}", folder.display()));
 }
 
-/// Waits until that git hangs, and presses Ctrl-C.
+/// Waits until git hangs, and presses Ctrl-C.
 fn interrupt(place: &Place, run: &Watched) {
     let hangs = || {
         let temporary = fs::read_dir(place.temporary()).into_iter().flatten().flatten();
@@ -391,7 +391,7 @@ fn paor_10_ignored_files_of_the_first_run_are_applied_with_its_fork() {
 
 // Runs that share a folder.
 
-/// The first goal waits at the gate; all others are answered at once.
+/// The run with the first goal waits at the gate; all others are answered at once.
 fn first_waits(gate: &Gate) -> Script {
     let gate = gate.clone();
     Script::from_fn(move |request| match mentions(request, "the first goal") {
@@ -425,7 +425,7 @@ fn paor_10_two_runs_in_one_folder_know_of_each_other() {
     let told = watched.wait_for(|event| event["event"] == "workspace_shared");
     assert_eq!(told["runs"], json!([last(place)["run"]]));
 
-    // A folder beside it is not shared.
+    // A folder next to it is not shared.
     fs::create_dir(place.folder().join("work2")).unwrap();
     let ended = place
         .dirigent(["run", "the other goal", "--workspace", "work2"])

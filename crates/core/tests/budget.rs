@@ -1,4 +1,4 @@
-//! HOST-6: what a run's budget grants, makes wait and refuses; and what models cost.
+//! HOST-6: which requests a run's budget grants, delays and refuses; and the cost of models.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_core::budget::{
@@ -10,7 +10,7 @@ use dirigent_core::message::Usage;
 use dirigent_core::price::{Cost, Price};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 
-/// One dollar for a million tokens sent, half of it for those read before, four for those received.
+/// One dollar for a million tokens sent, half of it for cached ones, four for those received.
 const PRICE: Price = Price {
     input: Cost(1_000_000_000),
     cached_input: Cost(500_000_000),
@@ -41,7 +41,7 @@ fn model_calls(limit: u32) -> Budget {
     Budget::new(&limits, Usage::default())
 }
 
-/// A request of which the provider has counted every token.
+/// A request whose tokens the provider has already counted.
 fn ask(input_tokens: u64) -> ExpectedUsage {
     ExpectedUsage {
         model: None,
@@ -138,19 +138,19 @@ fn host_6_siblings_wait_for_what_others_may_give_back_and_are_refused_what_nobod
     let mut budget = tokens(10_000);
     let first = granted(budget.reserve(&ask(3_000)));
     assert_eq!(budget.reserved().tokens(), 7_096);
-    // It could have 904 tokens at once, and a whole reply when the first is settled.
+    // At once it could have 904 tokens, but a whole reply after the first request is settled, so it waits.
     assert_eq!(budget.reserve(&ask(2_000)), ReservationOutcome::Wait);
     assert_eq!(
         budget.reserve(&ask(9_800)),
         budget_exceeded(BudgetKind::Tokens, 0, 10_056, 10_000)
     );
-    // The first has used less than was reserved for it.
+    // The first request used less than it had reserved.
     budget.settle(first, reply(3_000, 500));
     assert_eq!(budget.used(), reply(3_000, 500));
     let second = granted(budget.reserve(&ask(2_000)));
     assert_eq!(second.max_output_tokens, Some(TYPICAL_REPLY_TOKENS));
     budget.settle(second, reply(2_000, 4_096));
-    // 404 tokens are left: too few for another.
+    // 404 tokens are left: too few for another request.
     assert_eq!(
         budget.reserve(&ask(149)),
         budget_exceeded(BudgetKind::Tokens, 9_596, 405, 10_000)
@@ -163,7 +163,7 @@ fn host_6_a_long_wish_is_cut_to_what_others_leave_but_not_below_a_usual_reply() 
     let mut budget = tokens(100_000);
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 64_000))), Some(64_000));
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 30_000))), Some(30_000));
-    // 4,000 are free, and 96,000 will be.
+    // 4,000 tokens are free; 96,000 will be free later.
     assert_eq!(budget.reserve(&ask_for(1_000, 30_000)), ReservationOutcome::Wait);
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 2_000))), Some(2_000));
 
@@ -178,7 +178,7 @@ fn host_6_money_is_reserved_at_the_models_price() {
         price: Some(PRICE),
         ..ask(input)
     };
-    // A cent: 10,000 tokens sent, or 2,500 received.
+    // One cent: 10,000 tokens sent, or 2,500 received.
     let mut budget = money(Cost(10_000_000));
     let reservation = granted(budget.reserve(&priced(2_000)));
     assert_eq!(reservation.max_output_tokens, Some(2_000));
@@ -200,7 +200,7 @@ fn host_6_a_model_without_a_price_is_not_held_to_a_limit_of_money() {
     let mut budget = money(Cost(1));
     assert_eq!(allowed(budget.reserve(&ask(1_000_000))), None);
     assert_eq!(budget.reserved().cost, Cost::ZERO);
-    // Nor is the reply of a model whose replies cost nothing.
+    // Nor is there a limit for a model whose replies are free.
     let free_replies = Price {
         output: Cost::ZERO,
         ..PRICE
@@ -245,7 +245,7 @@ fn host_6_the_limit_that_nothing_can_mend_is_named_whatever_else_would_have_to_w
     );
     let mut budget = Budget::new(&limits, Usage::default());
     let _ = granted(budget.reserve(&ask(100)));
-    // Of tokens it would have to wait as well.
+    // The token budget would make the request wait.
     assert_eq!(budget.reserve(&ask(100)), ReservationOutcome::Wait);
 }
 
@@ -311,9 +311,9 @@ fn a_price_counts_whole_nano_dollars_upwards_once_for_all_tokens() {
         (PRICE, (0, 0, 0), 0),
         (PRICE, (1_000_000, 0, 0), 1_000_000_000),
         (PRICE, (1_000_000, 400_000, 250_000), 1_800_000_000),
-        // No more can have been read before than was sent.
+        // The cached tokens cannot exceed the tokens sent.
         (PRICE, (100, 1_000, 0), 50_000),
-        // A part of a nano-dollar is a whole one, but three parts are not three.
+        // The total is rounded up to a nano-dollar, once, not for each part.
         (nano(1, 0, 0), (1, 0, 0), 1),
         (nano(1, 1, 1), (2, 1, 1), 1),
         (nano(1, 1, 1), (500_000, 0, 500_001), 2),
@@ -389,9 +389,9 @@ fn only_what_is_an_amount_becomes_money() {
     }
 }
 
-// What the estimates are made of
+// Estimates
 
-/// A request of so many estimated tokens, of which the provider has counted none.
+/// A request of this many estimated tokens, none of which the provider has counted.
 fn uncounted(model: &str, estimated: u64) -> ExpectedUsage {
     ExpectedUsage {
         model: Some(model.to_owned()),
@@ -403,7 +403,7 @@ fn uncounted(model: &str, estimated: u64) -> ExpectedUsage {
     }
 }
 
-/// What the budget reserves for a request of a thousand estimated tokens.
+/// The tokens that the budget reserves for a request of a thousand estimated tokens.
 fn reserved_for_a_thousand(budget: &mut Budget, model: &str) -> u64 {
     let reservation = granted(budget.reserve(&uncounted(model, 1_000)));
     let input = reservation.input_tokens();
@@ -411,7 +411,7 @@ fn reserved_for_a_thousand(budget: &mut Budget, model: &str) -> u64 {
     input
 }
 
-/// A request whose provider counted so many tokens for what was estimated.
+/// Settles a request whose provider counted this many tokens.
 fn counts(budget: &mut Budget, expected: &ExpectedUsage, input_tokens: u64) {
     let reservation = granted(budget.reserve(expected));
     budget.settle(reservation, reply(input_tokens, 10));
@@ -422,14 +422,14 @@ fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_follow
     let mut budget = tokens(100_000_000);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_250);
     counts(&mut budget, &uncounted("a", 2_000), 1_700);
-    // What rounding may have added to the estimate is taken off.
+    // The part that rounding may have added to the estimate is subtracted.
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_201);
     assert_eq!(
         reserved_for_a_thousand(&mut budget, "b"),
         1_250,
         "each model has its own"
     );
-    // More counts at once, less by and by.
+    // A higher ratio applies at once, a lower one gradually.
     counts(&mut budget, &uncounted("a", 1_000), 1_700);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_714);
     counts(&mut budget, &uncounted("a", 1_000), 900);
@@ -447,7 +447,7 @@ fn host_6_what_the_provider_has_counted_before_is_not_estimated_again() {
         ..uncounted("a", 0)
     };
     assert_eq!(granted(budget.reserve(&further)).input_tokens(), 51_250);
-    // Two thousand of the new thousand.
+    // The ratio applies to the thousand estimated tokens only: they count double.
     counts(&mut budget, &further, 52_000);
     assert_eq!(granted(budget.reserve(&further)).input_tokens(), 52_017);
 }
@@ -476,13 +476,13 @@ fn host_6_nothing_is_learned_from_nonsense_from_estimates_or_from_what_is_too_sh
     assert_eq!(reserved_for_a_thousand(&mut budget, "c"), 1_250);
 }
 
-// What holds whatever is asked
+// Properties for arbitrary requests
 
 #[derive(Clone, Debug)]
 enum Step {
-    /// Asks, and waits where it is told to.
+    /// Makes a request, and waits if the budget says so.
     Ask { input: u64, reply: Option<u64> },
-    /// One of the requests under way ends, with that share of what it may use; none where it failed.
+    /// Ends one of the outstanding requests, with this share of its allowed reply; `None` if it failed.
     End { pick: usize, percent: Option<u64> },
 }
 
@@ -524,7 +524,7 @@ fn within(budget: &Budget, limits: &RunLimits) -> bool {
             .is_none_or(|limit| all.model_calls <= limit)
 }
 
-/// What a request may have used that kept to its reservation.
+/// The usage of a request that stayed within its reservation.
 fn used(expected: &ExpectedUsage, reservation: &Reservation, percent: u64) -> Usage {
     let most = reservation.max_output_tokens.unwrap_or(TYPICAL_REPLY_TOKENS);
     let (input, output) = (expected.size.counted, most * percent / 100);
@@ -554,7 +554,7 @@ proptest! {
                 Step::Ask { input, reply } => {
                     let expected = ExpectedUsage { max_output_tokens: reply, price: Some(price), ..ask(input) };
                     let mut alone = Budget::new(&limits, budget.used());
-                    // Where nobody says, as much as there is plenty of.
+                    // Without a requested maximum, assume one that is larger than any reply here.
                     let wanted = reply.unwrap_or(32_768);
                     match budget.reserve(&expected) {
                         ReservationOutcome::Granted(reservation) => {
@@ -562,7 +562,7 @@ proptest! {
                             prop_assert!(allowed <= wanted && allowed >= wanted.min(256));
                             under_way.push((expected, reservation));
                         }
-                        // Somebody is there who will give back, and if all is given back, it is enough.
+                        // Another request is outstanding, and after it is settled the budget is sufficient.
                         ReservationOutcome::Wait => {
                             prop_assert!(!under_way.is_empty());
                             prop_assert!(matches!(alone.reserve(&expected), ReservationOutcome::Granted(_)));
@@ -587,8 +587,8 @@ proptest! {
         prop_assert_eq!(budget.reserved(), Usage::default());
     }
 
-    /// A provider that counts otherwise than is estimated: what the run has used is more than its limit by what it counted beyond
-    /// the reservations of those requests that were under way together, and no more.
+    /// If a provider counts more than estimated, the run exceeds its limit at most by the difference between count and reservation of the
+    /// requests that were outstanding together.
     #[test]
     fn host_6_a_limit_is_passed_by_the_estimates_errors_of_those_side_by_side_at_most(
         limit in 1_000..200_000_u64,

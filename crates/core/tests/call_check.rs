@@ -1,4 +1,4 @@
-//! Whether a call may run (CALL-6).
+//! Checks whether a call may run (CALL-6).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_core::call::{CallError, ToolSet};
@@ -60,7 +60,7 @@ fn tools() -> ToolSet {
     ])
 }
 
-/// The message about a call by an agent that may use some of the tools.
+/// The error for a call by an agent that may use only some tools.
 fn refusal(name: &str, parameters: Value) -> String {
     let allowed = ["search", "read_file", "broken", "remote"].map(str::to_owned);
     tools()
@@ -112,7 +112,7 @@ fn call_6_unknown_tool_names_the_nearest() {
     insta::assert_snapshot!(refusal("serch", json!({})), @"there is no tool `serch` (did you mean `search`?): the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal("ReadFile", json!({})), @"there is no tool `ReadFile` (did you mean `read_file`?): the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal("delete_everything", json!({})), @"there is no tool `delete_everything`: the tools are `search`, `read_file`, `broken` and `remote`");
-    // One that the agent may not call is not suggested.
+    // A tool that the agent may not call is not suggested.
     insta::assert_snapshot!(refusal("run_comand", json!({})), @"there is no tool `run_comand`: the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal(&"x\n".repeat(100), json!({})), @"there is no tool `x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x x …`: the tools are `search`, `read_file`, `broken` and `remote`");
 }
@@ -201,7 +201,7 @@ fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parame
     insta::assert_snapshot!(text, @"this call of `deploy` needs read-write access, but you have execute access: use other tools, or finish and report what you may not do");
     assert_eq!(refused(Access::ReadWrite, json!({})).0, "bad_parameters");
 
-    // A tool can also need more for some of its calls.
+    // A tool can need more access for some of its calls.
     let query = ToolSpec {
         changes_where: Some(ParameterValues {
             parameter: "operation".to_owned(),

@@ -1,4 +1,5 @@
-//! What the machines decide with, at its public edge, a module each. The machines themselves are in `machines`.
+//! Tests of the types and functions that the machines use, through their public API, one module each. The tests of the machines are in
+//! `machines`.
 
 mod budget;
 mod call;

@@ -1,4 +1,4 @@
-//! Which calls run, are asked about or are denied, and the text form of a rule's calls (APPROVE-1).
+//! Which calls run, need approval or are denied, and the text form of call patterns (APPROVE-1).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -41,7 +41,7 @@ fn ruling(rules: &[(Ruling, &str)], command: Value) -> Ruling {
     )
 }
 
-/// Whether a rule about a command like the pattern fits it.
+/// Returns true if a rule for commands with this pattern matches the command.
 fn fits(ruling: Ruling, pattern: &str, command: &Value) -> bool {
     let calls = CallPattern {
         tool: "execute_command".to_owned(),
@@ -221,7 +221,7 @@ fn approve_1_rules_tell_the_connections_of_a_database_tool_apart() {
         ("prod", Ruling::Ask),
         ("production", Ruling::Ask),
         ("prod-payments", Ruling::Deny),
-        // Of two rules about the parameter, the one that asks counts.
+        // If two rules match the parameter, the one that requires approval applies.
         ("prod-replica", Ruling::Ask),
         ("not-prod", Ruling::Allow),
     ] {
@@ -282,7 +282,7 @@ fn approve_1_what_an_allowed_star_stands_for_begins_no_other_command() {
         assert!(!allows("cargo test*", json!(line)), "{line}");
         assert!(!allows("sh -c 'cargo test*", json!(["sh", "-c", line])), "{line}");
     }
-    // What the pattern itself says is meant, and so is anything at all.
+    // Operators in the pattern itself are allowed, and so is a pattern that matches everything.
     assert!(allows(
         "cd docs && cargo test*",
         json!("cd docs && cargo test -q")
@@ -293,7 +293,7 @@ fn approve_1_what_an_allowed_star_stands_for_begins_no_other_command() {
     ));
     assert!(allows("a; b", json!("a; b")));
     assert!(allows("*", json!("a; b")));
-    // No shell reads these words.
+    // This command does not run in a shell.
     assert!(allows("grep *", json!(["grep", "a|b", "src"])));
 }
 

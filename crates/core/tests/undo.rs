@@ -1,4 +1,4 @@
-//! What undoing a run comes to: applied to the files that the run left, it gives those that were there before.
+//! Undo plans: applied to the files that a run left, they restore the files from before the run.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -68,7 +68,7 @@ fn entry(seq: u64, input: Input) -> Entry {
     }
 }
 
-/// A call of the run itself for each: entries 1 and 2 are the first one's beginning and end.
+/// The entries of one call per change, made by the run itself: entries 1 and 2 are the start and the end of the first call.
 fn calls(changes: &[StateChange]) -> Vec<Entry> {
     let mut entries = Vec::new();
     for (step, change) in (1..).zip(changes) {
@@ -97,7 +97,7 @@ fn restoration(path: &str, expected: PathState, original: PathState, changes: us
     (step, changes)
 }
 
-/// The steps without the changes that they undo, whose number stands beside each.
+/// The steps without their changes, each with the number of its changes.
 fn counted(plan: UndoPlan) -> Vec<(RestoreStep, usize)> {
     let steps = plan.steps.into_iter();
     steps
@@ -229,7 +229,7 @@ fn what_somebody_else_changed_in_between_is_told() {
     assert_eq!(groups, [(&file("1"), &file("2")), (&file("3"), &file("5"))]);
 }
 
-/// A command, while which these files changed.
+/// A command during which these files changed.
 fn command(files: &[StateChange]) -> StateChange {
     StateChange::ProcessExited {
         command: "cargo fmt".to_owned(),
@@ -238,7 +238,7 @@ fn command(files: &[StateChange]) -> StateChange {
     }
 }
 
-/// What changed while commands ran, by call.
+/// The changes during commands, by call.
 fn during_commands(plan: &UndoPlan) -> Vec<(String, Vec<StateChange>)> {
     let during = plan.during_commands.iter();
     during
@@ -270,7 +270,7 @@ fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
         counted(UndoPlan::with_commands(&entries, 0)),
         [
             restoration("a", file("3"), file("1"), 2),
-            // What stood in it before the command is unknown, so only the tool's change is undone.
+            // The content before the command is unknown, so only the tool's change is undone.
             restoration("c", file("3"), file("2"), 1),
             restoration("b", file("1"), PathState::Nothing, 1),
         ]
@@ -278,7 +278,7 @@ fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
     assert_eq!(during_commands(&UndoPlan::from_entries(&entries, 4)), []);
 }
 
-/// Calls that run at the same time: the last one is a command, which begins before the first of the others ends.
+/// Entries of parallel calls, the last of which is a command: every call starts before the first one ends.
 fn parallel(changes: &[StateChange], command: &StateChange) -> Vec<Entry> {
     let mut all = changes.to_vec();
     all.push(command.clone());
@@ -305,7 +305,7 @@ fn paor_10_what_a_file_tool_changed_while_a_command_of_another_agent_ran_is_its_
             edited("a", "1", "2"),
             Some(edited("a", "1", "2")),
         ),
-        // The command changed it before or after the tool did.
+        // The command changed the file before or after the tool did.
         (
             vec![edited("a", "1", "2")],
             edited("a", "1", "3"),
@@ -327,7 +327,7 @@ fn paor_10_what_a_file_tool_changed_while_a_command_of_another_agent_ran_is_its_
         let found = found.into_iter().flat_map(|during| during.changes).next();
         assert_eq!(found, left, "{tools:?} {noticed:?}");
     }
-    // One after the other, each is what it is.
+    // If they ran one after the other, the command's change counts on its own.
     let entries = calls(&[edited("a", "1", "2"), command(&[edited("a", "1", "2")])]);
     assert_eq!(UndoPlan::from_entries(&entries, 0).during_commands.len(), 1);
 }
@@ -356,7 +356,7 @@ fn what_was_in_a_file_may_be_unknown() {
 #[test]
 fn each_call_counts_once_and_only_after_the_entry() {
     let mut entries = calls(&[edited("a", "1", "2"), edited("b", "1", "2")]);
-    // What a sub-agent returns to the agent that called it: a call without a beginning of its own.
+    // The result that a sub-agent returns to its caller: a call without a start entry.
     let effect = EffectId {
         scope: Scope::Agent(AgentId(3)),
         step: 2,
@@ -376,7 +376,7 @@ fn each_call_counts_once_and_only_after_the_entry() {
             restoration("b", file("2"), file("1"), 1)
         ]
     );
-    // Between a call's beginning and its end it has not happened yet.
+    // A call has no effect between its start and its end.
     for after in [2, 3] {
         assert_eq!(steps(after), [restoration("b", file("2"), file("1"), 1)]);
     }
@@ -422,11 +422,11 @@ fn what_a_call_kept_and_never_told_of_is_seen_whether_it_ended_or_not() {
     let unfinished: Vec<String> = undoing.unfinished.iter().map(ToString::to_string).collect();
     assert_eq!(unfinished, ["run.2"]);
     assert!(undoing.is_unreported(effect(2), "b", &version("1")));
-    // It told of that.
+    // The call reported this change.
     assert!(!undoing.is_unreported(effect(1), "a", &version("1")));
-    // It could not change this, but another did since, and told of it.
+    // This call could not change the file, but another one did and reported it.
     assert!(!undoing.is_unreported(effect(2), "c", &version("1")));
-    // What it changed is not undone then.
+    // With this `after`, the call's change is not undone.
     assert!(!UndoPlan::from_entries(&entries, 4).is_unreported(effect(2), "b", &version("1")));
 }
 
@@ -457,24 +457,24 @@ fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() 
     assert_eq!(without("z"), ["e/a", "ea", "x", "y", "e to d"]);
 }
 
-/// Files by their paths; folders are where files are.
+/// Files by path; a folder exists if it contains a file.
 type Files = BTreeMap<String, String>;
 
-/// Whether a file can be there: no file is one of its folders, and it is no folder.
+/// Returns true if a file can be created at the path: no file is one of its parents, and it is not a folder.
 fn is_free(files: &Files, path: &str) -> bool {
     !files
         .keys()
         .any(|other| is_within(path, other) || is_within(other, path))
 }
 
-/// Something that a tool may do to those files, as far as it can be done; numbers choose among what there is.
+/// A possible operation of a tool on the files; numbers select among existing files.
 #[derive(Clone, Debug)]
 enum Deed {
     Create(usize),
     Edit(Index),
     Delete(Index),
     Move(Index, usize),
-    /// A folder, or a file unread.
+    /// Moves a folder, or a file without reading it.
     MoveUnread(Index, usize),
 }
 
@@ -503,7 +503,7 @@ fn carry(files: &mut Files, from: &str, to: &str) {
     }
 }
 
-/// Does it; the number makes its content like no other.
+/// Performs the operation, with content that is unique to the number. `None` if it is not possible.
 fn act(files: &mut Files, deed: &Deed, number: usize) -> Option<StateChange> {
     let content = format!("content {number}");
     let chosen = |which: &Index| {
@@ -547,7 +547,7 @@ fn act(files: &mut Files, deed: &Deed, number: usize) -> Option<StateChange> {
     }
 }
 
-/// Carries the steps out; each must find what it expects.
+/// Executes the steps, each of which must find the state that it expects.
 fn undo(files: &mut Files, steps: &[RestoreStep]) {
     for step in steps {
         match step {
@@ -572,7 +572,7 @@ fn undo(files: &mut Files, steps: &[RestoreStep]) {
                 }
             }
             RestoreStep::Move(MoveBack { from, to, .. }) => {
-                // A folder in which nothing is left has no entry here.
+                // An empty folder has no entry here.
                 assert!(is_free(files, to), "{to}: {files:?}");
                 carry(files, from, to);
             }

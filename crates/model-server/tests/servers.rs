@@ -1,4 +1,4 @@
-//! The servers as a client sees them: what is refused, who gets which turn, and what happens on the socket.
+//! The servers as a client sees them: refused requests, the turn that answers each request, and what happens on the socket.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_model_server::{

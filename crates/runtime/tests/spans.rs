@@ -1,5 +1,5 @@
-//! HOST-10: the spans of a run, as a subscriber sees them. A process of its own: `tracing` caches for each span whether any subscriber wants
-//! it, and the other tests have none.
+//! HOST-10: the spans of a run, as a subscriber receives them. The test has a process of its own: `tracing` caches for each span whether
+//! any subscriber wants it, and other tests have no subscriber.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 
 #[allow(dead_code)]
@@ -65,7 +65,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for Spans {
 
     fn on_record(&self, id: &Id, values: &Record<'_>, _: Context<'_, S>) {
         let mut spans = self.0.lock().unwrap();
-        // The id of a closed span is used again for later spans.
+        // The id of a closed span is reused for later spans.
         if let Some(seen) = spans.iter_mut().rev().find(|seen| seen.id == *id) {
             values.record(&mut seen.text);
         }

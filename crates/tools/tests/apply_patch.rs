@@ -1,4 +1,4 @@
-//! `apply_patch` on real files: what it finds, what it refuses, and that a patch is applied as a whole or not at all.
+//! `apply_patch` on real files: where it finds hunks, what it refuses, and that a patch is applied completely or not at all.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ fn content(folder: &Folder, path: &str) -> String {
     std::fs::read_to_string(folder.path(path)).unwrap()
 }
 
-/// The code, the error and the output of a call that has failed and changed nothing.
+/// The code, the error and the output of a call that must fail and change nothing.
 #[track_caller]
 fn failed(result: ToolResult) -> (String, String, Value) {
     assert_eq!(result.changes, []);
@@ -126,7 +126,7 @@ async fn each_change_has_its_diff() {
     );
 }
 
-/// A file with that content, patched by that hunk, is so then.
+/// Applies these hunks to a file, and checks its content.
 async fn check(before: &str, hunks: &str, after: &str) {
     let folder = Folder::with(&[("f", before.as_bytes())]);
     let result = apply(&folder, &format!("--- a/f\n+++ b/f\n{hunks}")).await;
@@ -179,7 +179,7 @@ async fn a_line_number_chooses_between_places_that_fit_alike() {
         "{\nx\n}\n{\ny\n}\n{\nx\n}\n",
     )
     .await;
-    // The hunk before shows by how much the numbers are wrong.
+    // The hunk before shows by how much the line numbers are wrong.
     let numbered = format!("head\n\n{before}");
     check(
         &numbered,
@@ -527,7 +527,7 @@ async fn paor_5_a_file_that_has_changed_since_is_left_as_it_is() {
     };
     let applied = apply_patch().call(context, patch).await;
     assert_eq!(content(&folder, "f"), "A\nb\n");
-    // It knows what it made of the file, and may go on.
+    // The agent knows the content that its patch gave the file, so it may continue.
     let context = ToolContext {
         seen: Some(Arc::new(
             applied

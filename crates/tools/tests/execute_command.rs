@@ -16,9 +16,9 @@ use dirigent_tools::{Confinement, ContentStore, RunChanges, Sandbox, Tool, ToolC
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes: only a hang reaches it.
+/// A timeout that only a hang reaches.
 const HANG: Duration = Duration::from_secs(120);
-/// The timeout of calls that exceed it: longer than any program needs to start, shorter than a hang.
+/// The timeout of calls that exceed it: longer than any program needs to start, shorter than [`HANG`].
 const LIMIT: Duration = Duration::from_secs(60);
 
 async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
@@ -65,7 +65,7 @@ impl Lifeline {
         Lifeline { path }
     }
 
-    /// Waits for the first holder, then for `ready` to be written by it.
+    /// Waits for the first holder, then until it has written `ready`.
     async fn ready(&self) -> File {
         let path = self.path.clone();
         let opened = tokio::task::spawn_blocking(move || {
@@ -95,10 +95,10 @@ trap "" TERM
 printf ready >&3
 while :; do sleep 1000; done"#;
 
-/// More output than a pipe holds: once it is written, the call reads, and so its time runs.
+/// More output than a pipe's buffer: once it is written, the call is reading, so its timeout is running.
 const FLOOD: &str = "head -c 2000000 /dev/zero | tr '\\0' x; ";
 
-/// The clock of a test, which stands still after the limit has passed until this is dropped.
+/// The test's clock, which has passed the limit and stands still until this is dropped.
 struct Stopped {
     _blocked: mpsc::Sender<()>,
 }
@@ -106,7 +106,7 @@ struct Stopped {
 impl Stopped {
     async fn past_the_limit() -> Self {
         let (blocked, until) = mpsc::channel();
-        // Where nothing is left to do a stopped clock would go on by itself, but not while something blocks.
+        // When the runtime is idle, a paused clock advances by itself, but not while a blocking task runs.
         tokio::task::spawn_blocking(move || until.recv_timeout(HANG));
         tokio::time::pause();
         tokio::time::advance(LIMIT).await;
@@ -127,7 +127,7 @@ async fn exit_code_0_is_a_success_with_both_streams() {
     assert!(result.succeeded());
     let (stdout, stderr, note) = printed(&result);
     assert_eq!((stdout.as_str(), stderr.as_str()), ("out\n", "err\n"));
-    // Another test's process may hold the output open for a moment.
+    // A process of another test may hold the output open for a moment.
     assert!(
         note.is_empty() || note.starts_with("the command left a process running"),
         "{note}"
@@ -190,7 +190,7 @@ async fn of_a_flood_the_beginning_and_the_end_are_kept() {
     let stdout = stdout(&result);
     assert!(stdout.starts_with("first\nxxx"));
     assert!(stdout.ends_with("xxx\nlast\n"));
-    // 6 + 5,000,000 + 1 + 5 bytes, of which twice 131,072 are stored.
+    // 6 + 5,000,000 + 1 + 5 bytes, of which 2 × 131,072 are stored.
     assert!(
         stdout.contains("x\n… [4737868 bytes left out] …\nx"),
         "{}",
@@ -268,7 +268,7 @@ async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
         &workspace,
         json!({"command": ["sh", "-c", script], "timeout_seconds": LIMIT.as_secs()}),
     );
-    // It has all the time that it needs: the clock stands still until the call is over.
+    // The call has all the time it needs: the clock stands still until it ends.
     let (result, _stopped) = tokio::join!(call, async {
         lifeline.ready().await;
         Stopped::past_the_limit().await
@@ -358,7 +358,7 @@ async fn what_a_program_leaves_in_its_group_is_ended_with_it() {
 async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
-    // It keeps both output pipes, has left the group and the session, has lost its parent, and has nothing of its environment.
+    // The daemon keeps both output pipes, has left the process group and the session, has lost its parent, and has none of the environment.
     let script = "setsid env -i sh -c 'exec 3>lifeline; trap \"\" TERM HUP; (printf ready >&3; sleep 1000) &' & \
                   until [ -e started ]; do sleep 0.01; done; echo done";
     let started = workspace.path().join("started");
@@ -404,7 +404,7 @@ async fn loop_8_the_files_that_it_changed_are_told_before_its_end() {
         ),
         "{exited}"
     );
-    // What stood in the files before is unknown: nobody has read them.
+    // The files' earlier content is unknown: no tool has read them.
     assert!(
         matches!(&files[..], [
             StateChange::FileDeleted { before: None, .. },
@@ -738,7 +738,7 @@ async fn a_script_whose_interpreter_is_missing_is_not_run() {
         "#! /no/such/interpreter\r\nexit 0\r\n",
     )
     .unwrap();
-    // Written by another process: what this one has just written may be refused as busy.
+    // Written by another process: a program that this process has just written may be refused as busy.
     let made = shell(&workspace, "install -m 755 script.txt script").await;
     assert!(made.succeeded(), "{made:?}");
     let result = run(&workspace, json!({"command": ["./script"]})).await;
@@ -747,7 +747,7 @@ async fn a_script_whose_interpreter_is_missing_is_not_run() {
     assert!(said.contains(expected), "{said}");
 }
 
-/// Only a new process can have secrets in its environment, so the test runs itself again with them.
+/// Secrets can only be in the environment of a new process, so the test runs itself again with them.
 #[tokio::test]
 async fn a_secret_of_the_environment_does_not_reach_the_program() {
     const SECRETS: [&str; 3] = ["OPENAI_API_KEY", "GITHUB_TOKEN", "LD_PRELOAD_CANARY"];

@@ -38,7 +38,7 @@ fn version(digest: &str, mode: u32) -> Option<FileVersion> {
     Some(FileVersion { digest, mode })
 }
 
-/// As the system's defaults make it.
+/// The permissions that the system's defaults give.
 fn mode(folder: &Folder, path: &str) -> u32 {
     std::fs::metadata(folder.path(path)).unwrap().mode()
 }
@@ -448,7 +448,7 @@ async fn list_shows_what_is_not_ignored_in_order() {
         list(json!({"operation": "list", "path": "src/", "depth": 1})).await,
         "2 entries\nsrc/a.rs\nsrc/deep/"
     );
-    // Ignored, but named.
+    // Ignored, but given explicitly.
     assert_eq!(
         list(json!({"operation": "list", "path": "target"})).await,
         "1 entry\ntarget/out"
@@ -497,7 +497,7 @@ async fn list_finds_the_files_that_match_a_glob() {
             json!({"glob": "*.{md,rs}", "depth": 2}),
             json!([".hidden/c.rs", "a.rs", "src/a.md"]),
         ),
-        // Below the folder, or the whole path.
+        // A pattern matches below the folder or as the whole path.
         (
             json!({"path": "src", "glob": "deep/**"}),
             json!(["src/deep/er/est/d.rs"]),

@@ -1,4 +1,4 @@
-//! What a change leaves when it cannot be finished, or somebody else is at the same file: the old content or the new.
+//! The state of a file after a change that was interrupted or concurrent with others: the old content or the new.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use dirigent_tools::workspace::{FileError, Workspace};
 use dirigent_tools::{ContentStore, RunChanges, Tool, file_operations};
 use serde_json::json;
 
-/// The variable that tells this program, started by a test, where to work.
+/// The variable that tells the test program, started by a test, in which folder to work.
 const PLACE: &str = "DIRIGENT_TEST_PLACE";
 
 fn names(folder: &Folder) -> Vec<String> {
@@ -27,7 +27,7 @@ fn names(folder: &Folder) -> Vec<String> {
     names
 }
 
-/// This program, running that one test in the folder, after the line of shell.
+/// The test program, which runs this one test in the folder after this line of shell code.
 fn child(folder: &Folder, before: &str, test: &str) -> Command {
     let mut command = Command::new("sh");
     command
@@ -47,7 +47,7 @@ fn place() -> Workspace {
 #[test]
 fn a_disk_that_takes_no_more_leaves_the_old_file() {
     let folder = Folder::with(&[("file", b"old")]);
-    // Writing fails after so many blocks, as on a full disk, and no signal ends the process.
+    // Writing fails after this many blocks, as on a full disk; the signal is ignored.
     let limit = "trap '' XFSZ; ulimit -f 16; ";
     let done = child(&folder, limit, "runs_out_of_disk").output().unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
@@ -84,7 +84,7 @@ fn a_killed_process_leaves_the_old_file_or_the_new() {
             .spawn()
             .unwrap();
         let said = BufReader::new(writer.stdout.take().unwrap()).lines();
-        // Then it is in the middle of the next.
+        // After these lines, the process is in the middle of the next change.
         assert_eq!(
             said.map(Result::unwrap)
                 .filter(|line| line == "written")
@@ -109,7 +109,7 @@ fn writes_for_ever() {
     loop {
         workspace.replace("file", &one, &other).unwrap();
         std::mem::swap(&mut one, &mut other);
-        // Nobody may be there any more.
+        // The reader may have ended.
         if writeln!(out, "written").is_err() {
             return;
         }
@@ -231,7 +231,7 @@ fn a_path_stays_the_same_while_its_file_is_replaced() {
     };
     meanwhile(replace, || {
         for _ in 0..5000 {
-            // Linux says `file (deleted)` of what was replaced just now.
+            // Linux reports `file (deleted)` for a file that was just replaced.
             assert_eq!(workspace.canonical("file").unwrap(), "file");
         }
     });

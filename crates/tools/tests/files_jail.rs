@@ -1,4 +1,5 @@
-//! The edges of the workspace: links, folders that change meanwhile, permissions, and files that are written as a whole or not at all.
+//! The boundary of the workspace: links, folders that change at the same time, permissions, and files that are written completely or not at
+//! all.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -123,7 +124,7 @@ async fn a_write_that_fails_leaves_no_folder_behind() {
     assert_eq!(names(&folder), Vec::<String>::new());
 }
 
-/// The superuser may write everywhere; this thread, and those that it starts, may not any more.
+/// Removes root's right to write everywhere from this thread and those that it starts.
 #[cfg(target_os = "linux")]
 fn give_up_superuser_rights() {
     use rustix::thread::{CapabilitySet, capabilities, set_capabilities};

@@ -1,4 +1,4 @@
-//! Several agents in one workspace (PAOR-5): what one of them wrote, no other undoes without having seen it.
+//! Several agents in one workspace (PAOR-5): no agent overwrites another's changes without having seen them.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use dirigent_tools::{Tool, ToolContext, ToolSettings, ToolSource as _, built_in,
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-/// An agent as the tools know it: what it saw, gathered from its results.
+/// An agent from the tools' point of view: what it has seen, collected from its results.
 struct Agent<'a> {
     folder: &'a Folder,
     tools: Vec<(String, Arc<dyn Tool>)>,
@@ -22,7 +22,7 @@ impl<'a> Agent<'a> {
         Agent::beside(folder, &dirigent_tools::ToolRegistry::new())
     }
 
-    /// One that shares its tools with others.
+    /// An agent that shares its tools with others.
     fn beside(folder: &'a Folder, registry: &dirigent_tools::ToolRegistry) -> Self {
         let tools = ["file_operations", "rename_symbol"]
             .into_iter()
@@ -70,7 +70,7 @@ impl<'a> Agent<'a> {
     }
 }
 
-/// What was refused, and what was shown with it; nothing has changed.
+/// The error and the output of a refused call, which must change nothing.
 #[track_caller]
 fn refused(result: ToolResult) -> (String, Value) {
     assert_eq!(result.changes, []);
@@ -102,7 +102,7 @@ async fn paor_5_an_edit_of_a_file_that_changed_since_it_was_read_is_refused_and_
     assert_eq!(shown, "Lines 1-2 of 2\n1\tuno\n2\ttwo\n");
     assert_eq!(on_disk(&folder, "src/a.rs"), "uno\ntwo\n");
 
-    // It has seen it now, and the first one's own edit is no surprise to the first one.
+    // The second agent has seen the content now, and the first agent's own edit does not surprise the first agent.
     output(second.edits("src/a.rs", "two", "due").await);
     assert_eq!(on_disk(&folder, "src/a.rs"), "uno\ndue\n");
     refused(first.edits("src/a.rs", "uno", "un").await);
@@ -168,10 +168,10 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
     output(agent.writes("a", "mine\n").await);
     assert_eq!(on_disk(&folder, "a"), "mine\n");
 
-    // What an edit replaces it names itself.
+    // An edit gives the text that it replaces.
     let mut other = Agent::alone(&folder);
     output(other.edits("a", "mine", "ours").await);
-    // And what is there already is no loss.
+    // Writing the existing content loses nothing.
     let mut third = Agent::alone(&folder);
     assert!(text(third.writes("a", "ours\n").await).starts_with("Unchanged"));
     output(third.writes("a", "theirs\n").await);
@@ -209,7 +209,7 @@ async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
     assert_eq!(shown, Value::Null);
     output(agent.writes("a", "2\n").await);
 
-    // Deleted by itself, and made anew by somebody else.
+    // Deleted by the agent, and created again by somebody else.
     output(agent.does(json!({"operation": "delete", "path": "a"})).await);
     std::fs::write(folder.path("a"), "others\n").unwrap();
     let (message, _) = refused(agent.writes("a", "3\n").await);
@@ -218,7 +218,7 @@ async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
         "{message}"
     );
 
-    // A look that found nothing is a look.
+    // A read that finds no file also counts as seeing it.
     std::fs::remove_file(folder.path("a")).unwrap();
     let gone = agent.does(json!({"operation": "read", "path": "a"})).await;
     assert_eq!(error(gone), "`a` does not exist");
@@ -283,7 +283,7 @@ async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
         let others = line.repeat(1000);
         std::fs::write(folder.path("a"), &others).unwrap();
 
-        // The refusal shows 16 KiB of it, and the next one what follows.
+        // Each refusal shows the next 16 KiB.
         let (error, _) = refused(agent.does(call.clone()).await);
         assert!(
             error.ends_with(
@@ -303,7 +303,7 @@ async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
         );
         assert_eq!(on_disk(&folder, "a"), others);
 
-        // Neither a look at the end nor an edit shows what lies between.
+        // Neither a read of the end nor an edit shows the lines in between.
         output(
             agent
                 .does(json!({"operation": "read", "path": "a", "start_line": 990}))
@@ -360,7 +360,7 @@ async fn paor_5_a_call_of_a_plan_goes_by_the_plan() {
     assert_eq!(on_disk(&folder, "a"), "after\n");
 }
 
-/// Puts so many lines of its own into the file, one call each, and tries again where it was refused. Returns how often it was.
+/// Adds this many lines to the file, one call each, and repeats refused calls. Returns the number of refusals.
 async fn hammer(mut agent: Agent<'_>, name: &str, lines: usize) -> usize {
     let mut refusals = 0;
     for number in 0..lines {
@@ -380,7 +380,7 @@ async fn hammer(mut agent: Agent<'_>, name: &str, lines: usize) -> usize {
 #[tokio::test]
 async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
     let folder = Folder::with(&[("a.rs", b"fn n0() {}\n// end")]);
-    // Each with tools of its own.
+    // Each agent has tools of its own.
     let agent = || Agent::beside(&folder, &built_in(&ToolSettings::default()));
     let rename = async {
         let mut agent = agent();
@@ -392,7 +392,7 @@ async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
         }
     };
 
-    // Each call does its work on a thread of its own.
+    // Each call works on a thread of its own.
     let (first, second, ()) = tokio::join!(
         hammer(agent(), "first", 150),
         hammer(agent(), "second", 150),
@@ -459,7 +459,7 @@ fn steps() -> impl Strategy<Value = Vec<(usize, Step)>> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What was written by one is in the file until somebody who saw it does away with it.
+    /// Content that one agent wrote remains until an agent that has seen it removes it.
     #[test]
     fn paor_5_what_one_wrote_is_in_the_file_or_was_seen_by_who_took_it_away(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
@@ -468,7 +468,7 @@ proptest! {
             let mut agents = [Agent::alone(&folder), Agent::alone(&folder), Agent::alone(&folder)];
             let names = ["a", "b"];
             let mut files: BTreeMap<&str, String> = BTreeMap::new();
-            // What each agent last saw of each file that it ever looked at.
+            // For each agent, the last seen content of each file that it has looked at.
             let mut saw: Vec<BTreeMap<&str, Option<String>>> = vec![BTreeMap::new(); 3];
             for (number, (who, step)) in steps.into_iter().enumerate() {
                 let (agent, saw) = (&mut agents[who], &mut saw[who]);
@@ -514,7 +514,7 @@ proptest! {
                         }
                         files.insert(other, moved);
                     }
-                    // Refused: it was shown what there is, or told that there is nothing where it thought there was something.
+                    // Refused: the agent was shown the current content, or was told that the expected file does not exist.
                     (false, Step::Read(_) | Step::Write(_) | Step::Delete(_)) => {
                         if there.is_some() || saw.get(name).is_some_and(Option::is_some) {
                             saw.insert(name, there);

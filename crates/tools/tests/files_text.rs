@@ -1,4 +1,4 @@
-//! Texts and bytes: whatever a file is made of, it comes back as it was.
+//! Text and bytes: every file keeps its encoding.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent_tools::diff::unified_diff;
@@ -14,7 +14,7 @@ fn encodings_are_told_apart() {
         (b"\xff\xfea\0", Encoding::Utf16Le, "a"),
         (b"\xfe\xff\0a", Encoding::Utf16Be, "a"),
         (b"\xe4\x80", Encoding::SingleByte, "ä\u{80}"),
-        // An odd number of bytes is no UTF-16.
+        // An odd number of bytes is not valid UTF-16.
         (b"\xff\xfea", Encoding::SingleByte, "ÿþa"),
     ];
     for (bytes, encoding, text) in cases {

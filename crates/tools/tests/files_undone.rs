@@ -1,4 +1,4 @@
-//! `file_operations` with `undo`: files of a run are what they were before it (PAOR-5, HOST-4).
+//! `file_operations` with `undo`: restores files to their state before the run (PAOR-5, HOST-4).
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use dirigent_core::undo::UndoPlan;
 use dirigent_tools::{ContentStore, RunChanges, Tool, file_operations};
 use serde_json::{Value, json};
 
-/// A run as its calls tell of it.
+/// A run's journal and recorded contents.
 #[derive(Debug, Default)]
 struct TestContentStore {
     kept: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -66,14 +66,14 @@ impl Stage {
         file_operations().call(context, parameters).await
     }
 
-    /// A call of the run's plan, which its journal has then.
+    /// Makes a call of the run's plan, and journals it.
     async fn run(&self, parameters: Value) -> ToolResult {
         let result = self.call(parameters, None, Access::ReadWrite).await;
         self.journal(result.clone());
         result
     }
 
-    /// A command of the run's plan that made or changed files, as far as their names and times tell.
+    /// Journals a command of the run's plan that created or changed files, as far as their names and times show.
     fn command(&self, exited: StateChange) {
         self.journal(ToolResult::success(Value::Null).with_changes(vec![exited]));
     }
@@ -118,7 +118,7 @@ fn edit(path: &str, old: &str, new: &str) -> Value {
     json!({"operation": "edit", "path": path, "old": old, "new": new})
 }
 
-/// A run that has edited, made, deleted and moved files.
+/// A run that has edited, created, deleted and moved files.
 async fn busy() -> Stage {
     let stage = Stage::with(&[("a", b"one\n"), ("b", b"two\n"), ("c", b"three\n")]);
     for call in [
@@ -148,7 +148,7 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
     assert!(
         matches!(&result.changes[0], StateChange::FileEdited { path, diff: Some(_), before: Some(_), after: Some(_) } if path == "a")
     );
-    // What it tells undoes the rest: nothing is left to be put back.
+    // The undo reported its own changes, so nothing is left to undo.
     let again = stage.run(json!({"operation": "undo"})).await;
     assert_eq!(
         output(&again),

@@ -10,7 +10,7 @@ use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_tools::{Confinement, Sandbox, Tool, ToolContext, git, repository_summary};
 use serde_json::{Value, json};
 
-/// Runs git like a user's own, without the settings and variables of the user who runs the tests.
+/// Runs git as a user does, without the settings and variables of the user who runs the tests.
 pub(super) fn users_git(folder: &Path) -> Command {
     let mut git = Command::new("git");
     git.current_dir(folder)
@@ -38,7 +38,7 @@ pub(super) fn run(folder: &Path, words: &[&str]) {
     assert!(done.status.success(), "{words:?}: {done:?}");
 }
 
-/// A repository with two commits and a later change of `a.txt`.
+/// A repository with two commits and an uncommitted change of `a.txt`.
 pub(super) fn repository() -> Folder {
     let folder = Folder::with(&[("a.txt", b"one\ntwo\n"), ("src/b.txt", b"b\n")]);
     let root = folder.path(".");
@@ -232,7 +232,7 @@ async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
     );
 }
 
-/// A repository in which every setting that can name a program names one that leaves a trace.
+/// A repository in which every setting that can run a program runs one that leaves a trace.
 pub(super) fn hostile(outside: &Folder) -> Folder {
     let folder = repository();
     let canary = outside.path("canary");
@@ -243,7 +243,8 @@ pub(super) fn hostile(outside: &Folder) -> Folder {
         folder.path("canary").display()
     );
     std::fs::write(&source, text).unwrap();
-    // By a program: what this process writes, another test's child may hold open meanwhile, and then nobody could run it.
+    // Installed by another process: if this process wrote the program, a child of another test could briefly hold it open, and it could not
+    // be executed.
     let installed = Command::new("install")
         .args(["-m", "755"])
         .args([&source, &script])
@@ -302,7 +303,7 @@ pub(super) fn hostile(outside: &Folder) -> Folder {
     folder
 }
 
-/// Once in the sandbox, once unconfined, where only git's arguments and settings protect.
+/// Runs the checks in the sandbox and without it. Without it only git's arguments and settings protect.
 #[tokio::test]
 async fn nothing_that_a_hostile_repository_names_is_run() {
     for confinement in [Confinement::Required, Confinement::Off] {
@@ -318,7 +319,7 @@ async fn check_hostile(confinement: Confinement) {
     let ask = async |folder: &Folder, parameters: Value| folder.call(git(&sandbox), parameters).await;
     let outside = Folder::with(&[]);
     let folder = hostile(&outside);
-    // The trap works: a user's own git falls into it.
+    // The trap works: ordinary git runs the program.
     let _ = users_git(&folder.path(".")).arg("diff").output().unwrap();
     assert!(outside.path("canary").exists() && folder.path("canary").exists());
     std::fs::remove_file(outside.path("canary")).unwrap();
@@ -342,7 +343,7 @@ async fn check_hostile(confinement: Confinement) {
             [outside.path("canary"), folder.path("canary")].map(|path| std::fs::read_to_string(path).ok());
         assert_eq!(traces, [None, None], "{parameters}");
     }
-    // Git would fetch a missing object from the remote, which is a program.
+    // Git would fetch a missing object from the remote, and the remote's address can run a program.
     let missing = ask(
         &folder,
         json!({"command": "show", "revision": "1234567890123456789012345678901234567890"}),
@@ -357,7 +358,7 @@ async fn check_hostile(confinement: Confinement) {
     );
 }
 
-/// The names of filters can contain any bytes, also those that end a name elsewhere.
+/// The names of filters can contain any bytes, including those that end names in other places.
 #[tokio::test]
 async fn a_filter_is_not_run_whatever_it_is_called() {
     use std::os::unix::ffi::OsStrExt;
@@ -376,7 +377,7 @@ async fn a_filter_is_not_run_whatever_it_is_called() {
         std::fs::write(folder.path(".git/config"), [old, config].concat()).unwrap();
         let attributes = [b"a.txt filter=", name, b"\n"].concat();
         std::fs::write(folder.path(".gitattributes"), attributes).unwrap();
-        // The trap works: a user's own git falls into it.
+        // The trap works: ordinary git runs the program.
         let _ = users_git(&folder.path(".")).arg("diff").output().unwrap();
         assert!(canary.exists(), "{}", name.escape_ascii());
         std::fs::remove_file(&canary).unwrap();
@@ -468,7 +469,7 @@ async fn lead_4_the_state_of_a_repository_fits_in_a_line() {
         summary(&empty).await.as_deref(),
         Some("branch main, no commit yet, 1 untracked")
     );
-    // The repository is above the workspace, so that git would show other files.
+    // The repository is above the workspace, so git would show files outside the workspace.
     std::fs::create_dir(empty.path("below")).unwrap();
     assert_eq!(
         repository_summary(&empty.path("below"), Confinement::Required).await,

@@ -1,4 +1,4 @@
-//! The `http_request` tool against real servers on this machine, well-behaved and malicious, called like an agent calls it.
+//! The `http_request` tool with real servers on this machine, well-behaved and malicious, called as an agent calls it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;
@@ -22,7 +22,7 @@ fn rules(servers: &[&HttpServer]) -> HttpRules {
     }
 }
 
-/// Rules with a timeout that only passes in [`out_of_time`].
+/// Rules with a timeout that expires only in [`out_of_time`].
 fn impatient(server: &HttpServer) -> HttpRules {
     HttpRules {
         timeout: Duration::from_secs(600),
@@ -34,7 +34,7 @@ async fn call(rules: &HttpRules, parameters: Value) -> ToolResult {
     Folder::with(&[]).call(http_request(rules), parameters).await
 }
 
-/// Returns the result of a call whose timeout passes after it has reached the given point.
+/// Returns the result of a call whose timeout expires once `is_far` returns true.
 async fn out_of_time(rules: &HttpRules, parameters: Value, is_far: impl Fn() -> bool) -> ToolResult {
     let passing = async {
         while !is_far() {
@@ -51,7 +51,7 @@ async fn out_of_time(rules: &HttpRules, parameters: Value, is_far: impl Fn() -> 
     }
 }
 
-/// The clock stands still while this is there, also where the call ends before it was moved.
+/// Pauses the clock until dropped, even if the call ends before the clock has advanced.
 struct StoppedClock;
 
 impl StoppedClock {
@@ -71,7 +71,7 @@ async fn get(rules: &HttpRules, url: &str) -> ToolResult {
     call(rules, json!({"method": "GET", "url": url})).await
 }
 
-/// The result for a server with the given response, by its parts.
+/// The parts of the tool's output for a server with this response.
 async fn got(said: impl Fn() -> HttpAnswer + Send + Sync + 'static) -> Value {
     let server = serve(move |_| said()).await;
     parts(&text(get(&rules(&[&server]), &server.url("/")).await))
@@ -123,7 +123,7 @@ fn redirect(status: &str, location: &str) -> HttpAnswer {
     answer(status, &[&format!("location: {location}")], b"elsewhere")
 }
 
-/// Plain text without an end.
+/// An endless response of plain text.
 fn endless(piece: &'static [u8]) -> HttpAnswer {
     answer("200 OK", &["content-type: text/plain"], b"").then(Then::Repeat(piece))
 }
@@ -551,7 +551,7 @@ async fn a_body_that_goes_on_is_ended_by_the_total_time() {
         ..impatient(&server)
     };
     let parameters = json!({"method": "GET", "url": server.url("/")});
-    // More than there is room for between the two: some of it has been read.
+    // More than the buffers between server and client can hold: some of it has been read.
     let result = out_of_time(&rules, parameters, || server.repeated() > 16 * 1024 * 1024).await;
     let (code, error, output) = failure(&result);
     assert_eq!((code, error), ("timed_out", "no complete response within 600s"));
@@ -612,7 +612,7 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
 
 #[tokio::test]
 async fn nobody_there_is_unreachable_and_nothing_was_sent() {
-    // The socket stays bound, so that nobody else listens on the port, but does not listen itself.
+    // The socket stays bound, so that no other process can listen on the port, but does not listen itself.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let port = socket.local_addr().unwrap().port();

@@ -1,4 +1,4 @@
-//! Somebody else, who works at the same files all the while.
+//! Simulates somebody else who changes the same files at the same time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs::{remove_dir_all, remove_file, rename};
@@ -17,7 +17,7 @@ impl Drop for SetWhenDropped<'_> {
     }
 }
 
-/// Does one thing again and again until the work is done, or has panicked.
+/// Repeats an action until the work has ended or panicked.
 pub fn meanwhile(mut again: impl FnMut() + Send, work: impl FnOnce()) {
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
@@ -31,9 +31,10 @@ pub fn meanwhile(mut again: impl FnMut() + Send, work: impl FnOnce()) {
     });
 }
 
-/// Makes the folder `dir` a link to the target, and then a folder again.
+/// Replaces the folder `dir` with a link to the target, and then with a folder again.
 ///
-/// Whoever resolves `dir/new` meanwhile may find `dir` or `aside`, and makes that folder anew, with a file in it, where it is gone by then.
+/// Code that resolves `dir/new` at the same time may find `dir` or `aside`. If that folder was just removed, the code creates it again,
+/// with a file in it.
 pub fn turn_into_link_and_back(folder: &Folder, target: &Path) {
     let (dir, aside) = (folder.path("dir"), folder.path("aside"));
     onto(&aside, "dir to aside", || rename(&dir, &aside));
@@ -42,7 +43,7 @@ pub fn turn_into_link_and_back(folder: &Folder, target: &Path) {
     onto(&dir, "aside to dir", || rename(&aside, &dir));
 }
 
-/// Puts something at a path, and removes what is there first as often as that is necessary.
+/// Puts something at a path, after removing whatever is there, as often as necessary.
 fn onto(path: &Path, what: &str, put: impl Fn() -> io::Result<()>) {
     while let Err(error) = put() {
         let taken = matches!(
@@ -50,7 +51,7 @@ fn onto(path: &Path, what: &str, put: impl Fn() -> io::Result<()>) {
             io::ErrorKind::AlreadyExists | io::ErrorKind::DirectoryNotEmpty
         );
         assert!(taken, "{what}: {error}");
-        // A file may be made in it while it is removed.
+        // A file may be created in the folder while it is removed.
         let _ = remove_dir_all(path);
     }
 }

@@ -1,4 +1,4 @@
-//! Putting a workspace back, through the same jail; and the diffs of whole contents.
+//! Restoring a workspace through the same jail, and the diffs of whole contents.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -15,7 +15,7 @@ use dirigent_tools::workspace::{FileError, PreviousState, Workspace};
 use dirigent_tools::{ContentStore, RunChanges};
 use tempfile::TempDir;
 
-/// Remembers what was kept, or refuses to.
+/// Records contents, or refuses to.
 #[derive(Debug, Default)]
 struct Memory {
     kept: Mutex<BTreeMap<String, Vec<u8>>>,
@@ -137,7 +137,7 @@ fn nothing_outside_and_nothing_of_git_is_touched() {
         let refused = workspace.restore(path, &PathState::Nothing, PreviousState::File(b"x", 0o100_644));
         assert!(refused.is_err(), "{path}");
     }
-    // A folder that has become a link is another one, though it leads nowhere outside.
+    // A folder that was replaced by a link counts as another folder, even if the link stays inside the workspace.
     assert_eq!(workspace.path_state("inner/a").unwrap(), PathState::Unknown);
     assert_eq!(fs::read_to_string(outside.path().join("a")).unwrap(), "theirs");
     assert!(!folder.path().join(".git/config").exists());
@@ -199,7 +199,7 @@ fn a_diff_is_in_gits_form() {
         "diff --git a/src/a b.rs b/src/a b.rs\nBinary files a/src/a b.rs and b/src/a b.rs differ\n"
     );
     assert_eq!(text(Some((b"same", 0o100_644)), Some((b"same", 0o100_600))), "");
-    // Bytes that are no UTF-8 stay what they are, and a carriage return ends no line.
+    // Bytes that are not valid UTF-8 are kept unchanged, and a carriage return does not end a line.
     let latin = git_diff(
         "\"q\"\n",
         Some((b"caf\xe9\rbar\n", 0o100_644)),

@@ -79,7 +79,7 @@ async fn search_looks_where_it_is_told() {
             json!(["*.{rs,yml}"]),
             vec![".github/ci.yml:1", "src/a.rs:1", "src/a.rs:3"],
         ),
-        // Ignored, but named.
+        // Ignored, but given explicitly.
         (
             json!(["target", "trace.log"]),
             vec!["target/out.rs:1", "trace.log:1"],

@@ -105,14 +105,14 @@ fn dropped(table: &str) -> StateChange {
     }
 }
 
-/// The changes of a call, without tables of other tests: a table that another client creates or drops during a statement counts, too.
+/// The changes of a call, without tables of other tests: a table that another client creates or drops during a statement is reported, too.
 fn changes_about(result: &ToolResult, tables: &[&str]) -> Vec<StateChange> {
     let other = |change: &StateChange| matches!(change, StateChange::TableCreated { table: name, .. } | StateChange::TableDropped { table: name, .. } if !tables.contains(&name.as_str()));
     let changes = result.changes.iter().filter(|change| !other(change));
     changes.cloned().collect()
 }
 
-/// The lines of a schema that name one of these tables. Other tests have tables of their own.
+/// The lines of a schema that contain one of these tables. Other tests have tables of their own.
 fn lines_about(schema: &str, names: &[&str]) -> Vec<String> {
     let named = |line: &&str| names.iter().any(|name| line.contains(name));
     schema.lines().filter(named).map(str::to_owned).collect()
@@ -296,7 +296,7 @@ async fn nothing_leads_out_of_a_read_only_transaction_of_postgres() {
     ];
     for sql in cases {
         let (code, error) = failure(Postgres.call("look", sql, json!([])).await);
-        // Rows are locked only where there are any.
+        // Rows can only be locked if there are any.
         assert_eq!(code, "access_denied", "{sql}: {error}");
     }
     let tricks = [
@@ -382,7 +382,7 @@ async fn loop_8_changes_are_what_postgres_reports() {
     }
     let result = output(Postgres.run("UPDATE parents SET id = id").await);
     assert_eq!(result["rows_affected"], json!(3));
-    // Of five rows three were shown, and all five are there.
+    // Three of five rows were shown, but all five were inserted.
     let result = output(
         Postgres
             .run("INSERT INTO children SELECT 1 FROM generate_series(1, 5) RETURNING parent")
@@ -645,7 +645,7 @@ async fn a_server_that_cannot_be_reached_or_lets_nobody_in_tells_no_secret() {
             assert!(SECRETS.iter().all(|secret| !error.contains(secret)), "{error}");
         }
     }
-    // Nor does a server's error for a statement.
+    // Nor does a server's error message contain a secret.
     let (_, error) = failure(
         Postgres
             .call("look", "SELECT * FROM conductor.none", json!([]))

@@ -502,7 +502,7 @@ async fn a_journal_beside_the_database_reaches_nothing_outside() {
     let folder = with_database("CREATE TABLE t (a)");
     for name in ["app.db-journal", "app.db-wal"] {
         std::os::unix::fs::symlink(outside.path("victim"), folder.path(name)).unwrap();
-        // Whether or not it opens, the link's target stays unchanged.
+        // Whether or not the database opens, the link's target stays unchanged.
         let _ = call(&folder, "app", "INSERT INTO t VALUES (1)", json!([])).await;
         assert_eq!(
             std::fs::read(outside.path("victim")).unwrap(),
@@ -513,13 +513,13 @@ async fn a_journal_beside_the_database_reaches_nothing_outside() {
     }
 }
 
-/// A journal that SQLite would roll back, with the name of a file that it would then delete.
+/// A journal that SQLite would roll back, with the path of a file that SQLite would then delete.
 fn hot_journal(names: &std::path::Path) -> Vec<u8> {
     const MAGIC: [u8; 8] = [0xd9, 0xd5, 0x05, 0xf9, 0x20, 0xa1, 0x63, 0xd7];
     let number = |number: u32| number.to_be_bytes();
     let name = names.as_os_str().as_encoded_bytes();
     let mut journal = MAGIC.to_vec();
-    // No pages, a nonce, the pages of the database, the size of a sector and of a page.
+    // The number of pages (none), a nonce, the pages of the database, the size of a sector and of a page.
     for field in [0, 7, 2, 512, 4096] {
         journal.extend(number(field));
     }

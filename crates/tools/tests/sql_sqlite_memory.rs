@@ -1,5 +1,5 @@
-//! The memory limit of `execute_sql` on SQLite. This test has a process of its own, because the memory of the whole process counts and
-//! statements in parallel would be ended, too.
+//! The memory limit of `execute_sql` on SQLite. This test has a process of its own, because the limit applies to the memory of the whole
+//! process, so statements of parallel tests would be ended, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod folder;

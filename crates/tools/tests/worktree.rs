@@ -1,4 +1,4 @@
-//! Worktrees of real repositories: made, compared, applied to the user's folder, and removed.
+//! Worktrees of real repositories: created, compared, applied to the user's folder, and removed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;
@@ -151,12 +151,12 @@ async fn every_change_is_applied_with_modes_links_and_binary_files() {
         index,
         "nothing is staged"
     );
-    // A second time there is nothing left to do.
+    // Applying the changes again has no effect.
     made.repository.apply(&changes).await.unwrap();
     assert_eq!(text(user.path("a.txt")), "one\nnew\n2\n");
 }
 
-/// The user has committed and changed files meanwhile, also near the run's changes.
+/// The user has since committed and changed files, also close to the run's changes.
 #[tokio::test]
 async fn changes_are_merged_with_the_users_or_none_is_applied() {
     let long = |first: &str, last: &str| format!("{first}\n2\n3\n{last}\n");
@@ -168,7 +168,7 @@ async fn changes_are_merged_with_the_users_or_none_is_applied() {
     made.write("src/b.txt", "by the run\n");
     run(&user.path("."), &["mv", "src/b.txt", "src/moved.txt"]);
     run(&user.path("."), &["commit", "-q", "-m", "Move"]);
-    // Too near for a patch, but not for a merge.
+    // Too close to the user's change for a patch, but not for a merge.
     fs::write(user.path("a.txt"), long("1", "four")).unwrap();
     made.apply().await.unwrap();
     assert_eq!(text(user.path("a.txt")), long("one", "four"));
@@ -214,7 +214,7 @@ async fn paor_10_a_change_that_is_there_already_is_not_applied_again_where_its_c
     run(&user.path("."), &["commit", "-q", "-a", "-m", "Applied"]);
     made.apply().await.unwrap();
     assert_eq!(text(user.path("a.txt")), blocks(&[2]), "committed by the user");
-    // A change of the user elsewhere stays, and the run's comes to its own place.
+    // The user's change elsewhere stays, and the run's change is applied in the right place.
     fs::write(user.path("a.txt"), blocks(&[5])).unwrap();
     made.apply().await.unwrap();
     assert_eq!(text(user.path("a.txt")), blocks(&[2, 5]));
@@ -261,7 +261,7 @@ async fn what_cannot_have_a_worktree_is_refused_with_the_reason() {
     assert_eq!(stdout(&user, &["worktree", "list"]).lines().count(), 1);
 }
 
-/// A worktree can be half made or half removed by a process that was killed.
+/// A killed process can leave a worktree that is only partly created or removed.
 #[tokio::test]
 async fn what_is_left_of_a_worktree_is_removed() {
     let user = repository();

@@ -1,5 +1,5 @@
-//! A model's replies are untrusted, and so is all that tools read: an agent loop for each tool makes a handful of attacks and goes on. The other
-//! attacks are tables of `crates/tools/tests`.
+//! A model's replies are untrusted, and so is everything that tools read: for each tool, an agent makes several attacks and then continues.
+//! The other attacks are tables in `crates/tools/tests`.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,11 +16,11 @@ use scene::Told::{Done, NotRun, Refused};
 use scene::{Call, Scene, Told};
 use serde_json::{Value, json};
 
-/// The exit code of a run that waits for its user.
+/// The exit code of a run that waits for the user.
 const WAITS: i32 = 4;
 const LEADS_OUT: Told = Refused("outside_workspace", "leads out of the workspace");
 const PROTECTED: Told = Refused("protected", "read-only to tools");
-/// The sandbox refused a command something.
+/// A command that failed because the sandbox refused it something.
 const FAILED: Told = Refused("exited", "");
 
 fn file(parameters: Value) -> Call {
@@ -87,7 +87,7 @@ fn files() {
     ]);
 
     assert_eq!(scene.place.read("shared.txt"), "mine");
-    // A file that is too large to be kept goes, and the journal has no version of it to go back to.
+    // A file too large to record is deleted anyway, and the journal has no version to restore.
     let gone = StateChange::FileDeleted {
         path: "giant".to_owned(),
         diff: None,

@@ -1,4 +1,4 @@
-//! The whole run of an attack: the real command, a scripted model server over HTTP, an agent that makes the calls, and the journal.
+//! The run of an attack: the real command, a scripted model server over HTTP, an agent that makes the calls, and the journal.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,19 +18,19 @@ use dirigent_tests::cli::{Ended, Place, ended};
 use dirigent_tests::scripted::delegate;
 use serde_json::{Value, json};
 
-/// The secret in a file beside the workspace, in the home, in the configuration and in the environment of the command.
+/// The secret in a file next to the workspace, in the home, in the configuration and in the environment of the command.
 pub const CANARY: &str = "canary-that-must-not-sing";
 /// The maximum size of a result in a request, in bytes.
 const MAX_RESULT: usize = 100_000;
-/// The exit code of a run that ended without its goal: it went on after the attacks.
+/// The exit code of a run that ended without reaching its goal: it continued after the attacks.
 const NOT_ACHIEVED: i32 = 1;
-/// A run, or a process that is left of it, that has not ended after so many seconds never will.
+/// Seconds after which a run, or a process that it left behind, counts as hanging.
 const HANG: u64 = 300;
 
 /// A tool and its parameters.
 pub type Call = (&'static str, Value);
 
-/// The outcome of a call. All words are in what the model reads.
+/// The expected outcome of a call. The last field is text that the model must receive.
 #[derive(Clone, Copy, Debug)]
 pub enum Told {
     /// The tool ran and succeeded.
@@ -41,22 +41,22 @@ pub enum Told {
     NotRun(&'static str, &'static str),
 }
 
-/// A home, a workspace, a folder beside it that nothing may touch, and a local service that nothing may reach.
+/// A home, a workspace, a folder next to it that no tool may touch, and a local service that no tool may connect to.
 pub struct Scene {
     pub place: Place,
     /// Lines of the configuration.
     pub settings: String,
-    /// The access of the agent, and its tools if they are not those that it calls.
+    /// The agent's access, and its tools; if empty, the tools that it calls.
     pub agent: (&'static str, &'static str),
     service: TcpListener,
 }
 
-/// What came of a run.
+/// The observed outcome of a run.
 pub struct Observed {
     pub ended: Ended,
-    /// The results that the model was told, in the order of the calls.
+    /// The results that the model received, in the order of the calls.
     pub told: Vec<Value>,
-    /// The results in the journal: those of the calls that ran.
+    /// The results in the journal: those of calls that ran.
     pub journaled: Vec<ToolResult>,
 }
 
@@ -85,7 +85,7 @@ impl Scene {
         }
     }
 
-    /// Returns a path of the folder beside the workspace.
+    /// Returns a path in the folder next to the workspace.
     pub fn outside(&self, path: &str) -> PathBuf {
         self.place.folder().join("outside").join(path)
     }
@@ -110,7 +110,7 @@ impl Scene {
         self.service.accept().is_ok()
     }
 
-    /// Runs an agent that makes these calls one after another, and checks what comes of each.
+    /// Runs an agent that makes these calls one after another, and checks each outcome.
     pub fn attack<const N: usize>(&self, attacks: [(Call, Told); N]) -> Observed {
         let observed = self.run(attacks.iter().map(|(call, _)| call.clone()).collect());
         let ended = &observed.ended;
@@ -140,8 +140,8 @@ impl Scene {
         observed
     }
 
-    /// Runs an agent that makes these calls one after another. Afterwards nothing outside the workspace has changed, neither a process nor
-    /// a temporary file is left, and the secret is in no request, in no output and not in the journal.
+    /// Runs an agent that makes these calls one after another. Then checks that nothing outside the workspace has changed, that no process
+    /// or temporary file is left, and that the secret is in no request, no output and not in the journal.
     pub fn run(&self, calls: Vec<Call>) -> Observed {
         let runtime = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
@@ -185,7 +185,7 @@ impl Scene {
         }
     }
 
-    /// Writes the configuration and the agent, who may call what it calls.
+    /// Writes the configuration and the agent, which may use the tools that it calls.
     fn configure(&self, url: &str, calls: &[Call]) {
         let folder = self.place.folder().join("home/.config/dirigent");
         fs::create_dir_all(folder.join("agents")).unwrap();
@@ -222,7 +222,7 @@ impl Scene {
             .arg(direct.get_program())
             .args(direct.get_args())
             .env("DEPLOY_TOKEN", CANARY)
-            // Nobody listens on that port.
+            // Nothing listens on that port.
             .env(
                 "APP_DATABASE_URL",
                 format!("postgres://user:{CANARY}@127.0.0.1:9/app"),
@@ -243,7 +243,7 @@ impl Scene {
     }
 }
 
-/// The model: a plan with a sub-task for the attacker, its calls one after another, and a verdict that ends the run.
+/// The model's script: a plan with a sub-task for the attacker, its calls one after another, and a verdict that ends the run.
 fn script(calls: &[Call]) -> Script {
     let turn = |tool: &str, parameters: &Value| Turn::calls([ToolCall::new(tool, parameters)]);
     let calls: Vec<Turn> = calls
@@ -267,7 +267,7 @@ fn script(calls: &[Call]) -> Script {
     })
 }
 
-/// What the attacker's model was told of each call, in the request after it.
+/// The result of each call as the attacker's model received it in the next request.
 fn told(requests: &[Arc<Request>]) -> Vec<Value> {
     let attackers = requests
         .iter()
@@ -278,7 +278,7 @@ fn told(requests: &[Arc<Request>]) -> Vec<Value> {
         .collect()
 }
 
-/// All that a folder contains, with permissions and content.
+/// Everything in a folder, with permissions and content.
 fn contents(folder: &Path) -> BTreeMap<PathBuf, (u32, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in fs::read_dir(folder).unwrap().flatten() {

@@ -1,4 +1,4 @@
-//! HOST-2 and HOST-8 with the real command on the real disk: killed at every place of its journal a run goes on where it was.
+//! HOST-2 and HOST-8 with the real command on the real disk: a run that is killed at any point of its journal continues where it left off.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -30,23 +30,23 @@ const GOAL: &str = "Find all usages of function parse_amount and rename it to pa
 const RUN: [&str; 5] = ["run", GOAL, "--workspace", "work", "--json"];
 const RESUME: [&str; 3] = ["resume", "last", "--json"];
 
-/// Ends a process that lets a file grow past its limit.
+/// The signal that ends a process when one of its files would exceed the file size limit.
 const SIGXFSZ: i32 = 25;
-/// What `ulimit -f` counts in, by POSIX.
+/// Bytes per unit of `ulimit -f`, as POSIX defines it.
 const BLOCK: u64 = 512;
-/// A frame of the write-ahead log: a page and its header.
+/// Bytes of a frame of SQLite's write-ahead log: a header and a page.
 const FRAME: u64 = 4096 + 24;
 
-/// More blocks than any file of a run here has.
+/// A file size limit in blocks that no file of these runs reaches.
 const PLENTY: u64 = 4096;
 
-/// What is to come has come by then, however busy the machine is; what waits for ever waits longer.
+/// Time after which a wait counts as failed: long enough for a busy machine.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// What is no part of a run's state beside the journal's files.
+/// Paths and contents of the project's files.
 type Files = Vec<(String, Vec<u8>)>;
 
-/// A `cargo` that takes down each call, and asks the real one only where it does not know the answer for these sources yet.
+/// A stand-in for `cargo` that logs each call, and calls the real one only if its result for these sources is not cached yet.
 struct Cargo {
     memory: TempDir,
 }
@@ -58,7 +58,7 @@ impl Cargo {
         }
     }
 
-    /// The sample, where commands can also reach what this one needs.
+    /// Creates the sample project, with a sandbox in which commands can also reach the files of this stand-in.
     fn sample(&self) -> Place {
         let place = Place::with_sample();
         let folder = place.folder().join("home/.config/dirigent");
@@ -72,7 +72,7 @@ impl Cargo {
         place
     }
 
-    /// A `PATH` on which it comes first; its calls are taken down under that name.
+    /// Returns a `PATH` on which the stand-in comes first. It logs its calls to `NAME.log`.
     fn path(&self, place: &Place, name: &str) -> OsString {
         let folder = place.folder().join(format!("bin-{name}"));
         std::fs::create_dir_all(&folder).unwrap();
@@ -108,8 +108,8 @@ exit "$(cat "$known.code")"
     }
 }
 
-/// Writes a program by another process: while anybody has a file open to write it cannot be started, and whatever this process
-/// starts meanwhile has all its files open until it has become another program.
+/// Writes an executable file from another process. While any process has the file open for writing, it cannot be executed; if this process
+/// wrote it, a child that it starts at the same time would briefly inherit the open file.
 fn write_program(path: &Path, text: &str) {
     let mut writer = Command::new("sh")
         .args(["-c", "cat > \"$0\" && chmod 755 \"$0\""])
@@ -123,7 +123,7 @@ fn write_program(path: &Path, text: &str) {
     assert!(writer.wait().unwrap().success());
 }
 
-/// While this file is there, no `cargo` of the place goes on.
+/// The file that makes every `cargo` of the place wait as long as it exists.
 fn hold(place: &Place) -> PathBuf {
     place.folder().join("hold")
 }
@@ -132,7 +132,7 @@ fn log(place: &Place, name: &str) -> PathBuf {
     place.folder().join(format!("{name}.log"))
 }
 
-/// How often `cargo` was called under that name.
+/// Counts the calls that the stand-in logged under this name.
 fn calls(place: &Place, name: &str) -> usize {
     std::fs::read_to_string(log(place, name)).map_or(0, |log| log.lines().count())
 }
@@ -143,7 +143,7 @@ fn real_cargo() -> PathBuf {
     cargo.into_iter().find(|cargo| cargo.is_file()).unwrap()
 }
 
-/// The command with files that may grow no further than that many blocks.
+/// Wraps a command so that its files cannot grow beyond this many blocks.
 fn within(place: &Place, inner: &Command, blocks: u64) -> Command {
     let mut command = Command::new("sh");
     place.settle(&mut command);
@@ -156,7 +156,7 @@ fn within(place: &Place, inner: &Command, blocks: u64) -> Command {
     command
 }
 
-/// The run that is to be killed.
+/// The command that starts the run to be killed.
 fn run(place: &Place, cargo: &Cargo) -> Command {
     let mut command = place.command(RUN);
     command.env("PATH", cargo.path(place, "killed"));
@@ -168,7 +168,7 @@ fn resume(place: &Place, cargo: &Cargo) -> Ended {
     ended(place.command(RESUME).env("PATH", path))
 }
 
-/// What the sample is after the run that nobody disturbs.
+/// The sample's files after an uninterrupted run.
 fn undisturbed(cargo: &Cargo) -> Files {
     let place = cargo.sample();
     let path = cargo.path(&place, "calm");
@@ -177,7 +177,7 @@ fn undisturbed(cargo: &Cargo) -> Files {
     place.files()
 }
 
-/// What the journal has of the run.
+/// The run's state in the journal.
 #[derive(Default)]
 struct Stored {
     entries: Vec<Entry>,
@@ -185,7 +185,7 @@ struct Stored {
 }
 
 impl Stored {
-    /// Whether the run has come to an event of which that is true, as its watchers are told it.
+    /// Returns true if the run has an event whose JSON satisfies the predicate.
     fn has(&self, is_it: impl Fn(&Value) -> bool) -> bool {
         let replayed = RunView::replay(self.entries.iter().cloned()).unwrap();
         let mut events = replayed.into_iter().flat_map(|(_, events)| events);
@@ -193,8 +193,8 @@ impl Stored {
     }
 }
 
-/// The run as it is in the journal, read from a copy, so that whoever opens the journal next finds it as it was left; nothing
-/// where not even the run is there.
+/// Reads the run from a copy of the journal, so that the next process to open the journal finds it exactly as the kill left it. Empty if
+/// the journal has no run.
 fn journal(place: &Place) -> Stored {
     let copy = TempDir::new().unwrap();
     for end in ["", "-wal", "-journal"] {
@@ -213,7 +213,7 @@ fn journal(place: &Place) -> Stored {
     }
 }
 
-/// Waits until that is so; says what is wrong if it never is.
+/// Waits until the condition holds; fails with the message `wrong` if it never does.
 #[track_caller]
 fn wait_until(wrong: &str, is_so: impl Fn() -> bool) {
     let end = Instant::now() + PATIENCE;
@@ -223,10 +223,11 @@ fn wait_until(wrong: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-/// Waits until nobody owns the run of a process that was killed.
+/// Waits until no process owns the run of a killed process.
 ///
-/// A command that was being started then has all that the process had open, the lock of the run's owner too, until it has become
-/// another program. The locks are looked at and not the journal, so that whoever opens that next finds it as it was left.
+/// A command that was just being started briefly inherits everything that the process had open, including the lock that marks the run's
+/// owner. The test looks at the locks, not at the journal, so that the next process to open the journal finds it exactly as the kill left
+/// it.
 #[track_caller]
 fn wait_until_free(place: &Place) {
     let Ok(owners) = std::fs::read_dir(place.folder().join("journal.db-owners")) else {
@@ -241,15 +242,15 @@ fn wait_until_free(place: &Place) {
     }
 }
 
-/// Ends the commands of a run that was killed: they go on without it, and would meet the next one in the same place. Once nobody
-/// owns the run, all of them can be seen.
+/// Kills commands that outlived their killed run and would interfere with the next run in the same folder. Call it once no process owns the
+/// run; only then are all of them listed.
 #[track_caller]
 fn end_orphans(place: &Place) {
     if cfg!(target_os = "linux") {
         wait_until("commands outlive their kill", || {
             let orphans = place.processes();
             for id in orphans.iter().filter_map(|id| Pid::from_raw(*id)) {
-                // It may have ended by itself.
+                // The process may have ended by itself.
                 let _ = kill_process(id, Signal::KILL);
             }
             orphans.is_empty()
@@ -276,12 +277,12 @@ fn started(entry: &Entry) -> Option<EffectId> {
     }
 }
 
-/// A call, whichever try of it.
+/// Identifies a call, whatever its attempt.
 fn call(effect: EffectId) -> (Scope, u32) {
     (effect.scope, effect.step)
 }
 
-/// Each call ended once, but for those that were under way at the kill, and none was begun that had ended before. The
+/// Checks that each call ended once, except those that were running at the kill, and that no call started again after it had ended. The
 /// first `past` entries are those before the kill.
 #[track_caller]
 fn assert_nothing_is_repeated(entries: &[Entry], past: usize, case: &str) {
@@ -310,7 +311,7 @@ fn assert_nothing_is_repeated(entries: &[Entry], past: usize, case: &str) {
     );
 }
 
-/// How many commands were started after the first entries.
+/// Counts the commands that started after the first `after` entries.
 fn commands_started(entries: &[Entry], after: usize) -> usize {
     let (_, events) = RunView::replay(entries.iter().cloned()).unwrap().unwrap();
     events
@@ -322,11 +323,11 @@ fn commands_started(entries: &[Entry], after: usize) -> usize {
         .count()
 }
 
-/// What became of a run whose files could grow no further than that.
+/// Outcome of a run under a file size limit.
 enum Fate {
-    /// It was killed when its journal had this many entries, and reached the same end afterwards.
+    /// The run was killed when its journal had this many entries, and after a resume it reached the expected end.
     Killed(usize),
-    /// It was not killed.
+    /// The run was not killed.
     Survived,
 }
 
@@ -348,7 +349,7 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
     let resumed = resume(&place, cargo);
 
     if before.is_empty() {
-        // Nothing was promised and nothing done: it says so, and the goal can be started again.
+        // Nothing was journaled and nothing done: `resume` says so, and the goal can be started again.
         assert_eq!(resumed.code(), Some(2), "{case}: {resumed}");
         assert!(
             resumed.stderr.contains("no run `last`") || resumed.stderr.contains("nothing was done"),
@@ -357,7 +358,7 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
         let path = cargo.path(&place, "again");
         let _ = ended(place.command(RUN).env("PATH", path)).with_code(0);
     } else if is_ended {
-        // It died as it was about to tell.
+        // The run was killed after its end was journaled, before it was reported.
         assert_eq!(resumed.code(), Some(2), "{case}: {resumed}");
         assert!(resumed.stderr.contains("has already ended"), "{case}: {resumed}");
     } else {
@@ -377,10 +378,10 @@ fn killed_at(blocks: u64, cargo: &Cargo, expected: &Files) -> Fate {
     Fate::Killed(before.len())
 }
 
-/// The names of files that are in one of them alone, or with other content.
+/// The names of files that only one of the two has, or whose content differs.
 ///
-/// No system call puts a nameless file in the place of another: a kill between its naming and its move leaves the whole new
-/// text beside the old one, under a name of 36 characters. Such a copy of what is there afterwards is no difference.
+/// No system call replaces a file with an unnamed one. So the new content first gets a temporary name of 36 characters, which is then
+/// renamed; a kill in between leaves this copy. Such a copy is ignored if its content is that of an expected file.
 fn differing<'a>(some: &'a Files, expected: &'a Files) -> BTreeSet<&'a str> {
     let is_left_over = |(name, content): &(String, Vec<u8>)| {
         let name = name.rsplit('/').next().unwrap_or(name);
@@ -394,8 +395,8 @@ fn differing<'a>(some: &'a Files, expected: &'a Files) -> BTreeSet<&'a str> {
     added.chain(missing).map(|(name, _)| name.as_str()).collect()
 }
 
-/// Limits that end the process in every commit, which is of three frames of the log or more, and in the files that are made before
-/// there is one.
+/// Limits that end the process in every commit, each of which has at least three frames of the log, and while the files are created before
+/// the first commit.
 fn limits() -> impl Iterator<Item = u64> {
     let creation = (1..64).step_by(3);
     let frames = (7..)
@@ -426,7 +427,7 @@ fn host_2_killed_in_every_commit_of_its_journal_a_run_reaches_the_same_end() {
     });
     let deaths = lengths.into_inner().unwrap();
     let lengths: BTreeSet<usize> = deaths.iter().copied().collect();
-    // Several entries may share a commit, so not every length is there to be met.
+    // Several entries can share a commit, so not every journal length occurs.
     assert!(deaths.len() > 60, "{} deaths", deaths.len());
     assert!(lengths.len() > 25, "journals of {lengths:?} entries");
     assert!(
@@ -435,16 +436,16 @@ fn host_2_killed_in_every_commit_of_its_journal_a_run_reaches_the_same_end() {
     );
 }
 
-/// Kills a run with `kill -9` at its first event of which that is true, before its end, and returns what its journal has then.
+/// Kills a run with `kill -9` after its first event that satisfies the predicate, before its end, and returns its state in the journal.
 fn killed_when(made: impl Fn() -> (Place, Command), is_it: impl Fn(&Value) -> bool) -> (Place, Stored) {
     killed_between(made, is_it, |_| false)
 }
 
-/// Kills a run with `kill -9` at its first event of which `is_it` is true, before its end and any event of which `is_over` is true, and
-/// returns what its journal has then.
+/// Kills a run with `kill -9` after its first event that satisfies `is_it`, before its end and before any event that satisfies `is_over`,
+/// and returns its state in the journal.
 ///
-/// What is read of a run is behind it, by as much as pleases the system. Where a run has ended by the time of its kill, the next one
-/// has files that can grow less: with the limit that lies between the event and the end it dies by itself, if not by the kill.
+/// Events are read with a delay, so a run may have ended before it is killed. In this case the next run gets a lower file size limit, until
+/// the limit lies between the event and the end, so that the run ends there by itself.
 fn killed_between(
     made: impl Fn() -> (Place, Command),
     is_it: impl Fn(&Value) -> bool,
@@ -467,7 +468,7 @@ fn killed_between(
             (false, true) => panic!("the run went on without that event"),
         }
         if fitting.end - fitting.start < 2 {
-            // No two runs have the same in each commit: what fits one may not fit the other.
+            // Runs differ in how entries are grouped into commits, so a limit that fits one run may not fit another. Search again.
             fitting = 0..PLENTY;
         }
         blocks = u64::midpoint(fitting.start, fitting.end);
@@ -475,7 +476,7 @@ fn killed_between(
     panic!("no run was killed between that event and its end");
 }
 
-/// The same with the run of the sample, which is then resumed.
+/// Like [`killed_when`] with the run on the sample, which is then resumed.
 fn resumed_after(cargo: &Cargo, is_it: impl Fn(&Value) -> bool) -> Place {
     let made = || {
         let place = cargo.sample();
@@ -608,7 +609,7 @@ fn paor_2_a_rename_that_was_killed_after_its_definition_is_finished_though_nothi
             let place = Place::new();
             let folder = place.folder().join("home/.config/dirigent");
             std::fs::create_dir_all(&folder).unwrap();
-            // One edit at a time: the definition comes first.
+            // One edit at a time, so that the definition comes first.
             std::fs::write(folder.join("dirigent.toml"), "[limits]\nmax_parallel = 1\n").unwrap();
             place.write(&format!("a.{end}"), definition);
             for name in ["b", "c", "d", "e"] {
@@ -621,7 +622,7 @@ fn paor_2_a_rename_that_was_killed_after_its_definition_is_finished_though_nothi
             is_event(event, "tool_finished")
                 && event["changes"].to_string().contains(&format!("{name}.{end}"))
         };
-        // What is left to do is `e` and perhaps more.
+        // At least the edit of `e` remains to be done.
         let (place, _) = killed_between(made, |event| is_edit(event, "a"), |event| is_edit(event, "d"));
         assert!(place.read(&format!("a.{end}")).contains("parse_money"));
         assert!(place.read(&format!("e.{end}")).contains("parse_amount"));

@@ -1,5 +1,5 @@
-//! HOST-2 and HOST-8 with a script that waits for ever: who is refused its run, what becomes of it after a kill, and that Ctrl-C and
-//! its like leave nothing behind.
+//! HOST-2 and HOST-8 with a script that never ends: no second process gets the run, what a kill leaves, and that Ctrl-C and similar signals
+//! leave nothing behind.
 
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::{end_orphans, wait_until, wait_until_free};
 
-/// A run of a script that says that it runs and then waits for ever.
+/// A run whose script reports its start and then never ends.
 struct Waiting {
     place: Place,
     run: Watched,
@@ -32,7 +32,7 @@ impl Waiting {
         let mut run = Watched::start(&mut place.command_with_hang_up(goal));
         let script = std::fs::read_to_string(&started).unwrap();
         let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
-        // Whoever tells events listens for signals by then; the run itself does not wait for that.
+        // A command that prints events already listens for signals.
         run.wait_for(|_| true);
         Waiting { place, run, script }
     }
@@ -43,7 +43,7 @@ impl Waiting {
     }
 }
 
-/// Whether it runs; one that has ended and that nobody has asked about does not.
+/// Returns true if the process is running; a zombie is not.
 fn is_alive(process: Pid) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", process.as_raw_nonzero()));
     stat.is_ok_and(|stat| !stat.rsplit_once(") ").unwrap().1.starts_with('Z'))
@@ -96,7 +96,7 @@ fn cancelled_by(signal: Signal) {
     let ended = waiting.run.end().with_code(130);
 
     wait_until("the script outlives its run", || !is_alive(waiting.script));
-    // What its agents still did may come behind it.
+    // Events of agents that were still working may follow.
     let lines = ended.json_lines();
     let finished = lines.iter().find(|line| line["event"] == "run_finished");
     assert_eq!(finished.unwrap()["reason"], "cancelled");
@@ -148,7 +148,7 @@ fn host_8_a_second_ctrl_c_kills() {
     let script = Pid::from_raw(script.trim().parse().unwrap()).unwrap();
     let process = Pid::from_raw(run.id().try_into().unwrap()).unwrap();
 
-    // It listens for signals once it tells anything.
+    // Once the command prints anything, it listens for signals.
     let mut told = BufReader::new(run.stdout.take().unwrap());
     assert_ne!(told.read_line(&mut String::new()).unwrap(), 0);
     kill_process(process, Signal::INT).unwrap();

@@ -1,4 +1,4 @@
-//! PAOR-4 to PAOR-6: sub-tasks in parallel, sub-agents of their own kind, what is told of a call to operators alone, and long outputs.
+//! PAOR-4 to PAOR-6: parallel sub-tasks, sub-agents of different kinds, metadata for operators only, and long outputs.
 
 use dirigent::{AgentLimits, Detail, EventKind, RunLimits, render};
 use dirigent_tests::probes::{Crowd, meet, read_meter};
@@ -8,7 +8,7 @@ use serde_json::json;
 
 #[tokio::test]
 async fn paor_4_independent_subtasks_run_at_the_same_time_up_to_max_parallel() {
-    // given six sub-tasks, each of which ends only beside another one
+    // given six sub-tasks, each of which ends only if another one runs at the same time
     let (stage, crowd) = (Stage::new(), Crowd::default());
     let meeting = |id: &str| calls(id, [("meet", json!({}))]);
     let model = Scripted::new()
@@ -24,7 +24,7 @@ async fn paor_4_independent_subtasks_run_at_the_same_time_up_to_max_parallel() {
     let run = dirigent.start(stage.goal("Meet").limits(limits)).await.unwrap();
     let report = achieved_report(&run).await;
 
-    // then all met, and never were there more
+    // then every sub-task met another, and never more than two ran at once
     assert_eq!(report.iterations[0].observations.len(), 6);
     assert_eq!(crowd.most(), 2);
 }

@@ -5,7 +5,7 @@ use dirigent_tests::scripted::{Reply, Scripted, achieved, ask_user, calls, go_on
 use dirigent_tests::stage::{Stage, all_events, until, until_free};
 use serde_json::{Value, json};
 
-/// Carries the run out to its end, and checks that the report, the events and the journal give that one reason.
+/// Runs the goal to its end, and checks that the report, the events and the journal give this reason.
 async fn ends(model: Scripted, limits: RunLimits, journaled: Value) {
     let stage = Stage::new();
     let dirigent = stage.builder(model).build().await.unwrap();
@@ -96,7 +96,7 @@ async fn paor_12_each_reason_is_reported_told_and_journaled_alone() {
 
 #[tokio::test]
 async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded() {
-    // given a run that failed as its reflector's model went away
+    // given a run that failed because its reflector's model became unavailable
     let stage = Stage::new().file("notes.txt", "one\n");
     let look = calls(
         "look",
@@ -119,13 +119,13 @@ async fn paor_1_a_run_whose_model_could_not_be_reached_is_resumed_and_recorded()
     );
     drop(dirigent);
 
-    // when the model is back
+    // when the model is available again
     let model = Scripted::new().lead([says("One line.")]);
     let dirigent = stage.builder(model.clone()).build().await.unwrap();
     until_free(&dirigent, run.id()).await;
     let resumed = dirigent.resume(run.id(), Resume::new()).await.unwrap();
 
-    // then it plans again, knowing what was observed, and the whole of it replays
+    // then it plans again with the earlier observations, and the journal replays completely
     assert!(resumed.outcome().await.unwrap().is_achieved());
     let asked = model.lead_asked();
     assert_eq!(asked[0].section("ITERATION"), Some("2 of 15".to_owned()));

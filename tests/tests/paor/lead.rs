@@ -106,7 +106,7 @@ async fn lead_1_findings_come_back_to_the_lead_and_the_plans_result_too() {
         !result.contains("Found nothing."),
         "it knows its own work: {result}"
     );
-    // Its last words follow neither a change nor a delegation of that iteration.
+    // Since the last reflection nothing was changed or delegated, so the lead's last text is the answer.
     assert_eq!(report.summary, "Nothing there.");
     assert_eq!(model.reflector_asked().len(), 1);
 }

@@ -1,4 +1,4 @@
-//! PAOR-5, PAOR-6: what agents can read of what others did, in their iteration and in later ones, and what they are not offered.
+//! PAOR-5, PAOR-6: which results of other agents an agent can read, in the same iteration and in later ones, and what it is not offered.
 
 use dirigent_core::tool::ModelToolResult;
 use dirigent_model_server::{Request, Script, ToolCall, Turn};
@@ -150,7 +150,7 @@ fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
                 offered,
                 "{form}, {depth}"
             );
-            // Nor is the lead told that it could.
+            // Nor is the lead told that an agent may delegate.
             assert_eq!(
                 requests[0].body.to_string().contains("; may delegate"),
                 offered,

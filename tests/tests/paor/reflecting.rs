@@ -1,4 +1,4 @@
-//! What a reflector is given, how it looks, and what it names as confirmations.
+//! What a reflector receives, how it looks, and the confirmations that it lists.
 
 use dirigent::{Detail, EndReason, Goal, render};
 use dirigent_tests::scripted::{Scripted, after, call, calls, delegate, last_call, plan, says};

@@ -1,4 +1,5 @@
-//! Approvals where agents work for agents (APPROVE-1 to APPROVE-3): what is shown is what runs, once, however deep it is asked for.
+//! Approvals with delegating agents (APPROVE-1 to APPROVE-3): the call that is shown is the call that runs, once, however deep the agent
+//! that makes it.
 
 use dirigent::{ApprovalAnswer, DecisionError, EventKind, RuntimeError, UserPresence};
 use dirigent_core::id::Scope;
@@ -9,7 +10,7 @@ use serde_json::json;
 
 #[tokio::test]
 async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_come_up() {
-    // given a pilot that has an engineer launch it, while a scout of the same plan is not held up
+    // given a pilot that delegates the launch to an engineer, while a scout of the same plan continues
     let stage = Stage::new();
     let model = Scripted::new()
         .lead([plan(
@@ -66,7 +67,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     .await;
     assert_eq!(run.approvals().await.unwrap(), std::slice::from_ref(&approval));
 
-    // A decision for another call than the one that is shown does not count.
+    // A decision for a call other than the one shown is refused.
     let mut other = dirigent_tests::stage::decision(&approval, ApprovalAnswer::Approve);
     other.digest.0 = "0".repeat(64);
     match run.decide(approval.effect, other).await {
@@ -79,7 +80,7 @@ async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_
     assert!(!stage.workspace().join(LAUNCHED).exists());
 
     decide(&run, &approval, ApprovalAnswer::Approve).await.unwrap();
-    // A second answer finds nothing to answer.
+    // A second decision is refused: the call no longer waits.
     match decide(&run, &approval, ApprovalAnswer::Approve).await {
         Err(RuntimeError::Decision {
             error: DecisionError::NotPending { effect },

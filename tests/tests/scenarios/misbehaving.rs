@@ -1,4 +1,4 @@
-//! A sub-agent that loops, panics, floods or hangs is an observation, and all else goes on (PAOR-7).
+//! A sub-agent that loops, panics, floods or hangs becomes an observation, and everything else continues (PAOR-7).
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use dirigent_tests::scripted::{Asked, Gate, Reply, Scripted, achieved, after, ca
 use dirigent_tests::stage::{Stage, achieved_report, agent, findings, passing};
 use serde_json::json;
 
-/// The most that a request may have, in bytes, whatever was flooded into its conversation.
+/// Maximum size of a request in bytes, however much output there was.
 const MAX_REQUEST: usize = 1_200_000;
 
-/// What a sub-agent comes to that is told this, beside another one that works and is followed by a third.
+/// The outcome of a run with a misbehaving sub-agent next to one that works, which is followed by a third one.
 struct Beside {
     report: Report,
     model: Scripted,
@@ -23,7 +23,7 @@ async fn beside(limits: AgentLimits, wild: impl Fn(&Asked) -> Reply + Send + Syn
     beside_noting(&Notes::default(), limits, wild).await
 }
 
-/// The same; what is noted can be read meanwhile.
+/// Like `beside`, with notes that the test can read while the run is active.
 async fn beside_noting(
     notes: &Notes,
     limits: AgentLimits,
@@ -78,7 +78,7 @@ impl Beside {
         findings(&self.report, 0, "wild")
     }
 
-    /// What reflection is told of it.
+    /// Checks the misbehaving agent's observation in the reflector's request.
     #[track_caller]
     fn assert_observed(&self, status: &str, text: &str) {
         let observed = self.model.reflector_asked()[0].json_lines("OBSERVATIONS");

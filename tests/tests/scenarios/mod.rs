@@ -1,5 +1,4 @@
-//! The stories that are told of Dirigent, each from the goal to what the user reads in the end: through the public API, with a model that
-//! says what the test wrote down.
+//! Whole stories, each from the goal to the text that the user finally reads: through the public API, with scripted model replies.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod approving;

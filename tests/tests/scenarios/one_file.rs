@@ -1,4 +1,4 @@
-//! Several agents in one workspace (PAOR-5): what one wrote, no other does away with unseen.
+//! Several agents in one workspace (PAOR-5): no agent overwrites another's changes unseen.
 
 use dirigent::{AgentDefinition, EventKind, Resume};
 use dirigent_core::tool::Access;
@@ -32,7 +32,7 @@ fn is_read(kind: &EventKind) -> bool {
     matches!(kind, EventKind::ToolFinished { tool, success: true, .. } if tool == "file_operations")
 }
 
-/// The request's last message is the refusal, with that content.
+/// Checks that the request's last message is the refusal, with this current content.
 #[track_caller]
 fn assert_refused(result: &Value, content: &str) {
     assert_eq!(result["success"], false);
@@ -54,7 +54,7 @@ fn assert_refused(result: &Value, content: &str) {
 
 #[tokio::test]
 async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_does_it_anew() {
-    // given two that read the same, of which the second writes when the first has ended, knowing nothing of it
+    // given two agents that read the same content, the second of which writes after the first has ended, unaware of its change
     let (stage, both_read, first_ended) = (stage(), Gate::shut(), Gate::shut());
     let as_it_was = json!({"operation": "write", "path": "list.txt", "content": "bread\nwhole milk\n"});
     let model = Scripted::new()
@@ -104,7 +104,7 @@ async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_doe
     first_ended.open();
     let report = achieved_report(&run).await;
 
-    // then it was told, and neither change is lost
+    // then the second agent was told, and neither change is lost
     assert_refused(&model.agent_asked("farmer")[2].result(), "rye bread\nmilk\n");
     assert_eq!(stage.read("list.txt"), "rye bread\nwhole milk\n");
     assert_eq!(findings(&report, 0, "second").unwrap(), "Whole milk.");
@@ -149,7 +149,7 @@ async fn paor_5_what_another_agent_changed_for_it_an_agent_has_not_seen() {
 
 #[tokio::test]
 async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen() {
-    // given an agent that has read the list when its process goes away
+    // given an agent that has read the list when its process ends
     let stage = stage();
     let model = Scripted::new()
         .lead([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
@@ -165,7 +165,7 @@ async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen()
     drop(dirigent);
     assert!(run.outcome().await.is_err());
 
-    // when a person changes it, and another process goes on
+    // when a person changes the list, and another process resumes the run
     std::fs::write(stage.workspace().join("list.txt"), "bread\nmilk\neggs\n").unwrap();
     let model = Scripted::new()
         .agent(

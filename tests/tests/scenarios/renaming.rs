@@ -32,7 +32,7 @@ fn shop(test: &[&str]) -> Place {
     place
 }
 
-/// A name that the tests look up when they run, which no syntax shows.
+/// A shop whose test looks the function up by name at run time, so that parsing cannot find the usage.
 fn shop_with_a_lookup() -> Place {
     shop(&["self.assertEqual(getattr(shop, \"parse_price\")(\"1\"), 1)"])
 }
@@ -116,7 +116,7 @@ fn host_4_a_change_that_breaks_the_tests_stays_where_the_user_keeps_it() {
 
 #[test]
 fn host_4_what_somebody_else_wrote_meanwhile_is_not_put_back() {
-    // given a test that writes in a file of the rename, as a tool that formats does
+    // given a test that writes to a file of the rename, as a formatter does
     let place = shop(&[
         "with open('shop/price.pyi', 'a') as stub: stub.write('# seen\\n')",
         "self.assertEqual(getattr(shop, \"parse_price\")(\"1\"), 1)",

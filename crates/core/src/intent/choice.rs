@@ -1,4 +1,4 @@
-//! Words that take a choice of a question: its number, ordinal or text.
+//! Answers that take one of a question's choices, by number, ordinal or text.
 
 use std::ops::Range;
 
@@ -6,23 +6,23 @@ use super::IntentRule;
 use super::language::{LANGUAGES, all};
 use super::words::{TokenKind, Words};
 
-/// Maximum length of a message that ends with a number and counts as an unclear answer, in tokens.
+/// Maximum length in tokens of a message that ends with a number and counts as an unclear answer.
 const MAX_NUMBERED: usize = 6;
-/// Maximum length of a message that mentions a choice among other words and counts as an unclear answer, in tokens.
+/// Maximum length in tokens of a message that mentions a choice among other words and counts as an unclear answer.
 const MAX_MENTION: usize = 16;
 
-/// What words say about the choices of a question.
+/// A message's answer to a question with choices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Choice {
     /// The choice with this number, counted from 1.
     Number(usize, IntentRule),
-    /// The whole message is an answer of its own.
+    /// The user's own answer: the whole message.
     Own,
-    /// Not clear, by this rule.
+    /// An unclear answer, and the rule that says why.
     Unclear(IntentRule),
 }
 
-/// Finds what the message says about the choices; `None` if nothing.
+/// Finds the answer in a message; `None` if it is not about the choices.
 pub(super) fn find(words: &Words<'_>, choices: &[String]) -> Option<Choice> {
     if let Some(number) = by_text(words, choices) {
         return Some(Choice::Number(number, IntentRule::ChoiceText));
@@ -46,7 +46,7 @@ pub(super) fn find(words: &Words<'_>, choices: &[String]) -> Option<Choice> {
     }
 }
 
-/// The number of the only choice whose text, or whose first clause, the message is, apart from fillers.
+/// The number of the only choice whose text, or whose first clause, is the whole message apart from fillers.
 pub(super) fn by_text(words: &Words<'_>, choices: &[String]) -> Option<usize> {
     let source = words.source();
     if let Some(exact) = choices.iter().position(|choice| choice.trim() == source) {
@@ -77,7 +77,7 @@ pub(super) fn by_text(words: &Words<'_>, choices: &[String]) -> Option<usize> {
     })
 }
 
-/// The number that the message is, apart from fillers; `None` if it is none.
+/// The number of the choice if the message, apart from fillers, is a number. `None` if it is not; the rule if the number is unclear.
 pub(super) fn number(words: &Words<'_>, choices: usize) -> Option<Result<usize, IntentRule>> {
     if words.is_question() {
         return None;
@@ -105,7 +105,7 @@ pub(super) fn number(words: &Words<'_>, choices: usize) -> Option<Result<usize, 
     Some(Err(IntentRule::SeveralChoices))
 }
 
-/// Returns true for a short message such as "not the second one".
+/// Returns true for a short message that ends with a number, such as "not the second one".
 fn ends_with_number(words: &Words<'_>, choices: usize) -> bool {
     let range = content(words);
     let is_short = range.len() <= MAX_NUMBERED && !words.is_question();
@@ -115,7 +115,7 @@ fn ends_with_number(words: &Words<'_>, choices: usize) -> bool {
             .any(|at| single_number(words, at..range.end, choices).is_some())
 }
 
-/// The number that these tokens are: `2`, `option 2`, `the second one`, 第二个.
+/// The number in these tokens if they are nothing else: `2`, `option 2`, `the second one`, 第二个.
 fn single_number(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<usize> {
     let mut at = range.start;
     while let Some(end) = words.longest_in(at..range.end, all(|language| language.number_before)) {
@@ -137,7 +137,7 @@ fn number_at(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<(
     }
     let text = words.text(range.start);
     if words.kind(range.start) == Some(TokenKind::Word) && text.bytes().all(|byte| byte.is_ascii_digit()) {
-        // A number of more digits than any list has is none of its choices.
+        // A number too large to parse is larger than any list.
         return Some((text.parse().unwrap_or(usize::MAX), range.start + 1));
     }
     LANGUAGES.iter().find_map(|language| {
@@ -151,7 +151,7 @@ fn number_at(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<(
     })
 }
 
-/// The tokens without punctuation, fillers and words of choosing at both ends.
+/// The tokens without punctuation, fillers and phrases of choosing ("I'd go with") at both ends.
 fn content(words: &Words<'_>) -> Range<usize> {
     let mut start = 0;
     loop {
@@ -178,14 +178,14 @@ fn content(words: &Words<'_>) -> Range<usize> {
     start..end
 }
 
-/// The texts of the tokens without punctuation.
+/// The texts of the tokens, without punctuation.
 fn texts<'w>(words: &'w Words<'_>, range: Range<usize>) -> Vec<&'w str> {
     let tokens = words.tokens().get(range).unwrap_or_default();
     let content = tokens.iter().filter(|token| token.kind != TokenKind::Break);
     content.map(|token| token.text.as_str()).collect()
 }
 
-/// Returns true if the choice's text stands in the message, not quoted.
+/// Returns true if the message contains the choice's text outside of quotations.
 fn mentions(words: &Words<'_>, choice: &str) -> bool {
     let choice = Words::new(choice);
     let wanted = texts(&choice, 0..choice.len());

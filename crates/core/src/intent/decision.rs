@@ -1,4 +1,4 @@
-//! Words that decide about a call that waits for approval (APPROVE-2). They decide only if all words do.
+//! Messages that decide about a call that waits for approval (APPROVE-2). They decide only if every word belongs to the decision.
 
 use std::ops::Range;
 
@@ -6,14 +6,14 @@ use super::IntentRule;
 use super::language::{LANGUAGES, all};
 use super::words::{TokenKind, Words};
 
-/// Rejections behind which another one rejects as well.
+/// Rejections that may be followed by another rejection without making the message unclear ("no, don't").
 const REPEATED: [&str; 3] = ["no", "nope", "nah"];
-/// Maximum length of a message that decides, in tokens.
+/// Maximum length in tokens of a message that decides.
 const MAX_TOKENS: usize = 400;
-/// Maximum length of a message that begins with a hedge and counts as an unclear answer, in tokens.
+/// Maximum length in tokens of a message that begins with a hedge and counts as an unclear answer.
 const MAX_HEDGED: usize = 8;
 
-/// What words say about a call.
+/// A message's decision about a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Decision {
     Approve,
@@ -28,13 +28,13 @@ pub(super) enum Decision {
 pub(super) struct FoundDecision<'a> {
     pub(super) decision: Decision,
     pub(super) rule: IntentRule,
-    /// The words that decided, as written.
+    /// The words of the decision, as written.
     pub(super) words: Vec<&'a str>,
-    /// Whether the words can only be about a call: "approve", not "yes".
+    /// True if the words can only be about a call: "approve", but not "yes".
     pub(super) names_decision: bool,
 }
 
-/// Finds what the message decides; `None` if it has no words of a decision.
+/// Finds the decision in a message; `None` if it contains no words of a decision.
 pub(super) fn find<'a>(words: &Words<'a>) -> Option<FoundDecision<'a>> {
     if words.len() > MAX_TOKENS {
         return None;
@@ -101,7 +101,7 @@ pub(super) fn find<'a>(words: &Words<'a>) -> Option<FoundDecision<'a>> {
     }
 }
 
-/// A clause and what its first words decide.
+/// A clause, and the decision of its first words.
 #[derive(Debug)]
 struct Clause {
     range: Range<usize>,
@@ -142,7 +142,7 @@ fn clause(words: &Words<'_>, range: Range<usize>) -> Clause {
             clause.hedges = true;
         } else if is(reject) {
             clause.rejects = true;
-            // "don't stop" and 不反对 are no rejections.
+            // Two different rejections can be a double negation: "don't stop", 不反对.
             let words = words.written(at..end);
             let first = rejected.get_or_insert(words);
             clause.hedges |=
@@ -156,11 +156,11 @@ fn clause(words: &Words<'_>, range: Range<usize>) -> Clause {
     clause
 }
 
-/// The words of a clause that introduce changed parameters, behind a decision, fillers and "but".
+/// The words of a clause that introduce changed parameters: at its start, or after a decision, fillers and "but".
 fn edit(words: &Words<'_>, clause: &Clause) -> Option<Range<usize>> {
     let behind = clause.rest?;
     let but = words.longest_in(behind..clause.range.end, all(|language| language.clause_starts));
-    // "don't change it to …" is no edit.
+    // "don't change it to …" does not change parameters.
     let behind = (!clause.rejects).then_some(behind);
     let starts = [Some(clause.range.start), behind, but].into_iter().flatten();
     starts.into_iter().find_map(|start| {
@@ -179,7 +179,7 @@ fn edit(words: &Words<'_>, clause: &Clause) -> Option<Range<usize>> {
     })
 }
 
-/// The reason behind a rejection: "no, because …", "reject: …".
+/// The reason after a rejection: "no, because …", "reject: …".
 fn reason(words: &Words<'_>, clauses: &[Clause]) -> Option<String> {
     let (first, others) = clauses.split_first()?;
     if !first.rejects {
@@ -196,7 +196,7 @@ fn reason(words: &Words<'_>, clauses: &[Clause]) -> Option<String> {
     (is_reason || follows_colon).then(|| words.written_from(start).to_owned())
 }
 
-/// Returns true if a rejection is followed by what to do instead: "no, use cargo check instead", 不，先跑测试.
+/// Returns true if another instruction follows a rejection: "no, use cargo check instead", 不，先跑测试.
 fn does_instead(words: &Words<'_>, clauses: &[Clause]) -> bool {
     let mut others = clauses
         .iter()
@@ -210,7 +210,7 @@ fn does_instead(words: &Words<'_>, clauses: &[Clause]) -> bool {
     begins || ends_with_instead(words, clauses)
 }
 
-/// Returns true if the message says what to do instead without a decision: "use cargo check instead", 改用 npm.
+/// Returns true if the message gives another instruction without a decision: "use cargo check instead", 改用 npm.
 fn ends_with_instead(words: &Words<'_>, clauses: &[Clause]) -> bool {
     let Some(last) = clauses.last() else {
         return false;

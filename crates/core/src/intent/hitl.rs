@@ -1,4 +1,4 @@
-//! Answers to what waits for the user (INTENT-1, APPROVE-2): clear words decide, unclear ones are asked back.
+//! Answers to pending calls and questions (INTENT-1, APPROVE-2). Clear words decide; for unclear ones the user is asked again.
 
 use super::choice::{self, Choice};
 use super::decision::{self, Decision, FoundDecision};
@@ -6,7 +6,7 @@ use super::words::Words;
 use super::{Classification, HitlIntent, Intent, IntentRule, PendingKind, PendingRequest};
 use crate::id::EffectId;
 
-/// Classifies a message as an answer to what is pending; `None` if the words fit nothing of it.
+/// Classifies a message as an answer to a pending request; `None` if its words fit none.
 pub(super) fn classify(words: &Words<'_>, pending: &[PendingRequest]) -> Option<Classification> {
     if words.source().is_empty() {
         return None;
@@ -23,7 +23,7 @@ fn answer_to(words: &Words<'_>, request: &PendingRequest) -> Option<Classificati
     match &request.kind {
         PendingKind::Approval => match decision::find(words) {
             Some(found) => Some(decided(effect, found)),
-            // A number picks a choice, and an approval has none, so ask again.
+            // A number selects a choice, but an approval has no choices, so the message is unclear.
             None => choice::number(words, 0).map(|_| unclear(words, IntentRule::NoSuchChoice)),
         },
         PendingKind::Question { choices } if choices.is_empty() => Some(open_answer(words, effect)),
@@ -46,7 +46,8 @@ fn answer_to(words: &Words<'_>, request: &PendingRequest) -> Option<Classificati
     }
 }
 
-/// Several requests wait: an answer counts only if it fits exactly one. Numbers fit none, because the requests are listed, too.
+/// Classifies an answer to one of several pending requests. It counts only if it fits exactly one. Numbers fit none, since they could also
+/// refer to the list of requests.
 fn answer_to_one_of(words: &Words<'_>, pending: &[PendingRequest]) -> Option<Classification> {
     let mut calls = Vec::new();
     let mut open = Vec::new();
@@ -104,7 +105,7 @@ fn unclear(words: &Words<'_>, rule: IntentRule) -> Classification {
     hitl(HitlIntent::Unclear, rule, [words.source()])
 }
 
-/// The rule by which words of a decision are unclear to a question with choices.
+/// The rule that explains why a decision is an unclear answer to a question with choices.
 fn unclear_rule(rule: IntentRule) -> IntentRule {
     if rule == IntentRule::Hedged {
         IntentRule::Hedged

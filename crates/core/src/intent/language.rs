@@ -1,4 +1,4 @@
-//! The words of each language. A phrase is in lower case, with a space between words; Chinese has no spaces.
+//! The phrases of each language. A phrase is in lower case, with a space between words; Chinese has no spaces.
 
 mod chinese;
 mod english;
@@ -6,150 +6,151 @@ mod english;
 /// A list of phrases.
 pub(super) type Phrases = &'static [&'static str];
 
-/// The phrases of a language, by what they say.
+/// The phrases of a language, grouped by meaning.
 pub(super) struct Language {
-    /// What may precede a request: greetings, politeness, words of order, and "I want you to".
+    /// Phrases that may precede a request ("please", "hello", "can you", "I want you to").
     pub(super) openers: Phrases,
-    /// What negates the words behind it in a clause.
+    /// Negations of the words after them in the same clause ("don't", "without").
     pub(super) negations: Phrases,
-    /// What turns a negation before it into a request ("don't forget to").
+    /// Verbs that turn a negation before them into a request ("don't forget to …").
     pub(super) forget: Phrases,
-    /// What starts a clause without punctuation and ends a negation ("but").
+    /// Words that begin a new clause without punctuation, and so end a negation ("but").
     pub(super) clause_starts: Phrases,
-    /// What joins two names or clauses.
+    /// Words that join two names or clauses ("and").
     pub(super) joints: Phrases,
-    /// What makes a clause a question, a condition or a statement about something.
+    /// Words before a verb that make its clause a question, a condition or a statement ("how do we use …", "if …").
     pub(super) not_requests: Phrases,
-    /// Who uses a tool where it is not the one who is asked; directly before the verb.
+    /// Subjects that, directly before a verb, show that it is not a request to Dirigent ("we use …").
     pub(super) subjects: Phrases,
-    /// What allows such a word directly before the verb ("can you", 帮我).
+    /// Phrases that end with a subject and make a request all the same ("can you use …", 帮我).
     pub(super) requested: Phrases,
 
-    /// Particles that end a question.
+    /// Particles that end a question (吗). English has none.
     pub(super) question_ends: Phrases,
-    /// Words that make a question of a sentence in any order.
+    /// Words that make a sentence a question, wherever they occur (什么, 谁). English has none.
     pub(super) question_words: Phrases,
 
-    /// Verbs of the use of a tool.
+    /// Verbs for using a tool ("use", "call").
     pub(super) use_verbs: Phrases,
-    /// Words that only count before a known name ("with").
+    /// Words that introduce a tool, but only a known one ("with the search tool").
     pub(super) means: Phrases,
-    /// What may stand between the verb and a name.
+    /// Words that may come between the verb and a name ("use the …").
     pub(super) articles: Phrases,
-    /// Articles of no certain tool ("a").
+    /// Articles that do not refer to a particular tool ("use a …").
     pub(super) indefinite: Phrases,
-    /// Nouns that make the words before them a tool's name.
+    /// Nouns that make the words before them the name of a tool ("use the … tool").
     pub(super) tool_nouns: Phrases,
-    /// Nouns that may follow the name of a known service.
+    /// Nouns that may follow the name of a known service ("use the … server").
     pub(super) service_nouns: Phrases,
-    /// What introduces a name behind the noun ("named").
+    /// Words between the noun and a name ("the tool named …").
     pub(super) named: Phrases,
-    /// Words that may stand before the noun and are no name ("right").
+    /// Words that may come before the noun but are not a name ("use the right tool").
     pub(super) not_names: Phrases,
-    /// Words that no name contains ("to").
+    /// Words that do not occur in names ("to", "of").
     pub(super) never_in_names: Phrases,
-    /// Nouns that make the name before them part of the user's code.
+    /// Nouns that make the name before them part of the user's code ("call the … function").
     pub(super) code_nouns: Phrases,
 
-    /// What introduces a fact.
+    /// Phrases that introduce a fact ("remember that …").
     pub(super) remember_that: Phrases,
-    /// What introduces a fact before a colon.
+    /// Phrases that introduce a fact if a colon follows ("make a note: …").
     pub(super) remember_colon: Phrases,
-    /// What introduces a fact that begins with one of `first_person`, or has one of `fact_verbs`.
+    /// Phrases that introduce a fact if the rest begins with one of `first_person` or contains one of `fact_verbs` ("remember I prefer
+    /// tabs").
     pub(super) remember_me: Phrases,
-    /// What introduces a fact unless one of `tasks` follows.
+    /// Phrases that introduce a fact unless one of `tasks` follows (别忘了 …). English has none.
     pub(super) remember_or_task: Phrases,
-    /// A whole sentence that keeps what precedes it.
+    /// Whole sentences that ask to remember the text before them ("… Please remember that.").
     pub(super) remember_this: Phrases,
-    /// What stands before a fact that one of `keep_it` follows (把 … 记住).
+    /// Markers before a fact that is followed by one of `keep_it` (把 … 记住). English has none.
     pub(super) object_marks: Phrases,
-    /// What follows such a fact.
+    /// Verbs after a fact that one of `object_marks` introduced (把 … 记住). English has none.
     pub(super) keep_it: Phrases,
-    /// Words for what was just said, which are no fact by themselves.
+    /// Words that refer to earlier text and are not a fact by themselves ("remember this").
     pub(super) pronouns: Phrases,
-    /// Particles between a request and a fact.
+    /// Particles between a request and its fact (记住了 …). English has none.
     pub(super) particles: Phrases,
-    /// The user as the subject of a fact.
+    /// The user as the subject of a fact ("remember I …").
     pub(super) first_person: Phrases,
-    /// What is not the subject of a fact ("remember to …").
+    /// Words that cannot be the subject of a fact ("remember to …", "remember when …").
     pub(super) no_subjects: Phrases,
-    /// Verbs of a fact.
+    /// Verbs of a fact ("remember the deadline is Friday").
     pub(super) fact_verbs: Phrases,
-    /// What follows "that" where it points at something ("that film").
+    /// Words after which "that" refers to a thing and does not introduce a fact ("remember that film").
     pub(super) pointed_at: Phrases,
-    /// What starts a task rather than a fact.
+    /// Verbs that begin a task instead of a fact (别忘了检查 …). English has none.
     pub(super) tasks: Phrases,
 
-    /// Asks for facts, whatever follows.
+    /// Phrases that ask for facts, whatever follows ("what do you remember …").
     pub(super) recall: Phrases,
-    /// The same, as a question only.
+    /// Phrases that ask for facts if the message is a question ("did I tell you …?").
     pub(super) recall_question: Phrases,
-    /// Asks for facts where one of `recall_about` follows.
+    /// Phrases that ask for facts if one of `recall_about` follows ("do you remember my …").
     pub(super) recall_if_about: Phrases,
-    /// The same, with a question mark only.
+    /// Phrases that ask for facts if one of `recall_about` follows and the message ends with a question mark ("remember my …?").
     pub(super) recall_if_marked: Phrases,
-    /// The user as the subject of a question for a fact.
+    /// Phrases that make the user the subject of a question ("do you remember where I …").
     pub(super) recall_about: Phrases,
-    /// What follows where the question is about the conversation instead.
+    /// Phrases after which the question is about the conversation, not about a fact ("do you remember my last message").
     pub(super) recall_conversation: Phrases,
-    /// Asks for facts where one of `personal` follows.
+    /// Phrases that ask for facts if one of `personal` follows ("what is my …").
     pub(super) recall_if_personal: Phrases,
-    /// What people say of themselves.
+    /// Personal details of a user ("name", "birthday").
     pub(super) personal: Phrases,
-    /// A whole question for a fact, by its beginning.
+    /// The beginnings of complete questions for a fact ("where do I live").
     pub(super) recall_whole: Phrases,
-    /// Words that say nothing of what is asked for.
+    /// Words that are left out of the search terms of a question ("what", "did", "my").
     pub(super) query_noise: Phrases,
 
-    /// Undoes the last fact: the whole message.
+    /// Whole messages that delete the fact that was saved last ("forget what I just said").
     pub(super) undo: Phrases,
-    /// The same where the message before kept a fact.
+    /// Whole messages that delete the last fact only if the message before saved it ("never mind").
     pub(super) undo_if_just_kept: Phrases,
-    /// Deletes facts about what follows.
+    /// Phrases that ask to delete the facts about a topic ("forget everything about …").
     pub(super) forget_about: Phrases,
 
-    /// Approves a call.
+    /// Phrases that approve a call ("yes", "go ahead").
     pub(super) approve: Phrases,
-    /// The same, naming the approval.
+    /// Approvals that can only be about a call ("approve it").
     pub(super) approve_by_name: Phrases,
-    /// Rejects a call.
+    /// Phrases that reject a call ("no", "stop").
     pub(super) reject: Phrases,
-    /// The same, naming the rejection.
+    /// Rejections that can only be about a call ("deny it").
     pub(super) reject_by_name: Phrases,
-    /// Neither, or not now.
+    /// Phrases of an undecided user ("maybe", "not now").
     pub(super) hedges: Phrases,
-    /// Words that add nothing to a decision or choice.
+    /// Words without influence on a decision or a choice ("thanks", "this one").
     pub(super) fillers: Phrases,
-    /// What introduces a reason.
+    /// Words that introduce the reason of a rejection ("no, because …").
     pub(super) reasons: Phrases,
-    /// What introduces changed parameters.
+    /// Phrases that introduce changed parameters ("change it to …").
     pub(super) edits: Phrases,
-    /// The same, where something stands between the two words.
+    /// Two-part phrases with other words in between, for changed parameters ("change the path … to").
     pub(super) edit_pairs: &'static [(&'static str, Phrases)],
-    /// What introduces something else to do, at the beginning of a clause.
+    /// Words that introduce another instruction, at the start of a clause after a rejection ("no, use … instead").
     pub(super) instead: Phrases,
-    /// The same, at the beginning of a message without a rejection.
+    /// Words that introduce another instruction, at the start of a message without a rejection ("instead …").
     pub(super) instead_at_start: Phrases,
-    /// The same, at the end.
+    /// Words that mark another instruction, at the end of a message ("use … instead").
     pub(super) instead_at_end: Phrases,
-    /// What introduces a choice.
+    /// Phrases that introduce a choice ("I'd go with the … one").
     pub(super) choose: Phrases,
-    /// What stands before the number of a choice.
+    /// Words before the number of a choice ("option 2").
     pub(super) number_before: Phrases,
-    /// What stands behind it.
+    /// Words after the number of a choice ("the second one").
     pub(super) number_after: Phrases,
-    /// Numbers from 1 on, as words.
+    /// The numbers from 1 up, as words ("first", "two").
     pub(super) numbers: &'static [Phrases],
-    /// The last choice.
+    /// Words for the last choice ("the last one").
     pub(super) last: Phrases,
-    /// None of the choices; the message is an answer of its own.
+    /// Phrases that take none of the choices, so that the whole message is the answer ("something else").
     pub(super) none_of_them: Phrases,
 }
 
-/// All languages. What a message says counts in each of them, also where it mixes them.
+/// All supported languages. Every phrase counts in every message, so that a message may mix languages.
 pub(super) const LANGUAGES: [&Language; 2] = [&english::ENGLISH, &chinese::CHINESE];
 
-/// The phrases of all languages.
+/// The phrases of this kind in all languages.
 pub(super) fn all(of: fn(&Language) -> Phrases) -> impl Iterator<Item = &'static &'static str> + Clone {
     LANGUAGES
         .into_iter()

@@ -8,16 +8,16 @@ use super::requests::{is_negated, is_request, may_request};
 use super::words::{TokenKind, Words};
 use super::{Classification, Intent, IntentContext, IntentRule, McpIntent, McpTarget};
 
-/// How many tokens of a message are looked at. Longer messages have pasted text in them.
+/// Maximum number of tokens that are examined. Longer messages contain pasted text.
 const MAX_TOKENS: usize = 2_000;
-/// How many tokens may stand between a verb and the noun.
+/// Maximum number of tokens between a verb and the noun ("use the … tool").
 const MAX_BETWEEN: usize = 12;
 /// Maximum length of an unknown name, in words.
 const MAX_NAME_WORDS: usize = 3;
 /// Maximum length of an unknown name in Chinese characters.
 const MAX_NAME_HAN: usize = 4;
 
-/// Finds the tools and services that the message names with explicit wording.
+/// Finds the tools and services that the message requests explicitly.
 pub(super) fn explicit(words: &Words<'_>, context: &IntentContext<'_>) -> Option<Classification> {
     let known = KnownNames::new(context);
     let mut targets: Vec<McpTarget> = Vec::new();
@@ -67,7 +67,7 @@ pub(super) fn triggered(words: &Words<'_>, context: &IntentContext<'_>) -> Optio
     Some(Classification::new(intent, IntentRule::TriggerKeyword, matched))
 }
 
-/// Where the keyword stands in the message, neither quoted nor negated.
+/// The first occurrence of the keyword that is neither quoted nor negated.
 fn find_keyword(words: &Words<'_>, keyword: &Words<'_>) -> Option<Range<usize>> {
     let same = |at: usize| {
         (0..keyword.len()).all(|offset| {
@@ -83,7 +83,7 @@ fn find_keyword(words: &Words<'_>, keyword: &Words<'_>) -> Option<Range<usize>> 
     Some(start..start + keyword.len())
 }
 
-/// A place where a tool or service is named.
+/// A mention of tools or services.
 struct Mention {
     targets: Vec<McpTarget>,
     rule: IntentRule,
@@ -115,7 +115,7 @@ fn mention(words: &Words<'_>, at: usize, known: &KnownNames) -> Option<Mention> 
     (requested && (!only_known || mention.targets.iter().all(is_known))).then_some(mention)
 }
 
-/// Returns false for the 用 inside of another word, such as 费用 or 常用.
+/// Returns false if 用 is part of another word, such as 费用 or 常用.
 fn starts_verb(words: &Words<'_>, at: usize) -> bool {
     let before = at.checked_sub(1).map_or("", |before| words.text(before));
     words.text(at) != "用"
@@ -185,7 +185,7 @@ fn bare(words: &Words<'_>, start: usize, at: usize, known: &KnownNames) -> Optio
     let is_code = words
         .longest_at(end, all(|language| language.code_nouns))
         .is_some();
-    // Not amid a longer word of a language without spaces.
+    // A single Chinese character may be part of a longer word.
     let is_whole = words.kind(end - 1) != Some(TokenKind::Han) || end - start > 1;
     (!is_code && is_whole).then_some(Mention {
         targets,
@@ -194,7 +194,7 @@ fn bare(words: &Words<'_>, start: usize, at: usize, known: &KnownNames) -> Optio
     })
 }
 
-/// Skips articles; the second value says whether one of them names no certain tool.
+/// Skips articles. The second value is true if one of them does not refer to a particular tool ("a").
 fn skip_articles(words: &Words<'_>, mut at: usize) -> (usize, bool) {
     let mut indefinite = false;
     loop {
@@ -210,7 +210,7 @@ fn skip_articles(words: &Words<'_>, mut at: usize) -> (usize, bool) {
     }
 }
 
-/// The names between the verb and the noun, without joints.
+/// The names between the verb and the noun, without words such as "and".
 fn names(words: &Words<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     let mut names = Vec::new();
     let mut start = range.start;
@@ -231,7 +231,7 @@ fn names(words: &Words<'_>, range: Range<usize>) -> Vec<Range<usize>> {
     names
 }
 
-/// What a name with a noun means; `None` if the words are no name.
+/// The tools and services that these words before a noun refer to; `None` if they are not a name.
 fn named(
     words: &Words<'_>,
     name: Range<usize>,
@@ -312,7 +312,7 @@ impl KnownNames {
             let own = || vec![McpTarget::OwnTool { name: tool.clone() }];
             names.entry(key(tool)).or_insert_with(own);
         }
-        // A tool that has the name of its service is meant rather than all tools of the service.
+        // If a tool has the name of a service, the name refers to the tool, not to all tools of the service.
         for service in context.services {
             let (name, state) = (service.name.clone(), service.state);
             let whole = || vec![McpTarget::Service { name, state }];
@@ -322,7 +322,7 @@ impl KnownNames {
         KnownNames(names)
     }
 
-    /// The longest known name that starts at this token, and the index behind it.
+    /// The longest known name that starts at this token, and the index after it.
     fn at(&self, words: &Words<'_>, at: usize) -> Option<(Vec<McpTarget>, usize)> {
         let longest = (1..=MAX_BETWEEN).rev().find_map(|length| {
             let tokens = words.tokens().get(at..at + length)?;

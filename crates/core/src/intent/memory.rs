@@ -8,10 +8,10 @@ use super::{Classification, Intent, IntentContext, IntentRule, MemoryIntent};
 
 /// Minimum length of a fact in tokens.
 const MIN_FACT: usize = 2;
-/// Maximum length of what a question about the user asks for, in tokens, so that longer tasks are none.
+/// Maximum length in tokens of the topic of a question or deletion. Longer messages are tasks.
 const MAX_QUESTION: usize = 12;
 
-/// Classifies a message that begins with a request of the memory, or ends with "remember that".
+/// Classifies a message that begins with a request about facts, or ends with "remember that".
 pub(super) fn classify(words: &Words<'_>, context: &IntentContext<'_>) -> Option<Classification> {
     let start = words.skip(0, all(|language| language.openers));
     // An opener may be part of the phrase, such as 要 in 不要记住.
@@ -29,7 +29,7 @@ pub(super) fn classify(words: &Words<'_>, context: &IntentContext<'_>) -> Option
         .or_else(|| remember_before(words))
 }
 
-/// "forget that", 撤销刚才的记忆: the whole message.
+/// "forget that", 撤销刚才的记忆: such a request must be the whole message.
 fn undo(words: &Words<'_>, at: usize, context: &IntentContext<'_>) -> Option<Classification> {
     let always = ends_message(words, at, |language| language.undo);
     let just_kept = || ends_message(words, at, |language| language.undo_if_just_kept);
@@ -43,7 +43,7 @@ fn undo(words: &Words<'_>, at: usize, context: &IntentContext<'_>) -> Option<Cla
     Some(memory(words, MemoryIntent::Undo, IntentRule::Undo, at..end))
 }
 
-/// If one of the phrases and then only fillers stand at this token, returns the index behind the phrase.
+/// The index after the phrase, if one of the phrases starts at this token and only fillers follow it.
 fn ends_message(
     words: &Words<'_>,
     at: usize,
@@ -74,7 +74,7 @@ fn recall(words: &Words<'_>, at: usize) -> Option<Classification> {
     Some(memory(words, intent, IntentRule::Recall, at..end))
 }
 
-/// Where the query of a question for facts begins, and the index behind the words that ask for it.
+/// The start of the search terms of a question about facts, and the index after the words that make it such a question.
 fn recall_words(words: &Words<'_>, at: usize) -> Option<(usize, usize)> {
     let is_short = words.len() - at <= MAX_QUESTION * 2;
     let starts = |from: usize, phrases: fn(&super::language::Language) -> Phrases| {
@@ -108,7 +108,7 @@ fn recall_words(words: &Words<'_>, at: usize) -> Option<(usize, usize)> {
     Some((at, end))
 }
 
-/// Returns true for a question, with or without its mark.
+/// Returns true for a question, even without a question mark.
 fn asks(words: &Words<'_>) -> bool {
     let is_english = words.tokens().iter().all(|token| token.kind != TokenKind::Han);
     is_english
@@ -138,7 +138,7 @@ fn remember(words: &Words<'_>, at: usize) -> Option<Classification> {
     remembered(words, start..words.len(), at..end)
 }
 
-/// The first token of a fact: behind punctuation, particles and "this:".
+/// The first token of a fact, after punctuation, particles and "this:".
 fn fact_start(words: &Words<'_>, mut at: usize) -> usize {
     loop {
         let pronoun = words.longest_at(at, all(|language| language.pronouns));
@@ -173,7 +173,7 @@ fn is_statement(words: &Words<'_>, at: usize) -> bool {
     verb.is_some_and(|verb| verb.start > at && verb.end < clause)
 }
 
-/// 把 … 记住
+/// 把 … 记住: the fact comes between the two words.
 fn remember_object(words: &Words<'_>, at: usize) -> Option<Classification> {
     let start = words.longest_at(at, all(|language| language.object_marks))?;
     let kept = words.find(start..words.len(), all(|language| language.keep_it))?;
@@ -186,7 +186,7 @@ fn remember_object(words: &Words<'_>, at: usize) -> Option<Classification> {
     remembered(words, start..kept.start, kept)
 }
 
-/// "My name is Ann. Please remember that.": the last sentence keeps what precedes it.
+/// "My name is Ann. Please remember that.": the last sentence asks to save the text before it.
 fn remember_before(words: &Words<'_>) -> Option<Classification> {
     let clauses = words.clauses();
     let last = clauses.last()?.clone();
@@ -205,7 +205,7 @@ fn remember_before(words: &Words<'_>) -> Option<Classification> {
     remembered(words, before, last)
 }
 
-/// The intent to keep the fact in this range.
+/// The intent to save the text in this range as a fact.
 fn remembered(words: &Words<'_>, fact: Range<usize>, matched: Range<usize>) -> Option<Classification> {
     let tokens = words.tokens().get(fact.clone())?;
     let content = tokens.iter().filter(|token| token.kind != TokenKind::Break);
@@ -225,7 +225,7 @@ fn remembered(words: &Words<'_>, fact: Range<usize>, matched: Range<usize>) -> O
     Some(memory(words, intent, IntentRule::Remember, matched))
 }
 
-/// What is asked for from this token on: its words without those of the question.
+/// The search terms from this token on, without question words and other noise.
 fn query(words: &Words<'_>, mut at: usize) -> String {
     let mut query = String::new();
     let mut after_han = false;

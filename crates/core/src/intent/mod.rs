@@ -1,23 +1,23 @@
-//! What a conversation's message is: a request for an MCP tool, a fact to remember or recall, an answer to what waits for the user, or
-//! anything else (INTENT-1, MCP-3).
+//! The intent of a message in a conversation: a request for an MCP tool, a request about facts, an answer to a pending call or question, or
+//! none of these (INTENT-1, MCP-3).
 //!
-//! [`classify`] checks in this order, in English and Chinese, by words alone:
+//! [`classify`] looks only at the words, in English and Chinese, in this order:
 //!
-//! 1. **MCP**: explicit wording ("use the xxx tool", 用 xxx 工具) names a tool, known or not; without the noun ("call xxx", 调用 xxx) the
-//!    name must be known and the words must be a request. Otherwise a service's trigger keyword counts.
+//! 1. **MCP**: explicit wording ("use the xxx tool", 用 xxx 工具) requests a tool, known or not. Without the noun ("call xxx", 调用 xxx)
+//!    the name must be known and the words must be a request. A service's trigger keyword also counts.
 //! 2. **Memory**: the message begins with a request to remember, recall or forget a fact.
-//! 3. **HITL** (human in the loop): something is pending, and the words fit it. Clear words decide. Unclear words are asked back and never
-//!    guessed.
+//! 3. **HITL** (human in the loop): a call or question is pending, and the words fit it. Clear words decide. Unclear words are never
+//!    interpreted as a decision; the user is asked again.
 //! 4. **Normal**: everything else.
 //!
-//! Negated and quoted wording is no intent; quoted are quotations, code, and lines that begin with `>`.
+//! Negated and quoted wording does not count. Quotations, code, and lines that begin with `>` are quoted.
 //!
-//! What is *not* an intent, on purpose: "remember to …" and 记得关闭文件 (a task for the model, not a fact about the user), "note that …" and
-//! "keep in mind that …" (hints of a task), a request to remember behind other sentences (the task would be lost), "do you remember the
-//! film" and 我们看的电影 (no fact that the user told).
+//! By design, these are not intents: "remember to …" and 记得关闭文件 (a task for the model, not a fact about the user), "note that …" and
+//! "keep in mind that …" (hints for a task), a request to remember something after other sentences (the task in them would be lost), "do
+//! you remember the film" and 我们看的电影 (not facts that the user told).
 //!
-//! The result is data for the journal. JSON: `{"intent": {"kind": "memory", "action": "remember", "fact": "…"},
-//! "reason": {"rule": "remember", "words": ["remember that"]}}`, and `"also"` with the same fields where a message is two things.
+//! The result is journaled. JSON: `{"intent": {"kind": "memory", "action": "remember", "fact": "…"},
+//! "reason": {"rule": "remember", "words": ["remember that"]}}`, and a second intent, with the same fields, in `"also"`.
 
 mod choice;
 mod decision;
@@ -36,7 +36,7 @@ use crate::id::EffectId;
 use crate::question::OpenQuestion;
 use words::Words;
 
-/// What the meaning of a message depends on besides its words.
+/// The context that influences how a message is classified.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IntentContext<'a> {
     /// The registered MCP services.
@@ -45,7 +45,7 @@ pub struct IntentContext<'a> {
     pub own_tools: &'a [String],
     /// The calls and questions that wait for the user, in the order shown.
     pub pending: &'a [PendingRequest],
-    /// True if the message before this one kept a fact, so that "forget that" undoes it.
+    /// True if the message before this one saved a fact, so that "forget that" deletes it again.
     pub has_just_remembered: bool,
 }
 
@@ -56,23 +56,23 @@ pub struct KnownService {
     pub name: String,
     /// The names of its tools: the current ones, or those from when it last ran.
     pub tools: Vec<String>,
-    /// Words that mean this service without naming it.
+    /// Words that refer to this service without its name.
     pub trigger_keywords: Vec<String>,
-    /// Whether it runs.
+    /// The service's state.
     pub state: ServiceState,
 }
 
-/// Whether an MCP service runs. JSON: `"running"`, `"idle"`, `"stopped"` or `"failed"`.
+/// The state of an MCP service. JSON: `"running"`, `"idle"`, `"stopped"` or `"failed"`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ServiceState {
-    /// It runs.
+    /// The service is running.
     Running,
-    /// It idles or was never started, and is started on need.
+    /// The service is idle or was never started; it is started when needed.
     Idle,
-    /// The user stopped it.
+    /// The user stopped the service.
     Stopped,
-    /// It is in error.
+    /// The service failed.
     Failed,
 }
 
@@ -81,16 +81,16 @@ pub enum ServiceState {
 pub struct PendingRequest {
     /// The effect id of the call or question.
     pub effect: EffectId,
-    /// What is asked for.
+    /// What the request needs: a decision or an answer.
     pub kind: PendingKind,
 }
 
-/// What a pending request asks for.
+/// What a pending request needs from the user.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum PendingKind {
     /// A decision about a call.
     Approval,
-    /// An answer.
+    /// An answer to a question.
     Question {
         /// The suggested answers, in the order shown; empty if there are none.
         choices: Vec<String>,
@@ -116,27 +116,27 @@ impl From<&OpenQuestion> for PendingRequest {
     }
 }
 
-/// What a message is, and why.
+/// The classification of a message, and the reason for it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Classification {
-    /// What the message is.
+    /// The message's intent.
     pub intent: Intent,
-    /// The rule that decided, and the words that it matched.
+    /// The rule that applied, and the words that it matched.
     pub reason: IntentReason,
-    /// What the message is besides an MCP intent, which takes neither a fact nor an answer away: Memory or HITL.
+    /// A second intent, Memory or HITL, of a message whose first intent is MCP. A tool's name does not make a fact or an answer disappear.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub also: Option<Box<Classification>>,
 }
 
-/// What a message is. JSON: an object with the field `kind`.
+/// The intent of a message. JSON: an object with the field `kind`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Intent {
-    /// It asks for tools of MCP services.
+    /// The message asks for tools of MCP services.
     Mcp(McpIntent),
-    /// It keeps, recalls or deletes a fact.
+    /// The message saves, recalls or deletes facts.
     Memory(MemoryIntent),
-    /// It answers what waits for the user.
+    /// The message answers a pending call or question.
     Hitl(HitlIntent),
     /// Anything else.
     Normal,
@@ -145,7 +145,7 @@ pub enum Intent {
 /// The tools and services that a message asks for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct McpIntent {
-    /// At least one, in the order of the message.
+    /// The requested tools and services in the order of the message; never empty.
     pub targets: Vec<McpTarget>,
 }
 
@@ -159,61 +159,61 @@ pub enum McpTarget {
         name: String,
         /// The service's name.
         service: String,
-        /// Whether the service runs.
+        /// The service's state.
         state: ServiceState,
     },
     /// A service.
     Service {
         /// The service's name.
         name: String,
-        /// Whether the service runs.
+        /// The service's state.
         state: ServiceState,
     },
-    /// One of Dirigent's own tools, which agents have anyway.
+    /// One of Dirigent's own tools, which is available without a service.
     OwnTool {
         /// The tool's name.
         name: String,
     },
-    /// A name that is neither; the user is told so.
+    /// A name that is neither a known tool nor a known service. The user is told so.
     Unknown {
         /// The name as written.
         name: String,
     },
 }
 
-/// What a message wants of the memory. JSON: an object with the field `action`.
+/// A message's request about facts. JSON: an object with the field `action`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "action", rename_all = "snake_case")]
 pub enum MemoryIntent {
-    /// Keep a fact.
+    /// Save a fact.
     Remember {
         /// The fact as written.
         fact: String,
     },
-    /// Answer from facts.
+    /// Answer from the saved facts.
     Recall {
-        /// What is asked for, without the words of the question; empty for all facts.
+        /// The search terms: the question without its question words. Empty to ask for all facts.
         query: String,
     },
-    /// Delete facts.
+    /// Delete facts about a topic.
     Forget {
-        /// What they are about.
+        /// The search terms of the topic.
         query: String,
     },
-    /// Delete the fact that was kept last.
+    /// Delete the fact that was saved last.
     Undo,
 }
 
-/// How a message answers what waits for the user. JSON: an object with the field `answer`.
+/// A message's answer to a pending call or question. JSON: an object with the field `answer`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "answer", rename_all = "snake_case")]
 pub enum HitlIntent {
-    /// Approve the only call that waits.
+    /// Approve the only waiting call.
     Approve {
         /// The call.
         effect: EffectId,
     },
-    /// Reject it.
+    /// Reject the call.
     Reject {
         /// The call.
         effect: EffectId,
@@ -221,21 +221,21 @@ pub enum HitlIntent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
-    /// Change its parameters. Words are no parameters: the changed call is shown before it runs (APPROVE-3).
+    /// Change the call's parameters. The words are not the parameters: the changed call is shown before it runs (APPROVE-3).
     Edit {
         /// The call.
         effect: EffectId,
-        /// The words that say what to change.
+        /// The words that describe the change.
         words: String,
     },
-    /// Do not run it, and do something else.
+    /// Do not run the call, and follow other instructions.
     Guide {
         /// The call.
         effect: EffectId,
         /// The whole message.
         guidance: String,
     },
-    /// Take a choice of a question.
+    /// Take one of a question's choices.
     Choose {
         /// The question.
         effect: EffectId,
@@ -249,16 +249,16 @@ pub enum HitlIntent {
         /// The whole message.
         text: String,
     },
-    /// The words sound like an answer, but not clearly like one: show again what waits. The rule says why.
+    /// The words are not clearly an answer, so the pending requests are shown again. The rule says why.
     Unclear,
 }
 
-/// Why a message was classified as it was.
+/// The reason for a classification.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct IntentReason {
-    /// The rule that decided.
+    /// The rule that applied.
     pub rule: IntentRule,
-    /// The words that it matched, as written; empty if it depends on no single words.
+    /// The words that the rule matched, as written; empty if the rule does not depend on particular words.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub words: Vec<String>,
 }
@@ -267,51 +267,52 @@ pub struct IntentReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum IntentRule {
-    /// A tool or service is named with its noun: "use the xxx tool".
+    /// A tool or service with its noun: "use the xxx tool".
     NamedTool,
-    /// A known tool or service is named without a noun: "call xxx".
+    /// A known tool or service without a noun: "call xxx".
     KnownName,
     /// A service's trigger keyword.
     TriggerKeyword,
-    /// A request to keep a fact.
+    /// A request to save a fact.
     Remember,
-    /// A question for a fact.
+    /// A question about saved facts.
     Recall,
-    /// A request to delete facts about something.
+    /// A request to delete the facts about a topic.
     Forget,
     /// A request to delete the last fact.
     Undo,
-    /// All words approve or reject.
+    /// Every word belongs to an approval or a rejection.
     Decision,
     /// A rejection with a reason.
     DecisionWithReason,
     /// Words that introduce changed parameters.
     Edit,
-    /// Something else is to be done instead.
+    /// Other instructions instead of the call.
     Instead,
     /// A choice's number or ordinal.
     ChoiceNumber,
     /// A choice's text.
     ChoiceText,
-    /// None of the choices, but the user's own answer.
+    /// The user's own answer instead of a choice.
     OwnAnswer,
-    /// An open question, which takes the whole message.
+    /// An open question, for which the whole message is the answer.
     OpenQuestion,
-    /// Unclear: several requests wait, and the words could be for more than one, or decide more than one call.
+    /// Unclear: several requests are pending, and the words fit more than one of them.
     SeveralRequests,
     /// Unclear: words such as "maybe" or "wait".
     Hedged,
     /// Unclear: decision words or choices together with other words.
     MixedWords,
-    /// Unclear: a number that no choice has.
+    /// Unclear: a number without a choice.
     NoSuchChoice,
-    /// Unclear: more than one choice.
+    /// Unclear: more than one choice is mentioned.
     SeveralChoices,
     /// No rule matched.
     None,
 }
 
-/// Classifies a message of a conversation by its words, what is known and what waits (INTENT-1). Any text has a classification.
+/// Classifies a message of a conversation by its words, the known tools and the pending requests (INTENT-1). Every message gets a
+/// classification.
 pub fn classify(message: &str, context: &IntentContext<'_>) -> Classification {
     let words = Words::new(message);
     let answer = || hitl::classify(&words, context.pending);
@@ -328,7 +329,8 @@ pub fn classify(message: &str, context: &IntentContext<'_>) -> Classification {
         .unwrap_or_else(|| Classification::new(Intent::Normal, IntentRule::None, []))
 }
 
-/// Returns true for an answer that stays one beside the name of a tool. An open question does not: it would take any message.
+/// Returns true for an answer that is also valid if the message names a tool. An answer to an open question does not count, since every
+/// message would fit it.
 fn is_clear_answer(answer: &Classification) -> bool {
     answer.reason.rule != IntentRule::OpenQuestion && answer.intent != Intent::Hitl(HitlIntent::Unclear)
 }

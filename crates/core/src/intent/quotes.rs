@@ -1,10 +1,10 @@
-//! What a message quotes: quotations, code and quoted lines. Quoted wording is no intent (MCP-3).
+//! The quoted parts of a message: quotations, code and quoted lines. Quoted wording is never an intent (MCP-3).
 
 use std::ops::Range;
 
 use super::words::is_han;
 
-/// Quotation marks that differ at both ends.
+/// Quotation marks whose opening and closing forms differ.
 const PAIRS: [(char, char); 6] = [
     ('“', '”'),
     ('‘', '\''),
@@ -14,7 +14,7 @@ const PAIRS: [(char, char); 6] = [
     ('《', '》'),
 ];
 
-/// The ranges of characters that are quoted, in order and disjoint.
+/// The ranges of quoted characters, in order and without overlaps.
 pub(super) fn quoted_ranges(chars: &[(usize, char)]) -> Vec<Range<usize>> {
     let mut ranges = code_and_quoted_lines(chars);
     let quotations = quotations(chars, &ranges);
@@ -35,7 +35,7 @@ fn merged(mut ranges: Vec<Range<usize>>) -> Vec<Range<usize>> {
     merged
 }
 
-/// Code between backticks or fences, and lines that begin with `>`. A fence that is never closed reaches to the end.
+/// Code between backticks or in fences, and lines that begin with `>`. A fence that is never closed reaches to the end of the message.
 fn code_and_quoted_lines(chars: &[(usize, char)]) -> Vec<Range<usize>> {
     let mut ranges = Vec::new();
     let mut at = 0;
@@ -82,14 +82,14 @@ fn closing_fence(chars: &[(usize, char)], from: usize) -> usize {
     }
 }
 
-/// The number of equal characters from this one on.
+/// The number of equal characters from this position on.
 fn run(chars: &[(usize, char)], at: usize) -> usize {
     let same = chars[at..].iter().take_while(|(_, c)| *c == chars[at].1);
     same.count().max(1)
 }
 
-/// The end of the code that starts with backticks: behind the next run of as many. Inline code ends with its paragraph at the latest;
-/// `None` if it is not closed.
+/// The end of code that starts with backticks: after the next run of equally many. `None` for inline code that is not closed within its
+/// paragraph.
 fn code_end(chars: &[(usize, char)], start: usize) -> Option<usize> {
     let length = run(chars, start);
     let mut at = start + length;
@@ -104,7 +104,8 @@ fn code_end(chars: &[(usize, char)], start: usize) -> Option<usize> {
     (length >= 3).then_some(chars.len())
 }
 
-/// Quotations in running text, with or without code in them. A quotation ends in its paragraph, so that a single mark quotes nothing.
+/// Quotations in running text, which may contain code. A quotation does not cross the end of its paragraph, so an unmatched mark quotes
+/// nothing.
 fn quotations(chars: &[(usize, char)], code: &[Range<usize>]) -> Vec<Range<usize>> {
     let mut code = code.iter().peekable();
     let mut ranges = Vec::new();
@@ -124,7 +125,7 @@ fn quotations(chars: &[(usize, char)], code: &[Range<usize>]) -> Vec<Range<usize
             open = Default::default();
             (double, single) = (None, None);
         }
-        // An apostrophe stands in or behind a word, an opening mark does not, and nothing follows a closing mark directly.
+        // An apostrophe comes within or after a word, an opening mark does not, and no word directly follows a closing mark.
         let opens_single = !is_plain_word(at.checked_sub(1));
         let closes_single = !is_plain_word(Some(at + 1));
         for (kind, (opening, closing)) in PAIRS.iter().enumerate() {

@@ -1,23 +1,23 @@
-//! Whether words are a request to Dirigent: not negated, and not a statement or question about something.
+//! Tells requests to Dirigent from negated verbs and from statements or questions about something.
 
 use std::ops::Range;
 
 use super::language::{LANGUAGES, all};
 use super::words::{TokenKind, Words};
 
-/// How many tokens before a word are looked at.
+/// Maximum number of tokens before a word that count as its clause.
 const REACH: usize = 32;
 
-/// Whether a clause also begins behind "and".
+/// Whether "and" begins a new clause.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClauseStart {
-    /// It does not: a negation holds for both parts.
+    /// Only punctuation and words such as "but" begin a clause, so a negation before "and" also applies after it.
     Punctuation,
-    /// It does.
+    /// "And" also begins a clause.
     Joint,
 }
 
-/// The tokens of the same clause before this one.
+/// The tokens before this one in the same clause.
 fn clause_before(words: &Words<'_>, at: usize, start: ClauseStart) -> Range<usize> {
     let mut from = at;
     while from > 0 && at - from < REACH {
@@ -51,14 +51,14 @@ pub(super) fn is_negated(words: &Words<'_>, at: usize) -> bool {
         })
 }
 
-/// Returns true for the 不 of 能不能, which asks and does not negate.
+/// Returns true for the 不 of 能不能, which makes a question instead of a negation.
 fn is_alternative(words: &Words<'_>, at: usize) -> bool {
     let before = at.checked_sub(1).map_or("", |before| words.text(before));
     !before.is_empty() && before == words.text(at + 1)
 }
 
-/// Returns true if the verb at this token is a request in a sentence that may have other parts: nothing before it in its clause makes it a
-/// question, a condition or someone else's act.
+/// Returns true if the verb at this token can be a request, in a sentence with other parts: nothing before it in its clause makes it a
+/// question, a condition or another person's action.
 pub(super) fn may_request(words: &Words<'_>, at: usize) -> bool {
     if is_negated(words, at) {
         return false;
@@ -81,7 +81,7 @@ pub(super) fn may_request(words: &Words<'_>, at: usize) -> bool {
     })
 }
 
-/// Returns true if the verb at this token is plainly a request: only words that open requests precede it in its clause.
+/// Returns true if the verb at this token is clearly a request: only `openers` precede it in its clause.
 pub(super) fn is_request(words: &Words<'_>, at: usize) -> bool {
     let clause = clause_before(words, at, ClauseStart::Joint);
     !is_negated(words, at) && opens(words, clause)

@@ -1,4 +1,4 @@
-//! A message as tokens, with what is quoted as one token, and the matching of phrases against them.
+//! The tokens of a message, with each quotation as one token, and phrase matching.
 
 use std::ops::Range;
 
@@ -9,7 +9,7 @@ use crate::text::is_invisible;
 /// The kind of a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TokenKind {
-    /// A word or number of a script with spaces, with inner apostrophes, hyphens, dots and underscores.
+    /// A word or number in a script that uses spaces, including inner apostrophes, hyphens, dots and underscores.
     Word,
     /// One Chinese character.
     Han,
@@ -25,7 +25,7 @@ pub(super) enum TokenKind {
 #[derive(Clone, Debug)]
 pub(super) struct Token {
     pub(super) kind: TokenKind,
-    /// In lower case and half width; the inner text of a quotation.
+    /// The text in lower case and half width; for a quotation, the text within its marks.
     pub(super) text: String,
     /// Byte range in the message.
     span: Range<usize>,
@@ -57,12 +57,12 @@ impl<'a> Words<'a> {
         self.tokens.get(at).map(|token| token.kind)
     }
 
-    /// The text of a token; empty behind the last one.
+    /// The text of a token; empty after the last one.
     pub(super) fn text(&self, at: usize) -> &str {
         self.tokens.get(at).map_or("", |token| token.text.as_str())
     }
 
-    /// Returns true if the tokens contain anything but punctuation.
+    /// Returns true if the tokens contain more than punctuation.
     pub(super) fn has_content(&self, range: Range<usize>) -> bool {
         let tokens = self.tokens.get(range).unwrap_or_default();
         tokens.iter().any(|token| token.kind != TokenKind::Break)
@@ -91,7 +91,7 @@ impl<'a> Words<'a> {
         self.source.trim()
     }
 
-    /// If the phrase stands at this token, returns the index behind it. Phrases are in lower case, with a space between words.
+    /// Returns the index after the phrase if the phrase starts at this token. Phrases are in lower case, with a space between words.
     pub(super) fn phrase_at(&self, mut at: usize, phrase: &str) -> Option<usize> {
         let mut rest = phrase;
         while !rest.is_empty() {
@@ -113,7 +113,7 @@ impl<'a> Words<'a> {
         Some(at)
     }
 
-    /// The index behind the longest of the phrases that stands at this token.
+    /// The index after the longest phrase that starts at this token.
     pub(super) fn longest_at<'p>(
         &self,
         at: usize,
@@ -122,7 +122,7 @@ impl<'a> Words<'a> {
         self.longest_in(at..self.len(), phrases)
     }
 
-    /// The index behind the longest of the phrases that starts the range and does not leave it.
+    /// The index after the longest phrase that starts at the range's start and ends within it.
     pub(super) fn longest_in<'p>(
         &self,
         range: Range<usize>,
@@ -151,7 +151,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// The index of the first token that one of the phrases starts, and the index behind the phrase.
+    /// The range of the first match of any of the phrases.
     pub(super) fn find<'p>(
         &self,
         range: Range<usize>,
@@ -162,7 +162,7 @@ impl<'a> Words<'a> {
             .find_map(|at| self.longest_at(at, phrases.clone()).map(|end| at..end))
     }
 
-    /// The ranges of tokens between punctuation; none is empty.
+    /// The non-empty ranges of tokens between punctuation.
     pub(super) fn clauses(&self) -> Vec<Range<usize>> {
         let mut clauses = Vec::new();
         let mut start = 0;
@@ -177,7 +177,7 @@ impl<'a> Words<'a> {
         clauses
     }
 
-    /// Returns true if the message ends as a question.
+    /// Returns true if the message ends with a question mark or a question particle.
     pub(super) fn is_question(&self) -> bool {
         let backwards = || self.tokens.iter().rev();
         let mut breaks = backwards().take_while(|token| token.kind == TokenKind::Break);
@@ -188,12 +188,12 @@ impl<'a> Words<'a> {
     }
 }
 
-/// Returns true for Chinese characters, which are words without spaces between them.
+/// Returns true for Chinese characters, each of which is a token.
 pub(super) fn is_han(c: char) -> bool {
     matches!(c, '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3134f}')
 }
 
-/// Half-width and plain forms of characters that are written in several ways.
+/// The half-width or plain form of a character that has several forms.
 fn plain(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
@@ -213,7 +213,7 @@ fn is_break(c: char) -> bool {
     matches!(c, '\n' | '.' | ',' | ';' | ':' | '!' | '?' | '、' | '—')
 }
 
-/// Punctuation that has no meaning for the intent: brackets, emphasis, headings.
+/// Returns true for punctuation without meaning for the intent: brackets, emphasis, headings.
 fn is_dropped(c: char) -> bool {
     c.is_whitespace()
         || c.is_control()
@@ -246,7 +246,7 @@ fn tokens(source: &str) -> Vec<Token> {
         } else {
             (TokenKind::Symbol, at + 1)
         };
-        // A word that would reach into a quotation ends before it.
+        // A word ends before a quotation.
         let end = quoted.peek().map_or(end, |range| end.min(range.start));
         let inner = chars[at..end].iter().map(|(_, c)| *c);
         let text: String = inner.flat_map(char::to_lowercase).collect();
@@ -265,7 +265,7 @@ fn is_quote_edge(c: char) -> bool {
     c.is_whitespace() || "\"'`“”‘’「」『』«»《》>~".contains(c)
 }
 
-/// The end of the word that starts at this character. Apostrophes, hyphens and dots belong to a word if they join two parts of it.
+/// The end of the word that starts at this character. Apostrophes, hyphens and dots belong to the word if they join two parts of it.
 fn word_end(chars: &[(usize, char)], start: usize) -> usize {
     let is = |at: usize| chars.get(at).is_some_and(|(_, c)| is_word(*c));
     let mut at = start;

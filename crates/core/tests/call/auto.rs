@@ -1,4 +1,4 @@
-//! What is understood where no form was agreed on (CALL-4, CALL-5): whatever small models say of their own accord, and no more.
+//! Which replies are understood if no form was agreed on (CALL-4, CALL-5): the forms that small models use by themselves, and no others.
 
 use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
 use serde_json::{Value, json};
@@ -176,7 +176,7 @@ fn call_5_an_object_with_the_marks_of_several_forms_is_read_by_the_first() {
     }
 }
 
-/// What a call with that value as a parameter says, or what is wrong with it.
+/// The parameter of a call with this value, or the error.
 fn parameter(value: &str) -> Result<Value, String> {
     let content = format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
     match said(&content) {

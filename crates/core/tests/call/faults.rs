@@ -1,10 +1,10 @@
-//! Every fault of a reply in every form (LOOP-3, CALL-5): understood, sent back, or text.
+//! Every fault of a reply in every form (LOOP-3, CALL-5), with its outcome: understood, sent back, or text.
 
 use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
 
 use super::{FORMS, leads_tools, said_after};
 
-/// Replies by their fault. What is plainly meant as a call is an answer in none of them.
+/// Replies with their faults. None of those that are clearly meant as a call may count as an answer.
 const FAULTS: &[(&str, &str)] = &[
     (
         "own: JSON",
@@ -273,7 +273,7 @@ const FAULTS: &[(&str, &str)] = &[
     ),
 ];
 
-/// What is no fault: a call in nobody's form among words, and JSON that is an answer.
+/// Replies without a fault: objects in prose that match no form of calls, and JSON that is an answer.
 const ANSWERS: &[(&str, &str)] = &[
     (
         "a tool that is a number",

@@ -1,4 +1,4 @@
-//! The forms other than the JSON one, and what holds in each of them (CALL-2, CALL-3, CALL-4, CALL-5, CALL-7).
+//! The forms of calls other than JSON, and the rules for each of them (CALL-2, CALL-3, CALL-4, CALL-5, CALL-7).
 
 use dirigent_core::call::{CallForm, MalformedReply, ReplyContent, parse};
 use dirigent_core::message::{FinishReason, ModelReply};
@@ -122,7 +122,7 @@ fn call_4_each_form_takes_its_own_calls_for_calls_and_the_others_for_no_answer()
             text(TOOL_CALL),
             other_form(),
         ),
-        // Many objects have a name, and this one is of no tool that the model has.
+        // Many objects have a `name`, and no tool of the model has this one.
         (by_name, &[CallForm::Auto], text(by_name), text(by_name)),
         (tagged.as_str(), &[CallForm::Auto], other_form(), other_form()),
     ] {
@@ -150,7 +150,7 @@ fn call_4_a_reply_held_to_a_schema_wraps_its_answer() {
         text("Done.")
     );
     assert_eq!(said(&format!(r#"{{"answer": {}}}"#, json!(JSON))), text(JSON));
-    // Nothing but that is the form: it is text as it stands.
+    // Only an object with exactly this field has the form; everything else remains text.
     for other in [
         r#"{"answer": 42}"#,
         r#"{"answer": "a", "why": "b"}"#,
@@ -217,7 +217,7 @@ fn call_5_what_is_unusual_in_a_call_is_itself_in_every_form() {
     }
 }
 
-/// A call with that value as a parameter, in each form that has calls in its text.
+/// A call with this value as a parameter, in each form whose calls are in the text.
 fn calls_with(value: &str) -> [(CallForm, String); 6] {
     let json = format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
     let tool_call = format!(r#"{{"tool_call": {{"name": "a", "arguments": {{"x": {value}}}}}}}"#);
@@ -281,7 +281,7 @@ fn call_7_a_call_with_words_after_it_is_not_acted_on() {
         ] {
             assert_eq!(said_in(form, &content), in_prose(&content), "{form:?}");
         }
-        // Neither fences, markup, marks nor tokens are words.
+        // Fences, markup, punctuation and special tokens do not count as prose.
         for after in [
             ".",
             "\n```",
@@ -382,7 +382,7 @@ fn call_2_calls_that_were_announced_and_not_made_are_malformed() {
             assert_eq!(said, Err(MalformedReply::NoCall), "{content} in {form:?}");
         }
     }
-    // A server may call what stands in the text by that name.
+    // A server may report this finish reason although the call is in the text.
     for (form, content) in [
         (CallForm::Json, JSON),
         (CallForm::JsonSchema, JSON),

@@ -1,4 +1,4 @@
-//! Answers that speak of calls, tools and JSON, and are answers (CALL-5): in every form they stay text.
+//! Answers that mention calls, tools and JSON without making a call (CALL-5): in every form they remain text.
 
 use dirigent_core::call::{CallForm, ReplyContent};
 
@@ -63,7 +63,7 @@ fn call_5_an_honest_answer_is_text_in_every_form() {
     }
 }
 
-/// Prose whose words look like thinking tags hides no call behind it (LOOP-3).
+/// Prose that looks like thinking tags does not hide a call after it (LOOP-3).
 #[test]
 fn loop_3_words_that_look_like_thinking_tags_hide_no_call() {
     for words in [

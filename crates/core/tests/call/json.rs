@@ -1,4 +1,4 @@
-//! Calls in the JSON form, and those that a provider delivers (CALL-1, CALL-2, CALL-5, CALL-7).
+//! Calls in the JSON form, and native calls (CALL-1, CALL-2, CALL-5, CALL-7).
 
 use dirigent_core::call::{CallForm, MalformedReply, ReplyContent, parse, read_arguments};
 use dirigent_core::message::{FinishReason, MalformedCall, ModelReply};
@@ -6,14 +6,14 @@ use serde_json::json;
 
 use super::{FORMS, call, one_call, reply, said_in, text};
 
-/// What a reply says in the JSON form. Holding the model to a schema changes nothing in it.
+/// The content of a reply in the JSON form. A schema for the reply makes no difference.
 fn said(content: &str) -> Result<ReplyContent, MalformedReply> {
     let said = said_in(CallForm::Json, content);
     assert_eq!(said_in(CallForm::JsonSchema, content), said, "{content}");
     said
 }
 
-/// What was wrong.
+/// The error of a malformed reply.
 fn fault(content: &str) -> String {
     said(content).expect_err(content).to_string()
 }
@@ -196,13 +196,13 @@ fn call_5_nesting_is_bounded() {
         let (open, close) = ("[".repeat(depth), "]".repeat(depth));
         format!(r#"{{"tool": "a", "parameters": {{"x": {open}{close}}}, "terminate": false}}"#)
     };
-    // The call and its parameters are two levels.
+    // The call and its parameters are two levels of nesting.
     assert!(matches!(said(&nested(62)), Ok(ReplyContent::Calls(_))));
     assert_eq!(
         fault(&nested(63)),
         "your tool call is not valid JSON: it is nested deeper than 64 levels"
     );
-    // No call, however deep it hides.
+    // Not a call: it is nested too deeply.
     let deep = format!("{}{LIST}{}", "[".repeat(1000), "]".repeat(1000));
     assert_eq!(said(&deep), text(&deep));
 }

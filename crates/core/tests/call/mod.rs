@@ -1,4 +1,4 @@
-//! How a reply's calls are understood, form by form (CALL-1 to CALL-5, CALL-7), and what a server is asked to hold a model to.
+//! How a reply's calls are parsed in each form (CALL-1 to CALL-5, CALL-7), and the reply schema that a server is asked to enforce.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod auto;
@@ -41,7 +41,7 @@ fn said_in(form: CallForm, content: &str) -> Result<ReplyContent, MalformedReply
     parse(&reply(content, FinishReason::Stop), form)
 }
 
-/// What is said after those texts, by a model that has these tools.
+/// Parses a reply after these messages, by a model that has these tools.
 fn said_after(
     form: CallForm,
     given: &[&str],
@@ -60,7 +60,7 @@ fn said_after(
     parser.parse(&reply(content, FinishReason::Stop))
 }
 
-/// What a lead may call.
+/// The tools of a lead.
 fn leads_tools() -> Vec<ToolSpec> {
     let tool = |name: &str| ToolSpec {
         category: ToolCategory::Other,
@@ -79,7 +79,7 @@ fn leads_tools() -> Vec<ToolSpec> {
     tools
 }
 
-/// What was wrong.
+/// The error of a malformed reply.
 fn fault_in(form: CallForm, content: &str) -> String {
     said_in(form, content).expect_err(content).to_string()
 }

@@ -1,4 +1,4 @@
-//! What holds of every text in every form (CALL-4, CALL-5, CALL-7).
+//! Properties of every text in every form (CALL-4, CALL-5, CALL-7).
 
 use dirigent_core::call::{CallForm, MalformedReply, ReplyContent};
 use dirigent_core::message::ToolCall;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{FORMS, one_call, said_after, said_in};
 
-/// Prose in which a call still stands out: it does not end amid JSON or thinking of its own.
+/// Prose in which a call can still be recognized: it does not end within JSON or within thinking of its own.
 fn prose() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[^{\\[<\"]{0,20}",
@@ -45,7 +45,7 @@ fn parameters() -> impl Strategy<Value = Value> {
     object(value.boxed())
 }
 
-/// A call in each form that stands in the text. Only CALL-1's can say that it terminates.
+/// The call in each form whose calls are in the text. Only the form of CALL-1 has `terminate`.
 fn written(tool: &str, parameters: &Value, terminate: bool) -> Vec<(CallForm, Value)> {
     let json = json!({"tool": tool, "parameters": parameters, "terminate": terminate});
     let mut forms = vec![(CallForm::Json, json.clone()), (CallForm::JsonSchema, json)];
@@ -60,7 +60,8 @@ fn written(tool: &str, parameters: &Value, terminate: bool) -> Vec<(CallForm, Va
 const BITS: &str = "(\\{|\\}|\\[|\\]|\"|'|:|,|\\\\| |\n|\t|<|0|1e9|true|True|None|null|\"tool\":|\"tool_call\":\\{|\"function\":\\{|\"name\":\"a\",|\
     \"arguments\":\\{|\"parameters\":\\{|\"terminate\":false|'tool':'a',|<tool_call>|</tool_call>|<think>|</think>\n|```json\n|\"answer\":\"|é|\u{feff}|\u{0}){0,40}";
 
-/// A call that stands in the text as JSON with the three fields, wherever and whatever surrounds it. Another reader than ours.
+/// Returns true if the calls occur in the text as JSON objects with the three fields, wherever they are. This check does not use the parser
+/// under test.
 fn stands_in(text: &str, said: &ReplyContent) -> bool {
     let ReplyContent::Calls(calls) = said else {
         return true;
@@ -94,7 +95,7 @@ proptest! {
                 .map(|call| json!({"output": json!({"tool": call.tool, "parameters": call.parameters}).to_string()}).to_string())
                 .collect();
             let given: Vec<&str> = given.iter().map(String::as_str).collect();
-            // A closing tag of thinking text makes thinking of the words before it.
+            // A closing tag makes the words before it count as thinking.
             let words = if content.contains("</think>") { "" } else { "The file says: " };
             let quoting = format!("{words}{content} It does.");
             let said = said_after(form, &given, &[], &quoting);
@@ -201,7 +202,7 @@ proptest! {
     }
 }
 
-/// Long enough that a parser which is not linear would be noticed; the benchmark `parser` tells the time of a megabyte.
+/// Long enough to notice a parser that is not linear. The benchmark `parser` measures a megabyte.
 const LONG: usize = 1 << 16;
 
 #[test]

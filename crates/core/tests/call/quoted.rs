@@ -1,4 +1,4 @@
-//! Calls that a reply quotes of what its model was given (CALL-7): they count only as the whole reply.
+//! Calls that a reply quotes from the model's input (CALL-7): they count only as the whole reply.
 
 use dirigent_core::call::{CallForm, ContextCalls, ReplyContent};
 use proptest::prelude::*;
@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::{call, in_prose, leads_tools, one_call, said_after, text};
 
-/// The call that is given and quoted, with a parameter of each kind of spelling.
+/// The parameters of the quoted call, one for each kind of spelling.
 fn parameters() -> Value {
     json!({"path": "notes/ü.txt", "count": 10, "deep": {"quote": "say \"hi\"", "list": [true, null, 0.5]}})
 }
@@ -15,7 +15,7 @@ fn the_call() -> Value {
     json!({"tool": "delete", "parameters": parameters(), "terminate": false})
 }
 
-/// The places in which a model is given a text: as a message has it there.
+/// The places in a message where the model can have read the call, each with its message.
 fn places() -> Vec<(&'static str, String)> {
     let call = the_call().to_string();
     let pretty = serde_json::to_string_pretty(&the_call()).unwrap();
@@ -59,7 +59,7 @@ fn places() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// The same call in other spellings.
+/// The same call, written in different ways.
 fn spellings() -> Vec<(&'static str, String)> {
     let call = the_call().to_string();
     let reordered = r#"{ "terminate":true, "parameters": {"deep":{"list":[true,null,5e-1],"quote":"say \"hi\""},
@@ -82,7 +82,7 @@ fn spellings() -> Vec<(&'static str, String)> {
     ]
 }
 
-/// Words around a quote.
+/// Replies that contain the quote.
 fn surroundings(quote: &str) -> [(&'static str, String); 4] {
     [
         ("words before", format!("NOTES.md says: {quote}")),
@@ -98,7 +98,7 @@ fn surroundings(quote: &str) -> [(&'static str, String); 4] {
     ]
 }
 
-/// A row of the table: its name, what was given and what is said after it.
+/// A row of the table: its name, the model's input, and the reply.
 fn rows() -> Vec<(String, String, String)> {
     let mut rows = Vec::new();
     for (place, given) in places() {
@@ -115,7 +115,7 @@ fn rows() -> Vec<(String, String, String)> {
     rows
 }
 
-/// What becomes of a reply, in a few words.
+/// How the reply is understood, in a few words.
 fn outcome(given: &str, reply: &str) -> String {
     match said_after(CallForm::Auto, &["You have tools.", given], &[], reply) {
         Ok(ReplyContent::Text(_)) => "answer".to_owned(),
@@ -149,7 +149,7 @@ fn call_7_the_same_calls_alone_are_carried_out() {
                 format!("```json\n{quote}\n```"),
             ] {
                 let said = said_after(CallForm::Auto, &[&given], &[], &alone);
-                // Markup in a fence is more than one of the two.
+                // The form allows a fence or markup, but not both.
                 let is_wrapped_twice = spelling == "by markup" && alone.starts_with("```");
                 match said {
                     Ok(ReplyContent::CallInProse(_)) => assert!(is_wrapped_twice, "{place}: {alone}"),
@@ -185,10 +185,10 @@ fn call_7_a_new_call_counts_after_the_words_of_the_prompt() {
     for form in [CallForm::Json, CallForm::JsonSchema, CallForm::Auto] {
         let said = |content: &str| said_after(form, &[&prompt], &[], content);
         assert_eq!(said(&format!("{prompt}\n\n{new}")), noted, "{form:?}");
-        // Not where the prompt follows it.
+        // A call before the prompt is not accepted.
         let before = format!("{new}\n\n{prompt}");
         assert_eq!(said(&before), in_prose(&before), "{form:?}");
-        // Nor where nothing says which of the two is meant.
+        // Two calls, one of them quoted, are ambiguous.
         assert!(said(&format!("{}\n{new}", the_call())).is_err(), "{form:?}");
     }
 }
@@ -211,7 +211,7 @@ fn call_7_the_models_own_form_decides_what_is_a_quoted_call() {
         "Then I do: {\"tool\": \"delete\", \"parameters\": {\"path\": \"a\"}, \"terminate\": false}";
     let said = said_after(CallForm::Json, &[given], &[], in_json);
     assert_eq!(said, in_prose(in_json));
-    // In the native form text is text.
+    // In the native form, text never contains calls.
     assert_eq!(
         said_after(CallForm::Native, &[given], &[], in_json),
         text(in_json)
@@ -283,7 +283,7 @@ fn call_7_a_quoted_end_of_thinking_makes_no_thinking_of_the_words_before_it() {
     let reply = format!("NOTES.md says:\n# Notes\n</think>\n{}", the_call());
     let said = |given: &[&str]| said_after(CallForm::Json, given, &[], &reply);
     assert_eq!(said(&[&given]), in_prose(&reply));
-    // The tags of the model's own template are its thinking.
+    // The tags of the model's own template mark its thinking.
     let deleted = one_call("delete", parameters(), false);
     assert_eq!(said(&[&the_call().to_string()]), deleted);
 }
@@ -304,7 +304,7 @@ fn call_7_a_text_that_cannot_be_searched_makes_every_call_one_that_was_given() {
     assert!(given.contains(&call("delete", parameters(), false)));
 }
 
-/// Long enough that a search which is not linear would be noticed.
+/// Long enough to notice a search that is not linear.
 #[test]
 fn call_7_endless_beginnings_are_searched_in_time() {
     for pattern in [
@@ -330,7 +330,7 @@ fn call_7_endless_beginnings_are_searched_in_time() {
             pattern.repeat((1 << 17) / pattern.len()),
             the_call()
         ));
-        // Found, or everything counts as given.
+        // Either the call is found, or every call counts as quoted.
         assert!(given.contains(&call("delete", parameters(), false)), "{pattern}");
     }
 }
@@ -354,7 +354,7 @@ fn value() -> impl Strategy<Value = Value> {
     })
 }
 
-/// How a value is written otherwise: keys in the other order, more white space, characters as escapes, whole numbers with a point.
+/// Spells a value differently: keys in the other order, more white space, escaped characters, whole numbers with a decimal point.
 fn respelled(value: &Value, escape: bool) -> String {
     match value {
         Value::Object(object) => {
@@ -386,7 +386,7 @@ fn respelled(value: &Value, escape: bool) -> String {
     }
 }
 
-/// The text as a string in JSON in a string in JSON, so many times.
+/// Nests the text this many times as a JSON string or a string constant.
 fn nested(text: String, levels: usize) -> String {
     (0..levels).fold(text, |text, level| match level % 2 {
         0 => json!({"success": true, "output": text}).to_string(),

@@ -1,4 +1,4 @@
-//! Replies of small models that were asked for the JSON form, each with what is to become of it (CALL-5, CALL-7).
+//! Replies of small models that were asked for the JSON form, each with its expected outcome (CALL-5, CALL-7).
 
 use dirigent_core::call::{CallError, CallForm, MalformedReply, ReplyContent, ToolSet, parse};
 use dirigent_core::message::FinishReason;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{FORMS, reply, said_in};
 
-/// One line of the file: what a model was asked, what it said, and a person's verdict.
+/// A line of the file: the request, the reply, and a person's verdict.
 #[derive(serde::Deserialize)]
 struct Sample {
     id: u32,
@@ -16,12 +16,12 @@ struct Sample {
     content: String,
 }
 
-/// What becomes of a reply's content.
+/// How a reply's content is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Becomes {
     Text,
     Malformed,
-    /// It goes back, to be sent alone or again.
+    /// The model is asked to send the call alone, or to repeat it.
     InProse,
     UnknownTool,
     Runs,
@@ -54,8 +54,8 @@ fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
     }
 }
 
-/// By sample: its class, how it ended, and what its content alone becomes in the JSON form, in that of `tool_call` and in the automatic
-/// one. One that was cut at the token limit is refused for that in every form; in the native form each is text.
+/// For each sample: its class, its finish reason, and how its content is understood in the JSON form, the `tool_call` form and the
+/// automatic form. A reply that reached the token limit is refused in each of these forms; in the native form all are text.
 #[test]
 fn call_5_call_7_replies_of_small_models() {
     use Becomes::{InProse, Malformed as Bad, Runs, Text, UnknownTool};

@@ -1,4 +1,4 @@
-//! What a server is asked to hold a model to (CALL-1, CALL-4).
+//! The reply schema that a server is asked to enforce (CALL-1, CALL-4).
 
 use dirigent_core::agent_spec::AnswerForm;
 use dirigent_core::call::reply_schema;
@@ -174,7 +174,7 @@ fn call_4_a_plan_can_be_said() {
     assert!(!allows(&schema, call(json!({"summary": "No sub-tasks."}))));
 }
 
-/// A schema with definitions of its own, one of which holds itself.
+/// A schema with its own definitions, one of which is recursive.
 fn tree(leaf: &str) -> Value {
     json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -229,7 +229,7 @@ fn call_4_definitions_stand_at_the_top_and_do_not_clash() {
         assert!(allows(&schema, call(tool, right)), "{tool}");
         assert!(!allows(&schema, call(tool, wrong)), "{tool}");
     }
-    // Alone, it stands elsewhere.
+    // In the schema of a single tool, the definitions have another path.
     let alone = reply_schema(&[tool("grow", tree("string"))], false);
     assert!(allows(&alone, call("grow", json!("a"))));
     assert!(!allows(&alone, call("grow", json!(1))));
@@ -255,7 +255,7 @@ fn call_4_names_that_become_the_same_stay_apart() {
     assert!(allows(&schema, call("a_b", json!(1))) && !allows(&schema, call("a_b", json!("x"))));
 }
 
-/// Keywords that not every server takes are left out, and what they allowed is still allowed.
+/// Keywords that some servers do not support are left out; everything that the original schema allowed is still allowed.
 #[test]
 fn call_4_a_tools_schema_becomes_plain() {
     let parameters = json!({

@@ -1,4 +1,4 @@
-//! What messages are (INTENT-1, MCP-3), as a table in `messages.txt`, and what holds for every message.
+//! How messages are classified (INTENT-1, MCP-3): a table in `messages.txt`, and properties of every message.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fmt::Write as _;
@@ -46,7 +46,7 @@ fn own_tools() -> Vec<String> {
 
 /// Reads `call a3.1, question a4.1 = A / B`.
 fn pending(text: &str) -> Vec<PendingRequest> {
-    // The texts of choices may have commas, but no further request follows them.
+    // A choice's text may contain commas, so choices come last.
     let (requests, choices) = text.split_once(" = ").unwrap_or((text, ""));
     let mut pending: Vec<PendingRequest> = requests
         .split(", ")
@@ -262,7 +262,7 @@ fn intent_1_long_messages_are_classified() {
     }
 }
 
-/// The messages of the table that are MCP or Memory with nothing pending.
+/// The messages of the table that are about MCP or the memory when no request is pending.
 fn triggering() -> Vec<&'static str> {
     let lines = MESSAGES
         .lines()
@@ -290,7 +290,7 @@ fn mcp_3_a_quoted_message_is_normal() {
     assert!(messages.len() > 80, "{}", messages.len());
     for message in messages {
         for (opening, closing) in marks {
-            // A mark within the message would end the quotation.
+            // A quotation mark in the message would end the quotation.
             if message.contains(opening) || message.contains(closing) && !closing.is_empty() {
                 continue;
             }
@@ -300,7 +300,7 @@ fn mcp_3_a_quoted_message_is_normal() {
     }
 }
 
-/// Pieces of messages, put together at random.
+/// Random messages, composed of typical pieces.
 fn message() -> impl Strategy<Value = String> {
     let pieces = triggering();
     let piece = prop_oneof![

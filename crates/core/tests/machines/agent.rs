@@ -1,4 +1,4 @@
-//! One agent's loop, requirement by requirement: inputs in, the whole list of commands out.
+//! The loop of one agent, requirement by requirement: inputs, and the complete list of resulting commands.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use crate::fixture::{
     spec, started, text, tool_ended,
 };
 
-/// Gives the inputs one after another, a second apart, and compares the commands of the last.
+/// Handles the inputs at intervals of a second, and compares the last input's commands.
 fn check(agent: &mut Agent, inputs: Vec<AgentInput>, expected: &[&str]) {
     let mut commands = Vec::new();
     for (second, input) in (1..).zip(inputs) {
@@ -116,7 +116,7 @@ fn loop_1_several_calls_of_a_reply_run_in_order_and_their_results_go_back_togeth
         vec![tool_ended("a7.2", ToolResult::success(json!(1)))],
         &[r#"run a7.3 q: look {"path":"2"}"#],
     );
-    // A failure in between is a result like any other (LOOP-6).
+    // A failed call is a result like any other (LOOP-6).
     check(
         &mut agent,
         vec![tool_ended("a7.3", ToolResult::failure("no such file"))],
@@ -583,7 +583,7 @@ fn paor_5_a_plan_with_more_agents_than_are_left_goes_back() {
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
     ]});
-    // What a later lead's brief says is left counts.
+    // A later lead has the number of agents that its brief gives.
     for (max_agents, agents_left) in [(1, None), (3, Some(1))] {
         let mut spec = spec();
         spec.limits.max_agents = max_agents;

@@ -1,4 +1,4 @@
-//! A conversation that nears its model's context window (LOOP-11), and the order in which it grows.
+//! A conversation that approaches its model's context window (LOOP-11), and the order in which it grows.
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::brief::AgentRole;
@@ -14,18 +14,18 @@ use crate::fixture::{
     agent_outline, at, effect, replied, result_parts, says_call, spec, started, text, tool_ended, usage,
 };
 
-/// An agent whose model has a window of so many tokens, of which a quarter is kept for the reply.
+/// An agent whose model has a context window of this many tokens, a quarter of which is reserved for the reply.
 fn with_window(tokens: u64) -> Agent {
     let mut spec = spec();
     spec.setup.agents[1].profile.context_window = Some(tokens);
     spec.setup.agents[1].limits.max_turns = 100;
     spec.setup.agents[1].tools.push(READ_OUTPUT.to_owned());
-    // Only the window makes anything shorter.
+    // Only the window causes shortening.
     spec.setup.agents[1].profile.max_result = None;
     started(spec, AgentRole::Sub("implement".to_owned()))
 }
 
-/// About how many tokens its request has.
+/// The approximate number of tokens of the agent's request.
 fn tokens(agent: &Agent) -> u64 {
     let size = agent.request_size();
     size.counted + size.estimated
@@ -47,7 +47,7 @@ impl Steps {
         format!("a7.{}", self.0)
     }
 
-    /// The model looks at something and sees that much.
+    /// The model calls `look`, which returns this output.
     fn look(&mut self, agent: &mut Agent, path: &str, output: &str) -> Vec<String> {
         let reply = uncounted(says_call("look", json!({ "path": path }), false));
         agent.handle(at(0), replied(&self.next(), reply)).unwrap();
@@ -75,7 +75,7 @@ impl Steps {
     }
 }
 
-/// Every call has its result right behind it, and every result its call.
+/// Checks that the result of every call comes directly after it, and that every result has its call.
 fn check_pairs(messages: &[Message]) {
     let mut open: Vec<&str> = Vec::new();
     for message in messages {
@@ -136,7 +136,7 @@ fn loop_11_old_outputs_shrink_to_a_line_with_their_handle() {
 fn loop_11_then_older_turns_are_summarised_by_the_model() {
     let (mut agent, mut steps) = (with_window(2_000), Steps(0));
     let before = agent.request().to_vec();
-    // Many small turns: results too short to be left out.
+    // Many small turns, whose results are too short to be left out.
     let mut commands = Vec::new();
     while !agent.is_summarising() {
         commands = steps.look(
@@ -255,7 +255,7 @@ fn loop_11_a_conversation_that_may_not_be_shortened_is_not() {
     );
 }
 
-/// The result of one call, of which that much is shown to an agent with those tools.
+/// The result of one call as it is shown to an agent with these tools.
 fn shown(tools: &[&str], result: ToolResult) -> String {
     let mut spec = spec();
     spec.setup.agents[1].tools = tools.iter().map(|tool| (*tool).to_owned()).collect();
@@ -322,7 +322,7 @@ fn paor_6_without_a_limit_a_result_is_shown_whole() {
     assert_eq!(result(agent.request().last().unwrap())["output"], json!(long));
 }
 
-// What goes with a request beside its messages
+// The rest of a request
 
 #[test]
 fn host_6_a_requests_size_has_the_tool_definitions_or_the_schema_that_are_sent_with_it() {

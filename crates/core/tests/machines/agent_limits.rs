@@ -1,4 +1,4 @@
-//! An agent's limits on turns and time: what its model is told of them, and what is left of an agent that reached one (LOOP-2, LOOP-5).
+//! An agent's limits on turns and time: what its model is told about them, and the report of an agent that reached one (LOOP-2, LOOP-5).
 
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::agent_report::AgentFailure;
@@ -37,7 +37,7 @@ fn last(agent: &Agent) -> &str {
     agent.conversation().last().unwrap().content()
 }
 
-/// The model makes a call beside these words, and it succeeds.
+/// The model makes a successful call, together with this text.
 fn looks(agent: &mut Agent, words: &str, path: &str) -> Vec<String> {
     let step = 2 * agent.turns() - 1;
     let reply = ModelReply {
@@ -218,7 +218,7 @@ fn loop_5_what_was_found_until_the_time_limit_is_kept_as_well() {
 
 #[test]
 fn loop_2_a_bare_call_is_no_finding_and_an_answer_has_none_beside_it() {
-    // given a model that calls in its text
+    // given a model that makes calls in its text
     let mut agent = limited(IMPLEMENT(), 2);
     for (step, path) in [(1, "a"), (3, "b")] {
         let reply = says_call("look", json!({ "path": path }), false);

@@ -1,4 +1,4 @@
-//! What a model is told of its own doings: the calls and changes so far (LOOP-8), and that it repeats itself (LOOP-10).
+//! What a model is told about its own work: the calls and changes so far (LOOP-8), and that it repeats itself (LOOP-10).
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput};
 use dirigent_core::agent_report::AgentFailure;
@@ -12,7 +12,7 @@ use crate::fixture::{
     agent_outline, at, call, implementer, native, replied, result_parts, says_call, spec, started, tool_ended,
 };
 
-/// The model makes a call and gets that result; what it leads to.
+/// The model makes a call that gets this result. Returns the resulting commands.
 fn turn(agent: &mut Agent, tool: &str, parameters: Value, result: ToolResult) -> Vec<String> {
     let step = 2 * agent.turns() - 1;
     let reply = replied(&format!("a7.{step}"), says_call(tool, parameters, false));
@@ -222,7 +222,7 @@ fn loop_10_repeats_within_one_reply_are_told_and_past_the_limit_the_rest_does_no
         .unwrap();
     assert_eq!(agent_outline(&first), [r#"run a7.2 0: look {"path":"x"}"#]);
 
-    // when each has the same result
+    // when each call gets the same result
     for step in 2..=6 {
         let ended = tool_ended(&format!("a7.{step}"), ToolResult::success(json!("nothing")));
         let next = agent_outline(&agent.handle(at(0), ended).unwrap());
@@ -238,7 +238,7 @@ fn loop_10_repeats_within_one_reply_are_told_and_past_the_limit_the_rest_does_no
         assert_eq!(is_told, step >= 4, "from the third time on");
     }
 
-    // then the sixth is the last
+    // then the sixth call is the last one
     let ended = tool_ended("a7.7", ToolResult::success(json!("nothing")));
     assert_eq!(
         agent_outline(&agent.handle(at(0), ended).unwrap()),
@@ -267,7 +267,7 @@ fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result()
     let ended = tool_ended("a7.4", ToolResult::success(json!(4)));
     let commands = agent.handle(at(0), ended).unwrap();
 
-    // then the model is asked again after the third, and knows what became of the others
+    // then the model is asked again after the third call, and is told what happened to the others
     assert_eq!(agent_outline(&commands), ["ask a7.5"]);
     let results: Vec<&str> = agent.conversation()[3..].iter().map(Message::content).collect();
     let refused = "Error (refused): the call did not run: only the first 3 calls of a reply are executed. Call it again if it is still needed";
@@ -275,7 +275,7 @@ fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result()
     assert_eq!(results[3..5], [refused, refused]);
     assert_eq!(results[5], format!("{refused}\nSo far: 6 calls, 3 failed"));
 
-    // and the next reply may have as many again
+    // and the next reply may again have three calls
     let calls = (0..3).map(|n| call("", "look", json!({"path": format!("b{n}")})));
     agent
         .handle(at(0), replied("a7.5", native(calls.collect())))

@@ -21,7 +21,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{agent_resumed, at, call, native, says_call, spec, text};
 
-/// An input before it is known what the machine waits for.
+/// An input, independent of the machine's state.
 #[derive(Clone, Debug)]
 enum Step {
     Start,
@@ -31,14 +31,14 @@ enum Step {
     ToolEnds(bool),
     Guide,
     Fire(AgentTimer),
-    /// Of the call that waits, with its digest or another one.
+    /// Decides about the waiting call, with its digest or another one.
     Decide(ApprovalAnswer, bool),
-    /// Answers the question that waits, with this text.
+    /// Answers the open question with this text.
     Answer(&'static str),
     Resume,
     Fork,
     Cancel,
-    /// A completion of something else than what is under way.
+    /// A completion of an effect that is not outstanding.
     Foreign {
         effect: EffectId,
         reply: bool,
@@ -126,13 +126,13 @@ pub fn an_answer() -> impl Strategy<Value = ApprovalAnswer> {
     ]
 }
 
-/// The steps with the milliseconds since the one before; negative where the clock stepped back.
+/// The steps, each with the milliseconds since the previous one; negative if the clock was set back.
 fn steps() -> impl Strategy<Value = Vec<(i64, Step)>> {
     let pause = prop_oneof![6 => 0..1_000_i64, 1 => -500..0_i64, 1 => 0..400_000_i64];
     proptest::collection::vec((pause, a_step()), 0..40)
 }
 
-/// What the machine waits for; foreign where it waits for nothing of that kind, so that the input must be refused.
+/// The outstanding effect; if there is none of this kind, a foreign one, so that the input must be refused.
 fn under_way(agent: &Agent, tool: bool) -> EffectId {
     agent
         .outstanding()
@@ -211,7 +211,7 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
     }
 }
 
-/// An answer to the question that waits; where none does, to one that was never asked.
+/// An answer to the open question; if there is none, to a question that was never asked.
 fn answered(agent: &Agent, answer: &str) -> AgentInput {
     let asked = agent.question().map(|asked| asked.effect);
     AgentInput::UserAnswered {
@@ -220,7 +220,7 @@ fn answered(agent: &Agent, answer: &str) -> AgentInput {
     }
 }
 
-/// A decision about the call that waits; where none does, about one that never waited.
+/// A decision about the waiting call; if there is none, about a call that never waited.
 fn decided(agent: &Agent, answer: ApprovalAnswer, intact: bool) -> AgentInput {
     let approval = agent.approval();
     let digest = approval
@@ -244,7 +244,7 @@ fn brief(role: &AgentRole) -> AgentBrief {
     }
 }
 
-/// Follows which commands have no completion yet, from the outside.
+/// A test's own record of the commands without a completion.
 #[derive(Default)]
 struct Expected(Vec<AgentCommand>);
 
@@ -298,7 +298,7 @@ impl Expected {
     }
 }
 
-/// What is to have a completion, or is the end.
+/// The commands that need a completion, and the command that ends the agent.
 fn to_be_done(commands: &[AgentCommand]) -> Vec<AgentCommand> {
     commands
         .iter()
@@ -312,7 +312,7 @@ fn to_be_done(commands: &[AgentCommand]) -> Vec<AgentCommand> {
         .collect()
 }
 
-/// Every call has exactly one result or is under way, every result has its call, and roles come in order.
+/// Checks that every call has exactly one result or is outstanding, that every result has its call, and that the roles are in order.
 pub fn assert_conversation(agent: &Agent) {
     let messages = agent.conversation();
     let mut ids = BTreeSet::new();
@@ -349,7 +349,7 @@ pub fn assert_conversation(agent: &Agent) {
     }
 }
 
-/// Every `change` is asked about, and every delegation to `implement`; and not for ever.
+/// Every `change` and every delegation to `implement` needs approval, within a time limit.
 fn asking() -> RunSpec {
     let mut spec = spec();
     spec.setup.tools[1].requires_approval = true;
@@ -364,7 +364,7 @@ fn asking() -> RunSpec {
     spec
 }
 
-/// The calls that may run, as a person has said so.
+/// The calls that a person has approved.
 #[derive(Default)]
 struct Approved(BTreeSet<u32>);
 
@@ -439,7 +439,7 @@ fn check(role: AgentRole, steps: Vec<(i64, Step)>) {
     assert_ends(agent, Timestamp(now.unsigned_abs()));
 }
 
-/// Completing whatever is under way, with calls for ever, brings the loop to its end.
+/// Checks that the loop ends if every outstanding effect is completed, even though the model never stops calling.
 fn assert_ends(mut agent: Agent, now: Timestamp) {
     let limit = 100;
     for _ in 0..limit {

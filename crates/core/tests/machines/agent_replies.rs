@@ -1,4 +1,4 @@
-//! What becomes of replies that quote a call (CALL-7), of those that a provider withheld, and what goes back with a correction (LOOP-3).
+//! Replies that quote a call (CALL-7), replies that a provider withheld, and corrections that are sent to the model (LOOP-3).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ fn last(agent: &Agent) -> &str {
     agent.conversation().last().unwrap().content()
 }
 
-/// An agent that has read a file in which a call stands.
+/// An agent that has read a file that contains a call.
 fn with_call_in_a_result() -> Agent {
     let mut agent = implementer();
     give(
@@ -61,7 +61,7 @@ fn call_7_sent_alone_the_call_is_carried_out() {
     );
     let ran = give(&mut agent, replied("a7.4", text(CHANGE)));
     assert_eq!(ran, [r#"run a7.5 call-3-1: change {"path":"a.rs"}"#]);
-    // Anew: the next reply that quotes goes back once more.
+    // The allowance is renewed: the next reply that quotes a call is sent back once.
     give(&mut agent, tool_ended("a7.5", ToolResult::success(Value::Null)));
     let again = give(
         &mut agent,
@@ -127,7 +127,7 @@ fn call_7_the_system_prompt_and_the_task_are_given() {
 
 #[test]
 fn call_7_what_was_given_counts_for_ever_compacted_or_not() {
-    // given a conversation in which the result with the call is left out
+    // given a conversation from which the result with the call was removed
     let mut spec = spec();
     spec.setup.agents[1].profile.context_window = Some(4_000);
     spec.setup.agents[1].profile.max_result = None;

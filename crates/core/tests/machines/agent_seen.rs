@@ -1,4 +1,4 @@
-//! What an agent saw of files, by which its tools tell what others have changed since (PAOR-5).
+//! What an agent has seen of files, so that its tools can detect changes by others (PAOR-5).
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::machine::Machine;

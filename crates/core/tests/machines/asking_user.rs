@@ -1,4 +1,4 @@
-//! Agents that ask the user (LEAD-4): the call waits, its answer is the result, and the others go on.
+//! Agents that ask the user (LEAD-4): the call waits, the answer is its result, and other agents continue.
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::brief::{AgentBrief, AgentRole};
@@ -22,7 +22,7 @@ use crate::fixture::{
     started, text, tool_ended,
 };
 
-/// As [`asking`], and every agent but the reflector may ask.
+/// Like [`asking`], but every agent except the reflector may ask.
 fn may_ask() -> RunSpec {
     let mut spec = asking();
     spec.setup.lead.tools.push("ask_user".to_owned());
@@ -36,7 +36,7 @@ fn which() -> Value {
     json!({"question": "Which one?", "choices": ["a", "b"]})
 }
 
-/// Agent 7 that waits, since 10, for the answer to `a7.2`, after which it would look at y.
+/// Agent 7, which has been waiting since 10 for the answer to `a7.2`; a look at y follows.
 fn waiting(role: AgentRole) -> Agent {
     let mut agent = started(may_ask(), role);
     let reply = native(vec![
@@ -124,7 +124,7 @@ fn paor_9_a_number_of_no_choice_leaves_the_question_open() {
     let refusal = not_taken(&mut agent, 20, answer("a7.2", "3"));
     assert!(matches!(refusal, Refusal::Answer(_)), "{refusal}");
     assert!(agent.question().is_some());
-    // an answer to another question, and a decision, are none either
+    // an answer to another question or a tool result does not count
     not_taken(&mut agent, 20, answer("a7.1", "a"));
     not_taken(
         &mut agent,
@@ -229,7 +229,7 @@ fn paor_8_guidance_for_the_agent_that_asks_settles_its_question() {
     );
 }
 
-/// Two agents and a call, one place.
+/// Two agents and a call, of which one can run at a time.
 fn two_and_a_call() -> Value {
     json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
@@ -268,7 +268,7 @@ fn host_11_agents_that_ask_take_no_place_and_the_others_go_on_until_all_wait() {
     );
 }
 
-/// A tree of machines that handles what each input causes, as the actors do.
+/// Delivers an input and everything that it causes, as the actors do.
 fn deliver(tree: &mut RunTree, after: u64, delivery: Delivery) {
     let mut queue = vec![delivery];
     while let Some(delivery) = queue.pop() {
@@ -357,7 +357,7 @@ fn paor_8_while_others_work_guidance_leaves_a_sub_agents_question_open() {
     give(&mut run, 10, asked_question("a2.2"));
     assert_eq!(give(&mut run, 20, guided("Only a.")), [""; 0]);
     give(&mut run, 30, asked_question("a3.2"));
-    // the second agent, too, began before the guidance
+    // the second agent also began before the guidance
     assert_eq!(
         give(&mut run, 40, ended("run.4", ToolResult::success(json!("seen")))),
         [
@@ -391,12 +391,12 @@ fn paor_8_guidance_sent_to_a_run_that_stopped_counts_before_its_agents_ask_again
     give(&mut run, 60, guided("Only a."));
     give(&mut run, 70, guided("Not b."));
     give(&mut run, 80, asked("a3.2"));
-    // a call that waits for a decision goes on waiting
+    // a call that waits for a decision continues to wait
     assert_eq!(
         give(&mut run, 90, asked_question("a2.2")),
         ["guide agent a2: Only a.\nNot b."]
     );
-    // a run that dies before its agent is told tells it again
+    // a run that crashes before its agent got the guidance sends it again
     give(&mut run, 100, resumed());
     give(&mut run, 110, asked("a3.2"));
     assert_eq!(
@@ -420,10 +420,10 @@ fn lead_2_a_run_does_not_stop_between_guidance_and_the_lead_that_withdraws_its_r
         guidance: "Take b.".to_owned(),
     };
     give(&mut run, 20, guided);
-    // the lead has yet to hear of it
+    // the lead has not received the guidance yet
     refused(&mut run, 30, absent("a1.2"));
     refused(&mut run, 30, asks(0));
-    // an approval that guidance leaves as it was is asked for again
+    // an approval that the guidance did not change is requested again
     assert_eq!(give(&mut run, 40, asks(1)), ["await user a1.2"]);
     give(&mut run, 50, absent("a1.2"));
 

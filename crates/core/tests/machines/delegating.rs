@@ -1,4 +1,4 @@
-//! Agents that have others do something (PAOR-5).
+//! Agents that delegate (PAOR-5).
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ use crate::fixture::{
 };
 use crate::journaled::{Journaled, RUN};
 
-/// `implement` may delegate; `explore` may only look.
+/// `implement` may delegate; `explore` is read-only.
 fn delegating() -> RunSpec {
     let mut spec = spec();
     spec.setup.agents[0].access = Access::ReadOnly;
@@ -179,7 +179,7 @@ fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
     agent.handle(minutes(5), overdue.clone()).unwrap_err();
     let result = ToolResult::success(json!("Found."));
     agent.handle(minutes(61), tool_ended("a7.2", result)).unwrap();
-    // Of its five minutes one was used before it delegated.
+    // It had used one of its five minutes before it delegated.
     agent.handle(minutes(64), overdue.clone()).unwrap_err();
     let ended = agent.handle(minutes(65), overdue).unwrap();
     assert_eq!(
@@ -200,7 +200,7 @@ fn host_2_a_delegation_is_commanded_again_after_a_restart() {
     );
 }
 
-/// An `implement`, `run.2` and `a2`, that has had `explore` started.
+/// A run in which `implement`, started by `run.2` as `a2`, may delegate.
 fn calling(spec: RunSpec) -> Run {
     let one =
         json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "t"}]});
@@ -243,7 +243,7 @@ fn text(text: &str) -> Result<AgentAnswer, AgentFailure> {
     Ok(AgentAnswer::Text(text.to_owned()))
 }
 
-/// The changes of the only sub-task.
+/// The observed changes of the only sub-task.
 fn observed_changes(run: &Run) -> Vec<String> {
     let observation = &run.iterations()[0].observations[0];
     observation.changes().map(ToString::to_string).collect()
@@ -270,7 +270,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
         ]
     );
     assert_eq!(run.usage().tokens(), 30);
-    // the caller knows of it, so that its own report has the change
+    // the caller's own report includes the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallSummary {
         effect: Some(effect("a2.2")),
@@ -418,7 +418,7 @@ fn paor_5_depth_number_and_budget_bound_delegation() {
         let mut spec = delegating();
         limit(&mut spec);
         let mut run = calling(spec);
-        // another one has ended, if there could be one, and the two have used 30 tokens
+        // another delegation is refused after an agent has ended, and the two have used 30 tokens
         give(&mut run, 10, delegated("a2.2", "explore"));
         let _ = run.handle(at(20), answered("run.3", "found"));
         let returned = give(&mut run, 30, delegated("a2.3", "explore"));
@@ -478,7 +478,7 @@ fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a
         ),
         ["await user a3.2"]
     );
-    // its caller ends, and it is still to report
+    // its caller ends before the delegate has reported
     assert_eq!(give(&mut run, 30, answered("run.2", "early")), ["stop agent a3"]);
 }
 
@@ -511,7 +511,7 @@ fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
     );
 }
 
-/// `implement` has had `explore` look for `a`, which found nothing, and has ended.
+/// A run in which `implement` delegated to `explore`, which found nothing, and both ended.
 fn delegated_and_ended() -> Journaled {
     let one = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "agent": "implement", "task": "Tidy up."}]});
     let mut run = Journaled::acting(delegating(), &one);
@@ -531,7 +531,8 @@ fn delegated_and_ended() -> Journaled {
     run
 }
 
-/// The recording with a change in the only line that has all of `marks`.
+/// Replaces `from` with `to` in the only line of the recording that contains all of `marks`, and returns the difference that the replay
+/// finds.
 fn replayed_with(marks: [&str; 2], from: &str, to: &str) -> Difference {
     let recorded = delegated_and_ended().recording().to_string();
     let (mut changed, mut times) = (String::new(), 0);
@@ -587,7 +588,7 @@ fn paor_5_the_conversations_of_a_caller_and_of_the_other_one_are_apart() {
             .join("\n")
     };
     let (caller, other) = (said(2), said(3));
-    // the other one knows its task, and nothing of its caller's
+    // the delegate knows its own task, and nothing about its caller's
     assert_eq!(other, "<TASK>\nFind `a`.\n</TASK>\nThere is no `a`.");
     assert!(
         caller.contains("Tidy up.") && caller.contains("There is no `a`."),

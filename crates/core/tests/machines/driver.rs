@@ -1,4 +1,4 @@
-//! Short ways to bring a run to where a test begins, and to give it what it waits for.
+//! Helpers that bring a run to the state where a test begins, and complete its outstanding work.
 
 use std::sync::Arc;
 
@@ -13,13 +13,13 @@ use serde_json::{Value, json};
 
 use crate::fixture::{at, effect, ended_with, plan, reflection, run_outline};
 
-/// A started run and the commands of its start.
+/// A started run, and the commands of its start.
 pub fn running(spec: RunSpec) -> (Run, Vec<String>) {
     let (run, commands) = Run::start(at(0), Arc::new(spec)).unwrap();
     (run, run_outline(&commands))
 }
 
-/// A run whose plan has come, and the commands that carry it out.
+/// A run with a plan, and the commands that execute it.
 pub fn acting(spec: RunSpec, parameters: &Value) -> (Run, Vec<String>) {
     let (mut run, _) = running(spec);
     let mut commands = give(&mut run, 0, planned("run.1", parameters));
@@ -40,12 +40,12 @@ pub fn reflecting(spec: RunSpec) -> Run {
     run
 }
 
-/// Gives an input that must be taken, so many milliseconds after the start.
+/// Gives an input that must be accepted, this many milliseconds after the start.
 pub fn give(run: &mut Run, after: u64, input: RunInput) -> Vec<String> {
     run_outline(&run.handle(at(after), input).unwrap())
 }
 
-/// Gives an input that must be refused and leave the run as it was.
+/// Gives an input that must be refused and must leave the run unchanged.
 pub fn refused(run: &mut Run, after: u64, input: RunInput) -> String {
     let before = run.clone();
     let refusal = run.handle(at(after), input).unwrap_err();
@@ -84,12 +84,12 @@ pub fn ended(of: &str, result: ToolResult) -> RunInput {
     }
 }
 
-/// The brief of the agent that the run waits for under that id.
+/// The brief of the agent that the run started with this effect.
 pub fn brief_of(run: &Run, of: &str) -> Arc<AgentBrief> {
     start_of(run, of).0
 }
 
-/// What the agent that the run waits for under that id is told: its task, or the message that continues it.
+/// The task of the agent that the run started with this effect, or the message that continues it.
 pub fn told(run: &Run, of: &str) -> String {
     let (brief, continuation) = start_of(run, of);
     continuation.map_or_else(|| brief.task.clone(), |continuation| continuation.message.clone())

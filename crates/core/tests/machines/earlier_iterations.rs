@@ -1,4 +1,4 @@
-//! What a reflector knows of the iterations before its own: in short, with handles, within the budget (PAOR-6).
+//! What a reflector is told about earlier iterations: shortened, with handles, within the budget (PAOR-6).
 
 use dirigent_core::prompt::OutputHandle;
 use dirigent_core::run::Run;
@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 use crate::driver::{answered, give, planned, reflected, running, told};
 use crate::fixture::spec;
 
-/// A run whose reflector has sent it into the next iteration so many times, each time after agents with these findings; and the reflector
-/// of the iteration after them.
+/// A run with this many finished iterations, each with this many agents and their findings; returns it with the effect of the next
+/// iteration's reflector.
 fn after_iterations(iterations: u32, agents: u32, findings: impl Fn(u32) -> String) -> (Run, String) {
     let mut limited = spec();
     limited.limits.max_parallel = agents;
@@ -71,7 +71,7 @@ fn paor_6_findings_of_earlier_iterations_are_in_the_reflectors_request() {
         json!([{"subtask": "look1", "status": "succeeded", "agent": "explore", "findings": "Found 1.", "handle": "a2"}])
     );
     assert_eq!(iterations[1]["observations"][0]["findings"], "Found 2.");
-    // Those of its own iteration stand in the request at length.
+    // The observations of its own iteration are complete.
     assert!(told(&run, &reflector).contains(r#""findings":"Nothing more.""#));
 }
 
@@ -107,7 +107,7 @@ fn paor_6_earlier_iterations_keep_to_their_budget_and_what_is_left_out_has_the_h
         .map(|iteration| iteration.to_string().len())
         .sum();
     assert!(earlier < 30_000, "{earlier} bytes");
-    // The latest come first.
+    // The latest iterations come first.
     assert_eq!(iterations[12]["observations"][0]["subtask"], "look1");
     let oldest = iterations[0]["observations"].as_array().unwrap();
     assert_eq!(oldest.len(), 1);

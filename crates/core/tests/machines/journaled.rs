@@ -1,4 +1,4 @@
-//! A journal that is written input by input, with the machines that it makes.
+//! A journal that is written input by input, together with its machines.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Journaled {
 }
 
 impl Journaled {
-    /// A run whose lead has submitted that plan.
+    /// A run whose lead has submitted this plan.
     pub fn acting(spec: RunSpec, plan: &Value) -> Self {
         let started = Input::Run(RunInput::Started { spec: Arc::new(spec) });
         let first = entry(1, 1, Scope::Run, started);
@@ -52,7 +52,7 @@ impl Journaled {
         self.apply(Scope::Agent(AgentId(agent)), Input::Agent(input));
     }
 
-    /// Starts the agent that the run commands under that id.
+    /// Starts the agent of this effect.
     pub fn start(&mut self, agent: u32, of: &str) {
         let brief = AgentBrief::clone(&brief_of(self.view.run(), of));
         self.agent(agent, AgentInput::Started { brief });
@@ -62,7 +62,7 @@ impl Journaled {
         self.agent(agent, replied(of, reply));
     }
 
-    /// Tells the run how the agent has ended.
+    /// Gives the agent's report to the run.
     pub fn report(&mut self, agent: u32, of: &str) {
         let report = self.view.agent(AgentId(agent)).unwrap().report().unwrap().clone();
         self.run(agent_ended(of, report));
@@ -77,7 +77,7 @@ impl Journaled {
     }
 }
 
-/// An entry that is accepted so many milliseconds after the start.
+/// An entry that is accepted this many milliseconds after the start.
 pub fn entry(seq: u64, after: u64, scope: Scope, input: Input) -> Entry {
     Entry {
         run: RUN,

@@ -1,5 +1,5 @@
-//! What a reflection names as confirmations is checked against the recorded calls, and nothing else confirms (PAOR-10). A reflector that
-//! answers only in words leaves the decision to the user.
+//! The confirmations that a reflection lists are checked against the recorded calls, and nothing else counts as a confirmation (PAOR-10). A
+//! reflector that answers only in words leaves the decision to the user.
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::agent_report::AgentAnswer;
@@ -20,7 +20,7 @@ fn give_agent(agent: &mut Agent, input: AgentInput) -> Vec<String> {
     agent_outline(&agent.handle(at(10), input).unwrap())
 }
 
-/// A reflector that has submitted a judgement with one confirmation.
+/// A reflector that has submitted a reflection with one confirmation.
 fn confirming() -> (Agent, Vec<String>) {
     let mut agent = started(spec(), AgentRole::Reflector);
     let judgement = json!({"verdict": "achieved", "summary": "Renamed.", "confirmed_by": [{"call": "run.4", "line": "ok"}]});
@@ -121,7 +121,7 @@ fn paor_10_a_handle_that_is_none_goes_back_and_the_list_of_files_of_earlier_vers
     );
 }
 
-/// Names a call of this result, with this text of its output, and returns what the check says.
+/// Checks a confirmation by a call with this result and with this line of its output.
 fn check(result: ToolResult, line: Option<&str>) -> Result<Value, String> {
     check_recorded(
         RecordedCall {

@@ -87,7 +87,7 @@ fn lead_1_a_plan_stays_open_and_the_message_is_its_result() {
     assert_eq!(lead.usage().tokens(), 15);
 }
 
-/// A lead whose plans wait for approval, and a plan of it that waits since 10.
+/// A lead whose plans need approval, and its plan, which has been waiting since 10.
 fn proposing() -> (Agent, Approval) {
     let mut spec = acting_spec();
     spec.mode = Mode::Plan;

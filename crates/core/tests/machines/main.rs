@@ -1,5 +1,5 @@
-//! The two machines at their public edge: examples by requirement, properties under arbitrary inputs, and snapshots of
-//! every text that a model or a user reads.
+//! The two machines through their public API: examples by requirement, properties under arbitrary inputs, and snapshots of all texts that a
+//! model or a user reads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod agent;

@@ -1,4 +1,4 @@
-//! Sub-tasks that may fail (PAOR-4): what depends on them starts however they end, unless the user stops them.
+//! Sub-tasks that may fail (PAOR-4): their dependents start whatever the outcome, unless the user stops them.
 
 use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
 use dirigent_core::observation::SubTaskResult;
@@ -12,7 +12,7 @@ use crate::approvals::{asking, reject, run_decided};
 use crate::driver::{acting, agent_ended, answered, brief_of, ended, give, told};
 use crate::fixture::spec;
 
-/// A baseline of one call, an agent that depends on it, and what depends on that.
+/// A baseline of one call, an agent that depends on it, and a sub-task that depends on the agent.
 fn baseline(tool: &str) -> Value {
     json!({"summary": "Check, then change.", "subtasks": [
         {"id": "baseline", "title": "Run the tests", "may_fail": true, "calls": [{"tool": tool, "parameters": {"path": "x"}}]},

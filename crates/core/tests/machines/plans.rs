@@ -1,4 +1,4 @@
-//! Plans whose sub-tasks differ in ids and dependencies only.
+//! Plans whose sub-tasks differ only in ids and dependencies.
 
 use std::sync::Arc;
 
@@ -33,7 +33,7 @@ pub fn graph(subtasks: &[(&str, &[&str])]) -> PlanGraph {
     PlanGraph::new(Arc::new(plan(subtasks))).unwrap()
 }
 
-/// Sub-tasks by number; each depends on those of smaller number that it names, and on others where a test wants a cycle.
+/// Sub-tasks by number, each with the numbers of its dependencies: smaller ones, or others if a test wants a cycle.
 pub fn numbered(dependencies: &[Vec<usize>]) -> Arc<Plan> {
     let subtasks = dependencies.iter().enumerate().map(|(index, depends_on)| {
         let depends_on: Vec<String> = depends_on.iter().map(|index| format!("t{index}")).collect();

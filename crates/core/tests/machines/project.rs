@@ -24,7 +24,7 @@ fn file(path: &str, text: &str) -> InstructionFile {
     }
 }
 
-/// A project with these instructions, of which nothing else is known.
+/// A project with these instruction files and nothing else.
 fn with_files<const N: usize>(files: [InstructionFile; N]) -> Project {
     Project {
         instructions: Instructions {
@@ -51,7 +51,7 @@ fn sub_agent(spec: RunSpec) -> Agent {
     started(spec, AgentRole::Sub("implement".to_owned()))
 }
 
-/// The only message after the system prompt.
+/// The agent's only message after the system prompt.
 fn request(agent: &Agent) -> String {
     match agent.request().as_slice() {
         [Message::System { .. }, Message::User { content }] => content.clone(),

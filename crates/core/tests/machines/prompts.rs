@@ -1,4 +1,4 @@
-//! What agents are asked, whole; [`crate::system_prompts`] has what they are told before.
+//! The complete requests of agents; [`crate::system_prompts`] has the system prompts.
 
 use std::collections::BTreeMap;
 
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 
 use crate::fixture::{call, effect, plan, reflection, spec};
 
-/// No stray blank lines, no spaces at the ends of lines, no unfilled place, and every tag closed.
+/// Checks that the text has no stray blank lines, no trailing spaces and no unfilled placeholder, and that every tag is closed.
 pub fn check(text: &str) -> &str {
     assert_eq!(text, text.trim(), "space around it");
     assert!(!text.contains("\n\n\n"), "a stray blank line in {text}");
@@ -152,7 +152,7 @@ pub fn first_iteration(spec: &RunSpec) -> IterationContext<'_> {
     }
 }
 
-/// Calls `test` with a third iteration: guidance, an answer and two iterations before it.
+/// Calls `test` with the context of a third iteration: guidance, an answer, and two earlier iterations.
 fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)) {
     test(&IterationContext {
         iteration: 3,
@@ -407,7 +407,7 @@ fn paor_6_many_failures_keep_to_the_budget_too() {
     assert!(text.contains(r#""of_these_succeeded":0,"handle":"iteration.1"}"#));
 }
 
-/// How often each tag of a section is in the text.
+/// The number of occurrences of each section tag.
 fn tags(text: &str) -> BTreeMap<&str, usize> {
     let mut tags = BTreeMap::new();
     for piece in text.split('<').skip(1) {
@@ -421,7 +421,7 @@ fn tags(text: &str) -> BTreeMap<&str, usize> {
     tags
 }
 
-/// Every request that a run makes, with this for each text that a user, a model, a tool or a file gives.
+/// Every request of a run in which each text of a user, a model, a tool or a file is `said`.
 fn every_request(said: &str) -> Vec<String> {
     let mut spec = spec();
     spec.goal = said.to_owned();

@@ -1,4 +1,4 @@
-//! Questions to the user and what answers them (PAOR-9), and what a plan says of the user's guidance (PAOR-8).
+//! Questions to the user and their answers (PAOR-9), and what a plan says about the user's guidance (PAOR-8).
 
 use dirigent_core::agent::{Agent, AgentInput};
 use dirigent_core::machine::Machine;

@@ -41,7 +41,7 @@ fn cancelled(of: &str, changed: &str) -> RunInput {
     agent_ended(of, report)
 }
 
-/// The agent is `run.2`, the first of two calls `run.3`; `then` waits for the agent, `last` for a place.
+/// The agent is `run.2`, the first of two calls is `run.3`; `then` waits for the agent, `last` for a free slot.
 fn under_way() -> Run {
     let mut spec = spec();
     spec.limits.max_parallel = 2;
@@ -71,7 +71,7 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
         give(&mut run, 10, redirected("Only in src/utils.")),
         ["stop run.3", "stop agent a2"]
     );
-    // an end does not start what was ready
+    // sub-tasks that were ready do not start when work ends
     assert_eq!(
         give(&mut run, 20, cancelled("run.2", "a.rs")),
         ["Acting -> Observing (1)"]
@@ -111,7 +111,7 @@ fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_
             SubTaskResult::Skipped { because: None }
         );
     }
-    // the next plan is told of all of it
+    // the request for the next plan has everything
     let task = &told(&run, "run.5");
     for told in [
         "Only in src/utils.",
@@ -185,7 +185,7 @@ fn paor_8_a_lead_that_works_is_told_and_plans_the_same_iteration() {
         ["redirect a1 1. Rather so."]
     );
     assert_eq!((run.iteration(), run.phase()), (1, Phase::Planning));
-    // Only a plan that has heard it counts as its answer.
+    // Guidance is answered only by a plan whose lead has received it.
     let heard = |guidance| AgentReport {
         guidance: Some(guidance),
         ..ended_with(AgentAnswer::Plan(plan(&json!({"summary": "s", "subtasks": []}))))
@@ -310,7 +310,7 @@ fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
     give(&mut run, 7, answered("run.4", "found"));
     assert_eq!(run.awaited_call(), Some(call));
     assert_eq!(give(&mut run, 10, redirected("Not that.")), ["stop agent a2"]);
-    // it ends without a person: nobody is waited for
+    // the call ends without a person: the run no longer waits for one
     assert_eq!(run.awaited_call(), None);
     give(&mut run, 11, RunInput::CallSettled { effect: call });
     assert_eq!(
@@ -340,7 +340,7 @@ fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are
         give(&mut run, 10, redirected("Not that.")),
         ["stop agent a2", "stop agent a3"]
     );
-    // the next plan waits for both
+    // the next plan is made once both have ended
     assert_eq!(give(&mut run, 20, cancelled("run.2", "own.rs")), [""; 0]);
     assert_eq!(
         give(&mut run, 30, cancelled("run.3", "others.rs")),
@@ -360,7 +360,7 @@ fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are
     assert_eq!(*result, Err(AgentFailure::Redirected));
 }
 
-/// A run whose lead has crashed in the given iteration, while its delegate works.
+/// A run whose lead has crashed in the given iteration while its delegate works.
 fn crashed_while_delegating(iteration: u32) -> Run {
     let mut spec = spec();
     spec.setup.lead.tools.push("delegate".to_owned());

@@ -1,4 +1,4 @@
-//! Calls that did not run are recorded like those that did (PAOR-6), and counted in what a model is told of its work so far (LOOP-8).
+//! Calls that did not run are recorded like those that did (PAOR-6), and are included in the counts that a model is told (LOOP-8).
 
 use dirigent_core::agent::Agent;
 use dirigent_core::approval::ApprovalAnswer;
@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::approvals::{decided, expiry, guide, implementer, reject, rule, tell};
 use crate::fixture::{call, native, replied, result_parts, says_call, spec, text, tool_ended};
 
-/// Every `change` is asked about, and nobody may look at /etc.
+/// Every `change` needs approval, and looking at /etc is denied.
 fn asking() -> RunSpec {
     let mut spec = spec();
     spec.setup.tools[1].requires_approval = true;
@@ -30,7 +30,7 @@ fn so_far(agent: &Agent) -> Value {
     result_parts(agent.conversation().last().unwrap())["so_far"].clone()
 }
 
-/// An agent whose reply changes x and looks at y; the first of them waits for a person.
+/// An agent whose reply changes x and looks at y; the first call waits for approval.
 fn waiting() -> Agent {
     let mut agent = implementer(asking());
     let reply = native(vec![
@@ -85,7 +85,7 @@ fn paor_6_a_call_that_does_not_fit_or_is_not_allowed_is_recorded_with_the_reason
         assert!(call[3].as_str().unwrap().starts_with(reason), "{call}");
     }
     assert_eq!(recorded[3], json!(["look", "a7.2", true, null]));
-    // Only calls that ran are used up.
+    // Only calls that ran count as usage.
     assert_eq!(agent.work().usage.tool_calls, 1);
 }
 

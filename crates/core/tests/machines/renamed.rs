@@ -1,4 +1,4 @@
-//! The run of the reports: `a` is renamed to `b` in two files, then tested.
+//! The run of the report tests: `a` is renamed to `b` in two files, then tested.
 
 use dirigent_core::agent_report::{AgentAnswer, CallSummary};
 use dirigent_core::run::Run;

@@ -1,4 +1,4 @@
-//! What a user reads of a run: concise and verbose (PAOR-10, PAOR-11), at its end and on the way (PAOR-3).
+//! The reports for users: concise and verbose (PAOR-10, PAOR-11), at the end of a run and before it (PAOR-3).
 
 use dirigent_core::run::{ChangedFile, FileChangeKind, Run, RunInput};
 use dirigent_core::tool::{FileVersion, StateChange, ToolResult};
@@ -133,7 +133,7 @@ fn version(digest: &str) -> Option<FileVersion> {
     })
 }
 
-/// A command, while which these files changed.
+/// A command during which these files changed.
 fn command(command: &str, files: Vec<StateChange>) -> StateChange {
     StateChange::ProcessExited {
         command: command.to_owned(),
@@ -150,7 +150,7 @@ fn created(path: &str) -> StateChange {
     }
 }
 
-/// What changed while commands ran: each command with the kinds and paths.
+/// The changes during commands: each command with the kinds and paths.
 fn during_commands(run: &Run) -> Vec<(String, Vec<String>)> {
     let commands = run.report().changed_during_commands.into_iter();
     commands

@@ -312,7 +312,7 @@ fn paor_6_a_sequence_is_observed_with_every_call_in_it() {
         give(&mut run, 10, ended("run.2", seen.clone())),
         [r#"run run.3 for p: change {"path":"x"}"#, "timer Call(3) 901010"]
     );
-    // The first that fails ends the sequence.
+    // The first failed call ends the sequence.
     let failure = ToolResult::failure("read-only");
     assert_eq!(
         give(&mut run, 20, ended("run.3", failure.clone())),

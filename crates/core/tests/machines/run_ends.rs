@@ -42,7 +42,7 @@ fn limited(change: impl FnOnce(&mut RunSpec)) -> RunSpec {
     spec
 }
 
-/// The run has ended: it says why, and takes nothing any more.
+/// Checks that the run has ended for this reason, and accepts no more inputs.
 fn check_ended(run: &mut Run, reason: EndReason) {
     assert_eq!(run.end(), Some(&reason));
     assert_eq!(run_outline(&run.outstanding()), [format!("finish, {reason}")]);
@@ -145,7 +145,7 @@ fn paor_12_a_run_without_a_time_limit_has_no_deadline() {
     refused(&mut run, u64::MAX / 2, deadline());
 }
 
-/// The lead's 15 tokens are below, a second agent's reach it.
+/// The lead's 15 tokens stay below this limit; those of a second agent reach it.
 fn thirty_tokens() -> RunSpec {
     limited(|spec| spec.limits.max_tokens = Some(30))
 }
@@ -328,7 +328,7 @@ fn paor_9_waiting_for_the_user_does_not_count_as_the_runs_time() {
         refused(&mut run, 5_000, deadline()),
         "the expiry of a timer is not accepted: the run is in phase Reflecting"
     );
-    // The process is away for a while as well: that time is part of the waiting and counts once.
+    // The process is also stopped for a while; this time is part of the waiting and counts once.
     give(&mut run, 6_000, resumed());
     assert_eq!(
         give(&mut run, 10_100, user_answered("run.4+1")),

@@ -26,10 +26,10 @@ use serde_json::{Value, json};
 use crate::agent_properties::an_answer;
 use crate::fixture::{at, ended_with, plan, reflection, resumed, spec};
 
-/// How to end one of the things under way.
+/// Completes one of the outstanding effects.
 #[derive(Clone, Debug)]
 struct Ending {
-    /// Which of them.
+    /// Selects the effect.
     pick: usize,
     kind: u8,
     plan: Plan,
@@ -41,7 +41,7 @@ enum Step {
     ToolStarts(usize),
     Guide,
     Redirect,
-    /// An agent under way, or one that is not, has another one do something.
+    /// An agent delegates; it may or may not be active.
     Delegate {
         agent: u32,
         step: u32,
@@ -50,11 +50,11 @@ enum Step {
     FireDeadline,
     FireCall(u32),
     FireApproval(u32),
-    /// Of a call that waits, with its digest or another one.
+    /// Decides about a waiting call, with its digest or another one.
     Decide(usize, ApprovalAnswer, bool),
-    /// A call of one of the agents under way waits, or no longer.
+    /// A call of an active agent begins or stops waiting.
     AgentWaits(usize, bool),
-    /// For want of which approval nobody goes on.
+    /// The user is absent; the number selects the waiting call.
     Absent(usize),
     Resume,
     Fork,
@@ -63,7 +63,7 @@ enum Step {
     StartAgain,
 }
 
-/// A plan whose sub-tasks depend on earlier ones; now and then one that no graph can hold or that cannot run.
+/// A plan whose sub-tasks depend on earlier ones; occasionally one with an invalid graph or one that cannot run.
 pub fn a_plan() -> impl Strategy<Value = Plan> {
     let node = (any::<u8>(), 0..12_u8);
     (proptest::collection::vec(node, 0..7), 0..40_u8).prop_map(|(nodes, fault)| {
@@ -90,7 +90,7 @@ pub fn a_plan() -> impl Strategy<Value = Plan> {
                 subtask
             })
             .collect();
-        // The lead may list them in any order.
+        // The sub-tasks can be in any order.
         if fault % 2 == 1 {
             subtasks.reverse();
         }
@@ -304,7 +304,7 @@ fn pick(run: &Run, pick: usize) -> Option<RunCommand> {
     (!work.is_empty()).then(|| work[pick % work.len()].clone())
 }
 
-/// The first call of one of the agents under way.
+/// The first call of an active agent.
 fn agents_call(run: &Run, pick: usize) -> Option<EffectId> {
     let agents: Vec<AgentId> = run
         .outstanding()
@@ -411,7 +411,7 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
     }
 }
 
-/// Follows which commands have no completion yet, from the outside.
+/// A test's own record of the commands without a completion.
 #[derive(Default)]
 struct Expected(Vec<RunCommand>);
 
@@ -444,7 +444,7 @@ impl Expected {
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };
-        // What is stopped for the user's guidance still ends by itself; a question is withdrawn, and so is a call that waits.
+        // Work that is stopped for urgent guidance still completes; questions and waiting calls are withdrawn.
         let redirected = matches!(input, RunInput::Redirected { .. });
         completed.extend(commands.iter().filter_map(|command| match command {
             RunCommand::StopTool { effect } if !redirected => Some(*effect),
@@ -476,7 +476,7 @@ impl Expected {
     }
 }
 
-/// What has no completion yet, in no order: a resumed run names what is new after what it names again.
+/// The commands without a completion, sorted: a resumed run issues new commands after repeated ones.
 fn sorted(commands: &[RunCommand]) -> Vec<String> {
     let mut lines: Vec<String> = commands
         .iter()
@@ -532,7 +532,7 @@ pub fn assert_iterations(run: &Run) {
     }
 }
 
-/// The agents whose calls wait for people. A sub-task starts only where there is a place for it, and those that wait take none.
+/// The agents whose calls wait for a person. A sub-task starts only if a slot is free, and waiting agents take none.
 #[derive(Default)]
 struct Waiting(BTreeSet<AgentId>);
 
@@ -561,7 +561,7 @@ impl Waiting {
         };
         let briefs: Vec<_> = run.outstanding().into_iter().filter_map(brief).collect();
         let mut waiting = self.0.clone();
-        // Each time round one that has another one work for it.
+        // Each pass adds the callers of waiting agents.
         for _ in 0..run.spec().limits.max_depth {
             let callers = briefs.iter().filter(|brief| waiting.contains(&brief.agent));
             let callers: Vec<AgentId> = callers.filter_map(|brief| brief.caller).map(agent_of).collect();
@@ -584,7 +584,7 @@ fn brief(command: RunCommand) -> Option<Arc<AgentBrief>> {
     }
 }
 
-/// Nobody works for an agent that the run does not wait for, or for one of a depth that may not delegate.
+/// Checks that every delegate has a caller for which the run waits, at a depth that may delegate.
 fn assert_agents(run: &Run) {
     let spec = run.spec();
     let outstanding = run.outstanding();
@@ -613,7 +613,7 @@ fn agent_of(call: EffectId) -> AgentId {
     }
 }
 
-/// What the user has approved by now; no other `change` runs.
+/// Checks that a `change` runs only after the user has approved it.
 fn assert_approved(approved: &mut BTreeSet<u32>, input: &RunInput, commands: &[RunCommand]) {
     if let RunInput::Decided { effect, decision } = input
         && matches!(
@@ -635,7 +635,7 @@ fn assert_approved(approved: &mut BTreeSet<u32>, input: &RunInput, commands: &[R
     }
 }
 
-/// While nothing goes on without people, what is awaited is a call that waits; otherwise the run has its deadline.
+/// Checks that a run that waits only for a person reports a waiting call, and that any other run has its deadline.
 fn assert_standstill(run: &Run) {
     if let Some(awaited) = run.awaited_call() {
         let waits = |command: &RunCommand| match command {
@@ -652,7 +652,7 @@ fn assert_standstill(run: &Run) {
     }
 }
 
-/// Each transition starts where the one before ended.
+/// Checks that each transition starts in the phase in which the previous one ended.
 fn assert_transitions(phase: &mut Phase, commands: &[RunCommand]) {
     for command in commands {
         if let RunCommand::Announce { transition } = command {
@@ -690,7 +690,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
                     .filter(|command| matches!(command, RunCommand::Finish { .. }))
                     .count();
                 let absent = matches!(input, RunInput::UserAbsent { .. });
-                // Guidance for a run that failed waits for its resumption.
+                // A failed run keeps guidance until it is resumed.
                 let ends = run.phase().is_terminal() && !matches!(input, RunInput::Guided { .. });
                 assert_eq!(finished, usize::from(absent || ends));
                 let entry = serde_json::to_string(&Input::Run(input)).unwrap();
@@ -716,7 +716,7 @@ fn check(spec: RunSpec, steps: Vec<(i64, Step)>) {
     assert_ends(run, Timestamp(now.unsigned_abs()));
 }
 
-/// Completing whatever is under way brings the run to an end: every iteration has bounded work, and iterations are bounded.
+/// Checks that the run ends if every outstanding effect is completed: iterations and their work are bounded.
 fn assert_ends(mut run: Run, now: Timestamp) {
     let two = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},

@@ -26,7 +26,7 @@ fn limited(change: impl FnOnce(&mut RunLimits)) -> RunSpec {
     spec
 }
 
-/// The user resumes the run, with its limits changed.
+/// The input with which the user resumes the run, with changed limits.
 fn resumed_with(change: impl FnOnce(&mut RunLimits)) -> RunInput {
     let mut limits = RunLimits::default();
     change(&mut limits);
@@ -259,7 +259,7 @@ fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed()
         "{task}"
     );
     assert!(!run.report().changed.is_empty());
-    // Late ends of what was cut off count no more.
+    // Late completions of abandoned work no longer count.
     refused(&mut run, 70, answered("run.3", "late"));
     give(&mut run, 80, planned("run.4", &three));
 }

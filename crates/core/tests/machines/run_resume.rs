@@ -1,4 +1,4 @@
-//! What a run does when its process was started anew (HOST-2).
+//! What a run does when its process is restarted (HOST-2).
 
 use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{Run, RunInput, RunTimer};

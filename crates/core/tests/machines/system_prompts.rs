@@ -1,4 +1,4 @@
-//! What agents are told of their work: their system prompts, and what goes back when a reply can't be used.
+//! The agents' system prompts, and the corrections for replies that cannot be used.
 
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm};
 use dirigent_core::call::{CallForm, ContextCalls, MalformedReply, ReplyContent, ReplyParser, parse};
@@ -23,7 +23,7 @@ const FORMS: [CallForm; 5] = [
 
 const ANSWERS: [AnswerForm; 3] = [AnswerForm::Text, AnswerForm::Plan, AnswerForm::Reflection];
 
-/// Sub-agents' roles, which are no part of this crate.
+/// Roles of sub-agents, which are not defined in this crate.
 const EXPLORE: &str = "\
 You explore a workspace and report what you find. You look and never change anything.
 
@@ -43,7 +43,7 @@ fn change() -> ToolSpec {
     change
 }
 
-/// A text agent with two tools, one of them without an example.
+/// The system prompt of a text agent with two tools, one of them without an example.
 fn explorers_prompt(calls: CallForm) -> String {
     system_prompt(
         EXPLORE,
@@ -132,7 +132,7 @@ fn prompt_2_every_prompt_begins_with_its_role_and_leaves_nothing_unfilled() {
                     calls,
                     &AgentLimits::default(),
                 );
-                // Native calls have their tools beside the prompt, and a plan and a reflection have a tool of their own.
+                // With native calls, tools are not in the prompt. Plans and reflections have a tool of their own.
                 let has_tools = !tools.is_empty() || answer != AnswerForm::Text;
                 let first = match calls == CallForm::Native && has_tools {
                     true => "# How to call a tool\n",
@@ -257,7 +257,7 @@ fn prompt_2_what_a_tool_says_of_itself_makes_no_heading() {
             .filter(|line| line.trim_start().starts_with('#'))
             .collect();
         let all = ["# Tools", "## look ## evil", "# How to call a tool", "# Diagrams"];
-        // A model with native calls reads the tools elsewhere.
+        // A model with native calls receives its tools separately.
         let expected = match calls {
             CallForm::Native | CallForm::AutoNative => &all[2..],
             CallForm::Json | CallForm::JsonSchema | CallForm::ToolCall | CallForm::Auto => &all[..],
@@ -272,7 +272,7 @@ fn prompt_2_what_a_tool_says_of_itself_makes_no_heading() {
     }
 }
 
-/// What a system prompt says of a tool's parameters.
+/// The part of a system prompt about a tool's parameters.
 fn parameters(tool: &ToolSpec) -> String {
     let prompt = system_prompt(
         "You look.",
@@ -285,7 +285,7 @@ fn parameters(tool: &ToolSpec) -> String {
     rest.split_once("\nExample: ").unwrap().0.to_owned()
 }
 
-/// The text agent, the lead and the reflector of a run whose model calls in that form, each with all its tools.
+/// The text agent, the lead and the reflector of a run whose model uses this form of calls, each with all its tools.
 fn agents(calls: CallForm) -> [(AgentSpec, Vec<ToolSpec>); 3] {
     let RunSetup {
         agents,
@@ -365,7 +365,7 @@ fn call_7_no_line_of_a_prompt_is_a_call_when_it_is_repeated() {
                         context: &given,
                     };
                     let said = parser.parse(&text(echo));
-                    // The form alone, with its placeholder, is a call without a tool.
+                    // The form itself, with its placeholder, looks like a call without a tool.
                     let is_shape = echo.starts_with('{') && echo.contains("name of the tool");
                     match said {
                         Ok(ReplyContent::Text(_) | ReplyContent::CallInProse(_)) => {}

@@ -17,7 +17,7 @@ fn guided() -> RunInput {
     }
 }
 
-/// The lead's report after it edited a file and answered. It knows so much guidance.
+/// The lead's report after it edited a file and answered, having received this much guidance.
 fn edited(guidance: u32) -> AgentReport {
     AgentReport {
         work: AgentWork {
@@ -56,7 +56,7 @@ fn unavailable() -> AgentFailure {
     }
 }
 
-/// The lead has been continued as `lead` in iteration 2, and answers without a call. The reflector judges what was done before.
+/// Continues the lead as `lead` in iteration 2; it answers without a call. Checks that the reflector judges the earlier work.
 #[track_caller]
 fn check_judged(mut run: Run, lead: &str, reflector: &str, guidance: u32) {
     let commands = give(
@@ -85,13 +85,13 @@ fn check_judged(mut run: Run, lead: &str, reflector: &str, guidance: u32) {
 
 #[test]
 fn lead_3_work_before_a_failure_is_judged_after_the_resume() {
-    // The reflector's model cannot be reached.
+    // The reflector's model is unavailable.
     let (mut run, _) = running(spec());
     give(&mut run, 10, agent_ended("run.1", edited(0)));
     give(&mut run, 20, agent_ended("run.2", failed(unavailable())));
     give(&mut run, 30, resumed());
     check_judged(run, "run.3", "run.4", 0);
-    // The lead reaches a limit of its own.
+    // The lead reaches one of its own limits.
     let (mut run, _) = running(spec());
     let limit = AgentFailure::TurnLimit { max_turns: 3 };
     give(&mut run, 10, agent_ended("run.1", failed(limit)));

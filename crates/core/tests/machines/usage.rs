@@ -1,4 +1,4 @@
-//! HOST-10: what a run has cost, by its journal alone.
+//! HOST-10: a run's cost, computed from its journal alone.
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::brief::{AgentBrief, AgentRole};
@@ -17,7 +17,7 @@ use crate::driver::{agent_ended, ended};
 use crate::fixture::{at, effect, replied, says_call, spec, text, tool_ended, usage};
 use crate::journaled::entry;
 
-/// A watcher that is fed with inputs and their times.
+/// A watcher that receives inputs with their times.
 struct Watched {
     view: RunView,
     seq: u64,
@@ -56,7 +56,7 @@ impl Watched {
         self.agent(after, agent, AgentInput::Started { brief });
     }
 
-    /// The run is told of the end to which the agent's machine has come.
+    /// Gives the report of the agent's machine to the run.
     fn report(&mut self, after: u64, of: &str, agent: u32) {
         let report = self.view.agent(AgentId(agent)).unwrap().report().unwrap().clone();
         self.run(after, agent_ended(of, report));
@@ -79,7 +79,7 @@ fn priced(nano: u64) -> Usage {
     }
 }
 
-/// A lead of two models, a sub-agent beside a call, and a reflector that is cut off.
+/// A lead that uses two models, a sub-agent and a call in parallel, and a reflector that is cancelled.
 fn cancelled() -> Watched {
     let mut watched = Watched::started();
     watched.start_agent(0, 1, AgentRole::Lead);
@@ -145,7 +145,7 @@ fn host_10_a_run_is_accounted_for_by_agent_and_by_model() {
     );
     let report = serde_json::to_value(watched.view.report()).unwrap();
     assert_eq!(report["account"], account);
-    // The run alone knows of its agents what they have reported.
+    // Without the agents' machines, the run knows only their reports.
     assert_eq!(watched.view.run().report().account, None);
 }
 
@@ -287,7 +287,7 @@ fn host_10_a_call_that_is_stopped_at_its_time_limit_has_run_so_long() {
     );
 }
 
-/// The parts of an account are those of the whole, and an agent is never idle.
+/// Checks that the parts of an account add up to the whole, and that an agent is never idle.
 pub fn assert_account(view: &RunView, was_cut_off: bool) {
     let account = view.usage_report();
     assert_eq!(account.total.usage, view.report().usage);
@@ -299,7 +299,7 @@ pub fn assert_account(view: &RunView, was_cut_off: bool) {
     let mut agents = UsageTotals::default();
     for agent in &account.agents {
         agents += agent.totals;
-        // Whatever it used was used by its model or for it; it may be waiting for another reply.
+        // All of the agent's usage is its model's or was caused by it; it may be waiting for another reply.
         let of_models = sum(&agent.models);
         assert_eq!(
             (of_models.usage, of_models.malformed),
@@ -308,12 +308,12 @@ pub fn assert_account(view: &RunView, was_cut_off: bool) {
         assert_eq!(of_models.tool_time, agent.totals.tool_time);
         let waited = agent.totals.model_time.0 + agent.totals.tool_time.0;
         let machine = view.agent(agent.agent).unwrap();
-        // A lead's report tells of the time since its last continuation alone, and delegating is neither a model's nor a tool's time.
+        // A lead's report covers only the time since its last continuation, and delegating counts neither as model time nor as tool time.
         let delegated = machine.work().calls.iter().any(|call| call.tool == "delegate");
         let is_whole = machine.continuations() == 0 && !delegated;
         if let Some(report) = machine.report().filter(|_| is_whole) {
             if was_cut_off {
-                // Neither the time away nor a request that was cut off is any model's.
+                // The time without a process and a cancelled request do not count as model time.
                 assert!(waited <= report.duration.0);
                 assert!(of_models.model_time <= agent.totals.model_time);
             } else {

@@ -1,4 +1,4 @@
-//! What a watcher is told, entry by entry.
+//! The events that a watcher receives, entry by entry.
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::brief::{AgentBrief, AgentRole};
@@ -17,7 +17,7 @@ use crate::driver::{agent_ended, ended, planned, reflected};
 use crate::fixture::{agent_resumed, effect, replied, resumed, says_call, spec, text, tool_ended, usage};
 use crate::journaled::{RUN, entry};
 
-/// A watcher and how many entries it has seen.
+/// A watcher, and the number of entries that it has seen.
 struct Watcher {
     view: RunView,
     seq: u64,
@@ -329,7 +329,7 @@ fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
     }
 }
 
-/// `a2` has had `a3` started, which has changed `x` and used 15 tokens.
+/// A watcher after `a2` has delegated to `a3`, which has changed `x` and used 15 tokens.
 fn delegated() -> Watcher {
     let mut spec = spec();
     spec.setup.agents[0].tools.push("delegate".to_owned());
@@ -381,7 +381,7 @@ fn delegated() -> Watcher {
     watcher
 }
 
-/// What the agent reports at its end.
+/// The agent reports and ends.
 fn reports(watcher: &mut Watcher, agent: u32, of: &str) {
     let report = watcher
         .view
@@ -397,7 +397,7 @@ fn reports(watcher: &mut Watcher, agent: u32, of: &str) {
 fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is_known() {
     let mut watcher = delegated();
     assert_eq!(watcher.view.diff(), "-a\n+b\n");
-    // the run knows of it, its caller does not
+    // the run knows the change, the caller does not
     reports(&mut watcher, 3, "run.4");
     assert_eq!(watcher.view.diff(), "-a\n+b\n");
     let used = watcher.view.report().usage;
@@ -419,7 +419,7 @@ fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is
         panic!("{report:?}");
     };
     assert_eq!(work.calls[0].agent, Some(AgentId(3)));
-    // one more model call and the call itself
+    // one more model call, and the call itself
     let after = watcher.view.report().usage;
     assert_eq!(after.tokens(), used.tokens() + 15);
     assert_eq!(after.tool_calls, used.tool_calls + 1);

@@ -1,5 +1,5 @@
-//! A run and its agents driven together as the actors drive them, with arbitrary models, tools, users and crashes; and a
-//! watcher that is fed with the journal alone.
+//! A run and its agents, driven as the actors drive them, with arbitrary models, tools, users and crashes; and a watcher that reads only
+//! the journal.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ use crate::usage::assert_account;
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
 
-/// Something under way, of the run or of one of its agents.
+/// Outstanding work of the run or of one of its agents.
 #[derive(Clone, Debug)]
 enum Work {
     Model(AgentId, EffectId),
@@ -40,7 +40,7 @@ enum Work {
     User(EffectId),
 }
 
-/// Drives the machines of a run as the actors do, ends work when it is told to, and keeps the journal.
+/// Drives the machines of a run as the actors do, completes work on demand, and keeps the journal.
 struct Driver {
     machines: RunTree,
     work: VecDeque<Work>,
@@ -123,7 +123,7 @@ impl Driver {
         }
     }
 
-    /// Ends what an agent waits for, without a result.
+    /// Drops the agent's outstanding work without a result.
     fn stop(&mut self, agent: AgentId) {
         self.work.retain(|work| match work {
             Work::Model(of, _) | Work::AgentTool(of, _) => *of != agent,
@@ -131,7 +131,7 @@ impl Driver {
         });
     }
 
-    /// Guidance that the lead knows already, told again after a restart. Actors drop it once the lead has refused it.
+    /// Returns true for guidance that the lead already has, repeated after a restart. Actors drop it after the lead has refused it.
     fn is_known(&self, delivery: &Delivery) -> bool {
         let Delivery::Agent(agent, input @ AgentInput::RunGuided { .. }) = delivery else {
             return false;
@@ -160,7 +160,7 @@ impl Driver {
         }
     }
 
-    /// The process dies and comes back: what was under way is lost, and the machines are told.
+    /// The process crashes and restarts: outstanding work is lost, and the machines are resumed.
     fn crash(&mut self) {
         self.work.clear();
         let last_seen = Timestamp(self.now);
@@ -174,7 +174,7 @@ impl Driver {
         });
     }
 
-    /// Ends one of the things under way.
+    /// Completes one of the outstanding effects.
     fn end(&mut self, choice: &Choice) {
         let Some(work) = self.work.remove(choice.pick % self.work.len().max(1)) else {
             panic!("nothing is under way in {}", self.machines.run().phase());
@@ -206,7 +206,7 @@ impl Driver {
                 effect,
                 result: result(choice),
             }),
-            // Urgent guidance has given up the diff.
+            // Urgent guidance may have cancelled the diff.
             Work::Diff(effect) => {
                 let diff = ReflectorDiff::unreadable("no such folder");
                 let input = RunInput::DiffRead { effect, diff };
@@ -220,7 +220,7 @@ impl Driver {
                     self.give_run(input);
                 }
             }
-            // Urgent guidance has withdrawn the question.
+            // Urgent guidance may have withdrawn the question.
             Work::User(effect)
                 if self
                     .machines
@@ -232,7 +232,7 @@ impl Driver {
                     effect,
                     guided: false,
                 });
-                // The process is over until the user comes back.
+                // The process ends until the user comes back.
                 self.crash();
             }
             Work::User(effect) => self.give_run(RunInput::UserAnswered {
@@ -274,7 +274,7 @@ fn choices() -> impl Strategy<Value = Vec<Choice>> {
     proptest::collection::vec(choice, 0..80)
 }
 
-/// Replies of all kinds, good ones for the role the likeliest.
+/// Replies of all kinds; those that fit the role are the most likely.
 fn reply(role: &AgentRole, choice: &Choice) -> ModelReply {
     match (choice.kind % 16, role) {
         (0, _) => text(r#"{"tool": "look""#),
@@ -334,7 +334,7 @@ fn checked(choice: &Choice) -> ToolResult {
     }
 }
 
-/// What a watcher is told is whole: every sub-task starts and ends once in its iteration, and the run ends once.
+/// Checks that the events are complete: every sub-task starts and ends once in its iteration, and the run ends once.
 fn assert_events(events: &[Event]) {
     let (mut started, mut ended) = (BTreeSet::<SubTaskId>::new(), BTreeSet::<SubTaskId>::new());
     let mut ends = 0;
@@ -376,7 +376,7 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
         guides: None,
         plan: Plan::default(),
     };
-    // Once the choices are used up, plain work brings every run to its end.
+    // After the last choice, ordinary completions bring every run to its end.
     for choice in choices.iter().chain(std::iter::repeat_n(&plain, 2_000)) {
         if driver.machines.run().phase().is_terminal() {
             break;
@@ -411,7 +411,7 @@ fn check(spec: RunSpec, choices: Vec<Choice>) {
     assert_replays(&driver.journal);
 }
 
-/// Recording and replaying, the text between them included, is the identity.
+/// Checks that recording, writing, reading and replaying gives the same journal.
 fn assert_replays(journal: &[Entry]) {
     let mut recorder = Recorder::new();
     for entry in journal {

@@ -1,4 +1,4 @@
-//! The fields of a front matter by key, and the texts of names in messages.
+//! Access to front matter fields by key, and formatting of names for messages.
 
 use super::front_matter::{Field, FileError, Value};
 
@@ -7,7 +7,7 @@ const MAX_LISTED: usize = 10;
 /// Maximum length of a name in a message, in characters.
 const MAX_SHOWN: usize = 64;
 
-/// Access to the fields of a front matter by key.
+/// Front matter fields, accessed by key.
 pub(crate) struct Fields<'a>(&'a [Field]);
 
 impl<'a> Fields<'a> {
@@ -19,7 +19,7 @@ impl<'a> Fields<'a> {
         self.0.iter().find(|field| field.key == key)
     }
 
-    /// Returns the text of a field, with its line; `None` if it is empty or missing.
+    /// Returns a field's text and line; `None` if it is empty or missing.
     pub(crate) fn text(&self, key: &str) -> Result<Option<(String, usize)>, FileError> {
         let Some(field) = self.get(key) else {
             return Ok(None);

@@ -36,12 +36,12 @@ pub(crate) enum Value {
     Nested,
 }
 
-/// Whether a table that is the value of a field is read.
+/// Whether tables in the values of fields are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Nested {
-    /// Its content is skipped, whatever it is.
+    /// The content of tables is skipped.
     Skipped,
-    /// Its fields are read, under the rules for fields of the front matter.
+    /// The fields of tables are read like those of the front matter.
     Tables,
 }
 

@@ -1,4 +1,4 @@
-//! Markdown files with a front matter, as agents and workflows are written: finds them in folders, reads them within bounds, and parses
+//! Markdown files with front matter, which define agents and workflows: finds them in folders, reads them within size limits, and parses
 //! their fields.
 
 mod fields;

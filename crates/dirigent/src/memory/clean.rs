@@ -1,8 +1,8 @@
-//! The text of a fact: on one line, without what cannot be seen.
+//! Normalizes the text of a fact: one line, without invisible characters.
 
 use dirigent_core::text::is_invisible;
 
-/// The text on one line: white space becomes single spaces, control characters and invisible ones are removed.
+/// The text on one line: white space becomes single spaces, and control characters and invisible characters are removed.
 pub(super) fn one_line(text: &str) -> String {
     let visible: String = text
         .chars()
@@ -11,7 +11,7 @@ pub(super) fn one_line(text: &str) -> String {
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The text by which two facts are the same: in lower case, without the punctuation at its end.
+/// The form of a fact in which two equal facts are the same: in lower case, without final punctuation.
 pub(super) fn same(text: &str) -> String {
     let text = text.trim_end_matches(['.', '!', '。', '！', ' ']);
     text.to_lowercase()

@@ -1,7 +1,7 @@
 //! Memory: facts that the user asked to be remembered, about the user or about a workspace (INTENT-1).
 //!
-//! Facts are kept in the journal's database, and only on request. [`Memory::relevant`] finds the few facts that fit a
-//! text, for a program that gives them to a model as the user's notes. A fact that looks like a secret is refused, because facts are sent to models.
+//! Facts are stored in the journal's database, and only on request. [`Memory::relevant`] finds the few facts that are related to a text, so
+//! that a program can give them to a model as the user's notes. A fact that looks like a secret is refused, because facts are sent to models.
 //!
 //! ```
 //! use dirigent::Dirigent;
@@ -44,7 +44,7 @@ pub use secret::Secret;
 
 /// Maximum length of a fact in bytes.
 pub const MAX_FACT_BYTES: usize = 2_000;
-/// Maximum number of facts in a list or of a search.
+/// Maximum number of facts in a list or in the results of a search.
 pub const MAX_LISTED: usize = 1_000;
 /// Maximum number of [relevant](Memory::relevant) facts.
 pub const MAX_RELEVANT: usize = 8;
@@ -70,13 +70,13 @@ impl FromStr for FactId {
     }
 }
 
-/// What a fact is about. JSON: `{"scope": "user"}` or `{"scope": "workspace", "workspace": "/home/me/project"}`.
+/// The subject of a fact. JSON: `{"scope": "user"}` or `{"scope": "workspace", "workspace": "/home/me/project"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "scope", content = "workspace", rename_all = "snake_case")]
 pub enum FactScope {
-    /// The user: it counts in every folder.
+    /// A fact about the user, which applies in every folder.
     User,
-    /// A folder: it counts for conversations that work there.
+    /// A fact about a folder, which applies to conversations that work there.
     Workspace(PathBuf),
 }
 
@@ -85,12 +85,12 @@ pub enum FactScope {
 pub struct Fact {
     /// The fact's number.
     pub id: FactId,
-    /// What it is about.
+    /// The fact's subject.
     #[serde(flatten)]
     pub scope: FactScope,
     /// The fact, on one line.
     pub text: String,
-    /// When it was added.
+    /// The time when it was added.
     pub at: Timestamp,
 }
 
@@ -99,7 +99,7 @@ pub struct Fact {
 pub enum Added {
     /// The fact was added.
     Kept(Fact),
-    /// The same fact was there already, and stays as it is.
+    /// An equal fact already existed, and is unchanged.
     Known(Fact),
 }
 
@@ -112,18 +112,18 @@ impl Added {
     }
 }
 
-/// Which facts a list or a search has.
+/// The facts that a list or a search includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Visible {
-    /// The user's facts.
+    /// The facts about the user.
     User,
-    /// The user's facts and those of a folder.
+    /// The facts about the user and about this folder.
     Workspace(PathBuf),
     /// All facts, of every folder.
     All,
 }
 
-/// Why the memory refuses a fact, or does not have it.
+/// Why a fact is refused or not found.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
@@ -138,11 +138,11 @@ pub enum MemoryError {
     },
     /// The fact looks like a secret.
     #[error(
-        "the fact was not kept, because it looks like it contains {secret}, and facts are sent to models: keep secrets in a password manager, \
-         and remember only where to find them"
+        "the fact was not saved: it seems to contain {secret}, and facts are sent to models. Keep secrets in a password manager, \
+         and save only where to find them"
     )]
     Secret {
-        /// What it looks like.
+        /// The kind of secret that it seems to contain.
         secret: Secret,
     },
     /// There is no fact with this number.
@@ -153,7 +153,7 @@ pub enum MemoryError {
     },
 }
 
-/// The memory of a journal. Clones are handles of the same memory.
+/// The memory in a journal. Clones share it.
 #[derive(Clone, Debug)]
 pub struct Memory {
     journal: Journal,
@@ -169,12 +169,12 @@ impl Dirigent {
 }
 
 impl Memory {
-    /// Adds a fact. Line breaks become spaces, and invisible characters are removed. A fact that is there already, for the same scope or for the
-    /// user, is not added again: upper and lower case, spaces and the final full stop do not count.
+    /// Adds a fact. Line breaks become spaces, and invisible characters are removed. A fact is not added again if an equal fact already
+    /// exists for the same scope or for the user. Letter case, spaces and final punctuation make no difference.
     ///
     /// # Errors
-    /// [`MemoryError::Empty`], [`MemoryError::TooLong`], [`MemoryError::Secret`]; [`DirigentError::Workspace`] if there is no such folder; an error
-    /// of the journal.
+    /// [`MemoryError::Empty`], [`MemoryError::TooLong`], [`MemoryError::Secret`]; [`DirigentError::Workspace`] if there is no such folder;
+    /// an error of the journal.
     pub async fn add(&self, scope: FactScope, text: &str) -> Result<Added, DirigentError> {
         let text = checked(text)?;
         let same = clean::same(&text);
@@ -197,7 +197,7 @@ impl Memory {
                         .same_fact(workspace.as_deref(), &same)?
                         .map(|fact| Added::Known(fact.into())),
                 };
-                // Another process may have deleted the fact since.
+                // Another process may have deleted the fact in the meantime.
                 if let Some(added) = stored {
                     return Ok(added);
                 }
@@ -206,7 +206,7 @@ impl Memory {
         .await
     }
 
-    /// Lists the newest facts, at most [`MAX_LISTED`], the newest first.
+    /// Lists up to [`MAX_LISTED`] facts, the newest first.
     ///
     /// # Errors
     /// An error of the journal.
@@ -227,7 +227,7 @@ impl Memory {
         .await
     }
 
-    /// Finds facts that have words of the text, those that fit best first, at most [`MAX_LISTED`]. Without a word, lists all.
+    /// Finds up to [`MAX_LISTED`] facts that contain words of the text, the best matches first. For an empty text, lists all facts.
     ///
     /// # Errors
     /// An error of the journal.
@@ -265,8 +265,9 @@ impl Memory {
         .await
     }
 
-    /// Finds the facts that a text is about: those that share words with it, apart from common ones such as "the" or 的, those that share most
-    /// first. At most [`MAX_RELEVANT`] facts with [`MAX_RELEVANT_CHARS`] characters together; a fact that would not fit is left out.
+    /// Finds the facts that are related to a text: those that share words with it, apart from common ones such as "the" or 的, the best
+    /// matches first. Returns at most [`MAX_RELEVANT`] facts with at most [`MAX_RELEVANT_CHARS`] characters in total; a fact that exceeds the
+    /// limit is left out.
     ///
     /// # Errors
     /// An error of the journal.
@@ -296,7 +297,7 @@ impl Memory {
     }
 }
 
-/// The cleaned text of a fact, if it may be kept.
+/// Checks and normalizes the text of a fact.
 fn checked(text: &str) -> Result<String, MemoryError> {
     let text = clean::one_line(text);
     if text.is_empty() {
@@ -311,7 +312,7 @@ fn checked(text: &str) -> Result<String, MemoryError> {
     }
 }
 
-/// The first facts that fit the limits of relevant facts.
+/// The first facts within the limits of relevant facts.
 fn bounded(found: Vec<Fact>) -> Vec<Fact> {
     let mut left = MAX_RELEVANT_CHARS;
     let fits = |fact: &Fact| {
@@ -325,7 +326,7 @@ fn bounded(found: Vec<Fact>) -> Vec<Fact> {
     found.into_iter().filter(fits).take(MAX_RELEVANT).collect()
 }
 
-/// The facts that are visible, with the folder as the journal has it. A folder that does not exist has no facts.
+/// Converts to the store's filter. The folder is made canonical, as in the journal; a folder that does not exist has no facts.
 fn stored(visible: Visible) -> VisibleFacts {
     match visible {
         Visible::User => VisibleFacts::User,
@@ -345,9 +346,7 @@ fn resolved(folder: &Path) -> Result<String, DirigentError> {
     };
     let resolved = folder.canonicalize().map_err(|error| failed(error.to_string()))?;
     if !resolved.is_dir() {
-        return Err(failed(
-            "it is not a folder: name the folder of the project".to_owned(),
-        ));
+        return Err(failed("it is not a folder: give the project's folder".to_owned()));
     }
     let text = resolved.into_os_string().into_string();
     text.map_err(|_| failed("its path is not valid UTF-8: rename the folder, or move it".to_owned()))

@@ -1,19 +1,20 @@
-//! The words of a text that facts are searched for.
+//! Extracts the words of a text with which facts are searched.
 
 /// Maximum number of words of a search.
 const MAX_WORDS: usize = 64;
 
-/// English words that nearly every text has.
+/// English words that occur in nearly every text.
 const COMMON: &str = " a about after again all also am an and any are as at be because been before but by can could did do does doing don't \
     for from get go had has have he her here him his how i i'm if in into is it it's its just let like make may me more most my need no not \
     now of on once only or other our out over please same see she should so some such than that the their them then there these they this \
     those to too up us use used uses using very want was we were what when where which while who why will with would yes you your ";
 
-/// Chinese characters that nearly every text has; a word with one of them tells nothing.
+/// Chinese characters that occur in nearly every text. A word of one or two characters that contains one of them is not significant.
 const COMMON_HAN: &str =
     "的了是我你他她它们这那在有和与或也都就不没很吗呢吧啊呀把被给对请要会能可以个么什怎哪谁着过到从为让";
 
-/// The words of a search: all words, and of a Chinese text the whole and each two characters of it.
+/// The words to search for: all words and, for Chinese, each run of characters and each pair within it. Common words are left out if there
+/// are others.
 pub(super) fn searched_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {
@@ -27,12 +28,12 @@ pub(super) fn searched_words(text: &str) -> Vec<String> {
             }
         }
     }
-    // Common words would find nearly everything; alone, they are what is searched for.
+    // Common words match nearly every fact, so they are searched for only if there are no others.
     let telling: Vec<String> = words.iter().filter(|word| !is_common(word)).cloned().collect();
     if telling.is_empty() { words } else { telling }
 }
 
-/// The words that tell what a text is about.
+/// The significant words of a text, without common ones.
 pub(super) fn telling_words(text: &str) -> Vec<String> {
     let mut words = Vec::new();
     for run in runs(text) {
@@ -61,11 +62,11 @@ fn pairs(han: &[char]) -> impl Iterator<Item = &[char]> {
     han.windows(2)
 }
 
-/// A part of a text that words are taken from.
+/// A part of a text: a word, or a run of characters without spaces.
 enum Run {
     /// A word in lower case.
     Word(String),
-    /// Characters of a script without spaces.
+    /// A run of characters in a script without spaces.
     Han(Vec<char>),
 }
 
@@ -77,7 +78,7 @@ fn runs(text: &str) -> Vec<Run> {
             _ if is_unspaced(c) => runs.push(Run::Han(vec![c])),
             Some(Run::Word(word)) if is_in_word(c) && !word.is_empty() => word.extend(c.to_lowercase()),
             _ if is_in_word(c) => runs.push(Run::Word(c.to_lowercase().collect())),
-            // An empty word ends the one before it.
+            // An empty word marks the end of the previous one.
             Some(_) | None => runs.push(Run::Word(String::new())),
         }
     }

@@ -1,22 +1,22 @@
-//! Recognizes what looks like a secret. Facts are sent to models, so it is better to refuse too much.
+//! Detects secrets in the text of a fact. Facts are sent to models, so a false alarm is better than a missed secret.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What a text looks like. JSON: the name in snake case.
+/// The kind of secret that a text seems to contain. JSON: the name in snake case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Secret {
     /// A private key.
     PrivateKey,
-    /// An API key or token of a known kind, or a long random text.
+    /// An API key or token in a known format, or a long random string.
     Token,
     /// A password, passphrase or PIN.
     Password,
     /// The number of a payment card.
     CardNumber,
-    /// An address with a password.
+    /// A URL with a password.
     AddressWithPassword,
 }
 
@@ -32,7 +32,7 @@ impl fmt::Display for Secret {
     }
 }
 
-/// The beginnings of keys and tokens.
+/// Prefixes of keys and tokens.
 const TOKEN_PREFIXES: &[&str] = &[
     "sk-",
     "sk_live_",
@@ -72,12 +72,12 @@ const TOKEN_PREFIXES: &[&str] = &[
     "r8_",
     "xai-",
 ];
-/// Minimum length of what follows such a beginning.
+/// Minimum length of the part after such a prefix.
 const MIN_TOKEN_REST: usize = 12;
-/// Minimum length of a random text without a known beginning.
+/// Minimum length of a random string without a known prefix.
 const MIN_RANDOM: usize = 28;
 
-/// Names of what is secret, in lower case.
+/// Names of secrets, in lower case.
 const SECRET_NAMES: &[&str] = &[
     "password",
     "passwort",
@@ -116,11 +116,11 @@ const SECRET_NAMES: &[&str] = &[
     "秘钥",
     "暗号",
 ];
-/// What stands between the name and the secret.
+/// Words and signs between a secret's name and its value.
 const LINKS: &[&str] = &[
     " is:", " is ", " are ", " was ", ":", "=", " = ", "是", "为", "：", "＝", " 是 ", " 为 ", "设成", "改成",
 ];
-/// First words behind such a link of what is no secret but a statement about it.
+/// First words after such a link that begin a statement about the secret instead of its value ("the token is stored in …").
 const STATEMENTS: &[&str] = &[
     "in",
     "stored",
@@ -184,13 +184,13 @@ const STATEMENTS: &[&str] = &[
     "out",
     "via",
 ];
-/// The same in Chinese, which are not separated by spaces.
+/// Beginnings of such statements in Chinese, which has no spaces between words.
 const CHINESE_STATEMENTS: &[&str] = &[
     "存", "放", "在", "由", "不", "每", "要", "需", "保", "定期", "过期", "必", "用来", "什么", "空", "否",
     "一个", "错",
 ];
 
-/// Returns what the text looks like; `None` if it may be kept.
+/// Returns the kind of secret that the text seems to contain; `None` if the text may be saved.
 pub(super) fn find(text: &str) -> Option<Secret> {
     let text: String = text.chars().map(half_width).collect();
     let lower = text.to_lowercase();
@@ -211,7 +211,7 @@ pub(super) fn find(text: &str) -> Option<Secret> {
     names_secret(&lower).then_some(Secret::Password)
 }
 
-/// Full-width letters and digits as ordinary ones.
+/// Converts full-width letters and digits to ordinary ones.
 fn half_width(c: char) -> char {
     match c {
         '\u{ff01}'..='\u{ff5e}' => char::from_u32(u32::from(c) - 0xfee0).unwrap_or(c),
@@ -219,7 +219,7 @@ fn half_width(c: char) -> char {
     }
 }
 
-/// `https://user:password@host`
+/// Returns true for `https://user:password@host`.
 fn has_login(word: &str) -> bool {
     let login = word
         .split_once("://")
@@ -237,9 +237,9 @@ fn has_bearer(text: &str) -> bool {
         && words.next().is_some_and(|token| token.len() >= 16)
 }
 
-/// A key or token by its known beginning, a JSON web token, or a long random text.
+/// Returns true for a key or token with a known prefix, a JSON web token, or a long random string.
 fn is_token(word: &str) -> bool {
-    // `KEY=token` and `token:` are words, too.
+    // The name in `KEY=token` or `token:` is not a part of the token.
     let parts = word.split(['=', ':', '：']).chain([word]);
     parts.into_iter().any(|part| {
         let known = TOKEN_PREFIXES.iter().any(|prefix| {
@@ -259,7 +259,8 @@ fn is_json_web_token(word: &str) -> bool {
     matches!(parts.as_slice(), [header, claims, _] if header.starts_with("eyJ") && claims.starts_with("eyJ"))
 }
 
-/// Letters of both cases and several digits without a separator. Digests and UUIDs have one case.
+/// Returns true for a long word with letters of both cases and several digits, and without separators. Digests and UUIDs have letters of
+/// one case.
 fn is_random(word: &str) -> bool {
     let count = |is: fn(&char) -> bool| word.chars().filter(is).count();
     word.len() >= MIN_RANDOM
@@ -271,7 +272,7 @@ fn is_random(word: &str) -> bool {
         && count(char::is_ascii_digit) >= 3
 }
 
-/// 13 to 19 digits with a valid check digit, in groups or not.
+/// Returns true if the text contains 13 to 19 digits with a valid check digit, grouped or not.
 fn has_card_number(text: &str) -> bool {
     let mut digits = String::new();
     let mut separated = false;
@@ -308,7 +309,7 @@ fn is_card_number(digits: &str) -> bool {
         && sum.is_multiple_of(10)
 }
 
-/// "my password is hunter2", 密码：hunter2, "hunter2 is my password"
+/// Returns true for "my password is hunter2", 密码：hunter2 and "hunter2 is my password".
 fn names_secret(lower: &str) -> bool {
     let after = SECRET_NAMES.iter().any(|name| {
         occurrences(lower, name).any(|(_, rest)| {
@@ -342,7 +343,7 @@ fn names_secret(lower: &str) -> bool {
         })
 }
 
-/// Each place where the name stands as a whole word, with the text before and behind it.
+/// The occurrences of a name as a whole word, each with the text before and after it.
 fn occurrences<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = (&'t str, &'t str)> {
     text.match_indices(name).filter_map(move |(at, _)| {
         let (before, rest) = (&text[..at], &text[at + name.len()..]);
@@ -352,7 +353,7 @@ fn occurrences<'t>(text: &'t str, name: &'t str) -> impl Iterator<Item = (&'t st
     })
 }
 
-/// Returns true if the text behind the link is a value rather than a statement about the secret.
+/// Returns true if the text after the link is a value, not a statement about the secret.
 fn is_value(value: &str, link: &str) -> bool {
     let first = value
         .split(|c: char| c.is_whitespace() || ",;，。；".contains(c))
@@ -368,7 +369,7 @@ fn is_value(value: &str, link: &str) -> bool {
     !is_statement || is_symbol && looks_random(bare)
 }
 
-/// The password in "password hunter2".
+/// Returns true if a password follows directly, as in "password hunter2".
 fn is_password_like(rest: &str) -> bool {
     let first = rest
         .strip_prefix(' ')
@@ -384,7 +385,7 @@ fn looks_random(word: &str) -> bool {
     has_digit && has_letter
 }
 
-/// Returns true if the text ends with a word that could be a secret: "hunter2 is my password", not "changing it is my password policy".
+/// Returns true if the last word could be a secret, as in "hunter2 is my password", but not in "changing it is my password policy".
 fn is_last_word_a_secret(before: &str) -> bool {
     let ends = |c: char| c.is_whitespace() || "，。,;用把".contains(c);
     let last = before.trim_end().rsplit(ends).next().unwrap_or_default();

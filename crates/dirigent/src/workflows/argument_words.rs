@@ -1,4 +1,4 @@
-//! Splits the text after a workflow's name into words: positions, quoted texts and `key=value`.
+//! Splits the text after a workflow's name into words: positional arguments, quoted strings and `key=value`.
 
 /// A word of the arguments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub(super) struct ArgumentWord {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct OpenQuote(pub(super) char);
 
-/// Splits a text at white space. A quote at the beginning of a word or of a value begins a quoted text, which may contain white space; in double
+/// Splits text at white space. A quote at the start of a word or a value begins a quoted string, which may contain white space. In double
 /// quotes, `\"` and `\\` stand for `"` and `\`. Anywhere else, quotes and backslashes are ordinary characters.
 pub(super) fn split(text: &str) -> Result<Vec<ArgumentWord>, OpenQuote> {
     let mut words = Vec::new();
@@ -30,7 +30,7 @@ pub(super) fn split(text: &str) -> Result<Vec<ArgumentWord>, OpenQuote> {
     Ok(words)
 }
 
-/// Converts a word that a shell has split: without a key it is a position, whatever it contains.
+/// Converts a word that a shell has already split. Without a key it is a positional argument, whatever it contains.
 pub(super) fn from_shell(word: &str) -> ArgumentWord {
     let (key, text) = split_key(word);
     ArgumentWord {
@@ -53,7 +53,7 @@ fn split_key(text: &str) -> (Option<&str>, &str) {
     }
 }
 
-/// Reads a text to its end, and returns what follows it.
+/// Reads a word or a quoted string, and returns the text after it.
 fn read_text(text: &str) -> Result<(String, &str), OpenQuote> {
     let mut read = String::new();
     let mut rest = text;
@@ -66,7 +66,7 @@ fn read_text(text: &str) -> Result<(String, &str), OpenQuote> {
     Ok((read, &rest[end..]))
 }
 
-/// Reads to the closing quote, and returns what follows it; `None` without a closing quote.
+/// Reads up to the closing quote, and returns the text after it; `None` without a closing quote.
 fn read_quoted<'a>(inside: &'a str, quote: char, read: &mut String) -> Option<&'a str> {
     let mut chars = inside.char_indices();
     while let Some((at, c)) = chars.next() {

@@ -1,4 +1,4 @@
-//! Assigns the user's words to the parameters of a workflow (FLOW-2).
+//! Assigns the words after a workflow's name to its parameters (FLOW-2).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -88,7 +88,7 @@ impl Arguments {
             .map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// Sets the value of a parameter, if it can have this value.
+    /// Sets the value of a parameter if it is valid.
     pub(super) fn set(&mut self, parameter: &Parameter, value: &str) -> Result<(), ArgumentProblem> {
         match parameter.check(value) {
             Ok(value) => {
@@ -103,7 +103,7 @@ impl Arguments {
         }
     }
 
-    /// Parses the text after a workflow's name. The only parameter of a workflow takes the whole text, if it is a string without a pattern.
+    /// Parses the text after a workflow's name. If the workflow has one parameter, a string without a pattern, it takes the whole text.
     pub(super) fn parse(parameters: &[Parameter], text: &str) -> Result<Arguments, Vec<ArgumentProblem>> {
         let words = argument_words::split(text);
         let takes_all =
@@ -131,7 +131,7 @@ impl Arguments {
         Arguments::assign(parameters, words.collect())
     }
 
-    /// Assigns words: those with a key by name, the others in order to the parameters without one. Returns all problems.
+    /// Assigns the words: those with a key by name, the others in order to the remaining parameters. Returns all problems.
     fn assign(parameters: &[Parameter], words: Vec<ArgumentWord>) -> Result<Arguments, Vec<ArgumentProblem>> {
         let mut arguments = Arguments::default();
         let mut problems = Vec::new();
@@ -170,7 +170,7 @@ impl Arguments {
     }
 }
 
-/// Returns true if the words name the only parameter, or are one word in quotes or without.
+/// Returns true if the words are `name=value` for the only parameter, or a single word, quoted or not.
 fn is_assigned(only: &Parameter, words: Result<&[ArgumentWord], &OpenQuote>) -> bool {
     match words {
         Ok([word]) if word.key.is_none() => true,

@@ -1,9 +1,9 @@
-//! The texts of Claude Code's command files: `$ARGUMENTS` stands for all arguments, `$1` for the first.
+//! Templates in Claude Code's command files: `$ARGUMENTS` stands for all arguments, `$1` for the first.
 
 use super::argument_words;
 use super::template::MAX_RENDERED;
 
-/// Added to a text with commands that Claude Code would run before the model reads it.
+/// Added to a template with commands that Claude Code would run before the model reads it.
 const NOT_RUN: &str = "\n\nThe commands written as !`…` above were not run: run those whose output you need.";
 
 /// The text of a Claude Code command.
@@ -19,7 +19,7 @@ enum Part {
 }
 
 impl ClaudeTemplate {
-    /// Parses a text. Every text is valid.
+    /// Parses a template. Every text is valid.
     pub(super) fn parse(text: &str) -> ClaudeTemplate {
         let mut parts = Vec::new();
         let mut literal = String::new();
@@ -50,7 +50,7 @@ impl ClaudeTemplate {
         ClaudeTemplate(parts)
     }
 
-    /// Returns true if the text contains a command that Claude Code would run before the model reads it.
+    /// Returns true if the template contains a command that Claude Code would run before the model reads it.
     pub(super) fn has_commands(&self) -> bool {
         self.0.iter().any(|part| match part {
             Part::Text(text) => text.contains("!`"),
@@ -58,8 +58,8 @@ impl ClaudeTemplate {
         })
     }
 
-    /// Renders the text with these arguments; `None` if it becomes longer than [`MAX_RENDERED`]. An argument that is not given is empty.
-    /// Arguments for which the text has no place follow it, as in Claude Code.
+    /// Renders the template with these arguments. `None` if the text would be longer than [`MAX_RENDERED`]. A missing argument is empty.
+    /// Arguments without a placeholder are appended, as in Claude Code.
     pub(super) fn render(&self, arguments: &str) -> Option<String> {
         let words = argument_words::split(arguments);
         let words: Vec<String> = match words {
@@ -95,7 +95,7 @@ impl ClaudeTemplate {
     }
 }
 
-/// Returns a word with its key, which has no meaning in these files.
+/// Returns a word together with its key, which has no special meaning in these files.
 fn as_written(word: argument_words::ArgumentWord) -> String {
     match word.key {
         Some(key) => format!("{key}={}", word.text),

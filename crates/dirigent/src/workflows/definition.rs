@@ -26,23 +26,23 @@ pub struct Workflow {
     pub name: String,
     /// The description for users.
     pub description: String,
-    /// The category, by which interfaces choose and group workflows (FLOW-3).
+    /// The category, by which user interfaces filter and group workflows (FLOW-3).
     pub category: String,
-    /// The parameters, in the order of positions.
+    /// The parameters, in the order of positional arguments.
     pub parameters: Vec<Parameter>,
     /// The sub-agent to which the lead is asked to delegate the goal.
     pub agent: Option<String>,
     /// The mode of the run, unless the user asks for a stricter mode.
     pub mode: Mode,
-    /// The tools that the run can have at most; `None` for all.
+    /// The only tools that the run may have; `None` for no restriction.
     pub tools: Option<Vec<String>>,
-    /// Rules that ask or deny, in addition to the user's.
+    /// Rules that require approval or deny, in addition to the user's.
     pub rules: Vec<Rule>,
-    /// The template of the goal, as it is in the file.
+    /// The template of the goal, as written in the file.
     pub template: String,
     /// The source of the definition.
     pub source: WorkflowSource,
-    /// Notes about parts of its file that have no meaning for Dirigent.
+    /// Notes about parts of the file that have no effect in Dirigent.
     pub notes: Vec<String>,
     /// The description of the arguments in a Claude Code command.
     pub(super) argument_hint: Option<String>,
@@ -112,15 +112,15 @@ impl Workflow {
         usage
     }
 
-    /// Parses the words after the workflow's name: positions, texts in quotes, and `name=value` (FLOW-2).
+    /// Parses the words after the workflow's name: positional arguments, quoted strings, and `name=value` (FLOW-2).
     ///
     /// # Errors
-    /// [`WorkflowError::Arguments`] with all problems: words that are too many, values that their parameters cannot have.
+    /// [`WorkflowError::Arguments`] with all problems, such as too many words or invalid values.
     pub fn parse_arguments(&self, words: &str) -> Result<Arguments, WorkflowError> {
         Arguments::parse(&self.parameters, words).map_err(|problems| self.invalid(problems))
     }
 
-    /// Takes words that a shell has split: positions and `name=value`.
+    /// Parses words that a shell has already split: positional arguments and `name=value`.
     ///
     /// # Errors
     /// As for [`Workflow::parse_arguments`].
@@ -128,7 +128,7 @@ impl Workflow {
         Arguments::from_shell_words(&self.parameters, words).map_err(|problems| self.invalid(problems))
     }
 
-    /// Returns the parameters that need a value and have none, in order. Ask the user for them, and [`Workflow::set`] the answers.
+    /// Returns the required parameters that have no value yet, in order. Ask the user for them, and [`Workflow::set`] the answers.
     pub fn missing<'a>(&'a self, arguments: &'a Arguments) -> impl Iterator<Item = &'a Parameter> {
         self.parameters
             .iter()
@@ -138,7 +138,7 @@ impl Workflow {
     /// Sets the value of a parameter, such as the user's answer.
     ///
     /// # Errors
-    /// [`ArgumentProblem::Invalid`] if the parameter cannot have this value, or [`ArgumentProblem::Unknown`].
+    /// [`ArgumentProblem::Invalid`] if the value is not valid for the parameter, or [`ArgumentProblem::Unknown`].
     pub fn set(&self, arguments: &mut Arguments, name: &str, value: &str) -> Result<(), ArgumentProblem> {
         match self.parameters.iter().find(|parameter| parameter.name == name) {
             Some(parameter) => arguments.set(parameter, value),
@@ -149,8 +149,8 @@ impl Workflow {
         }
     }
 
-    /// Creates the goal of a run. Set its workspace, and whatever else a goal can have. Its files are included only on request, as for every
-    /// goal ([`Goal::include_files`]).
+    /// Creates the goal of a run. Set its workspace and other options yourself. Files are included only on request, as for every goal
+    /// ([`Goal::include_files`]).
     ///
     /// # Errors
     /// [`WorkflowError::Missing`], or [`WorkflowError::TooLong`].

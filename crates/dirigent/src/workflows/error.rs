@@ -1,10 +1,10 @@
-//! Why a workflow cannot be used.
+//! The errors of finding, invoking and writing workflows.
 
 use std::path::PathBuf;
 
 use super::arguments::ArgumentProblem;
 
-/// Why a workflow cannot be used.
+/// The reason why a workflow cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum WorkflowError {
@@ -24,7 +24,7 @@ pub enum WorkflowError {
         /// The file, the line and the reason.
         refused: String,
     },
-    /// The workflow comes from the project, and the user has not trusted its present content.
+    /// The workflow is in a file of the project whose current content the user has not trusted.
     #[error(
         "the workflow `/{name}` comes from the project's file {}, whose present content is not trusted: read it, and trust it first",
         path.display()

@@ -23,7 +23,7 @@ const MAX_DESCRIPTION: usize = 1_000;
 const MAX_BODY: usize = 64 * 1024;
 /// Maximum number of rules.
 const MAX_RULES: usize = 50;
-/// The category of a workflow that names none.
+/// The default category of workflows.
 const DEFAULT_CATEGORY: &str = "general";
 
 /// The fields of Dirigent's workflow files.
@@ -53,7 +53,7 @@ const CLAUDE: [&str; 7] = [
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Dialect {
     Dirigent,
-    /// Parsed leniently: fields that have no meaning here are skipped, with a note if they matter.
+    /// Parsed leniently: unsupported fields are skipped, with a note if they matter.
     ClaudeCode,
 }
 
@@ -65,7 +65,7 @@ pub(crate) struct KnownNames<'a> {
     pub(crate) agents: &'a [String],
 }
 
-/// Parses the text of a workflow file. A workflow without a name gets the name of the file at `path`.
+/// Parses a workflow file. Without a `name` field, the workflow is named after the file at `path`.
 pub(super) fn read(
     text: &str,
     path: &Path,
@@ -161,7 +161,7 @@ fn parse_claude(text: &str, path: &Path, source: WorkflowSource) -> Result<Workf
     if template.has_commands() {
         notes.push("its commands written as !`…` are not run before it starts".to_owned());
     }
-    // Lists as in `argument-hint: [file] [line]` are read as their text.
+    // A list such as `argument-hint: [file] [line]` is read as text.
     let hint = match fields.get("argument-hint").map(|field| &field.value) {
         Some(Value::Text(text)) if !text.trim().is_empty() => Some(text.trim().to_owned()),
         Some(Value::List(items)) => Some(format!("[{}]", items.join(", "))),
@@ -198,12 +198,12 @@ fn parse_claude(text: &str, path: &Path, source: WorkflowSource) -> Result<Workf
     })
 }
 
-/// Returns the name of a workflow file that cannot be used: the name of its file.
+/// Returns the name for an invalid workflow file, derived from its path.
 pub(super) fn default_name(path: &Path) -> String {
     hyphenated(&path.file_stem().unwrap_or_default().to_string_lossy())
 }
 
-/// Checks the name of a workflow: its `name` field or, if it has none, the name of its file.
+/// Checks a workflow's name: the `name` field or, without one, the name of the file.
 fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, FileError> {
     let (name, line) = match value {
         Some((name, line)) => (name, Some(line)),
@@ -219,13 +219,13 @@ fn name(value: Option<(String, usize)>, path: &Path) -> Result<String, FileError
     Err(FileError::new(line, problem))
 }
 
-/// Returns true if a workflow or a category can have this name.
+/// Returns true if this is a valid name of a workflow or a category.
 pub(super) fn is_workflow_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '_';
     name.len() <= MAX_NAME && name.chars().all(fits) && name.starts_with(|c: char| c.is_ascii_alphanumeric())
 }
 
-/// Returns true if a parameter can have this name.
+/// Returns true if this is a valid name of a parameter.
 pub(super) fn is_parameter_name(name: &str) -> bool {
     let fits = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     name.len() <= MAX_NAME && name.chars().all(fits) && name.starts_with(|c: char| c.is_ascii_lowercase())
@@ -294,7 +294,7 @@ fn unknown_tool(tool: &str, known: &KnownTools) -> String {
     format!("there is no tool `{}`; {hint}", truncated(tool))
 }
 
-/// Reads the rules of `approval`. A workflow can ask and deny, and never allow.
+/// Reads the rules of `approval`. A workflow can require approval or deny, but never allow.
 fn rules(field: Option<&Field>, known: &KnownTools) -> Result<Vec<Rule>, FileError> {
     let Some(field) = field else {
         return Ok(Vec::new());
@@ -354,7 +354,7 @@ fn checked_body(body: &str) -> Result<&str, FileError> {
     Ok(body)
 }
 
-/// Returns the line of the file in which its body begins.
+/// Returns the line in which the file's body begins.
 fn body_line(text: &str, document: &Document) -> usize {
     let lines = |text: &str| text.matches('\n').count();
     lines(text) - lines(&document.body) + 1

@@ -6,12 +6,12 @@ use super::definition::Workflow;
 use super::error::WorkflowError;
 use super::registry::Workflows;
 
-/// A workflow that a message invokes, and the words after its name.
+/// A message that invokes a workflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Invocation<'a> {
-    /// The workflow.
+    /// The invoked workflow.
     pub workflow: &'a Workflow,
-    /// The words after its name, for [`Workflow::parse_arguments`].
+    /// The words after the workflow's name, for [`Workflow::parse_arguments`].
     pub words: &'a str,
 }
 
@@ -26,8 +26,8 @@ pub(super) fn split(text: &str) -> Option<(&str, &str)> {
 }
 
 impl Workflows {
-    /// Returns the workflow that a message invokes; `None` if it is no invocation: it does not begin with `/name`, or there is no such workflow
-    /// and `/name` is a path that exists. Reads the disk in that case.
+    /// Returns the workflow that a message invokes. `None` if the message does not begin with `/name`, or if there is no such workflow and
+    /// `/name` is an existing path. Reads the disk in the latter case.
     ///
     /// # Errors
     /// The errors of [`Workflows::find`].

@@ -43,7 +43,7 @@ impl Dirigent {
         .await
     }
 
-    /// Trusts a workflow file with the content that was read. After a change, the file must be trusted again.
+    /// Marks a workflow file as trusted with its current content. After a change, it must be trusted again.
     ///
     /// # Errors
     /// An error of the journal.

@@ -1,8 +1,8 @@
 //! Workflows: goals that users invoke by name (FLOW-1), such as `/create_project my-app`.
 //!
-//! A workflow is a Markdown file with a front matter and a template. Its parameters come from the user's words (FLOW-2); the rendered
-//! template is the text of a [`Goal`](crate::Goal), which runs as every goal does. A workflow can restrict what the user's configuration
-//! allows, and never widens it. It is no tool: users run workflows, and only agents call tools.
+//! A workflow is a Markdown file with front matter and a template. The user's words set its parameters (FLOW-2), and the rendered template
+//! becomes the text of a [`Goal`](crate::Goal), which runs like any other goal. A workflow can restrict what the user's configuration
+//! allows, but never widen it. Workflows are run by users; unlike tools, agents cannot call them.
 //!
 //! Workflows ship with Dirigent, or come from the user's or the project's folder. A project's file is used only after the user has trusted
 //! its content.

@@ -1,4 +1,4 @@
-//! Writes the file of a new workflow for the user to edit.
+//! Writes a workflow file for the user to edit.
 
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
@@ -11,7 +11,7 @@ use crate::DirigentError;
 use crate::blocking::blocking;
 use crate::config::Config;
 
-/// The content of a new file, after its name.
+/// The content of a new file after the `name` field.
 const CONTENT: &str = "\
 description: Explains a file of the project
 category: general
@@ -27,7 +27,8 @@ Explain `{{ file }}`{% if question %}, in particular: {{ question }}{% endif %}.
 ";
 
 impl Workflows {
-    /// Writes a file for a new workflow into the user's folder, with all fields as examples. Returns its path. A file that exists is not changed.
+    /// Writes a file for a new workflow into the user's folder, with an example of each field. Returns its path. An existing file is not
+    /// changed.
     ///
     /// # Errors
     /// [`WorkflowError::Write`].

@@ -42,7 +42,7 @@ pub enum ParameterKind {
     Boolean,
     /// A path inside the workspace, relative to it. The file need not exist.
     Path,
-    /// One of these texts.
+    /// One of these strings.
     Choice(Vec<String>),
 }
 
@@ -75,12 +75,12 @@ impl fmt::Display for ParameterKind {
 }
 
 impl Parameter {
-    /// Returns true if the workflow cannot run without a value from the user.
+    /// Returns true if the user must give a value.
     pub fn needs_value(&self) -> bool {
         self.required && self.default.is_none()
     }
 
-    /// Returns the value in its normal form, or the reason why the parameter cannot have it.
+    /// Returns the value in its normal form, or the reason why it is not valid.
     pub(super) fn check(&self, value: &str) -> Result<String, String> {
         if value.len() > MAX_VALUE {
             return Err(format!("it is longer than {} KiB", MAX_VALUE / 1024));
@@ -124,7 +124,7 @@ impl Parameter {
     }
 }
 
-/// Checks that a text is a regular expression.
+/// Checks that the pattern is a valid regular expression.
 pub(super) fn check_pattern(pattern: &str) -> Result<(), String> {
     matches_whole(pattern, "").map(drop)
 }
@@ -132,7 +132,7 @@ pub(super) fn check_pattern(pattern: &str) -> Result<(), String> {
 fn matches_whole(pattern: &str, value: &str) -> Result<bool, String> {
     let whole = format!("^(?:{pattern})$");
     let regex = RegexBuilder::new(&whole).size_limit(MAX_PATTERN).build();
-    // `^(?:a)|(?:b)$` would not match as a whole, so the pattern itself must be valid, too.
+    // Added to an invalid pattern such as `a)|(?:b`, `^(?:` and `)$` can give a valid expression, so the pattern must be valid by itself.
     let alone = RegexBuilder::new(pattern).size_limit(MAX_PATTERN).build();
     match (regex, alone) {
         (Ok(regex), Ok(_)) => Ok(regex.find(value).is_some_and(|found| found.len() == value.len())),
@@ -148,7 +148,7 @@ fn boolean(value: &str) -> Result<&'static str, String> {
     }
 }
 
-/// Checks that a path stays inside the workspace, as far as its text shows. Tools check it again, and resolve links.
+/// Checks that a path, as written, stays inside the workspace. Tools check it again, with links resolved.
 fn path(value: &str) -> Result<String, String> {
     if value.contains('\n') || value.contains('\t') {
         return Err("it contains a control character".to_owned());

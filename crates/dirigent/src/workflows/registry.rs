@@ -1,6 +1,6 @@
-//! The workflows from all sources, the files that are refused, and the project's files that the user has not trusted.
+//! The workflows from all sources, the refused files, and the project's files that the user has not trusted.
 //!
-//! A project's workflow cannot replace another one, so that `/name` means what the user knows by this name.
+//! A project's workflow cannot replace another one, so `/name` always invokes the workflow that the user knows.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -15,32 +15,32 @@ use super::shipped::SHIPPED;
 use crate::markdown::{self, MarkdownFile};
 use crate::suggest;
 
-/// Maximum number of workflow files that a project may have.
+/// Maximum number of workflow files in a project.
 const MAX_PROJECT: usize = 50;
 /// Maximum total size of a project's workflow files, in bytes.
 const MAX_PROJECT_BYTES: usize = 1024 * 1024;
 
-/// The workflows that a user can invoke, and the files that define none.
+/// The workflows that a user can invoke, and the files that are not used.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Workflows {
     /// The workflows, sorted by name.
     pub workflows: Vec<Workflow>,
-    /// The files that are refused, with the reasons.
+    /// The refused files, with the reasons.
     pub refused: Vec<RefusedWorkflow>,
-    /// The project's files whose present content the user has not trusted.
+    /// The project's files whose current content the user has not trusted.
     pub untrusted: Vec<UntrustedWorkflow>,
 }
 
-/// A workflow file that is refused.
+/// A refused workflow file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedWorkflow {
-    /// The name of the workflow, as its file is named.
+    /// The workflow's name, derived from the file name.
     pub name: String,
     /// The user's or the project's file.
     pub path: PathBuf,
     /// The line of the error, from 1; `None` if the error concerns the whole file.
     pub line: Option<usize>,
-    /// The reason, and what to do.
+    /// The reason, and how to fix the file.
     pub reason: String,
 }
 
@@ -55,7 +55,7 @@ impl fmt::Display for RefusedWorkflow {
     }
 }
 
-/// A workflow file of the project whose present content the user has not trusted. Show its text before you ask the user.
+/// A workflow file of the project whose current content the user has not trusted. Show its text when you ask the user to trust it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UntrustedWorkflow {
     /// The name of the workflow.
@@ -102,7 +102,7 @@ impl Workflows {
         self.workflows.iter().map(|workflow| workflow.name.as_str())
     }
 
-    /// Returns the workflows of a category, or of all categories (FLOW-3).
+    /// Returns the workflows of a category, or of all categories if `category` is `None` (FLOW-3).
     pub fn in_category<'a>(&'a self, category: Option<&'a str>) -> impl Iterator<Item = &'a Workflow> {
         self.workflows
             .iter()
@@ -115,7 +115,7 @@ impl Workflows {
         categories.collect()
     }
 
-    /// Reads the shipped, the user's and the project's workflows. `is_trusted` decides about the content of a project's file, by its absolute
+    /// Reads the shipped, the user's and the project's workflows. `is_trusted` decides whether a project's file is trusted, by its absolute
     /// path and its digest. Reads the disk.
     pub(crate) fn read(
         folder: Option<&Path>,
@@ -145,7 +145,7 @@ impl Workflows {
                 known,
             ) {
                 Ok(workflow) => self.workflows.push(workflow),
-                // The program has replaced or removed what the workflow names.
+                // The program has replaced or removed something that the shipped workflow refers to.
                 Err(error) => self.refuse(Path::new(name), error.line, error.problem),
             }
         }

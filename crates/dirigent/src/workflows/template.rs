@@ -1,17 +1,17 @@
-//! The templates of workflows. A template is text with values, `{{ name }}`, and choices,
-//! `{% if name %}…{% elif name == "text" %}…{% else %}…{% endif %}`. It is written as in Jinja, but has nothing else of it: no loops, no
-//! expressions, no filters. So rendering takes time and memory in proportion to the template and its values.
+//! The templates of workflows. A template is text with placeholders, `{{ name }}`, and conditional parts,
+//! `{% if name %}…{% elif name == "text" %}…{% else %}…{% endif %}`. The syntax is a small part of Jinja's: there are no loops,
+//! expressions or filters. So the time and memory for rendering are proportional to the template and its values.
 //!
-//! A value is data. What it contains is never read as a template.
+//! Values are data: a value is inserted unchanged, even if it looks like a template.
 
 use std::collections::BTreeMap;
 
 use crate::markdown::{FileError, truncated};
 use crate::suggest;
 
-/// Maximum depth of nested choices.
+/// Maximum depth of nested `if` statements.
 const MAX_DEPTH: usize = 10;
-/// Maximum size of a rendered text, in bytes.
+/// Maximum size of the rendered text, in bytes.
 pub(super) const MAX_RENDERED: usize = 256 * 1024;
 
 /// A parsed template.
@@ -22,13 +22,13 @@ pub(super) struct Template(Vec<Part>);
 enum Part {
     Text(String),
     Value(String),
-    /// The first branch whose condition holds.
+    /// An `if` statement: the first branch whose condition is true is rendered.
     Choice(Vec<Branch>),
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Branch {
-    /// `None` for `else`.
+    /// The condition; `None` for `else`.
     condition: Option<Condition>,
     parts: Vec<Part>,
 }
@@ -45,12 +45,12 @@ enum Condition {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct TemplateValue {
     pub(super) text: String,
-    /// Whether `{% if name %}` holds.
+    /// The result of `{% if name %}`.
     pub(super) is_true: bool,
 }
 
 impl Template {
-    /// Parses a template whose first line is `first_line` of its file, and which may use only these names.
+    /// Parses a template that begins in line `first_line` of its file and may use only these names.
     pub(super) fn parse(text: &str, first_line: usize, names: &[&str]) -> Result<Template, FileError> {
         let mut parser = TemplateParser {
             text,
@@ -65,7 +65,7 @@ impl Template {
         }
     }
 
-    /// Renders the template; `None` if the text becomes longer than [`MAX_RENDERED`]. All names of the template must have values.
+    /// Renders the template. `None` if the text would be longer than [`MAX_RENDERED`]. All names of the template must have values.
     pub(super) fn render(&self, values: &BTreeMap<&str, TemplateValue>) -> Option<String> {
         let mut text = String::new();
         render(&self.0, values, &mut text).then_some(text)
@@ -107,7 +107,7 @@ impl Condition {
 
 struct TemplateParser<'a> {
     text: &'a str,
-    /// The position of the next character.
+    /// The byte offset at which parsing continues.
     at: usize,
     first_line: usize,
     names: &'a [&'a str],
@@ -127,7 +127,7 @@ impl<'a> TemplateParser<'a> {
         FileError::new(line, problem)
     }
 
-    /// Parses to the end of the template, or to a tag that ends a branch.
+    /// Parses up to the end of the template, or up to a tag that ends a branch.
     fn parts(&mut self, depth: usize) -> Result<(Vec<Part>, Option<Tag<'a>>), FileError> {
         let mut parts = Vec::new();
         loop {
@@ -166,7 +166,7 @@ impl<'a> TemplateParser<'a> {
                         "elif" | "else" | "endif" => return Ok((parts, Some(tag))),
                         _ => {
                             let problem = format!(
-                                "`{}` is no statement of workflows: use `if`, `elif`, `else` and `endif`",
+                                "`{}` is not a template statement: use `if`, `elif`, `else` and `endif`",
                                 truncated(keyword)
                             );
                             return Err(self.error(start, &problem));
@@ -207,7 +207,7 @@ impl<'a> TemplateParser<'a> {
                 let text = text.trim();
                 let quoted = |quote: char| text.strip_prefix(quote)?.strip_suffix(quote);
                 let Some(text) = quoted('"').or_else(|| quoted('\'')) else {
-                    let problem = format!("compare with a quoted text, as in `{name} {operator} \"text\"`");
+                    let problem = format!("compare with a quoted string, as in `{name} {operator} \"text\"`");
                     return Err(self.error(tag.start, &problem));
                 };
                 return Ok(match equals {
@@ -222,7 +222,7 @@ impl<'a> TemplateParser<'a> {
         }
     }
 
-    /// Returns the text between an opening at `start` and its closing, and moves behind it.
+    /// Returns the text between the opening delimiter at `start` and its closing delimiter, and moves past it.
     fn inside(&mut self, start: usize, closing: &str) -> Result<&'a str, FileError> {
         let inside = &self.text[start + 2..];
         let Some(end) = inside.find(closing) else {
@@ -233,7 +233,7 @@ impl<'a> TemplateParser<'a> {
         Ok(inside[..end].trim())
     }
 
-    /// Skips a line end after a statement or a comment, so that a line with nothing else disappears.
+    /// Skips the line end after a statement or a comment, so that a line with nothing else leaves no empty line.
     fn skip_line_end(&mut self) {
         if self.text[self.at..].starts_with('\n') {
             self.at += 1;
@@ -248,7 +248,7 @@ impl<'a> TemplateParser<'a> {
         let shown = truncated(name);
         let problem = if name.is_empty() || name.contains(|c: char| !c.is_ascii_alphanumeric() && c != '_') {
             format!(
-                "`{shown}` is no parameter: a template has only the names of parameters in `{{{{ }}}}`, and no expressions"
+                "`{shown}` is not a parameter: only the names of parameters may be used in `{{{{ }}}}`, without expressions"
             )
         } else {
             let hint = match self.names {
@@ -321,15 +321,15 @@ mod tests {
                 "there is no parameter `nmae`; did you mean `name`?",
             ),
             ("{{ name", 11, "`{{` without `}}`"),
-            ("{{ name.upper() }}", 11, "`name.upper()` is no parameter"),
-            ("{{ }}", 11, "`` is no parameter"),
-            ("\n\n{% for x in name %}", 13, "`for` is no statement"),
+            ("{{ name.upper() }}", 11, "`name.upper()` is not a parameter"),
+            ("{{ }}", 11, "`` is not a parameter"),
+            ("\n\n{% for x in name %}", 13, "`for` is not a template statement"),
             ("{% if name %}", 11, "`if` without `endif`"),
             ("x\n{% endif %}", 12, "`endif` without `if`"),
             (
                 "{% if name == text %}{% endif %}",
                 11,
-                "compare with a quoted text",
+                "compare with a quoted string",
             ),
             (
                 "{% if name %}{% else %}{% else %}{% endif %}",

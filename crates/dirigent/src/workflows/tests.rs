@@ -28,7 +28,7 @@ fn read(text: &str) -> Result<Workflow, FileError> {
     read_as(Dialect::Dirigent, text)
 }
 
-/// The text of a goal, as its run gets it.
+/// The text of the goal that the workflow gives.
 fn goal_text(workflow: &Workflow, words: &str) -> String {
     let arguments = workflow.parse_arguments(words).unwrap();
     workflow.goal(&arguments).unwrap().text
@@ -185,7 +185,7 @@ fn flow_1_the_errors_of_a_file_name_the_line_and_what_to_do() {
         ),
         (many(21), Some(3), "there are more than 20 parameters"),
         (many(101), Some(104), "there are more than 100 fields"),
-        // Front matters that would grow or nest without end.
+        // Front matter that would expand or nest without limit.
         (
             with(&format!("name: {}\n", "[".repeat(50_000))),
             Some(3),

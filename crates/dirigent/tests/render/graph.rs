@@ -8,7 +8,7 @@ use proptest::prelude::*;
 
 use crate::plans::{graph, numbered, plan, subtask};
 
-/// A plan half carried out: `a` succeeded, `b` failed, `c` runs.
+/// A plan that is partly executed: `a` succeeded, `b` failed, `c` runs.
 fn half_done() -> PlanGraph {
     let mut graph = graph(&[
         ("read/a.rs", &[]),

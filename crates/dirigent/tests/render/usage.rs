@@ -23,8 +23,8 @@ fn agent(id: u32, name: &str, totals: UsageTotals, models: Vec<ModelUsage>) -> A
     }
 }
 
-/// A lead with two models, of which one sent a malformed reply; a sub-agent whose model has no name; a reflector that was cancelled
-/// while its model worked; and a call of the plan's own.
+/// A lead with two models, one of which sent a malformed reply; a sub-agent whose model has no name; a reflector that was cancelled during
+/// a model request; and a call of the plan itself.
 fn cancelled() -> UsageReport {
     let big = UsageTotals {
         usage: Usage {

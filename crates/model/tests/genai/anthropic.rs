@@ -1,4 +1,4 @@
-//! What is made of Anthropic's streams.
+//! How Anthropic's streams are parsed.
 
 use std::sync::{Arc, Mutex};
 
@@ -228,7 +228,7 @@ async fn call_7_a_reply_whose_stream_breaks_off_is_interrupted() {
             ("Hello", FinishReason::Interrupted),
             "{events:?}"
         );
-        // Be brief. Hello?
+        // The text of the request: "Be brief." and "Hello?".
         assert_eq!(reply.usage.input_tokens, 13);
         assert_eq!(reply.usage.estimated_calls, 1);
         assert!(reply.usage.output_tokens > 0);

@@ -1,4 +1,4 @@
-//! Failures are typed by what can be done about them.
+//! Failures are typed by how they can be handled.
 
 use std::time::Duration;
 
@@ -179,7 +179,7 @@ async fn host_7_how_long_to_wait_is_told() {
     );
     let failure = self::failure(HostedApi::Gemini, "429 Too Many", &[], &limited).await;
     assert_eq!(failure.kind, asked(26_500));
-    // Nobody is kept waiting longer than a day.
+    // The wait is limited to a day.
     let for_ever = limited.to_string().replace("26.5s", "1000000000s");
     let for_ever = serde_json::from_str(&for_ever).unwrap();
     let failure = self::failure(HostedApi::Gemini, "429 Too Many", &[], &for_ever).await;

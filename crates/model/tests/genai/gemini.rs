@@ -1,4 +1,4 @@
-//! What is made of Gemini's streams.
+//! How Gemini's streams are parsed.
 
 use dirigent_core::message::{FinishReason, Message, ModelFailureKind, ModelReply};
 use dirigent_model::genai::HostedApi;
@@ -99,7 +99,7 @@ async fn call_2_calls_count_though_the_reason_is_stop() {
             "list {}"
         ]
     );
-    // Each is the only one of the conversation: two messages came before.
+    // The ids are unique in the conversation: they contain the number of messages before the reply.
     let ids: Vec<&str> = reply.calls.iter().map(|call| call.id.as_str()).collect();
     assert_eq!(
         ids,

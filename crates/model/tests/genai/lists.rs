@@ -1,4 +1,4 @@
-//! Which models a provider offers.
+//! The list of models that a provider offers.
 
 use dirigent_core::message::ModelFailureKind;
 use dirigent_model::genai::HostedApi;

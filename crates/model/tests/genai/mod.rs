@@ -1,5 +1,4 @@
-//! Models asked through `genai`, against a server that says what the test wants: what goes over the wire, and what is made of what
-//! comes back.
+//! Models accessed through `genai`, with a scripted server: the requests that are sent, and how the responses are parsed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod anthropic;

@@ -1,4 +1,4 @@
-//! What goes over the wire: the whole body, and the key in its header alone.
+//! The requests that are sent: the whole body, and the key, which is only in its header.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ fn tool(name: &str) -> ToolSpec {
     }
 }
 
-/// With two tools, natively.
+/// A request with two native tools.
 pub fn with_tools(messages: Vec<Message>) -> ChatRequest {
     ChatRequest::new(Arc::new(messages))
         .call_form(CallForm::Native)
@@ -55,7 +55,7 @@ fn result(id: &str, name: &str) -> Message {
     }
 }
 
-/// Two turns: two calls, their results and guidance, a reply whose call could not be read, and what was said of it.
+/// Two turns: two calls, their results and guidance, then a reply with an unreadable call and the message about it.
 fn conversation() -> Vec<Message> {
     vec![
         system("Be brief."),

@@ -1,4 +1,4 @@
-//! The key goes to the provider and nowhere else, not even where the provider says it back.
+//! The key is sent to the provider and nowhere else, even if the provider echoes it.
 
 use std::sync::{Arc, Mutex};
 

@@ -1,4 +1,4 @@
-//! Servers with canned answers, and models that ask them.
+//! Servers with canned answers, and models that use them.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ pub fn model(server: &HttpServer, api: HostedApi) -> HostedModel {
     HostedModel::new(options(server, api)).unwrap()
 }
 
-/// A stream of Anthropic's: each event has its `type` as its name.
+/// An Anthropic stream, in which each event is named after its `type`.
 pub fn anthropic_stream(events: &[Value]) -> HttpAnswer {
     let event = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
     HttpAnswer::stream(events.iter().map(event).collect::<String>())
 }
 
-/// A stream of Gemini's.
+/// A Gemini stream.
 pub fn gemini_stream(events: &[Value]) -> HttpAnswer {
     let event = |data: &Value| format!("data: {data}\r\n\r\n");
     HttpAnswer::stream(events.iter().map(event).collect::<String>())
@@ -52,13 +52,13 @@ pub fn request() -> ChatRequest {
     ChatRequest::new(Arc::new(vec![system("Be brief."), user("Hello?")]))
 }
 
-/// The result of one answer.
+/// The model's result for this answer of the server.
 pub async fn ask(api: HostedApi, answer: HttpAnswer) -> Result<ModelReply, ModelFailure> {
     let server = serve([answer]).await;
     model(&server, api).chat(request()).await
 }
 
-/// The calls of a reply, each as `tool arguments`, then those that can't be read, each as `! tool arguments`.
+/// The calls of a reply, each as `tool arguments`, then the unreadable ones, each as `! tool arguments`.
 pub fn calls(reply: &ModelReply) -> Vec<String> {
     let good = reply
         .calls

@@ -1,7 +1,7 @@
-//! What a test's own thread logs.
+//! The log of a test's own thread.
 //!
-//! `tracing` remembers, for all threads of a process, who wanted to hear of an event when it came first. So the one listener of this
-//! process is there before any request: whoever starts a server waits for it.
+//! `tracing` caches for all threads of a process whether anybody listened when an event first occurred. So the process's only subscriber is
+//! installed before any request: starting a server installs it.
 #![allow(clippy::unwrap_used, clippy::expect_used)]
 
 use std::cell::RefCell;
@@ -16,12 +16,12 @@ thread_local! {
     static HEARD: RefCell<Option<String>> = const { RefCell::new(None) };
 }
 
-/// Keeps what is logged, at every level.
+/// A subscriber that collects events of every level.
 struct OfThisThread;
 
 impl Visit for OfThisThread {
     fn record_debug(&mut self, _: &Field, value: &dyn Debug) {
-        // A thread that ends has nobody who reads what it logs.
+        // Fails while the thread ends; then nobody reads its log.
         let _ = HEARD.try_with(|heard| {
             if let Some(heard) = &mut *heard.borrow_mut() {
                 heard.push_str(&format!("{value:?}\n"));
@@ -55,19 +55,19 @@ impl Subscriber for OfThisThread {
     fn exit(&self, _: &Id) {}
 }
 
-/// Has everything heard that is logged.
+/// Installs the subscriber of this process.
 pub fn listen() {
     static LISTENER: Once = Once::new();
     LISTENER.call_once(|| tracing::subscriber::set_global_default(OfThisThread).unwrap());
 }
 
-/// From here on what this thread logs is kept.
+/// Starts collecting this thread's log.
 pub fn begin() {
     listen();
     HEARD.set(Some(String::new()));
 }
 
-/// What it logged since it began.
+/// The log of this thread since `begin`.
 pub fn text() -> String {
     HEARD.take().expect("it began")
 }

@@ -1,4 +1,4 @@
-//! Failures, by what can be done about them.
+//! Failures, by how they can be handled.
 
 use std::time::Duration;
 

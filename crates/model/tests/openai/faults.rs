@@ -1,4 +1,4 @@
-//! What each fault ends in, as the documentation of `dirigent_model::openai` says it: that table is what this test finds.
+//! The outcome of each fault, compared with the table in the documentation of `dirigent_model::openai`.
 
 use std::fmt::Write as _;
 use std::net::SocketAddr;
@@ -17,17 +17,17 @@ const DOCUMENTED: &str = include_str!("../../src/openai/faults.md");
 
 type Reply = Result<ModelReply, ModelFailure>;
 
-/// Where a fault comes from.
+/// The source of a fault.
 enum Fault {
-    /// An answer, by how a reply is to be delivered.
+    /// A response, depending on how the reply is delivered.
     Answer(fn(Delivery) -> HttpAnswer),
-    /// An address.
+    /// The address of the server.
     Address(String),
-    /// Bytes in place of a TLS handshake.
+    /// Bytes sent instead of a TLS handshake.
     Handshake(&'static [u8]),
 }
 
-/// What comes of a request, in the table's words.
+/// The outcome of a request, in the words of the table.
 fn outcome(reply: Reply) -> String {
     match reply {
         Ok(reply) => {
@@ -59,10 +59,10 @@ fn outcome(reply: Reply) -> String {
     }
 }
 
-/// What the table calls a fault, and its answer.
+/// The name of a fault in the table, and its response.
 type Named = (&'static str, fn(Delivery) -> HttpAnswer);
 
-/// Where a fault leaves a client waiting.
+/// Where a fault makes the client wait.
 #[derive(Clone, Copy)]
 enum Hangs {
     Nowhere,
@@ -71,7 +71,7 @@ enum Hangs {
     After,
 }
 
-/// Short only where something is waited for in vain, so that a busy machine changes nothing.
+/// Timeouts that are short only where the client waits in vain, so that a busy machine causes no other timeouts.
 fn timeouts(hangs: Hangs, delivery: Delivery) -> Timeouts {
     let soon = Duration::from_millis(50);
     let default = Timeouts::default();
@@ -135,7 +135,7 @@ fn limited(retry_after: &str) -> HttpAnswer {
     )
 }
 
-/// A reply with those choices, in one event or in one piece.
+/// A reply with these choices, in one event or in one piece.
 fn choices(delivery: Delivery, said: &Value, finish_reasons: &[Value]) -> HttpAnswer {
     match delivery {
         Delivery::Whole => {
@@ -162,7 +162,7 @@ fn call(index: u64, id: &str) -> Value {
     json!({"index": index, "id": id, "function": {"name": "look", "arguments": "{}"}})
 }
 
-/// The reply `Hellö`, cut after so many of its bytes from the end.
+/// The reply `Hellö` without this many bytes at its end.
 fn cut(delivery: Delivery, bytes: usize) -> HttpAnswer {
     match delivery {
         Delivery::Streamed => {
@@ -189,7 +189,7 @@ fn error_in_the_reply(delivery: Delivery, begun: bool, error: &str) -> HttpAnswe
     }
 }
 
-/// Each fault, as the table names it.
+/// All faults, with their names in the table.
 #[rustfmt::skip]
 fn faults() -> Vec<(&'static str, Fault, Hangs)> {
     let answers: Vec<Named> = vec![
@@ -287,7 +287,7 @@ fn faults() -> Vec<(&'static str, Fault, Hangs)> {
     answers.into_iter().map(|(name, answer)| (name, Fault::Answer(answer), hangs(name))).collect()
 }
 
-/// Nobody listens at `closed`.
+/// Nothing listens at `closed`.
 fn addresses(closed: SocketAddr) -> [(&'static str, Fault); 5] {
     // A TLS alert: the handshake has failed.
     let alert = &[0x15, 3, 3, 0, 2, 2, 40];
@@ -316,7 +316,7 @@ fn addresses(closed: SocketAddr) -> [(&'static str, Fault); 5] {
 async fn every_fault_ends_in_what_is_documented() {
     let mut found = "| fault | streamed | in one piece |\n| --- | --- | --- |\n".to_owned();
     let client = HttpClient::new(Duration::from_secs(10)).unwrap();
-    // Held until the end, so that nobody else comes to listen there.
+    // Kept bound until the end, so that no other process can listen on it.
     let closed = TcpSocket::new_v4().unwrap();
     closed.bind("127.0.0.1:0".parse().unwrap()).unwrap();
     let addresses = addresses(closed.local_addr().unwrap()).into_iter();

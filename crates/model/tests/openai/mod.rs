@@ -1,4 +1,4 @@
-//! The OpenAI-compatible model against a server that says what the test wants, well-formed or not.
+//! The OpenAI-compatible model with a scripted server, whose responses may be malformed.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod failures;

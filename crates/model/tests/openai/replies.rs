@@ -1,4 +1,4 @@
-//! Replies in one piece, and what both ways of delivery have in common.
+//! Replies in one piece, and what they have in common with streamed ones.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,12 +13,12 @@ use super::server::{ask, model, options, request, serve};
 
 const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 
-/// A reply with that message and finish reason, delivered that way.
+/// A reply with this message and finish reason, streamed or in one piece.
 fn says(delivery: Delivery, message: &Value, finish_reason: &str, usage: &Value) -> HttpAnswer {
     says_raw(delivery, message, finish_reason, &usage.to_string())
 }
 
-/// The same with the text of its usage.
+/// Like [`says`], with the usage as raw text.
 fn says_raw(delivery: Delivery, message: &Value, finish_reason: &str, usage: &str) -> HttpAnswer {
     let choice = |field: &str, said: &Value| {
         let choices = json!([{"index": 0, field: said, "finish_reason": finish_reason}]);
@@ -77,7 +77,7 @@ async fn host_6_tokens_that_were_read_before_are_counted_however_the_server_says
             counted(json!({"prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 5})),
             7,
         ),
-        // Nonsense.
+        // Usage that is not valid.
         (
             counted(json!({"prompt_tokens_details": {"cached_tokens": -1}})),
             0,
@@ -150,7 +150,7 @@ async fn usage_is_estimated_where_the_server_counts_none() {
         let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
             .await
             .unwrap();
-        // Messages of 9 and 6 characters, with four tokens for each message itself, and a reply of 25.
+        // Estimates for messages of 9 and 6 characters, with four tokens for each message itself, and for a reply of 25 characters.
         assert_eq!(
             (reply.usage.input_tokens, reply.usage.output_tokens),
             (13, 7),
@@ -160,7 +160,7 @@ async fn usage_is_estimated_where_the_server_counts_none() {
     }
 }
 
-/// Where what was sent is estimated, it is 13 tokens, and a reply 7.
+/// The estimates are 13 tokens for the request and 7 for the reply.
 #[tokio::test]
 async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
     let counts = |sent: &str, received: &str| {
@@ -189,9 +189,9 @@ async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
             7,
             1,
         ),
-        // No model reads or writes so much.
+        // More tokens than any model reads or writes.
         (counts("12", "20000000"), 12, 7, 1),
-        // More than the request can have, with all that a provider may add to it.
+        // More than the request can have, even with everything that a provider may add to it.
         (counts("100000", "3"), 13, 3, 1),
         (counts("30000", "3"), 30_000, 3, 0),
         (cached(12, 12), 12, 3, 0),

@@ -1,4 +1,4 @@
-//! What goes over the wire, and what is left out of it once a server has refused it.
+//! The requests that are sent, and the options that are left out after a server has refused them.
 
 use std::sync::Arc;
 
@@ -47,7 +47,7 @@ fn as_json() -> ReplyFormat {
     }
 }
 
-/// A proxy can only be put into the environment of a new process: the test runs itself once more, behind one.
+/// Proxies are read from the environment when a process starts, so the test runs itself again with a proxy in its environment.
 #[tokio::test]
 async fn a_server_on_this_machine_is_asked_past_the_proxy() {
     const BEHIND_PROXY: &str = "DIRIGENT_TEST_BEHIND_PROXY";
@@ -121,7 +121,7 @@ async fn a_request_says_what_was_asked_and_no_more() {
     );
 }
 
-/// A conversation with a call of that tool and its result.
+/// A conversation with a call of this tool and its result.
 fn after_a_call(tool: &str) -> ChatRequest {
     let call = ToolCall {
         id: "c1".to_owned(),

@@ -1,4 +1,4 @@
-//! The key goes to the server and nowhere else, not even where the server says it back.
+//! The key is sent to the server and nowhere else, even if the server echoes it.
 
 use std::sync::{Arc, Mutex};
 
@@ -20,7 +20,7 @@ fn check(text: &str) {
     assert!(!text.contains("canary"), "{text}");
 }
 
-/// What a server may say that was told the key: as it is, in JSON, in an address, and its first twenty characters.
+/// Responses of a server that echoes the key: unchanged, in JSON, in an address, and its first twenty characters.
 fn echoes() -> Vec<String> {
     let in_json = serde_json::to_string(KEY).unwrap();
     vec![
@@ -75,7 +75,7 @@ async fn the_key_is_in_no_error_no_debug_output_and_no_log() {
     check(&log::text());
 }
 
-/// A reply that says the key in every place where a reply can say something.
+/// A reply that contains the key in every possible place.
 fn telling(delivery: Delivery) -> HttpAnswer {
     let arguments = json!({"key": KEY, "list": [KEY], KEY: 1}).to_string();
     let call = |index: u64, id: &str, name: &str, arguments: &str| json!({"index": index, "id": id, "function": {"name": name, "arguments": arguments}});

@@ -1,4 +1,4 @@
-//! Servers with canned answers, and models that ask them.
+//! Servers with canned answers, and models that use them.
 
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub fn request() -> ChatRequest {
     ]))
 }
 
-/// The result of one answer.
+/// The model's result for this answer of the server.
 pub async fn ask(delivery: Delivery, answer: HttpAnswer) -> Result<ModelReply, ModelFailure> {
     let server = serve([answer]).await;
     model(&server, delivery).chat(request()).await

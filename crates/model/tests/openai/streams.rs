@@ -1,4 +1,4 @@
-//! Streams: how they are cut, how they end, and how they break off (CALL-2, CALL-7).
+//! Streams: how they are split, how they end, and how they break off (CALL-2, CALL-7).
 
 use std::time::Duration;
 

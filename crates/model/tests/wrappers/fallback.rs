@@ -1,4 +1,4 @@
-//! Asking another model.
+//! Falling back to another model.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! Keeping to a provider's limits.
+//! Observing a provider's rate limits.
 
 use std::num::{NonZeroU32, NonZeroU64};
 use std::sync::Arc;
@@ -56,15 +56,15 @@ fn per_minute(tokens: u64) -> ModelLimits {
 
 #[tokio::test(start_paused = true)]
 async fn host_7_tokens_per_minute_hold_from_the_first_minute() {
-    // Each request has 200 tokens: 100 asked, 100 answered a second later.
+    // Each request uses 200 tokens: 100 sent, and 100 received a second later.
     let script = Scripted::new((0..5).map(|_| ok()));
     let model = Limited::new(Script(script.clone()), per_minute(400));
     join_all((0..5).map(|_| model.chat(request()))).await;
-    // What was sent first counts for a minute and a moment, the replies for a second more.
+    // Sent tokens count for a little more than a minute, received tokens until a second later.
     assert_eq!(script.times(), [0, 0, 61_000, 62_000, 123_000]);
 }
 
-/// What a provider counts: tokens sent at the beginning of each request, and received at its end.
+/// The most tokens that a provider counts in any minute: tokens sent at the start of each request, tokens received at its end.
 fn most_in_any_minute(times: &[u128], input: u64, output: u64) -> u64 {
     let sent = times.iter().map(|at| (*at, input));
     let all: Vec<(u128, u64)> = sent.chain(times.iter().map(|at| (*at + 1_000, output))).collect();
@@ -82,7 +82,7 @@ async fn host_7_no_minute_has_more_tokens_than_the_limit_whoever_asks_and_whenev
     for limit in [200, 250, 500, 999, 1_400, 5_000] {
         let script = Scripted::new((0..60).map(|_| ok()));
         let model = Limited::new(Script(script.clone()), per_minute(limit));
-        // They come over five minutes, some together.
+        // The requests are made over five minutes, some at the same time.
         let asks = (0..60_u64).map(|number| {
             let model = model.clone();
             async move {
@@ -107,7 +107,7 @@ async fn host_7_a_request_beyond_a_minutes_tokens_is_sent_alone() {
     };
     let asks = [request(), small(), request(), small()];
     join_all(asks.map(|asked| model.chat(asked))).await;
-    // Those beyond it wait until nothing counts any more; the small ones fit beside a reply.
+    // Larger requests wait until no tokens count any more; the small ones are sent next to an outstanding reply.
     assert_eq!(script.times(), [0, 61_000, 123_000, 184_000]);
 }
 
@@ -118,7 +118,7 @@ async fn host_7_a_reply_longer_than_expected_makes_those_after_it_wait() {
     let expected = || request().max_output_tokens(10);
     model.chat(expected()).await.unwrap();
     model.chat(expected()).await.unwrap();
-    // The first had 200 tokens, where 110 were expected: 50 are left.
+    // The first request used 200 tokens instead of the expected 110: 50 are left.
     assert_eq!(script.times(), [0, 61_000]);
 }
 
@@ -142,7 +142,7 @@ async fn host_7_a_failed_request_gives_back_the_tokens_of_its_reply() {
     model.chat(request()).await.unwrap_err();
     model.chat(request()).await.unwrap();
     model.chat(request()).await.unwrap();
-    // 100 were sent in vain, and may have been counted.
+    // The failed request sent 100 tokens, which the provider may have counted.
     assert_eq!(script.times(), [0, 1_000, 62_000]);
 }
 

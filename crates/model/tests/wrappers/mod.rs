@@ -1,5 +1,5 @@
-//! Models that wrap others: asking again, asking another, keeping to a provider's limits (HOST-7), and saying what replies cost. Time is
-//! paused: it passes only where all wait, and by exactly as much as they wait for.
+//! Wrappers of models: retries, fallback, a provider's rate limits (HOST-7), and the cost of replies. The clock is paused: time passes only
+//! while all tasks wait, and exactly as much as they wait for.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod fallback;

@@ -1,4 +1,4 @@
-//! What replies cost.
+//! The cost of replies.
 
 use std::sync::Arc;
 
@@ -8,14 +8,14 @@ use dirigent_model::{Alternative, ChatModel, Fallback, Priced};
 
 use super::script::{Reply, Script, Scripted, fails, ok, request, unavailable};
 
-/// Ten dollars a million tokens sent, one if they were read before, and a hundred received.
+/// Per million tokens: ten dollars for those sent, one dollar for cached ones, and a hundred dollars for those received.
 const DEAR: Price = Price {
     input: Cost(10_000_000_000),
     cached_input: Cost(1_000_000_000),
     output: Cost(100_000_000_000),
 };
 
-/// A tenth of that.
+/// A tenth of [`DEAR`].
 const CHEAP: Price = Price {
     input: Cost(1_000_000_000),
     cached_input: Cost(100_000_000),

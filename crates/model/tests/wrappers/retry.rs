@@ -1,4 +1,4 @@
-//! Asking again.
+//! Retries.
 
 use std::num::NonZeroU32;
 
@@ -84,7 +84,7 @@ async fn what_asking_again_does_not_mend_is_returned() {
 
 #[tokio::test(start_paused = true)]
 async fn host_7_who_waited_long_for_its_turn_is_asked_again_all_the_same() {
-    // A request at a time, a second each: the last waits longer for its turn than all pauses together may be.
+    // One request at a time, a second each: the last one waits longer for its turn than all retry pauses together may take.
     let replies = (0..150).map(|_| ok()).chain([unavailable(None), ok()]);
     let script = Scripted::new(replies);
     let limits = ModelLimits {

@@ -1,4 +1,4 @@
-//! A model that answers as the test says.
+//! A model with scripted replies.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 pub type Reply = Result<ModelReply, ModelFailure>;
 
-/// A model that gives its replies in order, each after a second, and notes when it was asked for what.
+/// A model that gives its replies in order, each after a second, and records the times and contents of requests.
 pub struct Scripted {
     replies: Mutex<VecDeque<Reply>>,
     asked: Mutex<Vec<(u128, Option<String>)>>,
@@ -33,7 +33,7 @@ impl Scripted {
         })
     }
 
-    /// When it was asked, in milliseconds.
+    /// The times of the requests, in milliseconds.
     pub fn times(&self) -> Vec<u128> {
         self.asked.lock().unwrap().iter().map(|(at, _)| *at).collect()
     }
@@ -77,7 +77,7 @@ impl ChatModel for Script {
     }
 }
 
-/// A request of a hundred tokens, four of them for the message itself, whose reply may have a hundred.
+/// A request of a hundred tokens, four of them for the message itself, whose reply is limited to a hundred.
 pub fn request() -> ChatRequest {
     let content = "x".repeat(384);
     ChatRequest::new(Arc::new(vec![Message::User { content }])).max_output_tokens(100)

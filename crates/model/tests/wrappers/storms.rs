@@ -1,4 +1,4 @@
-//! Many requests at once to a provider that asks to wait (HOST-7): all are answered, and nobody asks more than there is need for.
+//! Many simultaneous requests to a provider that asks clients to wait (HOST-7): all are answered, with no more attempts than necessary.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use futures::future::{BoxFuture, join_all};
 use super::limits::NO_LIMITS;
 use super::script::{POLICY, Reply, Script, Scripted, fails, ok, request, unavailable};
 
-/// Asks a hundred times at once; each answer takes a second.
+/// Makes a hundred requests at once; each answer takes a second.
 async fn storm(replies: impl IntoIterator<Item = Reply>, concurrent: Option<u32>) -> Arc<Scripted> {
     let script = Scripted::new(replies);
     let limits = ModelLimits {
@@ -26,7 +26,7 @@ async fn storm(replies: impl IntoIterator<Item = Reply>, concurrent: Option<u32>
     script
 }
 
-/// How many requests were made at each time, in milliseconds.
+/// The number of requests at each time, in milliseconds.
 fn made(script: &Scripted) -> Vec<(u128, usize)> {
     let times = script.times();
     let same = times.chunk_by(|one, next| one == next);
@@ -38,7 +38,7 @@ async fn host_7_one_429_costs_one_request_and_nobody_is_lost() {
     let replies = [unavailable(Some(1))].into_iter().chain((0..100).map(|_| ok()));
     let script = storm(replies, Some(8)).await;
     let made = made(&script);
-    // Eight were under way; the pause lasts a second; then one goes alone, and then eight at a time.
+    // Eight requests were outstanding. After the pause of a second, one is sent alone, and then eight at a time.
     assert_eq!(made[..4], [(0, 8), (2_000, 1), (3_000, 8), (4_000, 8)]);
     assert_eq!(made.iter().map(|(_, requests)| requests).sum::<usize>(), 101);
     assert_eq!(script.busiest.load(Ordering::SeqCst), 8);
@@ -62,7 +62,7 @@ async fn host_7_a_trial_that_fails_makes_all_wait_again() {
     assert_eq!(made(&script), [(0, 100), (2_000, 1), (8_000, 1), (9_000, 99)]);
 }
 
-/// A model in a pause that ends in ten seconds.
+/// A model in a pause of ten seconds.
 async fn paused(replies: impl IntoIterator<Item = Reply>) -> (Arc<Scripted>, Limited<Script>) {
     let script = Scripted::new([unavailable(Some(10))].into_iter().chain(replies));
     let model = Limited::new(Script(script.clone()), NO_LIMITS);
@@ -87,7 +87,7 @@ async fn host_8_a_trial_that_is_given_up_leaves_its_place_to_the_next() {
     assert_eq!(script.times(), [0, 11_000, 11_500, 12_500]);
 }
 
-/// A model whose replies begin at once and end in an hour.
+/// A model whose replies begin immediately and end after an hour.
 #[derive(Clone)]
 struct Slow(Script);
 
@@ -122,7 +122,7 @@ async fn the_beginning_of_a_text_is_an_answer_and_is_still_told() {
     assert_eq!(*told.lock().unwrap(), "ooo");
 }
 
-/// A model that says nothing for an hour.
+/// A model that sends nothing for an hour.
 #[derive(Clone)]
 struct Silent(Script);
 

@@ -57,8 +57,8 @@ pub(super) fn check(context: &PlanningContext<'_>, selection: &CheckSelection) -
     })
 }
 
-/// Returns the plan for a command of the user that was started before, perhaps because guidance makes another plan necessary: it is not run
-/// twice. `None` if it was not started.
+/// Returns the plan if the user's command has already been started in an earlier iteration: it is not run twice. `None` if it has not been
+/// started.
 fn already_run(context: &PlanningContext<'_>, command: &[String]) -> Option<EmptyPlan> {
     let mut observations = context.sections.past_observations();
     let ran = observations.find(|observation| {

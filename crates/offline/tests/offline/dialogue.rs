@@ -9,7 +9,7 @@ use dirigent_offline::OfflineModel;
 use futures::FutureExt;
 use serde_json::{Value, json};
 
-/// A conversation so far.
+/// A conversation in progress.
 pub struct Dialogue {
     messages: Vec<Message>,
 }
@@ -65,7 +65,7 @@ impl Dialogue {
         reply(&self.messages)
     }
 
-    /// Expects this call as the next reply, and answers it with the result.
+    /// Expects this call as the next reply, and sends the result.
     #[track_caller]
     pub fn sees(&mut self, tool: &str, parameters: Value, result: Value) -> &mut Self {
         let reply = self.reply();
@@ -85,7 +85,7 @@ impl Dialogue {
         self
     }
 
-    /// Takes the next reply, and answers it with this message of the run.
+    /// Takes the next reply, and sends this message of the run.
     pub fn gets_message(&mut self, text: &str) -> &mut Self {
         let reply = self.reply();
         self.messages.push(Message::Assistant {
@@ -138,7 +138,7 @@ impl Dialogue {
     }
 }
 
-/// Returns the text of a result, as a conversation has it.
+/// Returns the text of a result's message.
 fn text(result: Value) -> String {
     let result: ModelToolResult = serde_json::from_value(result).expect("a result");
     result.to_string()

@@ -1,4 +1,4 @@
-//! The offline model in whole conversations: the prompts that it gets in a run, and what it answers (HOST-4).
+//! The offline model in whole conversations: the prompts that it receives in a run, and its replies (HOST-4).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod dialogue;

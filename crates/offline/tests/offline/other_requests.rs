@@ -1,4 +1,4 @@
-//! What is no request that the model knows, and what holds for every reply.
+//! Requests that the model does not know, and properties of every reply.
 
 use dirigent_core::message::{FinishReason, Message, Usage};
 use proptest::prelude::*;
@@ -78,7 +78,7 @@ fn a_tool_that_the_lead_has_not_got_is_not_called() {
     );
 }
 
-/// Pieces that conversations are made of, in and out of place.
+/// Pieces of conversations, in and out of their usual place.
 fn piece() -> impl Strategy<Value = String> {
     let known = prop::sample::select(vec![
         "<GOAL>\nrename parse to read\n</GOAL>\n",

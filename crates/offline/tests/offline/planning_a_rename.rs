@@ -87,7 +87,7 @@ fn a_list_of_files_that_was_cut_is_renamed_as_a_whole() {
     );
 }
 
-/// The commands of the check, in a project of these files where the usages are in `path`.
+/// The verification commands in a project of these files, whose usages are in `path`.
 fn checks_of(files: &[&str], path: &str, more: &[(&str, Value, Value)]) -> Option<String> {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees(
@@ -330,7 +330,7 @@ fn paor_2_a_member_that_nothing_can_test_is_for_the_user_to_decide() {
         json!({"question": "Which?", "answer": "rename anyway"})
     );
     assert_eq!(graph(&planned(&anyway, "a.js").plan()).len(), 3);
-    // A compiler tells, whether or not it is here.
+    // A compiler verifies the change, whether or not it is installed.
     assert_eq!(graph(&planned("", "a.go").plan()).len(), 3);
 }
 
@@ -349,7 +349,7 @@ fn paor_2_a_name_of_a_library_is_not_renamed() {
     );
 }
 
-/// The preview of a name that nothing introduces.
+/// The preview for a name that is defined nowhere.
 fn undefined() -> Value {
     let mut found = usages(&[("src/a.rs", 7, "let x = y.parse();")]);
     found["foreign"] = json!([{"path": "src/a.rs", "line": 7, "column": 11, "text": "let x = y.parse();"}]);
@@ -394,7 +394,7 @@ fn paor_2_what_an_earlier_iteration_left_is_renamed_though_it_looks_like_a_libra
         graph(&lead.plan())[1],
         r#"edit-1 <- [explore]: rename_symbol {"from":"parse","to":"read","paths":["src/a.rs"],"preview":false,"allow_clash":true}"#
     );
-    // An iteration that asked the user has changed nothing.
+    // An iteration that only asked the user has changed nothing.
     assert!(no_work(&left_by("For the user to decide: the new name.")).contains("nothing defines it"));
 }
 

@@ -1,4 +1,4 @@
-//! Goals that only look: usages, checks, counts and lists.
+//! Read-only goals: usages, checks, counts and lists.
 
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ fn plan_of(goal: &str) -> Value {
     Dialogue::lead(&plan_request(goal, "")).plan()
 }
 
-/// What the reflector makes of these observations of a plan with a sub-task.
+/// The reflector's verdict and summary for these observations of a plan with a sub-task.
 fn judged(goal: &str, observations: &[Value]) -> (String, String) {
     let plan = json!({"summary": "s", "subtasks": [{"id": "count", "title": "t", "calls": []}]});
     Dialogue::reflector(&reflect_request(goal, "", &plan, observations, &[])).judgement()

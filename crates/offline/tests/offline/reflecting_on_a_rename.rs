@@ -1,4 +1,4 @@
-//! Judgements of a rename's iterations.
+//! Reflections on the iterations of a rename.
 
 use serde_json::{Value, json};
 
@@ -159,7 +159,7 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     let request = reflect_request(GOAL, &iterations, &plan(), &check_failed(), CHANGED);
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
 
-    // Failed, but the files are put back first.
+    // The check failed, but the next iteration restores the files first.
     assert_eq!(verdict, "continue");
     assert!(
         summary.starts_with(
@@ -179,7 +179,7 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
     );
 }
 
-/// The judgement of an iteration that puts the files back.
+/// The reflection on an iteration that restores the files.
 fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
     let parameters = json!({"operation": "undo"});
     let calls = json!([{"tool": "file_operations", "parameters": parameters}]);

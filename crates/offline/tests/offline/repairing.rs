@@ -12,7 +12,7 @@ fn after(output: &str) -> Dialogue {
     after_goal(GOAL, "", output)
 }
 
-/// The lead after a check that ended with that output, for that goal and with more sections.
+/// The lead of this goal with additional sections, after a check with this output.
 fn after_goal(goal: &str, more: &str, output: &str) -> Dialogue {
     let edit = ran(
         "edit-1",
@@ -45,7 +45,7 @@ fn edit(path: &str, old: &str, new: &str) -> String {
     format!("file_operations {parameters}")
 }
 
-/// What a preview says of mentions, given as path, line, column and what they are in.
+/// The result of a preview with mentions, given as path, line, column and kind of text.
 fn mentions(mentions: &[(&str, u64, u64, &str)]) -> Value {
     let rows: Vec<Value> = mentions
         .iter()
@@ -68,7 +68,7 @@ fn list() -> Value {
 
 #[test]
 fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
-    // The compiler's line is one too many here, as it is in documentation tests.
+    // The compiler reports a line that is one too high, as it does for documentation tests.
     let mut lead =
         after("test src/a.rs - read (line 1) ... FAILED\nerror: cannot find `parse`\n --> src/a.rs:3:4\n");
     let text = "/// ```\n/// parse(\"parse\", parse);\n/// ```\n/// As parse did.\nfn read() {}\n";
@@ -176,7 +176,7 @@ fn a_line_that_is_there_twice_is_edited_with_its_neighbours_which_stay() {
     );
 }
 
-/// What the lead finds when the output points at a string alone.
+/// The lead's plan if the output points only at a string.
 fn a_string_alone(mut lead: Dialogue) -> Value {
     lead.sees("search", word(), matches(&[("a.py", 2, "call(\"parse\")")]))
         .sees("rename_symbol", preview(), mentions(&[("a.py", 2, 7, "string")]))
@@ -358,7 +358,7 @@ fn a_rename_that_looks_done_after_an_incomplete_iteration_is_checked_before_it_c
     );
 }
 
-/// The plan of a second iteration with one usage of the old name, after these observations.
+/// The plan of a second iteration with one remaining usage of the old name, after these observations.
 fn second_iteration(observations: &[Value]) -> Vec<String> {
     let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let observations: Vec<String> = observations.iter().map(Value::to_string).collect();

@@ -1,4 +1,4 @@
-//! "Replace "old" with "new"": plans and judgements.
+//! "Replace "old" with "new"": plans and reflections.
 
 use serde_json::{Value, json};
 
@@ -142,7 +142,7 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
 
     let (verdict, summary) = Dialogue::reflector(&request).judgement();
 
-    // Failed, but the files are put back first.
+    // The check failed, but the next iteration restores the files first.
     assert_eq!(verdict, "continue");
     assert!(
         summary.starts_with("Given up, so the next iteration undoes the changes. Reason: Replaced "),

@@ -21,7 +21,7 @@ fn asks() -> Reply {
     )
 }
 
-/// A lead that plans a sub-task for each of two workers, which ask before they are done. With guidance, it answers the goal.
+/// A lead that plans a sub-task for each of two workers, both of which ask the user. If it has guidance, it answers the goal.
 async fn two_that_ask(asked: Asked) -> Reply {
     match asked.who() {
         "lead" if asked.task().contains("only the left") => say("As you said."),
@@ -41,7 +41,7 @@ async fn asking(model: Arc<Scripted>) -> World {
     world
 }
 
-/// Waits until so many questions of the run are open.
+/// Waits until this many questions of the run are open.
 async fn questions_open(world: &World, handle: &RunHandle, count: usize) {
     event(handle, |kind| {
         let (view, _) = read_run(&world.journal, handle.id()).unwrap();
@@ -126,7 +126,7 @@ async fn host_9_a_fork_asks_all_open_questions_again() {
         .await
         .unwrap();
     event(&fork, |kind| matches!(kind, EventKind::Resumed)).await;
-    // an answer to the source run is none to the fork
+    // an answer to the original run does not answer the fork
     let sent = world.orchestrator.steer(handle.id(), answer("a2.2", "1")).await;
     assert_eq!(sent.unwrap(), SteerOutcome::Pending);
     for of in ["a3.2", "a2.2"] {

@@ -29,7 +29,7 @@ const SOON: Millis = Millis(50);
 
 pub type Calls = Arc<Mutex<Vec<Value>>>;
 
-/// The tool `risk`, which needs an approval, and the parameters of its calls.
+/// The tool `risk`, which needs approval, and the recorded parameters of its calls.
 pub fn risky() -> (ToolRegistry, Calls) {
     let calls = Calls::default();
     let noted = calls.clone();
@@ -40,7 +40,7 @@ pub fn risky() -> (ToolRegistry, Calls) {
     (tools([tool.needing_approval()]), calls)
 }
 
-/// Two workers that both take a risk.
+/// Two workers that both call `risk`.
 async fn two_risks(asked: Asked) -> Reply {
     let side = if asked.task().contains("left") {
         "left"
@@ -55,7 +55,7 @@ async fn two_risks(asked: Asked) -> Reply {
     }
 }
 
-/// A worker that takes a risk.
+/// A worker that calls `risk`.
 async fn one_risk(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
         ("lead", _) => plan_work(),
@@ -65,7 +65,7 @@ async fn one_risk(asked: Asked) -> Reply {
     }
 }
 
-/// A model whose plan, worker or delegate of its worker takes a risk.
+/// A model in which the plan, the worker, or the worker's delegate calls `risk`.
 pub fn risk_of(by: &'static str) -> Arc<Scripted> {
     Scripted::new(move |asked| async move {
         match asked.who() {
@@ -218,7 +218,7 @@ async fn host_11_a_pending_approval_survives_the_process_and_works_once() {
         (pending[0].effect, &pending[0].digest),
         (left.effect, &left.digest)
     );
-    // The earlier display counts as well.
+    // A decision about the version that was shown earlier is also accepted.
     let effect = left.effect;
     let (first, second) = tokio::join!(
         handle.decide(effect, approve(&left)),
@@ -255,7 +255,7 @@ async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
         let again = ended(&resume.await.unwrap()).await.unwrap();
         assert_eq!(again.end, Some(EndReason::UserRequired));
 
-        // A decision waits for the run to be resumed.
+        // A decision is stored until the run is resumed.
         let steered = world.orchestrator.steer(run, decide(&pending[0])).await.unwrap();
         assert_eq!(steered, SteerOutcome::Pending);
         let resume = world.orchestrator.resume(run, Resume::new());
@@ -333,7 +333,7 @@ async fn approve_3_decisions_of_another_process_count_once() {
 
     let handle = world.start(UserPresence::Present).await;
     let asked = approvals(&handle, 1).await;
-    // On a slow machine it is accepted a little later: the run ends with it.
+    // On a slow machine it is accepted a little later; then the run ends.
     within(other.steer(handle.id(), decide(&asked[0]))).await.unwrap();
     ended(&handle).await.unwrap();
 

@@ -88,7 +88,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
     let price = Price {
         input: Cost::ZERO,
         cached_input: Cost::ZERO,
-        // A thousand tokens are a dollar.
+        // A thousand tokens cost a dollar.
         output: Cost(1_000 * dollar.0),
     };
     let priced = move |reply: Reply| {
@@ -110,7 +110,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
     world.spec.limits.max_cost = Some(dollar);
     world.spec.limits.max_iterations = 3;
     let report = world.run().await;
-    // 5 + 600 tokens; the reflector's 256 at least would fit, so it ends as achieved within the dollar.
+    // 605 tokens exceed the budget. The reflector's minimum of 256 would fit, so the run still ends as achieved within the dollar.
     assert!(report.is_achieved(), "{:?}", report.end);
     assert!(report.usage.cost <= dollar);
     world.spec.limits.max_cost = Some(Cost(700_000_000));
@@ -119,7 +119,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
     assert_eq!((budget, Cost(used)), (BudgetKind::Cost, Cost(605_000_000)));
 }
 
-/// Two workers whose requests wait at the gate, in a budget that has room for one of them at a time.
+/// Two workers whose requests wait at the gate, in a budget that is sufficient for one of them at a time.
 #[tokio::test]
 async fn host_6_siblings_wait_for_the_reservations_of_others() {
     let gate = Gate::shut();

@@ -98,7 +98,7 @@ async fn host_8_cancelling_twice_is_cancelling_once() {
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
     handle.cancel().unwrap();
-    // The run may have handled the first by now.
+    // The run may have handled the first cancellation by now.
     let again = handle.cancel();
     assert!(matches!(again, Ok(()) | Err(RuntimeError::Ended { .. })));
     world.cancelled(&handle).await;

@@ -1,4 +1,4 @@
-//! HOST-2, HOST-9: what the journal shares between runs, and runs whose entries are damaged.
+//! HOST-2, HOST-9: data that the journal shares between runs, and runs whose entries are damaged.
 
 use dirigent_runtime::UserPresence;
 use dirigent_store::{EntryProblem, StoreError};

@@ -46,7 +46,7 @@ fn finding(report: &Report) -> &Result<String, AgentFailure> {
     }
 }
 
-/// Four workers, each of which has four others work, each of which has five others work, which would have others work too: a hundred.
+/// Four workers, each of which delegates to four others, each of which delegates to five more, which try to delegate too: a hundred.
 async fn tree(asked: Asked) -> Reply {
     let is = |level| asked.task().contains(level);
     match (asked.who(), asked.turn()) {
@@ -209,7 +209,7 @@ async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_i
     assert_eq!(gate.inside(), 0);
 }
 
-/// The worker has two others look, one after the other, and counts what they found.
+/// The worker delegates to two others, one after the other, and counts their findings.
 async fn two_delegations(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
         ("lead", _) => plan_work(),

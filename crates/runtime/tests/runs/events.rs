@@ -1,4 +1,4 @@
-//! What watchers of a run see.
+//! The events that watchers of a run receive.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ async fn all(mut events: Events) -> Vec<Arc<Event>> {
     all
 }
 
-/// A world in which the worker makes so many calls and then waits at the gate.
+/// A world in which the worker makes this many calls and then waits at the gate.
 async fn busy_world(calls: usize, gate: &Arc<Gate>) -> World {
     let model = Scripted::gated(gate, move |asked, gate| async move {
         match (asked.who(), asked.turn()) {
@@ -100,7 +100,7 @@ async fn events_begin_after_the_entry_that_a_watcher_knows() {
 #[tokio::test]
 async fn a_watcher_that_falls_far_behind_misses_nothing() {
     let gate = Gate::shut();
-    // More events than are kept for watchers.
+    // More events than a feed keeps.
     let world = busy_world(2_000, &gate).await;
     let handle = world.start(UserPresence::Absent).await;
     let mut slow = handle.events(0);
@@ -128,7 +128,7 @@ async fn a_watcher_of_a_resumed_run_sees_its_end_though_another_still_reads_what
     world.orchestrator.shutdown().await.unwrap();
     let registry = tools([counting("note", Repeat::Safe).0]);
     let orchestrator = start_up(&world.log, &world.model, &registry).await;
-    // Keeps the feed that began before the resumption.
+    // Keeps the feed from before the resumption.
     let mut before = orchestrator.events(handle.id(), 0);
     within(before.next()).await.unwrap().unwrap();
 

@@ -1,4 +1,4 @@
-//! PAOR-7: the failure of a tool or an agent is an observation or a recorded failure, and those who wait get an outcome.
+//! PAOR-7: the failure of a tool or an agent is an observation or a recorded failure, and everyone who waits gets an outcome.
 
 use std::sync::{Arc, Mutex, mpsc};
 
@@ -19,7 +19,7 @@ use crate::world::World;
 /// A timeout for calls that never end; nothing else depends on it.
 const SOON: Millis = Millis(50);
 
-/// The lead has the tool `it` called; the reflector is content.
+/// The lead's plan calls the tool `it`; the reflector is satisfied.
 async fn call_it(asked: Asked) -> Reply {
     match asked.who() {
         "lead" => plan_call("it"),
@@ -27,7 +27,7 @@ async fn call_it(asked: Asked) -> Reply {
     }
 }
 
-/// The lead has the worker work, which calls the tool `it` and repeats what it got.
+/// The worker calls the tool `it` and repeats its result.
 async fn let_it_be_called(asked: Asked) -> Reply {
     match (asked.who(), asked.turn()) {
         ("lead", _) => plan_work(),
@@ -179,7 +179,7 @@ enum Fault {
     Fails,
 }
 
-/// A model that has this fault when this agent asks.
+/// A model with this fault in requests of this agent.
 fn faulty(who: &'static str, fault: Fault) -> Arc<Scripted> {
     Scripted::new(move |asked| async move {
         if asked.who() == who {

@@ -1,4 +1,4 @@
-//! HOST-9: from any point of a run a new one can be forked, with other guidance.
+//! HOST-9: a new run can be forked from any point of a run, with other guidance.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -20,7 +20,7 @@ use crate::approvals::{self, Calls, approve, risk_of};
 use crate::script::{Gate, Scripted, achieved, ask_user, call, plan_work, say, tools};
 use crate::world::{World, ended, within};
 
-/// Works on its goal, and reports any guidance.
+/// A model that works on its goal and reports any guidance.
 fn usual() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
@@ -32,7 +32,7 @@ fn usual() -> Arc<Scripted> {
     })
 }
 
-/// The inputs, without their run.
+/// The inputs of entries, without their run.
 fn inputs(entries: &[Entry]) -> Vec<(u64, Scope, &Input)> {
     let entries = entries.iter();
     entries
@@ -145,13 +145,13 @@ async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
     assert_eq!(ended(&handle).await.unwrap().summary, "It is done.");
 }
 
-/// A world in which the worker calls `risk`, which needs an approval.
+/// A world in which the worker calls `risk`, which needs approval.
 async fn risky() -> (World, Calls) {
     let (registry, calls) = approvals::risky();
     (World::new(risk_of("worker"), registry).await, calls)
 }
 
-/// The last call that needed an approval since this entry.
+/// The last call that needed approval since this entry.
 async fn asked_since(handle: &RunHandle, seq: u64) -> Arc<Approval> {
     let mut events = handle.events(0);
     within(async {
@@ -199,7 +199,7 @@ async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork()
     assert_eq!(calls.lock().unwrap().len(), 2);
 }
 
-/// The number of the entry behind the decision in a run that has called `risk`.
+/// Returns a run that has called `risk`, and the number of the entry after its decision.
 async fn decided(world: &World) -> (RunId, u64) {
     let handle = world.start(UserPresence::Present).await;
     let asked = asked_since(&handle, 0).await;
@@ -233,7 +233,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_f
 {
     let (world, calls) = risky().await;
     let (run, at) = decided(&world).await;
-    // The run goes on in the fork, and its process ends before the agent does.
+    // The fork continues the run, and its process ends before the agent does.
     let new = RunId(uuid::Uuid::now_v7());
     let claim = world.journal.fork(run, at, new, Timestamp(1)).unwrap();
     let last_seen = world.entries(new).last().unwrap().at;

@@ -1,4 +1,4 @@
-//! A run log that makes an actor panic where a test wants it, while the actor writes, and counts its readers.
+//! A run log that makes an actor panic where a test wants it, while the actor writes, and that counts its readers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use dirigent_store::Journal;
 use futures::future::BoxFuture;
 use futures::stream::BoxStream;
 
-/// Guidance with these words makes the actor panic that writes it.
+/// Guidance with these words makes the actor that writes it panic.
 pub const CRASH: &str = "break on purpose";
 
 /// Makes the supervisor of the run panic once it handles this message.
@@ -47,7 +47,7 @@ impl Fragile {
         }
     }
 
-    /// Makes the next supervisor panic that writes a run's end.
+    /// Makes the next supervisor that writes a run's end panic.
     pub fn crash_at_end(&self) {
         self.at_end.store(true, Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Messages of other processes to a run (here, of other handles of its journal). Each is accepted exactly once, in order.
+//! Messages from other processes to a run (here, from other handles of its journal). Each is accepted exactly once, in order.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::questions::{asking, gated};
 use crate::script::{Gate, tools};
 use crate::world::{World, ended, event, resumed, start_up, within};
 
-/// Stands for another process: it shares only the journal's file.
+/// Simulates another process, which shares only the journal's file.
 async fn another(world: &World) -> (Journal, Orchestrator) {
     let journal = Journal::open(&world.folder.path().join("journal.db")).unwrap();
     let orchestrator = start_up(&journal, &world.model, &tools([])).await;
@@ -39,7 +39,7 @@ fn guidance(entries: &[Entry]) -> Vec<&str> {
         .collect()
 }
 
-/// The settled state of a message. An orchestrator would stop waiting earlier.
+/// The final state of a message. An orchestrator would stop waiting earlier.
 async fn settled(journal: &Journal, run: RunId, body: String) -> MessageState {
     let message = journal.post(run, Timestamp(0), body, Position::Last).unwrap();
     let far_away = Duration::from_secs(120);
@@ -67,7 +67,7 @@ async fn host_2_messages_of_another_process_are_accepted_once_and_in_order() {
     within(async {
         while taken < 3 {
             let words = format!("word {}", said.len());
-            // On a slow machine some are still pending.
+            // On a slow machine some messages are still pending.
             let steered = other.steer(handle.id(), guide(&words)).await.unwrap();
             taken += usize::from(steered == SteerOutcome::Accepted);
             said.push(words);
@@ -92,7 +92,7 @@ async fn host_8_another_process_cancels_a_run() {
 
     let handle = world.start(UserPresence::Present).await;
     within(gate.entered()).await;
-    // On a slow machine it is accepted a little later.
+    // On a slow machine the message is accepted a little later.
     within(other.steer(handle.id(), Steering::Cancel)).await.unwrap();
 
     drop((journal, other));
@@ -128,7 +128,7 @@ async fn an_unacceptable_message_is_rejected_with_a_reason() {
         let refused = within(async {
             loop {
                 match other.steer(run, steering.clone()).await {
-                    // On a slow machine it is still pending.
+                    // On a slow machine the message is still pending.
                     Ok(SteerOutcome::Pending) => {}
                     Ok(SteerOutcome::Accepted) => panic!("{steering:?} is accepted"),
                     Err(refused) => return refused,

@@ -41,7 +41,7 @@ async fn host_2_a_full_journal_stops_the_run_before_its_next_tool_call() {
     assert!(world.orchestrator.run(handle.id()).is_none());
     world.all_tasks_end().await;
 
-    // With enough space, it continues.
+    // Once there is enough space, the run continues.
     let path = world.journal.path().to_owned();
     let World {
         orchestrator,

@@ -1,4 +1,4 @@
-//! Messages to an unowned run: they wait until it is resumed, or are rejected at once if they would be rejected then.
+//! Messages to a run that no process owns: they are stored until it is resumed, or rejected at once if the run would reject them.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::questions::asking;
 use crate::script::tools;
 use crate::world::{World, ended};
 
-/// A run that is paused as a call of the tool `risk`, of a worker or of the plan, waits for approval.
+/// A run that is paused because a call of `risk`, by a worker or by the plan, waits for approval.
 async fn risking(by: &'static str) -> (World, RunId, Arc<Approval>, Calls) {
     let (registry, calls) = risky();
     let world = World::new(risk_of(by), registry).await;

@@ -1,4 +1,4 @@
-//! PAOR-9: only the user can decide.
+//! PAOR-9: questions that only the user can decide.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -14,7 +14,7 @@ use dirigent_store::{Journal, StoreError};
 use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
 use crate::world::{World, ended, event, resumed, start_up, store_error, within};
 
-/// Asks the user after its first iteration, and answers the goal once it has the answer.
+/// Asks the user after its first iteration, and answers the goal once it has the user's answer.
 pub fn asking() -> Arc<Scripted> {
     Scripted::new(|asked| async move {
         match asked.who() {
@@ -26,7 +26,7 @@ pub fn asking() -> Arc<Scripted> {
     })
 }
 
-/// The lead waits at the gate, and answers the goal once it is let through.
+/// A lead that waits at the gate, and answers the goal once the gate is open.
 pub fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
     Scripted::gated(gate, |_, gate| async move {
         gate.pass().await;
@@ -68,7 +68,7 @@ async fn paor_9_without_a_user_the_run_pauses_until_it_is_resumed_with_an_answer
     assert_eq!(question.choices, ["a", "b"]);
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
-    // The lead's last request only, none that was answered before.
+    // Only the lead's last request is repeated.
     assert_eq!(world.model.asked() - asked, 1);
 }
 
@@ -193,7 +193,7 @@ async fn paor_9_an_answer_to_nothing_is_refused() {
     drop(orchestrator);
     ended(&handle).await.unwrap_err();
 
-    // It stopped where it was, so another orchestrator can resume it.
+    // The run stopped where it was, so another orchestrator can resume it.
     gate.open();
     let orchestrator = start_up(&journal, &model, &tools([])).await;
     let answer = Some("yes".to_owned());
@@ -242,7 +242,7 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
 
     let handle = world.start(UserPresence::Present).await;
     asked_for_the_time(&handle, 1).await;
-    // Both are sent before either is handled.
+    // Both answers are sent before either is handled.
     let (first, second) = tokio::join!(
         handle.answer("for the first"),
         handle.answer("for the first, too late")

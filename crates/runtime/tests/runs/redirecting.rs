@@ -65,7 +65,7 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
             ("thinks", false)
         ]
     );
-    // The lead twice, two workers, and the reflector after the lead's answer.
+    // Two requests of the lead, two of workers, and one of the reflector after the lead's answer.
     assert_eq!(world.model.asked(), 5);
     world.all_tasks_end().await;
     assert_eq!(gate.inside(), 0);

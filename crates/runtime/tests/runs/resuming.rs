@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 use crate::script::{Asked, Reply, Scripted, achieved, call, counting, plan, say, tools, work};
 use crate::world::{World, ended, start_up};
 
-/// Two iterations: two workers in parallel and calls after the first of them, then calls alone.
+/// Two iterations: two parallel workers and calls that depend on the first one, then only calls.
 async fn two_iterations(asked: Asked) -> Reply {
     let note = json!({"tool": "note", "parameters": {}});
     match (asked.who(), asked.turn()) {
@@ -43,7 +43,7 @@ async fn two_iterations(asked: Asked) -> Reply {
     }
 }
 
-/// Always succeeds with the same result.
+/// The tool `note`, which always succeeds with the same result.
 fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
     let (_, count) = counting("note", repeat.clone());
     let counter = count.clone();
@@ -54,7 +54,7 @@ fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
     (tools([note]), count)
 }
 
-/// A journal with these entries only.
+/// A journal with only these entries.
 pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journal {
     let journal = Journal::open(&folder.join(format!("cut-{}.db", entries.len()))).unwrap();
     let claim = journal.create(run, "Make it so", "/", entries[0].at).unwrap();
@@ -98,8 +98,7 @@ fn is_start(input: &Input) -> bool {
     )
 }
 
-/// The report without what differs from one run to the next: times, attempts, and the order in which sub-tasks
-/// that ran in parallel ended.
+/// The report without the parts that differ between runs: times, attempts, and the order in which parallel sub-tasks ended.
 fn essence(report: &Report) -> Value {
     fn strip(value: &mut Value) {
         match value {
@@ -116,7 +115,7 @@ fn essence(report: &Report) -> Value {
     }
     let mut essence = serde_json::to_value(report).unwrap();
     strip(&mut essence);
-    // Which of two that start together has which number.
+    // The numbers of two agents that start together can be swapped.
     let text = essence.to_string().replace(r#""agent":3"#, r#""agent":2"#);
     serde_json::from_str(&text).unwrap()
 }
@@ -202,7 +201,7 @@ async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as
         );
         let told = serde_json::to_string(&report.iterations[0].observations).unwrap();
         let said = told.matches("was interrupted: the process ended while it ran");
-        // The worker's is in its digest and its words, the plan's in the observed call.
+        // The worker's interrupted call is in its list of calls and its text, the plan's is in the observed call.
         assert_eq!(said.count() > 0, under_way > 0, "cut off after {cut}: {told}");
         interrupted += under_way;
     }

@@ -1,5 +1,5 @@
-//! Tests of supervision with real actors: a crash becomes an observation or a recorded failure, or the actor is rebuilt from the journal,
-//! and everyone who waits for the run gets an outcome.
+//! Supervision with real actors: a crash becomes an observation or a recorded failure, or the actor is rebuilt from the journal, and
+//! everyone who waits for the run gets an outcome.
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -154,7 +154,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
         let handle = world.start(UserPresence::Absent).await;
         within(gate.entered()).await;
         crash(&handle);
-        // The new supervisor repeats the request after the first request was dropped.
+        // The first request was dropped, and the new supervisor repeats it.
         within(gate.entered()).await;
         assert_eq!(gate.inside(), 1);
         gate.open();
@@ -162,7 +162,7 @@ async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         assert_eq!(report.usage.model_calls, 3);
-        // Three requests with a reply, and the dropped one.
+        // Three answered requests, and the dropped one.
         assert_eq!(world.model.asked(), 4, "while the {who} was asked");
         assert_eq!(resumptions(&world, &handle), 1);
         assert!(world.orchestrator.run(handle.id()).is_none());

@@ -23,7 +23,7 @@ use super::script::{self, Asked, Gate, Reply, Scripted, call, plan, say, tools, 
 use super::supervision::{REFLECTOR, WORKER, blocked, inputs, resumptions, usual};
 use super::world::{World, ended, within};
 
-/// The tool `risk`, which needs an approval, and the counter of its calls.
+/// The tool `risk`, which needs approval, and the counter of its calls.
 fn risky() -> (ToolRegistry, Arc<AtomicUsize>) {
     let (tool, called) = script::counting("risk", Repeat::Unsafe);
     (tools([tool.needing_approval()]), called)
@@ -37,7 +37,7 @@ async fn take_a_risk(asked: Asked) -> Reply {
     }
 }
 
-/// The first call that waits for an approval.
+/// The first call that waits for approval.
 async fn approval(handle: &RunHandle) -> Arc<Approval> {
     let mut events = handle.events(0);
     within(async {

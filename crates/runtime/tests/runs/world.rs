@@ -1,4 +1,4 @@
-//! An orchestrator with its own journal, and ways to wait for events.
+//! An orchestrator with its own journal, and helpers that wait for events.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::script::{Scripted, spec};
 
 pub struct World {
     pub journal: Journal,
-    /// The run log of the orchestrator: that journal.
+    /// The run log of the orchestrator, which wraps this journal.
     pub log: Fragile,
     pub orchestrator: Orchestrator,
     pub spec: RunSpec,
@@ -70,7 +70,7 @@ impl World {
         self.journal.entries(run, 0, 100_000).unwrap()
     }
 
-    /// Waits until no task is left but those there were before the first run.
+    /// Waits until only the tasks from before the first run are left.
     pub async fn all_tasks_end(&self) {
         within(async {
             while alive_tasks() > self.tasks {
@@ -86,7 +86,7 @@ impl World {
         self.cancelled(handle).await
     }
 
-    /// Waits for the end of a run that was cancelled, and checks it as [`Self::cancel`] does.
+    /// Waits for the end of a cancelled run, and checks it like [`Self::cancel`].
     pub async fn cancelled(&self, handle: &RunHandle) -> Arc<Report> {
         let report = ended(handle).await.unwrap();
         assert_eq!(report.end, Some(EndReason::Cancelled));
@@ -112,8 +112,8 @@ pub async fn start_up(
     Orchestrator::start_up(services).await.unwrap()
 }
 
-/// Resumes a run that another handle of its journal had: that one gives it free behind all that it writes, which may be after the
-/// last word of its orchestrator.
+/// Resumes a run that another handle of its journal owned. That handle releases the run only after its last write, which may be later than
+/// its orchestrator reports.
 pub async fn resumed(orchestrator: &Orchestrator, run: RunId, user: UserPresence) -> RunHandle {
     within(async {
         loop {

@@ -107,7 +107,7 @@ fn a_release_that_cannot_be_written_is_made_up_for() {
     let other = rusqlite::Connection::open(&f.path).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
     drop(claim);
-    // Processed after the release, which has failed by then.
+    // Processed after the release, which had already failed by then.
     assert!(matches!(journal.claim(run(1)), Err(StoreError::Locked { .. })));
     other.execute_batch("ROLLBACK").unwrap();
     assert!(matches!(

@@ -39,7 +39,7 @@ fn a_run_is_found_by_its_id_either_end_of_it_or_as_the_last() {
     check("0190f", NEW);
     check("bbbb", MIDDLE);
     check("8a6b-22222222aaaa", NEW);
-    // The beginning of its short form, which lists show.
+    // The beginning of the short id that lists show.
     check("1111b", MIDDLE);
     check("last", NEW);
 }

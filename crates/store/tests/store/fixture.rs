@@ -1,4 +1,4 @@
-//! A journal in its own folder, and short ways to write and read it.
+//! A journal in its own folder, and helpers that write and read it.
 
 use std::path::{Path, PathBuf};
 use std::sync::mpsc;
@@ -72,7 +72,7 @@ pub fn append_entry(journal: &Journal, claim: &RunClaim, entry: NewEntry) -> Res
     stored.recv().unwrap()
 }
 
-/// Marks the run as finished and waits until that is stored.
+/// Marks the run as finished, and waits until this is stored.
 pub fn end(journal: &Journal, claim: &RunClaim) -> Result<(), StoreError> {
     end_as(journal, claim, RunEnding::Finished)
 }
@@ -86,7 +86,7 @@ pub fn end_as(journal: &Journal, claim: &RunClaim, ending: RunEnding) -> Result<
     stored.recv().unwrap()
 }
 
-/// `1 first` for entry 1 with the guidance `first`.
+/// Formats entry 1 with the guidance `first` as `1 first`.
 pub fn show(entry: &Entry) -> String {
     match &entry.input {
         Input::Run(RunInput::Guided { guidance }) => format!("{} {guidance}", entry.seq),
@@ -103,7 +103,7 @@ pub fn stored(journal: &Journal, run: RunId) -> Vec<String> {
         .collect()
 }
 
-/// Blocks the writer until the sender is used or dropped, so that entries that are appended meanwhile become one batch.
+/// Blocks the writer until the sender is used or dropped, so that all entries appended until then become one batch.
 pub fn hold_up(journal: &Journal, claim: &RunClaim) -> mpsc::Sender<()> {
     let (go_on, wait) = mpsc::channel();
     let (began, begun) = mpsc::channel();

@@ -1,4 +1,4 @@
-//! Damaged journals: what is damaged is named, and nothing continues over it.
+//! Damaged journals: errors identify the damage, and nothing continues over it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ fn change(path: &Path, sql: &str) {
     Connection::open(path).unwrap().execute_batch(sql).unwrap();
 }
 
-/// The number and the problem of the entry of run 1 that cannot be read.
+/// The number and the problem of the unreadable entry of run 1.
 fn broken(journal: &Journal) -> (u64, EntryProblem) {
     match journal.entries(run(1), 0, 100).unwrap_err() {
         StoreError::BrokenEntry {
@@ -120,7 +120,7 @@ fn host_9_a_fork_shares_only_undamaged_entries() {
     assert_eq!(stored(&journal, run(4)), ["1 a", "2 b", "3 c"]);
 }
 
-/// Copies the journal with its log and its owners' files, as they are when the process is killed now.
+/// Copies the journal with its log and its owners' files, as a killed process would leave them now.
 fn kill(journal: &Path, folder: &Path) -> PathBuf {
     let copy = folder.join("journal.db");
     let beside = |suffix: &str| PathBuf::from(format!("{}{suffix}", journal.display()));
@@ -287,7 +287,7 @@ fn a_read_only_journal_is_read_and_never_written() {
     assert!(matches!(error, StoreError::NotClaimed { .. }), "{error:?}");
 }
 
-/// As root, a folder without write permission can be written all the same; then this only shows that reading works.
+/// Root can write to a folder without write permission; then this test only shows that reading works.
 #[cfg(unix)]
 #[test]
 fn a_journal_in_a_read_only_folder_is_read() {

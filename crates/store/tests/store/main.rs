@@ -1,4 +1,4 @@
-//! The journal at its public edge.
+//! The journal through its public API.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod append;

@@ -21,10 +21,10 @@ use crate::fixture::{
 };
 use crate::other_process::{self, Role};
 
-/// A run as Dirigent records it; its first entry has the setup.
+/// A run as Dirigent records it; its first entry contains the setup.
 const RECORDED: &str = include_str!("../../../../tests/journals/v1-rename.jsonl");
 
-/// The first entry of a recorded run, whose setup is stored apart, with the goal and the workspace of [`create`].
+/// The first entry of a recorded run, whose setup is stored separately, with the goal and the workspace of [`create`].
 fn started() -> NewEntry {
     let mut recorded: Entry = serde_json::from_str(RECORDED.lines().next().unwrap()).unwrap();
     if let Input::Run(RunInput::Started { spec }) = &mut recorded.input {
@@ -58,7 +58,8 @@ fn record(journal: &Journal, number: u128, path: &str, content: &[u8]) {
     journal.record_original(original, content).unwrap();
 }
 
-/// A journal with the run 1 of five entries, the first of them with the setup, and with two recorded files; and the run 2 of two entries.
+/// A journal with run 1, which has five entries, the first of them with the setup, and two recorded files; and run 2, which has two
+/// entries.
 fn filled() -> Fixture {
     let f = fixture();
     let (first, second) = (create(&f.journal, 1), create(&f.journal, 2));
@@ -273,7 +274,7 @@ mod check {
     fn entries_that_were_committed_and_lost_are_a_problem() {
         let f = fixture();
         other_process::kill(other_process::start(Role::Holds, &f.path));
-        // What is left if the write-ahead log loses its last transaction.
+        // The state after the write-ahead log has lost its last transaction.
         execute(
             &f.path,
             "DELETE FROM journal; UPDATE runs SET entries = 0, chain = (SELECT chain FROM runs)",
@@ -603,7 +604,7 @@ mod moving {
 mod prune {
     use super::*;
 
-    /// Everything that has ended before 10 s; the fixture's runs end at 9 s.
+    /// Every run that ended before 10 s; the fixture's runs end at 9 s.
     const OLD: PruneFilter = PruneFilter {
         ended_before: Timestamp(10_000),
         paused: PausedRuns::Keep,
@@ -689,7 +690,7 @@ mod prune {
                 record(&f.journal, 1, "c", named);
                 end(&f.journal, &claim).unwrap();
             } else {
-                // As a change of a tool names a version of a file.
+                // Refers to the content by its digest, as a tool's change does.
                 append(&f.journal, &claim, &sha256_hex(named)).unwrap();
             }
         }
@@ -747,7 +748,7 @@ mod prune {
             "{space:?}"
         );
 
-        // The owner of the run is alive as long as its journal is open.
+        // The run's owner counts as alive as long as its journal is open.
         let f = fixture();
         fill(&open(&f.path));
         let size = |path: &Path| fs::metadata(path).unwrap().len();
@@ -777,7 +778,7 @@ mod prune {
 
         assert_eq!(f.journal.prune(OLD).unwrap().lock_files, 1);
 
-        // The killed process still has a claim, and this one lives.
+        // The killed process and this one each have a claim.
         assert_eq!(names_in(&owners).len(), 2);
         execute(
             &f.path,

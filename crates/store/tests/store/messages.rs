@@ -10,7 +10,7 @@ use dirigent_store::{
 use crate::fixture::{append, append_entry, create, end, end_as, entry, fixture, open, run, stored};
 use crate::other_process::{Role, kill, start};
 
-/// Longer than any test takes.
+/// Longer than any test.
 const LONG: Duration = Duration::from_secs(120);
 
 fn post(journal: &Journal, text: &str) -> Result<MessageId, StoreError> {
@@ -99,7 +99,7 @@ async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
         seen.push(inbox.next().await.body);
     }
 
-    // It waits for this message, and returns no earlier one twice.
+    // The inbox waits for this message, and returns no earlier one twice.
     for number in 41..=43 {
         let posted = tokio::task::spawn_blocking({
             let journal = f.journal.clone();

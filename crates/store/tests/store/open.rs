@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use crate::fixture::{append, create, fixture, run};
 
-/// Opens what must be refused, and sees that it stays as it was.
+/// Opens a file that must be refused, and checks that it stays unchanged.
 fn refused(path: &Path) -> StoreError {
     let before = std::fs::read(path).unwrap();
     let error = Journal::open(path).unwrap_err();
@@ -62,7 +62,7 @@ fn host_2_a_journal_whose_creation_was_cut_off_is_created_anew() {
         let sql = format!("INSERT INTO {table} VALUES (randomblob(20000))");
         creating.execute(&sql, []).unwrap();
     }
-    // What lies on the disk in the middle of the transaction is what a process leaves that dies there.
+    // The files on disk in the middle of the transaction are those that a killed process leaves.
     std::fs::copy(&begun, &path).unwrap();
     std::fs::copy(
         folder.path().join("begun.db-journal"),

@@ -1,4 +1,4 @@
-//! A second process, which other tests start and kill.
+//! A second process, which tests start and kill.
 
 use std::io::{BufRead, BufReader, Read};
 use std::path::Path;
@@ -12,7 +12,7 @@ use crate::fixture::{append, append_entry, create, entry, open, run};
 const JOURNAL: &str = "DIRIGENT_STORE_TEST_JOURNAL";
 const ROLE: &str = "DIRIGENT_STORE_TEST_ROLE";
 
-/// The work of the process until it is killed.
+/// What the process does until it is killed.
 #[derive(Clone, Copy, Debug)]
 pub enum Role {
     /// Creates run 1, appends `from the other process` and keeps the claim.
@@ -23,7 +23,7 @@ pub enum Role {
     Posts,
 }
 
-/// Starts the process; it is at work when this returns.
+/// Starts the process; it is working when this returns.
 pub fn start(role: Role, journal: &Path) -> Child {
     let mut child = Command::new(std::env::current_exe().unwrap())
         .args([
@@ -44,7 +44,7 @@ pub fn start(role: Role, journal: &Path) -> Child {
     child
 }
 
-/// As `kill -9` does.
+/// Kills the process like `kill -9`.
 pub fn kill(mut child: Child) {
     child.kill().unwrap();
     child.wait().unwrap();
@@ -62,7 +62,7 @@ async fn the_other_process() {
             let claim = create(&journal, 1);
             append(&journal, &claim, "from the other process").unwrap();
             println!("at work");
-            // The end of standard input never comes: it is killed before.
+            // Standard input never ends: the process is killed before.
             std::io::stdin().read_to_end(&mut Vec::new()).unwrap();
         }
         "Takes" => {
@@ -81,7 +81,7 @@ async fn the_other_process() {
         "Posts" => {
             println!("at work");
             for number in 1.. {
-                // It is faster than the owner, so there may be too many pending messages.
+                // It posts faster than the owner reads, so there may be too many pending messages.
                 while journal
                     .post(run(1), Timestamp(1), number.to_string(), Position::Last)
                     .is_err()

@@ -55,7 +55,7 @@ fn with_all_states() -> (Fixture, RunClaim) {
 #[test]
 fn pages_have_all_runs_newest_first_each_once() {
     let f = fixture();
-    // Several runs of one moment keep an order, too.
+    // Runs with the same start time are in a stable order, too.
     for number in 1..=23 {
         let at = Timestamp(number as u64 / 4);
         drop(f.journal.create(run(number), "goal", "/work", at).unwrap());

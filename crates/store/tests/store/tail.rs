@@ -134,7 +134,7 @@ async fn a_tail_brings_each_entry_without_waiting_for_the_next_and_may_be_interr
     let mut tail = f.journal.follow(run(1), 0);
 
     for expected in ["1 a", "2 b", "3 c"] {
-        // Cancelled at each wait; entries that it has read by then are still returned.
+        // Each wait is cancelled; entries that have been read by then are still returned.
         for _ in 0..3 {
             tokio::select! {
                 biased;

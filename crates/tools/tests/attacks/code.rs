@@ -1,4 +1,5 @@
-//! The tools for code: a patch changes only what a tool may change, git shows nothing from outside, and no source keeps a tool busy.
+//! Attacks on the tools for code: a patch changes only what a tool may change, git shows nothing from outside, and no source keeps a tool
+//! busy.
 
 use std::process::Command;
 

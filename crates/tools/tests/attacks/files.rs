@@ -1,4 +1,5 @@
-//! The file tools: no path leads out of the workspace, nothing hangs, no answer is too long, and git's and Dirigent's files are read-only.
+//! Attacks on the file tools: no path leads out of the workspace, nothing hangs, no answer is too long, and the files of git and Dirigent
+//! are read-only.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -48,7 +49,7 @@ fn search(pattern: &str) -> Call {
     ("search", json!({"pattern": pattern}))
 }
 
-/// All operations on a path; the workspace has a `file` and no `here`.
+/// All operations on a path; the workspace contains `file` but not `here`.
 fn operations_on(path: &str) -> [Call; 7] {
     let moved = [rename(path, "here"), rename("file", path)];
     let [there, back] = moved;
@@ -63,7 +64,7 @@ fn operations_on(path: &str) -> [Call; 7] {
     ]
 }
 
-/// A file of a terabyte that takes no room.
+/// A sparse file of a terabyte.
 fn make_giant(folder: &Folder, path: &str) {
     File::create(folder.path(path)).unwrap().set_len(1 << 40).unwrap();
 }
@@ -165,7 +166,7 @@ async fn what_is_no_file() {
     }
     let found = done(&scene.work, search("file")).await;
     assert_eq!(found, "1 match in 1 file\n\nfile\n1:file");
-    // They themselves can go elsewhere, and go away.
+    // The special files themselves can be moved and deleted.
     for parameters in [rename("pipe", "moved"), delete("moved"), delete("socket")] {
         done(&scene.work, parameters).await;
     }
@@ -181,7 +182,7 @@ async fn devices_and_the_files_of_the_kernel() {
             assert!(error.contains("is a device"), "{error}");
         }
     }
-    // Links that are more than the path that they show.
+    // Links whose targets are more than the path that they show.
     for path in ["root/etc/passwd", "cwd/Cargo.toml", "exe"] {
         let (code, error) = outcome(call("/proc/self".as_ref(), read(path)).await);
         assert_eq!(code, "not_a_file", "{path}: {error}");
@@ -418,7 +419,7 @@ async fn what_belongs_to_git_and_to_dirigent() {
             ("protected", protected, &[edit("settings")]),
             ("not_a_file", "link to nothing", &[write("hooks")]),
             ("protected", protected, &removed.concat()),
-            // Moving what they are in changes nothing of them.
+            // Moving the folder around protected files does not change them.
             ("done", "", &[rename("full", "moved/full")]),
             ("done", "secret", &[read("moved/full/.git/config")]),
             ("protected", protected, &[edit("moved/full/.git/config")]),

@@ -1,5 +1,5 @@
-//! Attacks on the tools as tables: calls with their outcome. Whatever it is, nothing outside the workspace is changed or shown, and a call that
-//! fails changes nothing at all. Attacks by commands are in `sandbox`, on SQL in `sql_sqlite` and on HTTP in `http_request`.
+//! Attacks on the tools as tables: calls with their outcome. In every case nothing outside the workspace is changed or shown, and a call
+//! that fails changes nothing at all. Attacks by commands are in `sandbox`, on SQL in `sql_sqlite` and on HTTP in `http_request`.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -16,7 +16,7 @@ use dirigent_core::tool::{ToolOutcome, ToolResult};
 use dirigent_tools::{ToolSettings, ToolSource as _, built_in};
 use serde_json::Value;
 
-/// The content of the file `secret` beside the workspace.
+/// The content of the file `secret` next to the workspace.
 const SECRET: &str = "canary-that-must-not-sing";
 /// The maximum size of a result, in bytes.
 const MAX_RESULT: usize = 70_000;
@@ -25,7 +25,7 @@ const MAX_COMPARED: u64 = 1024 * 1024;
 
 /// A tool and its parameters.
 type Call = (&'static str, Value);
-/// The code of the failure (`done` for a success), words of the result, and the calls that have it.
+/// The code of the failure (`done` for a success), text in the result, and the calls with this outcome.
 type Attack<'a> = (&'a str, &'a str, &'a [Call]);
 
 /// A workspace, and a folder outside of it.
@@ -53,7 +53,7 @@ impl Scene {
         assert!(made.unwrap().success());
     }
 
-    /// Makes the calls of each attack and checks what comes of them; the one that fails is named.
+    /// Makes the calls of each attack and checks the outcomes; a failure lists the attack.
     async fn check(&self, attacks: &[Attack<'_>]) {
         let outside = state(&self.outside.path(""));
         let mut work = state(&self.work.path(""));
@@ -93,7 +93,7 @@ fn outcome(result: ToolResult) -> (String, String) {
     }
 }
 
-/// The permissions, the size and the content of all that a folder contains.
+/// The permissions, sizes and contents of everything in a folder.
 fn state(folder: &Path) -> BTreeMap<PathBuf, (u32, u64, Vec<u8>)> {
     let mut all = BTreeMap::new();
     for entry in std::fs::read_dir(folder).unwrap() {

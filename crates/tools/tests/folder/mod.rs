@@ -41,7 +41,7 @@ impl Folder {
     }
 }
 
-/// A call by an agent that may change everything.
+/// The context of a call by an agent that may change everything.
 pub fn context(workspace: &Path) -> ToolContext {
     ToolContext {
         content_store: None,
@@ -55,7 +55,7 @@ pub fn context(workspace: &Path) -> ToolContext {
     }
 }
 
-/// What the tool returned; it must have succeeded.
+/// The output of a result, which must be a success.
 #[track_caller]
 pub fn output(result: ToolResult) -> Value {
     match result.outcome {
@@ -64,7 +64,7 @@ pub fn output(result: ToolResult) -> Value {
     }
 }
 
-/// The text that the tool returned; it must have succeeded.
+/// The text of a result, which must be a success.
 #[track_caller]
 pub fn text(result: ToolResult) -> String {
     output(result).as_str().unwrap().to_owned()
@@ -76,7 +76,7 @@ pub fn numbered(first: usize, lines: &str) -> String {
     lines.map(|(number, line)| format!("{number}\t{line}")).collect()
 }
 
-/// What a command printed to its standard output and its standard error, and the notes above it.
+/// A command's standard output, its standard error, and the notes above them.
 #[track_caller]
 pub fn printed(result: &ToolResult) -> (String, String, String) {
     let (ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. }) = &result.outcome;
@@ -98,7 +98,7 @@ pub fn printed(result: &ToolResult) -> (String, String, String) {
     (stdout.to_owned(), stderr.to_owned(), notes)
 }
 
-/// What the tool complained of; it must have failed, and changed nothing.
+/// The error of a result, which must be a failure and must have changed nothing.
 #[track_caller]
 pub fn error(result: ToolResult) -> String {
     assert_eq!(result.changes, []);

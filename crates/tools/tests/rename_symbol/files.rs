@@ -171,7 +171,7 @@ async fn a_path_that_is_not_there_or_outside_is_refused() {
 
 #[tokio::test]
 async fn a_file_that_cannot_be_written_leaves_all_files_as_they_were() {
-    // What is in `.git` can be read when it is named, and is protected from being written.
+    // Files in `.git` can be read if their path is given, and are protected from changes.
     let workspace = workspace(&[("a.rs", "fn old() {}\n"), ("sub/.git/b.rs", "fn old() {}\n")]);
     let result = run(
         &workspace,

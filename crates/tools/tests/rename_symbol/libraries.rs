@@ -48,12 +48,12 @@ async fn a_module_of_the_same_name_is_reported_and_its_imports_are_unchanged() {
     );
 }
 
-/// The places that show `old` to be that of a library, as `path:line`.
+/// The places that show that `old` belongs to a library, as `path:line`.
 async fn foreign(files: &[(&str, &str)]) -> Vec<String> {
     listed("foreign", files).await
 }
 
-/// The places in a list of the preview of a rename of `old`, as `path:line`.
+/// The places in one list of the preview of a rename of `old`, as `path:line`.
 async fn listed(list: &str, files: &[(&str, &str)]) -> Vec<String> {
     let workspace = workspace(files);
     let preview = run(&workspace, json!({"from": "old"})).await;
@@ -162,7 +162,7 @@ async fn paor_2_members_of_unknown_owners_are_reported() {
     }
 }
 
-/// The lines that show `old` to be that of a library, in a file where each of the others has no `old`.
+/// The lines that show that `old` belongs to a library, in a file with these lines.
 async fn foreign_in(path: &str, lines: &[&str]) -> Vec<String> {
     let mut found = foreign(&[(path, &lines.join("\n"))]).await;
     found.dedup();
@@ -283,7 +283,7 @@ async fn paor_2_what_rust_introduces_is_no_librarys() {
         &["fn f() { match x { old @ 1..=2 => old } while let Some(old) = y {} }"],
         &["fn f() { x.map(|old| old + 1); x.map(|a, old: u32| old) }"],
         &["fn f() { macro_call!(|old| old + 1); assert!(x.map(|a, old| old)) }"],
-        // what a macro defines
+        // a name that a macro defines
         &["make!(old);", "fn f() { a::old() }"],
         &["make! { pub fn old(); }", "fn f() { x.old() }"],
         &["make! { a, old { b: u32 } }", "fn f() { x.old() }"],

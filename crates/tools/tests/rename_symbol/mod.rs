@@ -44,7 +44,7 @@ fn error(result: &ToolResult) -> &str {
     }
 }
 
-/// `old` becomes `new` in a file of its own; returns the output. The file fits its grammar before and after.
+/// Renames `old` to `new` in a file and checks its new content; returns the output. The file must parse before and after.
 async fn check(name: &str, before: &str, after: &str) -> Value {
     let workspace = workspace(&[(name, before)]);
     let result = run(
@@ -63,7 +63,7 @@ async fn check(name: &str, before: &str, after: &str) -> Value {
     output
 }
 
-/// The places of a list as `line:column`; an empty list is left out of the output.
+/// The places in a list as `line:column`. Empty lists are missing in the output.
 fn places(rows: &Value) -> Vec<String> {
     let place = |row: &Value| format!("{}:{}", row["line"], row["column"]);
     rows.as_array().into_iter().flatten().map(place).collect()

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use super::{HANG, context, printed, run, shell};
 
-/// What a command may not change, as text; none where nothing is.
+/// The content of a protected file; `None` if it does not exist.
 fn guarded(workspace: &TempDir, path: &str) -> Option<String> {
     let path = workspace.path().join(path);
     assert!(!path.is_symlink(), "{path:?}");
@@ -93,7 +93,7 @@ async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
     assert!(!workspace.path().join(".git").exists());
 }
 
-/// Each command in a workspace of its own: what it does, and what is there afterwards.
+/// Runs each command in a workspace of its own, and checks the files that remain.
 #[tokio::test]
 async fn what_a_command_plants_does_not_stay() {
     let outside = TempDir::new().unwrap();
@@ -148,7 +148,7 @@ async fn a_dropped_call_puts_back_and_leaves_nothing() {
     };
     call.abort();
     assert!(call.await.unwrap_err().is_cancelled());
-    // Meanwhile the file is removed and created again.
+    // In the meantime the file is removed and created again.
     let config = workspace.path().join(".git/config");
     let is_over =
         || !Path::new(folder.trim()).exists() && fs::read_to_string(&config).ok().as_deref() == Some("mine");
@@ -160,7 +160,7 @@ async fn a_dropped_call_puts_back_and_leaves_nothing() {
     tokio::time::timeout(HANG, over).await.expect("all is put back");
 }
 
-/// Two commands at once, the second of which begins when the first has planted something.
+/// Runs two commands at once; the second one begins after the first has planted a file.
 #[tokio::test]
 async fn what_a_command_planted_is_not_put_back_by_another() {
     let workspace = TempDir::new().unwrap();
@@ -181,7 +181,7 @@ async fn what_a_command_planted_is_not_put_back_by_another() {
     tokio::join!(other, first);
     assert_eq!(guarded(&workspace, ".git/config").as_deref(), Some("mine"));
     assert!(!workspace.path().join(".git/hooks").exists());
-    // With the last of them what was kept is let go.
+    // When the last command ends, the saved content is discarded.
     fs::write(workspace.path().join(".git/config"), "changed by the user").unwrap();
     shell(&workspace, "true").await;
     assert_eq!(
@@ -231,7 +231,7 @@ async fn submodules_work_trees_and_settings_are_put_back() {
     }
     assert!(workspace.path().join("new/.git/HEAD").exists());
 
-    // What is removed or moved as a whole is the command's to do.
+    // A command may remove or move whole folders with protected files.
     let line = "rm -r tree .git/modules/a; mv deep moved";
     let result = run(&Sandbox::default(), &workspace, json!(line)).await;
     assert_eq!(result.metadata.get("put_back"), None, "{result:?}");

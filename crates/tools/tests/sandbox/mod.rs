@@ -1,4 +1,4 @@
-//! Limits of the sandbox, tried by real commands. On a system without Landlock these tests fail, because they could prove nothing.
+//! The sandbox's limits, tried by real commands. On a system without Landlock these tests fail, because they could not prove anything.
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
@@ -19,7 +19,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-/// Longer than anything here takes: only a hang reaches it.
+/// A timeout that only a hang reaches.
 const HANG: Duration = Duration::from_secs(900);
 
 async fn run(sandbox: &Sandbox, workspace: &TempDir, command: Value) -> ToolResult {
@@ -47,12 +47,12 @@ fn running(word: &str) -> usize {
     fs::read_dir("/proc").unwrap().flatten().filter(has_it).count()
 }
 
-/// A number that no other run of these tests has in a command line: how long something sleeps.
+/// A number of seconds to sleep that no other run of these tests has in a command line.
 fn unique(seconds: u32) -> String {
     format!("{seconds}.{:010}", std::process::id())
 }
 
-/// Returns once no process has that in its command line any more: the call does not wait for ever for those that it killed.
+/// Waits until no process has `word` in its command line. The call itself waits only a limited time for the processes that it killed.
 async fn ended(word: &str) {
     let gone = async {
         while running(word) > 0 {
@@ -62,15 +62,15 @@ async fn ended(word: &str) {
     tokio::time::timeout(HANG, gone).await.expect("they end");
 }
 
-/// Whether signals of a command reach its own processes alone. On Linux before 6.12 some of what is tried here would end all that the
-/// user runs, so that the test is left out, and says so.
+/// Returns true if a command's signals reach only its own processes. On Linux before 6.12 some of these tests would end all of the user's
+/// processes, so they are skipped, with a message.
 fn signals_stay_inside(test: &str) -> bool {
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split(|c: char| !c.is_ascii_digit());
     let mut number = || numbers.next().and_then(|number| number.parse().ok());
     let version: (u32, u32) = number().zip(number()).expect("Linux has a version");
     if version < (6, 12) {
-        // Not by a macro, whose text is kept back where the test passes.
+        // Printed without a macro: the test harness hides the output of macros if the test passes.
         let _ = writeln!(
             std::io::stderr(),
             "left out: {test}: before Linux 6.12 a command can signal others"
@@ -197,7 +197,7 @@ async fn without_network_no_socket_of_any_family_can_be_made() {
     }
     let line = "import socket as s; a, b = s.socketpair(); a.send(b'pair'); print(b.recv(4))";
     assert_eq!(python(&Sandbox::default(), &workspace, line).await, "b'pair'");
-    // The calls by their numbers: io_uring on every architecture, and `socket` by the second number that x86 has for it.
+    // The system calls by number: io_uring on every architecture, and `socket` by its second number on x86.
     let line = "import ctypes; c = ctypes.CDLL(None, use_errno=True); print(c.syscall(425, 8, None), ctypes.get_errno())";
     assert_eq!(python(&Sandbox::default(), &workspace, line).await, "-1 38");
     if cfg!(target_arch = "x86_64") {
@@ -258,7 +258,7 @@ async fn our_own_process_cannot_be_signalled() {
 
 #[tokio::test]
 async fn our_own_process_cannot_be_looked_into() {
-    // Dirigent's environment holds secrets.
+    // Dirigent's environment contains secrets.
     let ours = std::process::id();
     let workspace = TempDir::new().unwrap();
     for line in [
@@ -295,7 +295,7 @@ async fn one_command_ends_without_another() {
             let line = "setsid sleep 1000 & kill -9 -1; echo ended";
             let result = run(&Sandbox::default(), &workspace, json!(line)).await;
             assert!(result.succeeded(), "{result:?}");
-            // Some shells tell on the other stream that the child was killed.
+            // Some shells report on standard error that the child was killed.
             assert_eq!(printed(&result).0, "ended\n");
         }
         fs::write(workspace.path().join("go"), "").unwrap();
@@ -352,7 +352,7 @@ async fn what_never_ends_is_ended_at_the_timeout() {
     let workspace = TempDir::new().unwrap();
     let seconds = unique(76543);
     for line in [
-        // Of a certain depth, so that the machine is not at stake: 511 processes.
+        // With a limited depth, so that the machine stays usable: 511 processes.
         format!(
             "breed() {{ [ $1 -eq 0 ] || {{ breed $(($1 - 1)) & breed $(($1 - 1)) & }}; trap '' TERM; setsid sleep {seconds}; }}; breed 8"
         ),
@@ -371,7 +371,7 @@ async fn what_never_ends_is_ended_at_the_timeout() {
     }
 }
 
-/// As on a system without Landlock: the calls that make a domain are missing.
+/// Simulates a system without Landlock, by blocking the system calls that create a domain.
 #[test]
 fn without_landlock_nothing_is_run_unless_the_user_said_so() {
     let workspace = TempDir::new().unwrap();
@@ -426,7 +426,7 @@ async fn limits_hold_for_all_that_a_command_starts() {
                 echo $?; ulimit -d unlimited || echo kept";
     let said = said(&run(&sandbox, &workspace, json!(["bash", "-c", line])).await);
     let said: Vec<_> = said.lines().take(6).collect();
-    // Ours may be lower already, and nothing can raise it.
+    // The limit of the test's own process may be lower already, and cannot be raised.
     let ours = getrlimit(Resource::Nproc).maximum;
     let processes = ours.map_or(5000, |ours| ours.min(5000)).to_string();
     assert_eq!(said, ["0", "1048576", "1024", &processes, "153", "kept"]);
@@ -538,7 +538,7 @@ async fn our_own_threads_stay_free() {
     let outside = TempDir::new().unwrap();
     assert_eq!(shell(&workspace, "echo ran").await, "ran\n");
     let made = outside.path().join("made");
-    // On threads of the pool that are made by now, and on new ones.
+    // On existing threads of the pool, and on new ones.
     for _ in 0..20 {
         let made = made.clone();
         tokio::task::spawn_blocking(move || fs::write(made, "").unwrap())

@@ -1,4 +1,4 @@
-//! The words of Chinese (simplified, and traditional where they are common).
+//! Chinese phrases: simplified, and traditional if they are common.
 
 use super::Language;
 

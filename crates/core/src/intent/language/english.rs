@@ -1,4 +1,4 @@
-//! The words of English. "'" stands for every apostrophe.
+//! English phrases. "'" also matches the other forms of the apostrophe.
 
 use super::Language;
 

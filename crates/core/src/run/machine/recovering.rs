@@ -69,14 +69,15 @@ impl Run {
         }
         budgets(limits).find_map(|(budget, limit)| {
             let used = budget.used(usage);
-            // The last request did not fit within the old limit, although the limit was not used up.
+            // The last request exceeded what was left of the old limit, and the new limit is not higher.
             let found_no_room = matches!(ended, EndReason::BudgetExhausted { budget: of, limit: old, .. }
                 if *of == budget && limit <= *old);
             (used >= limit || found_no_room).then_some(EndReason::BudgetExhausted { budget, used, limit })
         })
     }
 
-    /// The number of iterations that have a plan, or in which the lead acted. An iteration that ended before that is planned again.
+    /// The number of completed iterations: those with a plan, or in which the lead acted. If the last iteration ended before reaching that
+    /// point, it is planned again and not counted.
     fn completed_iterations(&self) -> u32 {
         match self.iterations.last() {
             Some(iteration) if iteration.number == self.iteration => self.iteration,

@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 use crate::driver::acting;
 use crate::fixture::{agent_outline, at, effect, spec, started};
 
-/// Every `change` is asked about.
+/// Every `change` needs approval.
 pub(super) fn asking() -> RunSpec {
     let mut spec = spec();
     spec.setup.tools[1].requires_approval = true;
@@ -54,7 +54,7 @@ pub(super) fn decision(approval: &Approval, answer: ApprovalAnswer) -> Decision 
     }
 }
 
-/// About the call that the agent waits with.
+/// A decision about the agent's waiting call.
 pub(super) fn decided(agent: &Agent, answer: ApprovalAnswer) -> AgentInput {
     let approval = agent.approval().unwrap();
     AgentInput::Decided {
@@ -85,7 +85,7 @@ pub(super) fn expiry() -> AgentInput {
     }
 }
 
-/// `p` changes x and then looks, `q` needs it, `r` is an agent's.
+/// `p` changes x and then looks, `q` depends on it, `r` is an agent's task.
 pub(super) fn sequences() -> Value {
     json!({"summary": "Change.", "subtasks": [
         {"id": "p", "title": "P", "calls": [
@@ -96,7 +96,7 @@ pub(super) fn sequences() -> Value {
     ]})
 }
 
-/// A run whose plan's own call waits, since 0, beside an agent.
+/// A run in which a call of the plan has been waiting since 0, while an agent works.
 pub(super) fn run_waiting() -> Run {
     let (run, commands) = acting(asking(), &sequences());
     assert_eq!(

@@ -1,4 +1,4 @@
-//! In an agent's loop.
+//! Approvals in an agent's loop.
 
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::approval::{Approval, ApprovalAnswer, Digest};
@@ -19,7 +19,7 @@ pub(super) fn not_taken(agent: &mut Agent, after: u64, input: AgentInput) -> Str
     refusal.to_string()
 }
 
-/// An agent that waits, since 10, with a change of x, after which it would change y.
+/// An agent whose change of x has been waiting since 10; a look at y follows.
 pub(super) fn waiting() -> Agent {
     let mut agent = implementer(asking());
     let reply = native(vec![

@@ -1,4 +1,4 @@
-//! In a run that was forked off another, where what a person decided for the other one does not count.
+//! Approvals in a fork: decisions for the original run do not count.
 
 use dirigent_core::agent::AgentInput;
 use dirigent_core::approval::ApprovalAnswer;
@@ -73,7 +73,7 @@ fn approve_3_a_call_of_a_plan_that_was_approved_is_asked_about_again_in_a_fork()
         give(&mut run, 40, approve)[0],
         r#"run run.2+1 for p: change {"path":"z"}"#
     );
-    // one that had started may have happened
+    // a call that had started may have taken effect
     give(
         &mut later,
         15,

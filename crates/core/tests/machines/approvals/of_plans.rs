@@ -1,4 +1,4 @@
-//! Of a plan's own, and what the run does while its agents' calls wait.
+//! Approvals of a plan's own calls, and what the run does while its agents' calls wait.
 
 use dirigent_core::agent_report::{AgentFailure, AgentReport, AgentWork};
 use dirigent_core::approval::ApprovalAnswer;
@@ -208,7 +208,7 @@ fn host_11_what_is_awaited_is_said_again_when_another_call_has_waited_longest() 
     let one = |id: &str, depends_on: &[&str]| json!({"id": id, "title": "S", "depends_on": depends_on, "calls": [{"tool": "change", "parameters": {"path": id}}]});
     let plan = json!({"summary": "s", "subtasks": [one("p", &[]), one("q", &[]), one("r", &["q"])]});
     let (mut run, commands) = acting(spec, &plan);
-    // that all stands still is only said when nothing more can start
+    // the run reports that it waits for the user only when nothing more can start
     assert_eq!(
         commands,
         [
@@ -287,7 +287,7 @@ fn host_11_a_sub_task_that_waits_for_a_person_leaves_its_place_to_another() {
             "start run.5 a3 explore"
         ]
     );
-    // for a while there are two
+    // for a while two calls are waiting
     assert_eq!(give(&mut run, 30, settled("a2.2")), [""; 0]);
     assert_eq!(
         give(&mut run, 40, answered("run.5", "Found.")),

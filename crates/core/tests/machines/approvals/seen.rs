@@ -1,4 +1,4 @@
-//! As watchers, reports and recordings see them.
+//! Approvals as watchers, reports and recordings show them.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ fn view_of(inputs: Vec<(u64, Scope, Input)>) -> (RunView, Vec<String>) {
     (view, events)
 }
 
-/// A run with two calls that wait, and that was resumed with them.
+/// A run with two waiting calls that was resumed.
 fn two_waiting() -> Vec<(u64, Scope, Input)> {
     let agent = AgentId(2);
     let (run, _) = acting(asking(), &sequences());
