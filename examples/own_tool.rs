@@ -28,13 +28,13 @@ impl Desk {
             json!({"tool": tool, "parameters": parameters, "terminate": false}).to_string()
         };
         match messages.last() {
-            _ if system.starts_with("You lead") => call(
+            _ if system.contains("You lead") => call(
                 "submit_plan",
                 json!({"summary": "Ask the clerk.", "subtasks": [
                     {"id": "ask", "title": "Look up order 17", "agent": "clerk", "task": "Where is order 17?"}
                 ]}),
             ),
-            Some(last) if system.starts_with("You judge") => {
+            Some(last) if system.contains("You judge") => {
                 let found = last.content().contains("on its way");
                 let verdict = if found { "achieved" } else { "failed" };
                 call(

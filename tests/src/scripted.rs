@@ -329,7 +329,8 @@ static SHIPPED: LazyLock<Vec<AgentDefinition>> = LazyLock::new(dirigent::shipped
 
 fn asker(messages: &[Message]) -> Asker {
     let system = messages[0].content();
-    let is = |role: &str| system.starts_with(role.trim_end());
+    // A base system prompt may come before the role.
+    let is = |role: &str| system.contains(role.trim_end());
     if [Mode::Auto, Mode::Plan]
         .iter()
         .any(|mode| is(&roles::lead(*mode)))

@@ -36,6 +36,7 @@ mod recording;
 mod scenarios;
 mod steering;
 mod storm;
+mod system_prompts;
 mod terminal;
 mod terminal_goals;
 mod tool_settings;

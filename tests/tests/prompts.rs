@@ -108,7 +108,7 @@ fn flow_3_tools_stand_in_the_order_of_their_categories_in_requests_and_in_prompt
 #[test]
 fn prompt_2_an_agents_prompt_and_native_tools_can_be_seen() {
     let place = Place::new();
-    let shown = place.dirigent(["prompts", "show", "lead", "--form", "native", "--json"]);
+    let shown = place.dirigent(["prompts", "show", "--enhanced", "--form", "native", "--json"]);
     let shown: Value = serde_json::from_str(&shown.with_code(0).stdout).unwrap();
     assert_eq!(shown["calls"], "native");
     let names: Vec<&str> = shown["tools"]
@@ -123,7 +123,15 @@ fn prompt_2_an_agents_prompt_and_native_tools_can_be_seen() {
     );
 
     let text = place
-        .dirigent(["prompts", "show", "explore", "--form", "json"])
+        .dirigent([
+            "prompts",
+            "show",
+            "--enhanced",
+            "--agent",
+            "explore",
+            "--form",
+            "json",
+        ])
         .with_code(0);
     assert!(
         text.stdout.starts_with("You explore a workspace"),
@@ -133,7 +141,7 @@ fn prompt_2_an_agents_prompt_and_native_tools_can_be_seen() {
     assert!(text.stdout.contains("\n## search\n"), "{}", text.stdout);
 
     let missing = place
-        .dirigent(["prompts", "show", "--workspace", "nowhere"])
+        .dirigent(["prompts", "show", "--enhanced", "--workspace", "nowhere"])
         .with_code(2);
     assert!(
         missing.stderr.contains("there is no such folder"),
@@ -141,9 +149,11 @@ fn prompt_2_an_agents_prompt_and_native_tools_can_be_seen() {
         missing.stderr
     );
 
-    let unknown = place.dirigent(["prompts", "show", "boss"]).with_code(2);
+    let unknown = place
+        .dirigent(["prompts", "show", "--enhanced", "--agent", "boss"])
+        .with_code(2);
     assert!(
-        unknown.stderr.contains("name one of lead, reflector, "),
+        unknown.stderr.contains("use one of lead, reflector, "),
         "{}",
         unknown.stderr
     );

@@ -3,6 +3,7 @@
 mod journal;
 mod limits;
 mod memory;
+mod prompts;
 mod workflow;
 
 use std::path::PathBuf;
@@ -10,9 +11,8 @@ use std::str::FromStr;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use dirigent::RunState;
 use dirigent::events::{AgentId, EffectId, Scope};
-use dirigent::model::CallForm;
+use dirigent::{Mode, RunState};
 
 use crate::exit;
 pub(crate) use journal::{
@@ -22,6 +22,10 @@ pub(crate) use limits::{AgentLimitOptions, RunLimitOptions};
 pub(crate) use memory::{
     AddFactCommand, DeleteFactCommand, ListFactsCommand, MemoryCommand, SearchFactsCommand, ShowFactCommand,
     VisibleOptions,
+};
+pub(crate) use prompts::{
+    AddPromptCommand, DeletePromptCommand, EditPromptCommand, ListPromptsCommand, PROMPTS_HELP,
+    PromptsCommand, ShowPromptCommand, TextSource,
 };
 pub(crate) use workflow::{
     ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
@@ -107,8 +111,8 @@ pub(crate) enum Command {
     /// List, show, run and write workflows: goals that you invoke by name
     #[command(subcommand)]
     Workflow(WorkflowCommand),
-    /// Show the system prompts and tools that agents' models get
-    #[command(subcommand)]
+    /// List, write and show base system prompts, and what agents' models get
+    #[command(subcommand, after_long_help = PROMPTS_HELP)]
     Prompts(PromptsCommand),
 }
 
@@ -147,57 +151,6 @@ pub(crate) struct AgentsCommand {
     /// Print one JSON object
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-#[derive(Subcommand)]
-pub(crate) enum PromptsCommand {
-    /// Show an agent's system prompt and the tools that its model is offered natively
-    Show(ShowPromptCommand),
-}
-
-#[derive(Args)]
-pub(crate) struct ShowPromptCommand {
-    /// The agent: lead, reflector, or the name of a sub-agent
-    #[arg(value_name = "ROLE", default_value = "lead")]
-    pub(crate) role: String,
-    /// The form of tool calls [default: the form of the agent's model]
-    #[arg(long, value_enum, value_name = "FORM")]
-    pub(crate) form: Option<Form>,
-    /// The mode of the run
-    #[arg(long, value_enum, default_value_t)]
-    pub(crate) mode: ModeChoice,
-    /// The project folder, whose own agents are included
-    #[arg(long, short, value_name = "DIR", default_value = ".")]
-    pub(crate) workspace: PathBuf,
-    #[command(flatten)]
-    pub(crate) model: ModelChoice,
-    /// Print one JSON object
-    #[arg(long)]
-    pub(crate) json: bool,
-}
-
-/// A form of tool calls.
-#[derive(Clone, Copy, ValueEnum)]
-pub(crate) enum Form {
-    /// The provider's own tool calls
-    Native,
-    /// {"tool", "parameters", "terminate"} in the text
-    Json,
-    /// Like json, enforced by the server
-    JsonSchema,
-    /// {"tool_call": {"name", "arguments"}} in the text
-    ToolCall,
-}
-
-impl From<Form> for CallForm {
-    fn from(form: Form) -> Self {
-        match form {
-            Form::Native => CallForm::Native,
-            Form::Json => CallForm::Json,
-            Form::JsonSchema => CallForm::JsonSchema,
-            Form::ToolCall => CallForm::ToolCall,
-        }
-    }
 }
 
 /// The default model.
@@ -318,7 +271,7 @@ pub(crate) struct RunCommand {
         long,
         value_name = "FILE",
         conflicts_with_all = [
-            "record", "workspace", "mode", "worktree", "wait", "no_instructions", "keep", "model", "RunLimitOptions", "AgentLimitOptions"
+            "record", "workspace", "mode", "worktree", "wait", "no_instructions", "keep", "PromptChoice", "model", "RunLimitOptions", "AgentLimitOptions"
         ]
     )]
     pub(crate) replay: Option<PathBuf>,
@@ -348,6 +301,8 @@ pub(crate) struct RunOptions {
     /// Keep changes even if the goal cannot be achieved, by adding this request to the goal
     #[arg(long)]
     pub(crate) keep: bool,
+    #[command(flatten)]
+    pub(crate) prompt: PromptChoice,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
@@ -383,6 +338,8 @@ pub(crate) struct ChatCommand {
     /// What the lead may do itself [default: auto, or as the conversation was]
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeChoice>,
+    #[command(flatten)]
+    pub(crate) prompt: PromptChoice,
     #[command(flatten)]
     pub(crate) model: ModelChoice,
     #[command(flatten)]
@@ -458,6 +415,23 @@ pub(crate) enum ModeChoice {
     Auto,
     /// Only read and plan; each plan is shown, and waits until you approve it
     Plan,
+}
+
+impl From<ModeChoice> for Mode {
+    fn from(mode: ModeChoice) -> Self {
+        match mode {
+            ModeChoice::Auto => Mode::Auto,
+            ModeChoice::Plan => Mode::Plan,
+        }
+    }
+}
+
+/// The base system prompt of the lead.
+#[derive(Args)]
+pub(crate) struct PromptChoice {
+    /// The base system prompt, by its name in `dirigent prompts list`
+    #[arg(long, value_name = "NAME")]
+    pub(crate) system_prompt: Option<String>,
 }
 
 /// The sentence that `--keep` adds to the goal.

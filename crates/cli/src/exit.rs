@@ -13,7 +13,8 @@ Exit codes:
   2    the command was refused: invalid arguments; an empty goal; an unusable workspace; no git
        repository for a worktree; a run that is unknown, has ended, belongs to another process or
        rejects the message; an unusable recording or exported run; an unusable workflow; a fact that
-       the memory refuses or does not have; a file that cannot be undone or already exists; changes
+       the memory refuses or does not have; a system prompt that is invalid, does not exist or has
+       changed since; a file that cannot be undone or already exists; changes
        of a worktree that conflict with yours
   3    a limit ended the run: iterations, time, tokens, cost or model calls;
        continue it with a higher limit: dirigent resume RUN
@@ -64,6 +65,7 @@ impl Exit {
                 | DirigentError::Workflow(_)
                 | DirigentError::TurnUnfinished { .. }
                 | DirigentError::Memory(_)
+                | DirigentError::SystemPrompt(_)
                 | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::Repository(error)) => match error {

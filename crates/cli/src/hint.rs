@@ -1,6 +1,7 @@
 //! The hint after an error: the command to run next. The errors of the libraries do not name CLI commands.
 
 use dirigent::memory::MemoryError;
+use dirigent::system_prompts::SystemPromptError;
 use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError, WorkflowError};
 
 use crate::output::sanitize;
@@ -13,6 +14,12 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
         DirigentError::Runtime(error) => after_runtime_error(error)?,
         DirigentError::Workflow(error) => after_workflow_error(error)?,
         DirigentError::Memory(MemoryError::NoSuchFact { .. }) => "dirigent memory list --all".to_owned(),
+        DirigentError::SystemPrompt(SystemPromptError::NoSuchPrompt { .. }) => {
+            "dirigent prompts list".to_owned()
+        }
+        DirigentError::SystemPrompt(
+            SystemPromptError::NoSuchVersion { name, .. } | SystemPromptError::Conflict { name, .. },
+        ) => format!("dirigent prompts show {name}"),
         DirigentError::RunActive { run, .. } => format!("dirigent cancel {}", run.short()),
         DirigentError::Config(ConfigError::Value { key, problem, .. })
             if key.starts_with("model") && key.ends_with(".name") && problem.starts_with("is not set") =>

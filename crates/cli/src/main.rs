@@ -46,7 +46,7 @@ use std::time::Duration;
 use clap::Parser;
 use tokio::runtime::Runtime;
 
-use crate::args::{Arguments, Command, ConfigCommand, PromptsCommand};
+use crate::args::{Arguments, Command, ConfigCommand};
 use crate::exit::Exit;
 use crate::output::Output;
 
@@ -148,7 +148,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Models(command) => models::list(file, command, output).await,
         Command::Agents(command) => agents::list(file, &command, output).await,
         Command::Workflow(command) => workflow::workflow(db, file, command, output).await,
-        Command::Prompts(PromptsCommand::Show(command)) => prompts::show(file, command, output).await,
+        Command::Prompts(command) => prompts::prompts(db, file, command, output).await,
     }
 }
 

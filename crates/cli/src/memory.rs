@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use console::style;
+use dirigent::Dirigent;
 use dirigent::memory::{Added, Fact, FactScope, Visible};
-use dirigent::{Dirigent, StoreError};
 use serde_json::{Value, json};
 
 use crate::agents::existing_folder;
@@ -13,7 +13,7 @@ use crate::args::{
     VisibleOptions,
 };
 use crate::exit::Exit;
-use crate::open::{open, open_existing, open_reading};
+use crate::open::{open, open_existing, open_if_created, open_reading};
 use crate::output::{Output, sanitize};
 use crate::time::local;
 
@@ -111,18 +111,6 @@ async fn delete(db: Option<PathBuf>, command: &DeleteFactCommand, output: &Outpu
         format!("Deleted {}", line(&fact))
     });
     Ok(Exit::Success)
-}
-
-/// Opens the journal for reading; `None` if it is the default journal and nothing has created it yet.
-async fn open_if_created(db: Option<PathBuf>) -> anyhow::Result<Option<Dirigent>> {
-    let is_default = db.is_none();
-    match open_reading(db).await {
-        Ok(dirigent) => Ok(Some(dirigent)),
-        Err(error) if is_default && matches!(error.store_error(), Some(StoreError::Missing { .. })) => {
-            Ok(None)
-        }
-        Err(error) => Err(error.into()),
-    }
 }
 
 fn visible(options: &VisibleOptions) -> anyhow::Result<Visible> {

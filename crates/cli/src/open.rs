@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use dirigent::{Builder, Config, Dirigent, DirigentError};
+use dirigent::{Builder, Config, Dirigent, DirigentError, StoreError};
 
 /// Opens the journal without reading the configuration; runs started with it use the offline model.
 pub(crate) async fn open(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
@@ -23,6 +23,23 @@ pub(crate) async fn open_existing(builder: Builder, db: Option<PathBuf>) -> Resu
 /// Opens the journal for a command that only reads it.
 pub(crate) async fn open_reading(db: Option<PathBuf>) -> Result<Dirigent, DirigentError> {
     build(Dirigent::builder().read_only_journal(), db).await
+}
+
+/// Opens the journal for a command that only reads it; `None` if it is the default journal and nothing has created it yet.
+pub(crate) async fn open_if_created(db: Option<PathBuf>) -> Result<Option<Dirigent>, DirigentError> {
+    match db {
+        Some(_) => open_reading(db).await.map(Some),
+        None => open_if_exists(db).await,
+    }
+}
+
+/// Opens the journal for a command that only reads it and needs none; `None` if there is no journal.
+pub(crate) async fn open_if_exists(db: Option<PathBuf>) -> Result<Option<Dirigent>, DirigentError> {
+    match open_reading(db).await {
+        Ok(dirigent) => Ok(Some(dirigent)),
+        Err(error) if matches!(error.store_error(), Some(StoreError::Missing { .. })) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Opens the journal for runs that use the configured models.

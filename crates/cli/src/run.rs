@@ -73,6 +73,9 @@ pub(crate) async fn start_new(
     if !mode.is_auto() {
         goal = goal.mode(mode);
     }
+    if let Some(name) = command.prompt.system_prompt {
+        goal = goal.system_prompt(name);
+    }
     if command.keep {
         goal = goal.append(KEEP);
     }

@@ -39,6 +39,7 @@ fn spec() -> RunSpec {
         },
         answer,
         asks: None,
+        base_prompt: None,
         deepest_prompt: None,
         profile: ModelProfile::default(),
     };

@@ -18,6 +18,9 @@ pub struct AgentSpec {
     pub description: String,
     /// The complete system prompt, rendered by [`crate::prompt`].
     pub system_prompt: String,
+    /// The base system prompt with which `system_prompt` begins (PROMPT-1); `None` if it begins with the agent's role.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub base_prompt: Option<BasePrompt>,
     /// The system prompt at the maximum depth ([`RunLimits::max_depth`](crate::limits::RunLimits::max_depth)), where the agent may not delegate; `None` if the agent may never
     /// delegate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -39,6 +42,18 @@ pub struct AgentSpec {
     pub limits: AgentLimits,
     /// The form of the answer that ends the agent.
     pub answer: AnswerForm,
+}
+
+/// A base system prompt (PROMPT-1): the user's text with which the system prompt of an agent begins. JSON: `{"name": "support", "version": 2,
+/// "text": "…"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BasePrompt {
+    /// The prompt's name.
+    pub name: String,
+    /// The version of the text, from 1.
+    pub version: u32,
+    /// The text.
+    pub text: String,
 }
 
 /// The name of the delegation tool. An agent may delegate if its spec lists this tool.

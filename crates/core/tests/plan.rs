@@ -35,6 +35,7 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
         limits: AgentLimits::default(),
         answer: AnswerForm::Text,
         asks: None,
+        base_prompt: None,
         deepest_prompt: None,
         profile: ModelProfile::default(),
     };

@@ -177,6 +177,7 @@ fn spec(workspace: &Path, goal: String, subtasks: u32, model: &str) -> RunSpec {
         access: Access::ReadOnly,
         model: Some(model.to_owned()),
         asks: None,
+        base_prompt: None,
         deepest_prompt: None,
         profile: native(),
         limits: long(),

@@ -24,6 +24,7 @@ use crate::dirigent::{Dirigent, prepare_models};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::EnvironmentFacts;
 use crate::start_queue::StartQueue;
+use crate::system_prompts::BasePrompts;
 use crate::{DirigentError, default_journal};
 
 /// The parts of an orchestrator that a builder prepares.
@@ -236,8 +237,11 @@ impl Builder {
             ..models
         };
         let environment = EnvironmentFacts::new(&ToolSettings::default());
-        RunSpecFactory::new(models, registry, specs, self.all_rules(), environment)
-            .setup_for(workspace, options.mode)
+        RunSpecFactory::new(models, registry, specs, self.all_rules(), environment).setup_for(
+            workspace,
+            options.mode,
+            &BasePrompts::with_lead(options.base_prompt),
+        )
     }
 
     fn models(&self) -> ModelResolver {

@@ -10,6 +10,7 @@ use dirigent_tools::RepositoryError;
 use crate::RecordingError;
 use crate::config::ConfigError;
 use crate::memory::MemoryError;
+use crate::system_prompts::SystemPromptError;
 use crate::workflows::WorkflowError;
 
 /// Why an operation of [`Dirigent`](crate::Dirigent) or its [`Builder`](crate::Builder) failed.
@@ -113,6 +114,9 @@ pub enum DirigentError {
     /// The memory refuses a fact, or does not have it.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// A base system prompt cannot be read or written.
+    #[error(transparent)]
+    SystemPrompt(#[from] SystemPromptError),
     /// The configuration is invalid, or no longer has a model that a run was started with.
     #[error(transparent)]
     Config(#[from] ConfigError),

@@ -34,6 +34,8 @@ pub struct Goal {
     pub(crate) files: Vec<GoalFile>,
     /// The workflow that the goal comes from, whose restrictions hold for the run.
     pub(crate) workflow: Option<UsedWorkflow>,
+    /// The name of the lead's base system prompt; `None` for that of the configuration, or the default.
+    pub(crate) system_prompt: Option<String>,
     /// The place of the run in its conversation.
     pub(crate) turn: Option<Turn>,
     /// Whether a turn begins with a summary of its conversation.
@@ -83,6 +85,7 @@ impl Goal {
             instructions: ProjectInstructions::Configured,
             files: Vec::new(),
             workflow: None,
+            system_prompt: None,
             turn: None,
             compact: false,
             own: OwnParts::default(),
@@ -124,6 +127,12 @@ impl Goal {
     /// Replaces the text.
     pub fn text(mut self, text: impl Into<String>) -> Self {
         self.text = text.into();
+        self
+    }
+
+    /// Sets the base system prompt with which the lead's system prompt begins (PROMPT-1), by its name in [`crate::Dirigent::system_prompts`].
+    pub fn system_prompt(mut self, name: impl Into<String>) -> Self {
+        self.system_prompt = Some(name.into());
         self
     }
 

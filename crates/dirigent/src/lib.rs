@@ -48,6 +48,7 @@ pub mod render;
 mod sharing;
 mod start_queue;
 mod suggest;
+pub mod system_prompts;
 mod time;
 mod undo;
 pub mod workflows;

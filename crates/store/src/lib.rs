@@ -92,6 +92,7 @@ mod schema;
 mod sql;
 mod start_lock;
 mod stored_entry;
+mod system_prompts;
 mod tail;
 mod trusted_files;
 mod watcher;
@@ -113,5 +114,6 @@ pub use maintenance::{
 pub use options::JournalOptions;
 pub use run_filter::{RunFilter, RunPage, RunState, UnknownRunState};
 pub use start_lock::StartLock;
+pub use system_prompts::StoredPrompt;
 pub use tail::Tail;
 pub use trusted_files::TrustedFile;

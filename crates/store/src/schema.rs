@@ -87,6 +87,13 @@ const TABLES: &str = "
         at      INTEGER NOT NULL,                -- when it was found
         PRIMARY KEY (address, model)
     ) STRICT;
+    CREATE TABLE system_prompts (
+        name    TEXT NOT NULL,
+        version INTEGER NOT NULL,                -- from 1
+        text    TEXT NOT NULL,
+        at      INTEGER NOT NULL,
+        PRIMARY KEY (name, version)
+    ) STRICT;
     CREATE TABLE trusted_files (
         path   TEXT PRIMARY KEY,                 -- absolute
         digest TEXT NOT NULL,                    -- of the content that the user trusts
@@ -327,6 +334,7 @@ fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
         "originals",
         "conversations",
         "call_forms",
+        "system_prompts",
         "trusted_files",
         "facts",
         "fact_words_data",

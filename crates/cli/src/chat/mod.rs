@@ -15,7 +15,7 @@ use dirigent::{
 
 use self::commands::{COMMANDS, ChatLine};
 use self::input::{Input, ReadLine};
-use crate::args::{ChatCommand, DiffCommand, ModeChoice, UndoCommand, WatchOptions};
+use crate::args::{ChatCommand, DiffCommand, UndoCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
@@ -70,16 +70,18 @@ impl<'a> Chat<'a> {
         config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);
         config::warn_unconfined(&config, output);
         let mut dirigent = open_configured(db.clone(), &config).await?;
-        let mode = command.mode.map(|mode| match mode {
-            ModeChoice::Auto => Mode::Auto,
-            ModeChoice::Plan => Mode::Plan,
-        });
+        let mode = command.mode.map(Mode::from);
+        let prompt = command.prompt.system_prompt.clone();
+        if let Some(name) = &prompt {
+            dirigent.system_prompts().get(name, None).await?;
+        }
         let conversation = match &command.context {
             Some(text) => dirigent.find_conversation(text).await?,
             None => {
                 let settings = ConversationSettings {
                     mode: mode.unwrap_or_default(),
                     model: chosen.clone(),
+                    system_prompt: prompt.clone(),
                     ..ConversationSettings::default()
                 };
                 dirigent.create_conversation(&command.workspace, settings).await?
@@ -90,6 +92,7 @@ impl<'a> Chat<'a> {
             let settings = ConversationSettings {
                 mode: mode.unwrap_or(info.settings.mode),
                 model: chosen.or(info.settings.model.clone()),
+                system_prompt: prompt.or(info.settings.system_prompt.clone()),
                 ..info.settings.clone()
             };
             if settings.model.is_some() && command.model.model.is_none() {

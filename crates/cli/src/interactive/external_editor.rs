@@ -15,11 +15,11 @@ pub(crate) fn command() -> Option<String> {
     set("VISUAL").or_else(|| set("EDITOR"))
 }
 
-/// Edits the text in a temporary file that only the user can read. Blocks until the editor ends.
-pub(crate) fn edit(editor: &str, text: &str) -> anyhow::Result<String> {
+/// Edits the text in a temporary file that only the user can read, with a file name that ends with `suffix`. Blocks until the editor ends.
+pub(crate) fn edit(editor: &str, text: &str, suffix: &str) -> anyhow::Result<String> {
     let mut file = tempfile::Builder::new()
-        .prefix("dirigent-plan-")
-        .suffix(".json")
+        .prefix("dirigent-")
+        .suffix(suffix)
         .tempfile()
         .context("cannot create a file for the editor")?;
     file.write_all(text.as_bytes())

@@ -6,7 +6,7 @@
 mod controller;
 mod dialog;
 mod editor;
-mod external_editor;
+pub(crate) mod external_editor;
 mod keyboard;
 mod keys;
 
@@ -190,7 +190,8 @@ impl InteractiveSession {
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.release();
         }
-        let edited = tokio::task::block_in_place(|| screen.suspend(|| external_editor::edit(editor, text)));
+        let edited =
+            tokio::task::block_in_place(|| screen.suspend(|| external_editor::edit(editor, text, ".json")));
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.acquire();
         }

@@ -77,6 +77,7 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
         limits: AgentLimits::default(),
         answer,
         asks: None,
+        base_prompt: None,
         deepest_prompt: None,
         profile: ModelProfile::default(),
     }

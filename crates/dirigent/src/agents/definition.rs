@@ -1,6 +1,8 @@
 //! The definition of an agent, and its conversion to a run's [`AgentSpec`].
 
-use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
+use std::borrow::Cow;
+
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, BasePrompt, DELEGATE, ModelProfile};
 use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::loop_tools::loop_tools;
@@ -26,6 +28,22 @@ pub struct AgentDefinition {
     /// The limits that apply if no other source sets them.
     pub(super) default_limits: AgentLimits,
     pub(super) answer: AnswerForm,
+}
+
+/// What an agent has in a run in addition to its definition.
+pub(super) struct AgentSettings {
+    pub(super) model: AgentModel,
+    pub(super) limits: AgentLimits,
+    pub(super) base_prompt: Option<BasePrompt>,
+}
+
+/// The model of an agent.
+#[derive(Default)]
+pub(super) struct AgentModel {
+    pub(super) name: Option<String>,
+    /// The provider, name and address of the model; `None` without a configuration.
+    pub(super) asks: Option<String>,
+    pub(super) profile: ModelProfile,
 }
 
 impl AgentDefinition {
@@ -143,6 +161,7 @@ impl AgentDefinition {
             name: self.name.clone(),
             description: self.description.clone(),
             system_prompt: String::new(),
+            base_prompt: None,
             deepest_prompt: None,
             tools: self.tools.clone(),
             access: self.access,
@@ -159,10 +178,18 @@ impl AgentDefinition {
         &self,
         tools: &[ToolSpec],
         agents: &[AgentSpec],
-        model: Option<String>,
-        profile: ModelProfile,
-        limits: AgentLimits,
+        settings: AgentSettings,
     ) -> Result<AgentSpec, DirigentError> {
+        let AgentSettings {
+            model:
+                AgentModel {
+                    name: model,
+                    asks,
+                    profile,
+                },
+            limits,
+            base_prompt,
+        } = settings;
         let delegate = delegate_tool(self.access, &self.tools, agents);
         let loop_tools = loop_tools(self.answer);
         let mut offered = Vec::new();
@@ -181,9 +208,12 @@ impl AgentDefinition {
         }
         offered.extend(&loop_tools);
         offered.sort_by_key(|tool| (tool.category, tool.name.as_str()));
-        let prompted = |tools: &[&ToolSpec]| {
-            prompt::system_prompt(&self.role, tools, self.answer, profile.calls, &limits)
+        let role = match &base_prompt {
+            Some(base) => Cow::Owned(format!("{}\n\n{}", base.text.trim_end(), self.role)),
+            None => Cow::Borrowed(self.role.as_str()),
         };
+        let prompted =
+            |tools: &[&ToolSpec]| prompt::system_prompt(&role, tools, self.answer, profile.calls, &limits);
         let delegates = |tool: &&ToolSpec| {
             delegate
                 .as_ref()
@@ -193,7 +223,9 @@ impl AgentDefinition {
         Ok(AgentSpec {
             system_prompt: prompted(&offered),
             deepest_prompt: (others.len() < offered.len()).then(|| prompted(&others)),
+            base_prompt,
             model,
+            asks,
             profile,
             limits,
             tools: offered.iter().map(|tool| tool.name.clone()).collect(),
@@ -211,8 +243,7 @@ fn lead_limits() -> AgentLimits {
     }
 }
 
-/// The lead, which may use all tools of the run and delegate (LEAD-2).
-/// The lead of runs in a mode, with all of these tools that its access allows.
+/// The lead of runs in a mode, with all of these tools that its access allows, and delegation (LEAD-2).
 pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
     let tools = tools.iter().map(|tool| tool.name.as_str());
     let access = match mode {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use dirigent_core::agent_spec::{AgentSpec, AnswerForm, DELEGATE, ModelProfile};
+use dirigent_core::agent_spec::{AgentSpec, AnswerForm, BasePrompt, DELEGATE, ModelProfile};
 use dirigent_core::call::CallForm;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::mode::Mode;
@@ -16,7 +16,7 @@ use dirigent_core::spec::{RunSpec, UsedWorkflow};
 use dirigent_core::tool::ToolSpec;
 use dirigent_tools::ToolSource as _;
 
-use super::definition::{AgentDefinition, lead, reflector};
+use super::definition::{AgentDefinition, AgentModel, AgentSettings, lead, reflector};
 use super::limits::{GoalAgentLimits, resolve_limits};
 use super::registry::{AgentRegistry, Agents, ListedAgent, RegisteredAgent, check_program_agents};
 use crate::DirigentError;
@@ -25,6 +25,7 @@ use crate::config::{Config, ModelSettings};
 use crate::goal::{Goal, OwnParts, ProjectInstructions};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::{EnvironmentFacts, read_instructions};
+use crate::system_prompts::BasePrompts;
 use crate::workflows::{KnownNames, Workflows};
 
 /// Decides which model each agent asks.
@@ -40,25 +41,15 @@ pub(crate) struct ModelResolver {
 }
 
 /// The options of a run for which [`crate::Builder::prompts`] returns the prompts.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PromptOptions {
     /// The mode of the run.
     pub mode: Mode,
     /// The form in which all models call tools; `None` for the form of each agent's model.
     pub calls: Option<CallForm>,
+    /// The base system prompt of the lead; `None` for the default prompt that ships with Dirigent.
+    pub base_prompt: Option<BasePrompt>,
 }
-
-/// The model of an agent.
-#[derive(Default)]
-struct AgentModel {
-    name: Option<String>,
-    /// The provider, name and address of the model; `None` without a configuration.
-    asks: Option<String>,
-    profile: ModelProfile,
-}
-
-/// The settings of an agent in addition to its definition.
-type AgentSettings = (AgentModel, AgentLimits);
 
 impl ModelResolver {
     /// Returns the reference of the model that an agent asks.
@@ -176,6 +167,7 @@ struct SetupKey {
     /// False if the run allows no delegation (PAOR-5).
     delegation: bool,
     mode: Mode,
+    base_prompts: BasePrompts,
     /// The number of known call forms, on which the prompts depend.
     known_forms: usize,
 }
@@ -277,7 +269,8 @@ impl RunSpecFactory {
     /// Returns the setup of a run without a project's agents and without agent limits of its goal.
     pub(crate) fn default_setup(&self) -> Result<SharedSetup, DirigentError> {
         let agent_limits = GoalAgentLimits::default();
-        self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto)
+        let bases = BasePrompts::default();
+        self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto, &bases)
     }
 
     /// Returns the setup of a run in a workspace, or without a project's agents. Reads the disk.
@@ -285,9 +278,11 @@ impl RunSpecFactory {
         &self,
         workspace: Option<&Path>,
         mode: Mode,
+        base_prompts: &BasePrompts,
     ) -> Result<SharedSetup, DirigentError> {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
-        self.setup(&registry, &GoalAgentLimits::default(), &self.limits, mode)
+        let agent_limits = GoalAgentLimits::default();
+        self.setup(&registry, &agent_limits, &self.limits, mode, base_prompts)
     }
 
     /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
@@ -332,6 +327,14 @@ impl RunSpecFactory {
         self.models.settings(&self.registry_for(workspace))
     }
 
+    /// For agents, the names of the base system prompts that the configuration sets.
+    pub(crate) fn base_prompt_names(&self) -> BTreeMap<String, String> {
+        let prompts = self.models.config.iter().flat_map(Config::base_prompts);
+        prompts
+            .map(|(agent, prompt)| (agent.to_owned(), prompt.to_owned()))
+            .collect()
+    }
+
     /// How models call tools whose configuration leaves it open.
     pub(crate) fn call_forms(&self) -> &CallForms {
         &self.models.forms
@@ -343,13 +346,14 @@ impl RunSpecFactory {
         goal: &Goal,
         text: String,
         workspace: String,
+        base_prompts: &BasePrompts,
     ) -> Result<RunSpec, DirigentError> {
         let registry = self.registry_for(Path::new(&workspace));
         let (agent_limits, mode) = (&goal.agent_limits, goal.mode);
         agent_limits.check(["lead", "reflector"].into_iter().chain(registry.names()))?;
         let limits = goal.limits.clone().unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
-            setup: self.setup(&registry, agent_limits, &limits, mode)?,
+            setup: self.setup(&registry, agent_limits, &limits, mode, base_prompts)?,
             goal: text,
             workspace,
             limits,
@@ -394,9 +398,11 @@ impl RunSpecFactory {
         agent_limits: &GoalAgentLimits,
         limits: &RunLimits,
         mode: Mode,
+        base_prompts: &BasePrompts,
     ) -> Result<SharedSetup, DirigentError> {
         let key = SetupKey {
             mode,
+            base_prompts: base_prompts.clone(),
             agents: registry.entries.clone(),
             limits: agent_limits.clone(),
             delegation: allows_delegation(limits),
@@ -406,7 +412,7 @@ impl RunSpecFactory {
         let (key, setup) = match setups.iter().position(|(known, _)| *known == key) {
             Some(index) => setups.remove(index),
             None => {
-                let setup = self.build_setup(registry, agent_limits, limits, mode)?;
+                let setup = self.build_setup(registry, agent_limits, limits, mode, base_prompts)?;
                 (key, setup.into())
             }
         };
@@ -423,12 +429,14 @@ impl RunSpecFactory {
         agent_limits: &GoalAgentLimits,
         limits: &RunLimits,
         mode: Mode,
+        base_prompts: &BasePrompts,
     ) -> Result<RunSetup, DirigentError> {
         let settings_for = |agent: &AgentDefinition| {
-            Ok((
-                self.models.resolve(agent)?,
-                self.models.resolve_limits(agent, agent_limits),
-            ))
+            Ok(AgentSettings {
+                model: self.models.resolve(agent)?,
+                limits: self.models.resolve_limits(agent, agent_limits),
+                base_prompt: base_prompts.of(agent.name()),
+            })
         };
         let tools = self.described_tools();
         let builder = SpecBuilder::new(&tools, registry, limits, &settings_for);
@@ -457,7 +465,7 @@ impl RunSpecFactory {
         allowed.map(described).collect()
     }
 
-    /// Builds the spec for replaying a recorded run. The models, the agents' limits and their call forms come from the recording, and the
+    /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts come from the recording, and the
     /// project's agents too if the project's folder no longer exists.
     pub(crate) fn spec_for_replay(
         &self,
@@ -475,12 +483,17 @@ impl RunSpecFactory {
                         asks: other.asks.clone(),
                         profile: other.profile,
                     };
-                    (model, other.limits.clone())
+                    AgentSettings {
+                        model,
+                        limits: other.limits.clone(),
+                        base_prompt: other.base_prompt.clone(),
+                    }
                 }
-                None => {
-                    let limits = self.models.resolve_limits(agent, &GoalAgentLimits::default());
-                    (AgentModel::default(), limits)
-                }
+                None => AgentSettings {
+                    model: AgentModel::default(),
+                    limits: self.models.resolve_limits(agent, &GoalAgentLimits::default()),
+                    base_prompt: None,
+                },
             })
         };
         let folder = Path::new(&workspace);
@@ -594,11 +607,6 @@ impl<'a> SpecBuilder<'a> {
     }
 
     fn build(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {
-        let (model, limits) = (self.settings_for)(agent)?;
-        let spec = agent.spec(self.tools, &self.agent_stubs, model.name, model.profile, limits)?;
-        Ok(AgentSpec {
-            asks: model.asks,
-            ..spec
-        })
+        agent.spec(self.tools, &self.agent_stubs, (self.settings_for)(agent)?)
     }
 }

@@ -201,7 +201,13 @@ impl Config {
             .find_map(|(role, model, _)| (role == name).then_some(model))
     }
 
-    /// Checks that all names of `[roles]` and `[limits.NAME]` are names of agents.
+    /// Returns the entries of `[base_prompts]`: for agents, the names of their base system prompts (PROMPT-1).
+    pub fn base_prompts(&self) -> impl Iterator<Item = (&str, &str)> {
+        let prompts = self.shared.settings.base_prompts.iter();
+        prompts.map(|(agent, prompt)| (agent.as_str(), prompt.0.as_str()))
+    }
+
+    /// Checks that all names of `[roles]`, `[base_prompts]` and `[limits.NAME]` are names of agents.
     pub(crate) fn check_agents<'a>(&self, agents: impl Iterator<Item = &'a str>) -> Result<(), ConfigError> {
         let known: Vec<&str> = ["lead", "reflector", ALL_AGENTS]
             .into_iter()
@@ -210,7 +216,8 @@ impl Config {
         let settings = &self.shared.settings;
         let roles = settings.roles.keys().map(|name| ("roles", name));
         let limits = settings.limits.agents.keys().map(|name| ("limits", name));
-        let mut names = roles.chain(limits);
+        let prompts = settings.base_prompts.keys().map(|name| ("base_prompts", name));
+        let mut names = roles.chain(prompts).chain(limits);
         match names.find(|(_, name)| !known.contains(&name.as_str())) {
             None => Ok(()),
             Some((table, name)) => Err(ConfigError::UnknownKey {

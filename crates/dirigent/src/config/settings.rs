@@ -27,6 +27,7 @@ pub(super) struct Settings {
     pub(super) model: ModelTable,
     pub(super) models: BTreeMap<String, ModelTable>,
     pub(super) roles: BTreeMap<String, Text>,
+    pub(super) base_prompts: BTreeMap<String, Text>,
     pub(super) agents: AgentsTable,
     pub(super) approvals: ApprovalsTable,
     pub(super) sandbox: SandboxTable,

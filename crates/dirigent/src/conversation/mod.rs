@@ -343,6 +343,7 @@ impl Conversation {
             .workspace(&info.workspace)
             .mode(info.settings.mode)
             .limits(limits);
+        goal.system_prompt = goal.system_prompt.or(info.settings.system_prompt);
         goal.turn = Some(Turn {
             conversation: self.id,
             number,

@@ -17,6 +17,10 @@ pub struct ConversationSettings {
     /// The default model, by its reference in the configuration; `None` for the configured default. Programs open the conversation with it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
+    /// The base system prompt with which the lead's system prompt begins (PROMPT-1), by its name in [`crate::Dirigent::system_prompts`]; `None` for
+    /// that of the configuration, or the default. It may be edited between turns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub system_prompt: Option<String>,
     /// The maximum number of tokens of all turns together; `None` for no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_tokens: Option<u64>,

@@ -267,6 +267,7 @@ fn setup() -> RunSetup {
         name: name.to_owned(),
         description: String::new(),
         system_prompt: String::new(),
+        base_prompt: None,
         deepest_prompt: None,
         tools: Vec::new(),
         access: Access::ReadOnly,

@@ -373,6 +373,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
         },
         answer,
         asks: None,
+        base_prompt: None,
         deepest_prompt: None,
         profile: ModelProfile::default(),
     }

@@ -1,0 +1,121 @@
+//! The base system prompts of the user (PROMPT-1), each with all its versions. They belong to no run.
+
+use dirigent_core::time::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use crate::error::StoreError;
+use crate::journal::Journal;
+use crate::sql::{integer, unsigned};
+
+const VERSIONS: &str = "SELECT name, version, text, at FROM system_prompts";
+
+/// A version of a base system prompt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredPrompt {
+    /// The prompt's name.
+    pub name: String,
+    /// The number of the version, from 1.
+    pub version: u32,
+    /// The prompt's text.
+    pub text: String,
+    /// When this version was written.
+    pub at: Timestamp,
+}
+
+impl Journal {
+    /// Writes a version of a prompt: the one after the present version, which is 0 if there is no prompt of this name. Returns false, and writes
+    /// nothing, if the journal has this version or a later one. Blocks on the writer thread.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn write_system_prompt(&self, prompt: StoredPrompt) -> Result<bool, StoreError> {
+        let write = move |db: &Connection| insert(db, &prompt).map(Ok);
+        Ok(self.wait_for_write(Box::new(write))? > 0)
+    }
+
+    /// Deletes all versions of a prompt; returns how many there were. Blocks on the writer thread.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn delete_system_prompt(&self, name: &str) -> Result<u64, StoreError> {
+        let name = name.to_owned();
+        let write = move |db: &Connection| {
+            let deleted = db
+                .prepare_cached("DELETE FROM system_prompts WHERE name = ?1")?
+                .execute([&name])?;
+            Ok(Ok(deleted as u64))
+        };
+        self.wait_for_write(Box::new(write))
+    }
+
+    /// Reads a version of a prompt, or the latest; `None` if there is none.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn system_prompt(
+        &self,
+        name: &str,
+        version: Option<u32>,
+    ) -> Result<Option<StoredPrompt>, StoreError> {
+        self.readers().with(|db| {
+            db.prepare_cached(&format!(
+                "{VERSIONS} WHERE name = ?1 AND version = ifnull(?2, version) ORDER BY version DESC LIMIT 1"
+            ))?
+            .query_row(params![name, version], stored)
+            .optional()
+        })
+    }
+
+    /// Reads all versions of a prompt, the latest first.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn system_prompt_versions(&self, name: &str) -> Result<Vec<StoredPrompt>, StoreError> {
+        self.readers().with(|db| {
+            db.prepare_cached(&format!("{VERSIONS} WHERE name = ?1 ORDER BY version DESC"))?
+                .query_map([name], stored)?
+                .collect()
+        })
+    }
+
+    /// Reads the latest version of every prompt, sorted by name.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn system_prompts(&self) -> Result<Vec<StoredPrompt>, StoreError> {
+        self.readers().with(|db| {
+            // SQLite takes the other columns from the row with the greatest version.
+            db.prepare_cached(
+                "SELECT name, max(version), text, at FROM system_prompts GROUP BY name ORDER BY name",
+            )?
+            .query_map([], stored)?
+            .collect()
+        })
+    }
+}
+
+/// Adds a version within a transaction; returns the number of rows written.
+fn insert(db: &Connection, prompt: &StoredPrompt) -> rusqlite::Result<u64> {
+    let StoredPrompt {
+        name,
+        version,
+        text,
+        at,
+    } = prompt;
+    let written = db
+        .prepare_cached(
+            "INSERT INTO system_prompts (name, version, text, at) SELECT ?1, ?2, ?3, ?4
+             WHERE NOT EXISTS (SELECT 1 FROM system_prompts WHERE name = ?1 AND version >= ?2)",
+        )?
+        .execute(params![name, version, text, integer(at.0)])?;
+    Ok(written as u64)
+}
+
+fn stored(row: &Row<'_>) -> rusqlite::Result<StoredPrompt> {
+    Ok(StoredPrompt {
+        name: row.get(0)?,
+        version: row.get(1)?,
+        text: row.get(2)?,
+        at: Timestamp(unsigned(row, 3)?),
+    })
+}
