@@ -6,6 +6,7 @@ mod agent_limits;
 mod agent_loop;
 mod agents;
 mod answers;
+mod approval_rules;
 mod attacks;
 mod bad_input;
 mod budget;

@@ -1,5 +1,6 @@
 //! Command-line arguments.
 
+mod approvals;
 mod journal;
 mod limits;
 mod memory;
@@ -15,6 +16,7 @@ use dirigent::events::{AgentId, EffectId, Scope};
 use dirigent::{Mode, RunState};
 
 use crate::exit;
+pub(crate) use approvals::{APPROVALS_HELP, ApprovalsCommand, ListApprovalsCommand, RemoveApprovalCommand};
 pub(crate) use journal::{
     BackupCommand, CheckJournalCommand, ExportCommand, ImportCommand, JournalCommand, PruneCommand,
 };
@@ -74,6 +76,9 @@ pub(crate) enum Command {
     /// Show the calls that wait for your approval, or decide on one
     #[command(after_long_help = APPROVE_HELP)]
     Approve(ApproveCommand),
+    /// List and remove the rules by which you have allowed calls for good
+    #[command(subcommand, after_long_help = APPROVALS_HELP)]
+    Approvals(ApprovalsCommand),
     /// Answer a question of a run or of one of its agents
     #[command(after_long_help = ANSWER_HELP, override_usage = "dirigent answer [OPTIONS] <RUN> [QUESTION] <TEXT>")]
     Answer(AnswerCommand),

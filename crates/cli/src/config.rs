@@ -5,10 +5,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use console::style;
+use dirigent::approval_rules::ApprovalRule;
 use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Sources};
 use dirigent::{AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Sandbox};
 use serde_json::{Value, json};
 
+use crate::approvals;
 use crate::args::CheckCommand;
 use crate::exit::Exit;
 use crate::output::{Output, sanitize};
@@ -58,6 +60,7 @@ fn unread_configs(config: &Config, folders: &[&Path]) -> Vec<String> {
 }
 
 pub(crate) async fn check(
+    db: Option<PathBuf>,
     file: Option<PathBuf>,
     command: CheckCommand,
     output: &Output,
@@ -93,6 +96,7 @@ pub(crate) async fn check(
         used,
         results,
         agents,
+        rules: approvals::rules(db).await?,
     };
     let text = if command.json {
         report.json()?.to_string()
@@ -149,6 +153,7 @@ struct CheckReport {
     connections: Vec<(ConnectionSettings, TestResult)>,
     agents: Agents,
     notes: Vec<String>,
+    rules: Vec<ApprovalRule>,
 }
 
 impl CheckReport {
@@ -222,6 +227,12 @@ impl CheckReport {
             let _ = writeln!(text, "  {role:<11} {model}");
         }
         self.write_tools(&mut text);
+        if !self.rules.is_empty() {
+            let _ = writeln!(text, "\n{}", style("Calls that you have allowed for good").bold());
+        }
+        for rule in &self.rules {
+            let _ = writeln!(text, "  {}", approvals::line(rule));
+        }
         let _ = writeln!(text, "\n{}", style("Limits of a run").bold());
         let _ = writeln!(text, "  {}", limits(config));
         let _ = writeln!(text, "\n{}", style("Limits of its agents").bold());
@@ -336,6 +347,7 @@ impl CheckReport {
             "models": models,
             "roles": roles,
             "commands": commands_json(config),
+            "approval_rules": self.rules.iter().map(approvals::as_json).collect::<Vec<_>>(),
             "connections": self.connections.iter().map(connection_json).collect::<Vec<_>>(),
             "limits": config.limits(),
             "agent_limits": self.agent_limits().collect::<BTreeMap<_, _>>(),

@@ -14,7 +14,7 @@ Exit codes:
        repository for a worktree; a run that is unknown, has ended, belongs to another process or
        rejects the message; an unusable recording or exported run; an unusable workflow; a fact that
        the memory refuses or does not have; a system prompt that is invalid, does not exist or has
-       changed since; a file that cannot be undone or already exists; changes
+       changed since; an unknown approval rule; a file that cannot be undone or already exists; changes
        of a worktree that conflict with yours
   3    a limit ended the run: iterations, time, tokens, cost or model calls;
        continue it with a higher limit: dirigent resume RUN
@@ -66,6 +66,7 @@ impl Exit {
                 | DirigentError::TurnUnfinished { .. }
                 | DirigentError::Memory(_)
                 | DirigentError::SystemPrompt(_)
+                | DirigentError::ApprovalRule(_)
                 | DirigentError::Recording(_),
             ) => Exit::Usage,
             Some(DirigentError::Repository(error)) => match error {

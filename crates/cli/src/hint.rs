@@ -1,5 +1,6 @@
 //! The hint after an error: the command to run next. The errors of the libraries do not name CLI commands.
 
+use dirigent::approval_rules::ApprovalRuleError;
 use dirigent::memory::MemoryError;
 use dirigent::system_prompts::SystemPromptError;
 use dirigent::{ConfigError, DecisionError, DirigentError, RuntimeError, StoreError, WorkflowError};
@@ -14,6 +15,9 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
         DirigentError::Runtime(error) => after_runtime_error(error)?,
         DirigentError::Workflow(error) => after_workflow_error(error)?,
         DirigentError::Memory(MemoryError::NoSuchFact { .. }) => "dirigent memory list --all".to_owned(),
+        DirigentError::ApprovalRule(ApprovalRuleError::NoSuchRule { .. }) => {
+            "dirigent approvals list".to_owned()
+        }
         DirigentError::SystemPrompt(SystemPromptError::NoSuchPrompt { .. }) => {
             "dirigent prompts list".to_owned()
         }

@@ -3,6 +3,7 @@
 //! Makes no orchestration decisions: the `dirigent` library makes them.
 
 mod agents;
+mod approvals;
 mod args;
 mod chat;
 mod config;
@@ -133,6 +134,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Resume(command) => run::resume(db, file, command, output).await,
         Command::Guide(command) => steer::guide(db, command, output).await,
         Command::Approve(command) => steer::approve(db, command, output).await,
+        Command::Approvals(command) => approvals::approvals(db, command, output).await,
         Command::Answer(command) => steer::answer(db, command, output).await,
         Command::Watch(command) => watch::follow(db, command, output).await,
         Command::Cancel(command) => steer::cancel(db, command, output).await,
@@ -144,7 +146,7 @@ async fn dispatch(arguments: Arguments, output: &Output) -> anyhow::Result<Exit>
         Command::Undo(command) => undo::undo(db, &command, output).await,
         Command::Memory(command) => memory::memory(db, command, output).await,
         Command::Journal(command) => journal::journal(db, command, output).await,
-        Command::Config(ConfigCommand::Check(command)) => config::check(file, command, output).await,
+        Command::Config(ConfigCommand::Check(command)) => config::check(db, file, command, output).await,
         Command::Models(command) => models::list(file, command, output).await,
         Command::Agents(command) => agents::list(file, &command, output).await,
         Command::Workflow(command) => workflow::workflow(db, file, command, output).await,

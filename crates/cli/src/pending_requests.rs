@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use dirigent::RunView;
+use dirigent::approval_rules::{self, CallPattern};
 use dirigent::events::{EffectId, OpenQuestion, Plan, SUBMIT_PLAN, SubTaskId};
 use dirigent::report::WaitingCall;
 use serde_json::{Value, json};
@@ -23,6 +24,10 @@ pub(crate) struct PendingCall {
     pub(crate) affected_subtasks: Vec<String>,
     /// The plan that the call submits (LEAD-2); `None` for any other call.
     pub(crate) proposal: Option<Proposal>,
+    /// Patterns with which the user may allow the call, and calls like it, for good, the narrowest first.
+    pub(crate) suggestions: Vec<CallPattern>,
+    /// The rule by which the user has allowed the call already; `None` if there is none.
+    pub(crate) allowed_by: Option<CallPattern>,
 }
 
 /// A plan that waits for approval.
@@ -46,12 +51,23 @@ fn proposal(view: &RunView, call: &WaitingCall) -> Option<Proposal> {
 
 impl PendingRequests {
     pub(crate) fn from_view(view: &RunView) -> PendingRequests {
+        PendingRequests::with_rules(view, &[])
+    }
+
+    /// The pending requests of a run whose user has allowed `allowed` for good since it started.
+    pub(crate) fn with_rules(view: &RunView, allowed: &[CallPattern]) -> PendingRequests {
+        let policy = &view.run().spec().setup.policy;
         let calls = view.waiting().into_iter().map(|call| PendingCall {
             affected_subtasks: call
                 .subtask
                 .as_ref()
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
             proposal: proposal(view, &call),
+            suggestions: approval_rules::suggestions(&call.approval, policy),
+            allowed_by: allowed
+                .iter()
+                .find(|calls| approval_rules::approves(calls, &call.approval, policy))
+                .cloned(),
             call,
         });
         PendingRequests {

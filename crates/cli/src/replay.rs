@@ -75,6 +75,7 @@ pub(crate) async fn replay(
     };
     // Signals need no listener before this point, because the run is complete and nothing can be left half done.
     watch(
+        &dirigent,
         &run,
         &mut ShutdownSignals::listen()?,
         HistoryCursor::default(),

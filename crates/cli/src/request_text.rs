@@ -302,6 +302,8 @@ mod tests {
             call,
             affected_subtasks,
             proposal: None,
+            suggestions: Vec::new(),
+            allowed_by: None,
         });
         console::strip_ansi_codes(&lines.join("\n")).into_owned()
     }

@@ -108,7 +108,7 @@ pub(crate) async fn start_new(
         Err(exit) => return Ok(exit),
     };
     let history = HistoryCursor::default();
-    let exit = watch(&run, &mut signals, history, &command.watching, output).await?;
+    let exit = watch(&dirigent, &run, &mut signals, history, &command.watching, output).await?;
     if exit == Exit::Failed && !command.watching.json {
         warn_no_model_chosen(&config, output);
     }
@@ -189,7 +189,7 @@ pub(crate) async fn resume(
             _ => return Err(error.into()),
         },
     };
-    let exit = watch(&run, &mut signals, history, &command.watching, output).await?;
+    let exit = watch(&dirigent, &run, &mut signals, history, &command.watching, output).await?;
     report_rejected(&dirigent, &messages, output).await?;
     if exit != Exit::Killed {
         let recorded = record.write(&dirigent, run.id(), output).await;
@@ -269,7 +269,7 @@ pub(crate) async fn fork(
         last_seq: forked.map_or(0, |point| point.seq),
         answered: false,
     };
-    let exit = watch(&run, &mut signals, history, &command.watching, output).await?;
+    let exit = watch(&dirigent, &run, &mut signals, history, &command.watching, output).await?;
     if exit != Exit::Killed {
         let recorded = record.write(&dirigent, run.id(), output).await;
         worktree::offer(&dirigent, run.id(), user, &mut signals, output).await;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use dirigent::{Delta, DirigentError, Events, Report, RunHandle, RunId, RunView, UserPresence};
+use dirigent::{Delta, Dirigent, DirigentError, Events, Report, RunHandle, RunId, RunView, UserPresence};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -76,13 +76,15 @@ pub(crate) fn user_presence(watching: &WatchOptions, output: &Output) -> UserPre
 /// Shows a run of this process until it ends. The first Ctrl-C cancels the run; a second Ctrl-C, or a SIGTERM after the
 /// cancellation, ends the process.
 pub(crate) async fn watch(
+    dirigent: &Dirigent,
     run: &RunHandle,
     signals: &mut ShutdownSignals,
     history: HistoryCursor,
     watching: &WatchOptions,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let Some((report, events)) = watch_to_end(run, signals, history, watching, output).await? else {
+    let Some((report, events)) = watch_to_end(dirigent, run, signals, history, watching, output).await?
+    else {
         return Ok(Exit::Killed);
     };
     if !watching.json {
@@ -93,6 +95,7 @@ pub(crate) async fn watch(
 
 /// Shows a run of this process until it ends, without its summary. Returns its report and events; `None` if the user killed it.
 pub(crate) async fn watch_to_end(
+    dirigent: &Dirigent,
     run: &RunHandle,
     signals: &mut ShutdownSignals,
     history: HistoryCursor,
@@ -101,7 +104,9 @@ pub(crate) async fn watch_to_end(
 ) -> anyhow::Result<Option<(Arc<Report>, Events)>> {
     let mut screen = Screen::new(watching, output);
     let mut session = match user_presence(watching, output) {
-        UserPresence::Present => Some(InteractiveSession::new(history, watching.in_chat, output)?),
+        UserPresence::Present => {
+            Some(InteractiveSession::new(dirigent, run, history, watching.in_chat, output).await?)
+        }
         UserPresence::Absent => None,
     };
     let mut events = run.events(0);

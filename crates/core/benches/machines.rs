@@ -75,6 +75,7 @@ fn spec() -> RunSpec {
                 example: json!({"path": "x"}),
             }],
             policy: Policy::default(),
+            approval_rules: 0,
         }
         .into(),
     }

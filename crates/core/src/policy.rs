@@ -7,6 +7,7 @@
 mod matching;
 mod pattern;
 mod restrictions;
+mod suggestions;
 mod web;
 
 use std::borrow::Cow;
@@ -120,6 +121,17 @@ impl Policy {
             None if tool.asks(parameters) => PolicyDecision::Ask,
             None => PolicyDecision::Allow,
         }
+    }
+
+    /// Returns true if the call would run without approval if the policy also had a rule that allows `calls`.
+    pub fn allows_with(&self, calls: &CallPattern, tool: &str, parameters: &Value, workspace: &str) -> bool {
+        let allow = Rule {
+            ruling: Ruling::Allow,
+            calls: calls.clone(),
+        };
+        let present = self.rule(tool, parameters, workspace);
+        allow.matches(tool, parameters, workspace)
+            && present.is_none_or(|rule| rule.precedence() <= allow.precedence())
     }
 
     /// Returns the matching rule with the highest precedence; `None` if no rule matches.

@@ -32,6 +32,14 @@ pub struct RunSetup {
     /// The rules that allow, ask about or deny calls.
     #[serde(default, skip_serializing_if = "Policy::is_empty")]
     pub policy: Policy,
+    /// The number of rules at the end of `policy` that are not of the configuration or the program: the user has allowed calls for good.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub approval_rules: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &usize) -> bool {
+    *number == 0
 }
 
 impl RunSetup {

@@ -206,6 +206,7 @@ fn spec(workspace: &Path, goal: String, subtasks: u32, model: &str) -> RunSpec {
             agents: vec![agent("worker", AnswerForm::Text, &["echo"])],
             tools: tools().specs(),
             policy: Policy::default(),
+            approval_rules: 0,
         }
         .into(),
     }

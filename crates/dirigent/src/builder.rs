@@ -24,6 +24,7 @@ use crate::dirigent::{Dirigent, prepare_models};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::EnvironmentFacts;
 use crate::start_queue::StartQueue;
+use crate::stored_settings::StoredSettings;
 use crate::system_prompts::BasePrompts;
 use crate::{DirigentError, default_journal};
 
@@ -237,10 +238,14 @@ impl Builder {
             ..models
         };
         let environment = EnvironmentFacts::new(&ToolSettings::default());
+        let stored = StoredSettings {
+            base_prompts: BasePrompts::with_lead(options.base_prompt),
+            ..StoredSettings::default()
+        };
         RunSpecFactory::new(models, registry, specs, self.all_rules(), environment).setup_for(
             workspace,
             options.mode,
-            &BasePrompts::with_lead(options.base_prompt),
+            &stored,
         )
     }
 

@@ -92,11 +92,11 @@ impl Dirigent {
         let probes = self.starts.unless_cancelled(finding).await?;
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
         let instructions = goal.instructions;
-        let bases = self.base_prompts(goal.system_prompt.clone()).await?;
+        let stored = self.stored_settings(&goal, &workspace).await?;
         let spec = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
-            run_spec_factory.spec(&goal, text, workspace, &bases)
+            run_spec_factory.spec(&goal, text, workspace, &stored)
         });
         let mut spec = RunSpec {
             worktree: worktree.map(Box::new),

@@ -8,6 +8,7 @@ use dirigent_store::StoreError;
 use dirigent_tools::RepositoryError;
 
 use crate::RecordingError;
+use crate::approval_rules::ApprovalRuleError;
 use crate::config::ConfigError;
 use crate::memory::MemoryError;
 use crate::system_prompts::SystemPromptError;
@@ -114,6 +115,9 @@ pub enum DirigentError {
     /// The memory refuses a fact, or does not have it.
     #[error(transparent)]
     Memory(#[from] MemoryError),
+    /// An approval rule cannot be added or deleted.
+    #[error(transparent)]
+    ApprovalRule(#[from] ApprovalRuleError),
     /// A base system prompt cannot be read or written.
     #[error(transparent)]
     SystemPrompt(#[from] SystemPromptError),

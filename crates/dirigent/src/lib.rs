@@ -26,6 +26,7 @@
 #![warn(missing_docs)]
 
 mod agents;
+pub mod approval_rules;
 mod blocking;
 mod builder;
 mod call_forms;
@@ -47,6 +48,7 @@ mod recording;
 pub mod render;
 mod sharing;
 mod start_queue;
+mod stored_settings;
 mod suggest;
 pub mod system_prompts;
 mod time;

@@ -270,6 +270,8 @@ fn delete(
     for (id, _) in turns {
         delete_rows(db, id)?;
     }
+    db.prepare_cached("DELETE FROM approval_rules WHERE scope = 'conversation' AND subject = ?1")?
+        .execute([&key])?;
     db.prepare_cached("DELETE FROM conversations WHERE conversation = ?1")?
         .execute([&key])
         .map(|deleted| Ok(deleted as u64))

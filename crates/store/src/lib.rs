@@ -67,6 +67,7 @@
 //! `<journal>-owners`, which also has the file of the [`StartLock`]. All these files must be on a local disk.
 #![warn(missing_docs)]
 
+mod approval_rules;
 mod call_forms;
 mod chain;
 mod chained_entries;
@@ -98,6 +99,7 @@ mod trusted_files;
 mod watcher;
 mod writer;
 
+pub use approval_rules::{NewRule, RuleScope, StoredRule};
 pub use call_forms::FoundCallForm;
 pub use conversations::{ConversationFilter, ConversationRecord};
 pub use dirigent_runtime::run_log::{

@@ -87,6 +87,14 @@ const TABLES: &str = "
         at      INTEGER NOT NULL,                -- when it was found
         PRIMARY KEY (address, model)
     ) STRICT;
+    CREATE TABLE approval_rules (
+        id      INTEGER PRIMARY KEY AUTOINCREMENT, -- never used twice
+        scope   TEXT NOT NULL CHECK (scope IN ('run', 'conversation', 'workspace', 'everywhere')),
+        subject TEXT NOT NULL,                   -- the id of the run or conversation, or the folder
+        calls   TEXT NOT NULL,                   -- the pattern of the calls, as in the configuration
+        at      INTEGER NOT NULL,
+        UNIQUE (scope, subject, calls)
+    ) STRICT;
     CREATE TABLE system_prompts (
         name    TEXT NOT NULL,
         version INTEGER NOT NULL,                -- from 1
@@ -334,6 +342,7 @@ fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
         "originals",
         "conversations",
         "call_forms",
+        "approval_rules",
         "system_prompts",
         "trusted_files",
         "facts",

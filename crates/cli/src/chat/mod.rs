@@ -322,7 +322,8 @@ impl<'a> Chat<'a> {
             last_seq,
             answered: false,
         };
-        let Some((report, events)) = watch_to_end(run, signals, history, &self.watching, self.output).await?
+        let Some((report, events)) =
+            watch_to_end(&self.dirigent, run, signals, history, &self.watching, self.output).await?
         else {
             return Ok(Exit::Killed);
         };

@@ -6,9 +6,11 @@
 
 use std::collections::BTreeSet;
 
+use dirigent::approval_rules::{CallPattern, Within};
 use dirigent::events::{ApprovalAnswer, Decision, EffectId, OpenQuestion, Scope};
 use dirigent::{DecisionError, DirigentError, RuntimeError, Steering};
 
+use super::always::{AlwaysDialog, AlwaysResult};
 use super::dialog::{DIALOG_HELP, DialogCommand};
 use super::editor::{EditResult, Editor};
 use super::keys::Key;
@@ -26,6 +28,15 @@ pub(crate) enum Action {
     Open(Vec<String>),
     /// Send this message to the run, and pass the result to [`PromptController::on_result`].
     Send(Steering),
+    /// Keep a rule that allows these calls, tell the controller of it with [`PromptController::add_rule`], and send the message, which approves the
+    /// call that the user was asked about.
+    Always {
+        calls: CallPattern,
+        within: Within,
+        message: Steering,
+    },
+    /// Send this message, which approves a call that the rule allows.
+    Allow { calls: CallPattern, message: Steering },
     /// Let the user edit this text in their editor, and pass the new text to [`PromptController::edited`]. Without an editor, call
     /// [`PromptController::edit_in_line`].
     Edit(String),
@@ -64,6 +75,8 @@ pub(crate) struct PromptController {
     deferred: BTreeSet<EffectKey>,
     /// Calls and questions that are settled (answered, expired or withdrawn), so that no dialog opens for them.
     answered: BTreeSet<EffectKey>,
+    /// The calls that the user has allowed for good since the run started.
+    allowed: Vec<CallPattern>,
     /// Set by Ctrl-D: from then on, no dialog opens.
     user_absent: bool,
     /// Set in a chat, where Esc cancels the run.
@@ -77,6 +90,8 @@ struct ActiveDialog {
     /// Set while keys go to the dialog rather than to the draft.
     has_focus: bool,
     editing_parameters: bool,
+    /// Set while the user allows calls for good.
+    always: Option<AlwaysDialog>,
     /// The edited plan that was not valid, to be edited further.
     draft: Option<String>,
     /// All lines of a call that was shown only in part; empty once the whole call was shown.
@@ -102,12 +117,23 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
-    /// With `in_chat`, Esc cancels the run.
-    pub(crate) fn new(in_chat: bool) -> Self {
+    /// With `in_chat`, Esc cancels the run. `allowed` are the calls that the user has allowed for good.
+    pub(crate) fn new(in_chat: bool, allowed: Vec<CallPattern>) -> Self {
         PromptController {
             in_chat,
+            allowed,
             ..PromptController::default()
         }
+    }
+
+    /// The calls that the user has allowed for good.
+    pub(crate) fn allowed(&self) -> &[CallPattern] {
+        &self.allowed
+    }
+
+    /// Adds calls that the user has allowed for good.
+    pub(crate) fn add_rule(&mut self, calls: CallPattern) {
+        self.allowed.push(calls);
     }
 
     /// Marks a call or question as settled, so that no dialog opens for it.
@@ -132,7 +158,26 @@ impl PromptController {
             )]));
             self.close_dialog();
         }
+        actions.extend(self.approve_allowed());
         actions.extend(self.open_next(terminal_size));
+        actions
+    }
+
+    /// Approves the pending calls that the user has allowed for good, instead of asking about them.
+    fn approve_allowed(&mut self) -> Vec<Action> {
+        let mut actions = Vec::new();
+        for pending in &self.requests.calls {
+            let effect = pending.call.approval.effect;
+            if let Some(calls) = &pending.allowed_by
+                && !self.answered.contains(&effect_key(effect))
+            {
+                self.answered.insert(effect_key(effect));
+                actions.push(Action::Allow {
+                    calls: calls.clone(),
+                    message: approval_of(pending),
+                });
+            }
+        }
         actions
     }
 
@@ -303,6 +348,7 @@ impl PromptController {
             line: Editor::default(),
             has_focus: false,
             editing_parameters: false,
+            always: None,
             draft: None,
             hidden_lines,
         });
@@ -385,6 +431,24 @@ impl PromptController {
                     .proposal
                     .is_some()
                     .then(|| pending.call.approval.parameters.clone());
+                if let Some(always) = &mut dialog.always {
+                    let message = approval_of(pending);
+                    return match always.answer(&line) {
+                        AlwaysResult::Show(lines) => vec![Action::Show(lines)],
+                        AlwaysResult::Back => {
+                            dialog.always = None;
+                            Vec::new()
+                        }
+                        AlwaysResult::Keep(calls, within) => {
+                            dialog.always = None;
+                            vec![Action::Always {
+                                calls,
+                                within,
+                                message,
+                            }]
+                        }
+                    };
+                }
                 let answer = if dialog.editing_parameters {
                     dialog.edited_call(&line)
                 } else {
@@ -393,6 +457,9 @@ impl PromptController {
                             self.deferred.insert(effect_key(effect));
                             self.close_dialog();
                             return self.open_next(terminal_size).into_iter().collect();
+                        }
+                        DialogCommand::Always => {
+                            return vec![Action::Show(dialog.begin_always(self.in_chat))];
                         }
                         command => match (command, &proposed) {
                             (DialogCommand::Edit, Some(plan)) => {
@@ -419,6 +486,11 @@ impl PromptController {
 impl ActiveDialog {
     fn prompt(&self) -> Prompt {
         let effect = self.kind.effect();
+        if let Some(always) = &self.always {
+            return self
+                .line
+                .prompt(format!("{effect}, {}", always.label()), "Enter alone goes back");
+        }
         match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
             (RequestKind::Question(_), _, _) => self.line.prompt(
                 "your answer: ",
@@ -426,14 +498,36 @@ impl ActiveDialog {
             ),
             (RequestKind::Call(_), true, _) => self.line.prompt(
                 format!("{effect}, parameters: "),
-                "Enter returns to the commands a, e, r, g and l; Ctrl-C cancels the run",
+                "Enter returns to the commands a, always, e, r, g and l; Ctrl-C cancels the run",
             ),
             (RequestKind::Call(_), false, true) => self.line.prompt(format!("{effect}: "), DIALOG_HELP),
-            (RequestKind::Call(_), false, false) => self.line.prompt(
-                format!("{effect}: "),
-                format!("v shows the whole call · {DIALOG_HELP}"),
-            ),
+            (RequestKind::Call(_), false, false) => self
+                .line
+                .prompt(format!("{effect}: "), format!("v whole call · {DIALOG_HELP}")),
         }
+    }
+
+    /// Begins to allow calls for good, unless the whole call has not been shown; returns the lines to show.
+    fn begin_always(&mut self, in_chat: bool) -> Vec<String> {
+        let RequestKind::Call(pending) = &self.kind else {
+            return Vec::new();
+        };
+        if !self.hidden_lines.is_empty() {
+            return vec!["  nothing was decided: you have not seen the whole call; v shows it".to_owned()];
+        }
+        if pending.suggestions.is_empty() {
+            return vec![
+                "  nothing was decided: no rule can allow this, because it is a plan, or your configuration asks about just such calls".to_owned(),
+            ];
+        }
+        let always = AlwaysDialog::new(
+            pending.suggestions.clone(),
+            &pending.call.approval.workspace,
+            in_chat,
+        );
+        let lines = always.lines();
+        self.always = Some(always);
+        lines
     }
 
     fn edit_in_line(&mut self) {
@@ -458,8 +552,8 @@ impl ActiveDialog {
             DialogCommand::Guide(guidance) => Ok(ApprovalAnswer::Guide { guidance }),
             DialogCommand::View => Err(std::mem::take(&mut self.hidden_lines)),
             DialogCommand::Invalid(why) => Err(vec![format!("  {why}")]),
-            // The caller handles this command.
-            DialogCommand::Later => Err(Vec::new()),
+            // The caller handles these commands.
+            DialogCommand::Later | DialogCommand::Always => Err(Vec::new()),
         }
     }
 
@@ -491,6 +585,18 @@ impl ActiveDialog {
                 )])
             }
         }
+    }
+}
+
+/// The message that approves a call as it was shown.
+fn approval_of(pending: &PendingCall) -> Steering {
+    let approval = &pending.call.approval;
+    Steering::Decide {
+        effect: approval.effect,
+        decision: Decision {
+            digest: approval.digest.clone(),
+            answer: ApprovalAnswer::Approve,
+        },
     }
 }
 

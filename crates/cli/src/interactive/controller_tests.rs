@@ -35,6 +35,8 @@ fn call(effect: &str, parameters: Value) -> PendingCall {
         call,
         affected_subtasks: Vec::new(),
         proposal: None,
+        suggestions: Vec::new(),
+        allowed_by: None,
     }
 }
 
@@ -120,9 +122,7 @@ fn guidance(text: &str) -> Action {
 fn message(action: &Action) -> &Steering {
     match action {
         Action::Send(message) => message,
-        Action::Show(_) | Action::Open(_) | Action::Edit(_) | Action::Cancel | Action::SetUserAbsent => {
-            panic!("{action:?}")
-        }
+        other => panic!("{other:?}"),
     }
 }
 
@@ -130,7 +130,7 @@ fn message(action: &Action) -> &Steering {
 fn shown(actions: &[Action]) -> String {
     let lines = actions.iter().flat_map(|action| match action {
         Action::Show(lines) | Action::Open(lines) => lines.clone(),
-        Action::Send(_) | Action::Edit(_) | Action::Cancel | Action::SetUserAbsent => Vec::new(),
+        _ => Vec::new(),
     });
     console::strip_ansi_codes(&lines.collect::<Vec<_>>().join("\n")).into_owned()
 }
@@ -408,7 +408,61 @@ fn host_11_questions_of_several_agents_are_asked_one_after_the_other() {
 
 #[test]
 fn esc_cancels_a_turn_of_a_chat_and_nothing_else() {
-    let press = |in_chat| PromptController::new(in_chat).press(Key::Escape, TERMINAL_SIZE);
+    let press = |in_chat| PromptController::new(in_chat, Vec::new()).press(Key::Escape, TERMINAL_SIZE);
     assert_eq!(press(true), [Action::Cancel]);
     assert_eq!(press(false), []);
+}
+
+#[test]
+fn approve_1_calls_that_are_allowed_for_good_are_approved_without_a_dialog() {
+    let mut requests = waiting(["a2.2", "a3.2"]);
+    let rule: CallPattern = "execute_command(command: ls)".parse().unwrap();
+    requests.calls[0].suggestions = vec![rule.clone()];
+    let mut controller = PromptController::default();
+    let _ = controller.update(requests.clone(), TERMINAL_SIZE);
+    let _ = controller.open();
+    let offered = types(&mut controller, "always\n");
+    assert!(
+        shown(&offered).contains("1  execute_command(command: ls)"),
+        "{offered:?}"
+    );
+    assert!(shown(&types(&mut controller, "1 everywhere\n")).contains("in all runs, whatever their folder"));
+    let kept = types(&mut controller, "y\n");
+    let [
+        Action::Always {
+            calls,
+            within: Within::Everywhere,
+            message,
+        },
+    ] = &kept[..]
+    else {
+        panic!("{kept:?}")
+    };
+    assert_eq!((calls, message), (&rule, &approval_of(&requests.calls[0])));
+
+    controller.add_rule(rule.clone());
+    let _ = controller.on_result(&approval_of(&requests.calls[0]), None, TERMINAL_SIZE);
+    let mut later = waiting(["a3.2", "a4.2"]);
+    later.calls[1].allowed_by = Some(rule.clone());
+    let message = approval_of(&later.calls[1]);
+    let actions = controller.update(later.clone(), TERMINAL_SIZE);
+    assert!(
+        actions.contains(&Action::Allow { calls: rule, message }),
+        "{actions:?}"
+    );
+    // Only once.
+    let again = controller.update(later, TERMINAL_SIZE);
+    assert!(
+        !again.iter().any(|action| matches!(action, Action::Allow { .. })),
+        "{again:?}"
+    );
+}
+
+#[test]
+fn approve_1_what_no_rule_can_allow_is_not_offered() {
+    let mut controller = PromptController::default();
+    let _ = controller.update(waiting(["a2.2"]), TERMINAL_SIZE);
+    let _ = controller.open();
+    let refused = shown(&types(&mut controller, "always\n"));
+    assert!(refused.contains("no rule can allow this"), "{refused}");
 }

@@ -3,6 +3,8 @@
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DialogCommand {
     Approve,
+    /// Allow the call, and calls like it, for good.
+    Always,
     Edit,
     Reject(Option<String>),
     Guide(String),
@@ -14,7 +16,8 @@ pub(crate) enum DialogCommand {
 }
 
 /// The hint that lists the commands.
-pub(crate) const DIALOG_HELP: &str = "a approve · e edit · r [reason] reject · g TEXT guide · l later";
+pub(crate) const DIALOG_HELP: &str =
+    "a approve · always · e edit · r [reason] reject · g TEXT guide · l later";
 
 impl DialogCommand {
     pub(crate) fn parse(line: &str) -> DialogCommand {
@@ -23,6 +26,7 @@ impl DialogCommand {
         let rest = rest.trim();
         match (word, rest.is_empty()) {
             ("a" | "approve", true) => DialogCommand::Approve,
+            ("always", true) => DialogCommand::Always,
             ("e" | "edit", true) => DialogCommand::Edit,
             ("r" | "reject", true) => DialogCommand::Reject(None),
             ("r" | "reject", false) => DialogCommand::Reject(Some(rest.to_owned())),
@@ -32,11 +36,13 @@ impl DialogCommand {
             }
             ("l" | "later", true) => DialogCommand::Later,
             ("v" | "view", true) => DialogCommand::View,
-            ("a" | "approve" | "e" | "edit" | "l" | "later" | "v" | "view", false) => {
+            ("a" | "approve" | "always" | "e" | "edit" | "l" | "later" | "v" | "view", false) => {
                 DialogCommand::Invalid("nothing was decided: only r and g can be followed by text")
             }
             ("", _) => DialogCommand::Invalid("nothing was decided: Enter alone approves nothing"),
-            (_, _) => DialogCommand::Invalid("nothing was decided: not a command; use a, e, r, g TEXT or l"),
+            (_, _) => {
+                DialogCommand::Invalid("nothing was decided: not a command; use a, always, e, r, g TEXT or l")
+            }
         }
     }
 }
@@ -50,6 +56,7 @@ mod tests {
         for (line, word) in [
             ("a", DialogCommand::Approve),
             (" approve ", DialogCommand::Approve),
+            ("always", DialogCommand::Always),
             ("e", DialogCommand::Edit),
             ("r", DialogCommand::Reject(None)),
             ("r not  now", DialogCommand::Reject(Some("not  now".to_owned()))),

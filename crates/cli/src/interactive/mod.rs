@@ -3,6 +3,7 @@
 //! The [`Keyboard`] reads keys and is the only code that changes the terminal's mode. The [`PromptController`] interprets keys and does
 //! no IO. The [`InteractiveSession`] connects both with the run and the screen.
 
+mod always;
 mod controller;
 mod dialog;
 mod editor;
@@ -13,7 +14,8 @@ mod keys;
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use dirigent::{DirigentError, Event, EventKind, Events, RunHandle};
+use dirigent::approval_rules::ApprovalRules;
+use dirigent::{Dirigent, DirigentError, Event, EventKind, Events, RunHandle, Steering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use controller::HistoryCursor;
@@ -21,7 +23,7 @@ use controller::{Action, PromptController, TerminalSize};
 use keyboard::Keyboard;
 use keys::Key;
 
-use crate::output::{Output, sanitize};
+use crate::output::{Output, escape_invisible, sanitize};
 use crate::pending_requests::PendingRequests;
 use crate::screen::Screen;
 
@@ -32,6 +34,8 @@ pub(crate) struct InteractiveSession {
     /// Set once the end of the input has been reported to the run.
     input_closed: bool,
     controller: PromptController,
+    /// Where rules are kept that allow calls for good.
+    rules: ApprovalRules,
     history: HistoryCursor,
     /// SIGCONT, sent when a stopped process continues.
     continued: Signal,
@@ -49,13 +53,22 @@ pub(crate) enum InputEvent {
 }
 
 impl InteractiveSession {
-    /// With `in_chat`, Esc cancels the run.
-    pub(crate) fn new(history: HistoryCursor, in_chat: bool, output: &Output) -> anyhow::Result<Self> {
+    /// A session for a run of `dirigent`. With `in_chat`, Esc cancels the run.
+    pub(crate) async fn new(
+        dirigent: &Dirigent,
+        run: &RunHandle,
+        history: HistoryCursor,
+        in_chat: bool,
+        output: &Output,
+    ) -> anyhow::Result<Self> {
+        let rules = dirigent.approval_rules();
+        let allowed = rules.of_run(run.id()).await?.into_iter().map(|rule| rule.calls);
         let number = rustix::process::Signal::CONT.as_raw();
         Ok(InteractiveSession {
             keyboard: Keyboard::new(output.can_redraw()),
             input_closed: false,
-            controller: PromptController::new(in_chat),
+            controller: PromptController::new(in_chat, allowed.collect()),
+            rules,
             history,
             continued: signal(SignalKind::from_raw(number)).context("cannot listen for SIGCONT")?,
         })
@@ -109,7 +122,9 @@ impl InteractiveSession {
             None => return,
         }
         // A dialog must not open before the events that led to it are shown. So if there are newer events, this is done after the newest.
-        if let Some(pending) = events.with_current_view(PendingRequests::from_view) {
+        if let Some(pending) =
+            events.with_current_view(|view| PendingRequests::with_rules(view, self.controller.allowed()))
+        {
             let actions = self.controller.update(pending, terminal_size());
             self.perform(actions, run, screen).await;
         }
@@ -168,6 +183,28 @@ impl InteractiveSession {
                             .on_result(&message, error.as_ref(), terminal_size()),
                     );
                 }
+                Action::Always {
+                    calls,
+                    within,
+                    message,
+                } => match self.rules.allow(run.id(), within, calls.clone()).await {
+                    Ok(rule) => {
+                        self.controller.add_rule(calls);
+                        screen.print_now(&[format!(
+                            "  rule {id} is kept; `dirigent approvals remove {id}` deletes it",
+                            id = rule.id
+                        )]);
+                        actions.push_back(Action::Send(message));
+                    }
+                    Err(error) => screen.print_now(&[format!("  {}", sanitize(&error.to_string()))]),
+                },
+                Action::Allow { calls, message } => {
+                    let rule = escape_invisible(&calls.to_string());
+                    screen.print_now(&[match run.steer(message.clone()).await {
+                        Ok(()) => format!("  approved by your rule `{rule}`: {}", effect_of(&message)),
+                        Err(error) => format!("  {}", sanitize(&error.to_string())),
+                    }]);
+                }
                 Action::Edit(text) => match external_editor::command() {
                     Some(editor) => actions.extend(self.edit(&editor, &text, screen)),
                     None => self.controller.edit_in_line(),
@@ -206,6 +243,14 @@ impl InteractiveSession {
 
     fn draw(&self, screen: &mut Screen<'_>) {
         screen.prompt(&self.controller.prompt(), self.controller.has_dialog());
+    }
+}
+
+/// The call that a decision is about.
+fn effect_of(message: &Steering) -> String {
+    match message {
+        Steering::Decide { effect, .. } => effect.to_string(),
+        _ => String::new(),
     }
 }
 

@@ -164,7 +164,7 @@ fn read_words(
 }
 
 /// Converts a parameter to its text form, which [`CallPattern`](super::CallPattern) describes.
-fn text_of(value: &Value) -> Cow<'_, str> {
+pub(super) fn text_of(value: &Value) -> Cow<'_, str> {
     if let Value::String(text) = value {
         return Cow::Borrowed(text);
     }

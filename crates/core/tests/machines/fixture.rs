@@ -114,6 +114,7 @@ pub fn spec() -> RunSpec {
                 tool("change", "Changes a file.", Repeat::Unsafe),
             ],
             policy: Policy::default(),
+            approval_rules: 0,
         }
         .into(),
     }

@@ -8,7 +8,7 @@ use dirigent_core::agent_spec::{AgentSpec, AnswerForm, BasePrompt, DELEGATE, Mod
 use dirigent_core::call::CallForm;
 use dirigent_core::limits::{AgentLimits, RunLimits};
 use dirigent_core::mode::Mode;
-use dirigent_core::policy::Policy;
+use dirigent_core::policy::{Policy, Rule};
 use dirigent_core::project::{Environment, Instructions, Project};
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::setup::{RunSetup, SharedSetup};
@@ -25,7 +25,7 @@ use crate::config::{Config, ModelSettings};
 use crate::goal::{Goal, OwnParts, ProjectInstructions};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::{EnvironmentFacts, read_instructions};
-use crate::system_prompts::BasePrompts;
+use crate::stored_settings::StoredSettings;
 use crate::workflows::{KnownNames, Workflows};
 
 /// Decides which model each agent asks.
@@ -167,7 +167,7 @@ struct SetupKey {
     /// False if the run allows no delegation (PAOR-5).
     delegation: bool,
     mode: Mode,
-    base_prompts: BasePrompts,
+    stored: StoredSettings,
     /// The number of known call forms, on which the prompts depend.
     known_forms: usize,
 }
@@ -214,10 +214,7 @@ impl RunSpecFactory {
         if workflow.tools.is_none() && workflow.rules.is_empty() {
             return None;
         }
-        let rules = self.policy.rules.iter().chain(&workflow.rules);
-        let policy = Policy {
-            rules: rules.cloned().collect(),
-        };
+        let policy = with_rules(&self.policy, &workflow.rules);
         let (models, registry) = (self.models.clone(), self.registry.clone());
         let environment = self.environment.clone();
         Some(RunSpecFactory {
@@ -252,10 +249,7 @@ impl RunSpecFactory {
         };
         let registry = self.registry.clone().with_goal_agents(&own.agents, &known);
         models.check(&registry)?;
-        let rules = self.policy.rules.iter().chain(&own.policy.rules);
-        let policy = Policy {
-            rules: rules.cloned().collect(),
-        };
+        let policy = with_rules(&self.policy, &own.policy.rules);
         let environment = self.environment.clone();
         Ok(Some(RunSpecFactory::new(
             models,
@@ -269,8 +263,8 @@ impl RunSpecFactory {
     /// Returns the setup of a run without a project's agents and without agent limits of its goal.
     pub(crate) fn default_setup(&self) -> Result<SharedSetup, DirigentError> {
         let agent_limits = GoalAgentLimits::default();
-        let bases = BasePrompts::default();
-        self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto, &bases)
+        let stored = StoredSettings::default();
+        self.setup(&self.registry, &agent_limits, &self.limits, Mode::Auto, &stored)
     }
 
     /// Returns the setup of a run in a workspace, or without a project's agents. Reads the disk.
@@ -278,11 +272,11 @@ impl RunSpecFactory {
         &self,
         workspace: Option<&Path>,
         mode: Mode,
-        base_prompts: &BasePrompts,
+        stored: &StoredSettings,
     ) -> Result<SharedSetup, DirigentError> {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
         let agent_limits = GoalAgentLimits::default();
-        self.setup(&registry, &agent_limits, &self.limits, mode, base_prompts)
+        self.setup(&registry, &agent_limits, &self.limits, mode, stored)
     }
 
     /// Returns the sub-agents of a run in a workspace, including its project's agents. Reads the disk.
@@ -346,14 +340,14 @@ impl RunSpecFactory {
         goal: &Goal,
         text: String,
         workspace: String,
-        base_prompts: &BasePrompts,
+        stored: &StoredSettings,
     ) -> Result<RunSpec, DirigentError> {
         let registry = self.registry_for(Path::new(&workspace));
         let (agent_limits, mode) = (&goal.agent_limits, goal.mode);
         agent_limits.check(["lead", "reflector"].into_iter().chain(registry.names()))?;
         let limits = goal.limits.clone().unwrap_or_else(|| self.limits.clone());
         Ok(RunSpec {
-            setup: self.setup(&registry, agent_limits, &limits, mode, base_prompts)?,
+            setup: self.setup(&registry, agent_limits, &limits, mode, stored)?,
             goal: text,
             workspace,
             limits,
@@ -398,11 +392,11 @@ impl RunSpecFactory {
         agent_limits: &GoalAgentLimits,
         limits: &RunLimits,
         mode: Mode,
-        base_prompts: &BasePrompts,
+        stored: &StoredSettings,
     ) -> Result<SharedSetup, DirigentError> {
         let key = SetupKey {
             mode,
-            base_prompts: base_prompts.clone(),
+            stored: stored.clone(),
             agents: registry.entries.clone(),
             limits: agent_limits.clone(),
             delegation: allows_delegation(limits),
@@ -412,7 +406,7 @@ impl RunSpecFactory {
         let (key, setup) = match setups.iter().position(|(known, _)| *known == key) {
             Some(index) => setups.remove(index),
             None => {
-                let setup = self.build_setup(registry, agent_limits, limits, mode, base_prompts)?;
+                let setup = self.build_setup(registry, agent_limits, limits, mode, stored)?;
                 (key, setup.into())
             }
         };
@@ -429,13 +423,13 @@ impl RunSpecFactory {
         agent_limits: &GoalAgentLimits,
         limits: &RunLimits,
         mode: Mode,
-        base_prompts: &BasePrompts,
+        stored: &StoredSettings,
     ) -> Result<RunSetup, DirigentError> {
         let settings_for = |agent: &AgentDefinition| {
             Ok(AgentSettings {
                 model: self.models.resolve(agent)?,
                 limits: self.models.resolve_limits(agent, agent_limits),
-                base_prompt: base_prompts.of(agent.name()),
+                base_prompt: stored.base_prompts.of(agent.name()),
             })
         };
         let tools = self.described_tools();
@@ -447,7 +441,8 @@ impl RunSpecFactory {
             reflector,
             agents,
             tools,
-            policy: self.policy.clone(),
+            policy: with_rules(&self.policy, &stored.rules),
+            approval_rules: stored.rules.len(),
         })
     }
 
@@ -465,7 +460,7 @@ impl RunSpecFactory {
         allowed.map(described).collect()
     }
 
-    /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts come from the recording, and the
+    /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts, and the calls that the user had allowed for good come from the recording, and the
     /// project's agents too if the project's folder no longer exists.
     pub(crate) fn spec_for_replay(
         &self,
@@ -517,12 +512,19 @@ impl RunSpecFactory {
         let mut agents = builder.sub_agents()?;
         agents.extend(gone);
         let (lead, reflector) = builder.lead_and_reflector(mode)?;
+        let first = recorded
+            .policy
+            .rules
+            .len()
+            .saturating_sub(recorded.approval_rules);
+        let allowed = &recorded.policy.rules[first..];
         let setup = RunSetup {
             lead,
             reflector,
             agents: apply_max_depth(agents, &limits),
             tools,
-            policy: self.policy.clone(),
+            policy: with_rules(&self.policy, allowed),
+            approval_rules: allowed.len(),
         };
         Ok(RunSpec {
             setup: setup.into(),
@@ -539,6 +541,13 @@ impl RunSpecFactory {
             workflow: goal.workflow.clone().map(Box::new),
             turn: goal.turn.clone().map(Box::new),
         })
+    }
+}
+
+/// Returns the policy with these rules at its end.
+fn with_rules(policy: &Policy, rules: &[Rule]) -> Policy {
+    Policy {
+        rules: policy.rules.iter().chain(rules).cloned().collect(),
     }
 }
 

@@ -283,6 +283,7 @@ fn setup() -> RunSetup {
         agents: Vec::new(),
         tools: Vec::new(),
         policy: Policy::default(),
+        approval_rules: 0,
     }
 }
 

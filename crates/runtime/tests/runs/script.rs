@@ -351,6 +351,7 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
             agents: vec![agent("worker", AnswerForm::Text, names)],
             tools,
             policy: Policy::default(),
+            approval_rules: 0,
         }
         .into(),
     }

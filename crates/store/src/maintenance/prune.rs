@@ -244,6 +244,10 @@ pub(crate) fn delete_rows(db: &Connection, id: i64) -> rusqlite::Result<()> {
         db.prepare_cached(&format!("DELETE FROM {table} WHERE run = ?1"))?
             .execute([id])?;
     }
+    db.prepare_cached(
+        "DELETE FROM approval_rules WHERE scope = 'run' AND subject = (SELECT run FROM runs WHERE id = ?1)",
+    )?
+    .execute([id])?;
     db.prepare_cached("DELETE FROM runs WHERE id = ?1")?
         .execute([id])?;
     Ok(())

@@ -1,0 +1,98 @@
+//! `approvals`: the rules by which the user has allowed calls for good.
+
+use std::path::PathBuf;
+
+use console::style;
+use dirigent::Dirigent;
+use dirigent::approval_rules::{ApprovalRule, RuleScope};
+use serde_json::{Value, json};
+
+use crate::args::{ApprovalsCommand, ListApprovalsCommand, RemoveApprovalCommand};
+use crate::exit::Exit;
+use crate::open::{open_existing, open_if_created, open_if_exists};
+use crate::output::{Output, escape_invisible, sanitize};
+use crate::time::local;
+
+pub(crate) async fn approvals(
+    db: Option<PathBuf>,
+    command: ApprovalsCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    match command {
+        ApprovalsCommand::List(command) => list(db, &command, output).await,
+        ApprovalsCommand::Remove(command) => remove(db, &command, output).await,
+    }
+}
+
+/// Reads all rules; none without a journal.
+pub(crate) async fn rules(db: Option<PathBuf>) -> anyhow::Result<Vec<ApprovalRule>> {
+    rules_of(open_if_exists(db).await?).await
+}
+
+async fn rules_of(dirigent: Option<Dirigent>) -> anyhow::Result<Vec<ApprovalRule>> {
+    Ok(match dirigent {
+        Some(dirigent) => dirigent.approval_rules().list().await?,
+        None => Vec::new(),
+    })
+}
+
+async fn list(db: Option<PathBuf>, command: &ListApprovalsCommand, output: &Output) -> anyhow::Result<Exit> {
+    let rules = rules_of(open_if_created(db).await?).await?;
+    for rule in &rules {
+        output.print(&if command.json {
+            as_json(rule).to_string()
+        } else {
+            line(rule)
+        });
+    }
+    if rules.is_empty() && !command.json {
+        output.note("no rules yet: `always` in the dialog about a call adds one");
+    }
+    Ok(Exit::Success)
+}
+
+async fn remove(
+    db: Option<PathBuf>,
+    command: &RemoveApprovalCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let dirigent = open_existing(Dirigent::builder(), db).await?;
+    let rule = dirigent.approval_rules().delete(command.id).await?;
+    output.print(&format!("Removed {}", line(&rule)));
+    output.note("runs that started with it keep it");
+    Ok(Exit::Success)
+}
+
+/// The number, the calls, and where and since when they are allowed, on one line.
+pub(crate) fn line(rule: &ApprovalRule) -> String {
+    let within = match &rule.scope {
+        RuleScope::Run(run) => format!("in run {}", run.short()),
+        RuleScope::Conversation(conversation) => format!("in conversation {}", conversation.short()),
+        RuleScope::Workspace(folder) => format!("in {}", sanitize(folder)),
+        RuleScope::Everywhere => "everywhere".to_owned(),
+    };
+    format!(
+        "{}  {}  {}",
+        style(rule.id).bold(),
+        escape_invisible(&rule.calls.to_string()),
+        style(format!("({within}, since {})", local(rule.at))).dim()
+    )
+}
+
+/// `{"id": 3, "calls": "execute_command(command: cargo test *)", "scope": "workspace", "subject": "/home/me/shop", "at": 1764150000000}`; `subject`
+/// is `null` for a rule that holds everywhere.
+pub(crate) fn as_json(rule: &ApprovalRule) -> Value {
+    let (scope, subject) = match &rule.scope {
+        RuleScope::Run(run) => ("run", Some(run.to_string())),
+        RuleScope::Conversation(conversation) => ("conversation", Some(conversation.to_string())),
+        RuleScope::Workspace(folder) => ("workspace", Some(folder.clone())),
+        RuleScope::Everywhere => ("everywhere", None),
+    };
+    json!({
+        "id": rule.id,
+        "calls": rule.calls.to_string(),
+        "scope": scope,
+        "subject": subject,
+        "at": rule.at,
+    })
+}

@@ -1,0 +1,183 @@
+//! Approval rules: calls that the user has allowed for good, within a run, a conversation, a folder or everywhere ("Always…").
+//!
+//! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its workspace
+//! and of every run as part of its policy. A rule added while a run is under way does not change its policy: the program that asks the user
+//! looks the rules up with [`ApprovalRules::of_run`] and answers requests that [`approves`] accepts, instead of asking.
+//!
+//! A rule never counts against a rule that denies, nor against one that asks about the same calls as precisely ([`Policy::allows_with`]), and never
+//! approves a plan.
+
+use dirigent_core::approval::Approval;
+use dirigent_core::call::SUBMIT_PLAN;
+use dirigent_core::id::{ConversationId, RunId};
+use dirigent_core::policy::{Policy, Rule, Ruling};
+use dirigent_store::{Journal, NewRule};
+
+use crate::blocking::blocking;
+use crate::time::now;
+use crate::{Dirigent, DirigentError};
+
+pub use dirigent_core::policy::CallPattern;
+pub use dirigent_store::{RuleScope, StoredRule as ApprovalRule};
+
+/// Within what a run's user allows calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Within {
+    /// The run.
+    Run,
+    /// The run's conversation.
+    Conversation,
+    /// The run's workspace.
+    Workspace,
+    /// All runs.
+    Everywhere,
+}
+
+/// Why a rule cannot be added or deleted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ApprovalRuleError {
+    /// The run is no turn of a conversation.
+    #[error("run {} is no turn of a conversation: allow the calls within the run or its folder", run.short())]
+    NoConversation {
+        /// The run.
+        run: RunId,
+    },
+    /// There is no rule with this number.
+    #[error(
+        "there is no approval rule {id}: it was deleted or never existed; list the rules to see their numbers"
+    )]
+    NoSuchRule {
+        /// The number.
+        id: u64,
+    },
+}
+
+/// The approval rules of a journal. Clones are handles of the same rules.
+#[derive(Clone, Debug)]
+pub struct ApprovalRules {
+    journal: Journal,
+}
+
+impl Dirigent {
+    /// Returns the approval rules, which all runs of the journal share.
+    pub fn approval_rules(&self) -> ApprovalRules {
+        ApprovalRules {
+            journal: self.journal.clone(),
+        }
+    }
+
+    /// The rules of a new run, as part of its policy.
+    pub(crate) async fn starting_rules(
+        &self,
+        workspace: &str,
+        conversation: Option<ConversationId>,
+    ) -> Result<Vec<Rule>, DirigentError> {
+        let of_conversation = conversation.map(RuleScope::Conversation);
+        let mut scopes = vec![RuleScope::Everywhere, RuleScope::Workspace(workspace.to_owned())];
+        scopes.extend(of_conversation);
+        let stored = self
+            .reading(move |journal| journal.approval_rules_in(&scopes))
+            .await?;
+        let allow = |rule: ApprovalRule| Rule {
+            ruling: Ruling::Allow,
+            calls: rule.calls,
+        };
+        Ok(stored.into_iter().map(allow).collect())
+    }
+}
+
+impl ApprovalRules {
+    /// Allows calls for good, and returns the rule. The same rule is not added twice. `run` is the run whose user allows them.
+    ///
+    /// # Errors
+    /// [`ApprovalRuleError::NoConversation`]; an unknown run; an error of the journal.
+    pub async fn allow(
+        &self,
+        run: RunId,
+        within: Within,
+        calls: CallPattern,
+    ) -> Result<ApprovalRule, DirigentError> {
+        self.blocking(move |journal| {
+            let record = journal.run(run)?;
+            let scope = match within {
+                Within::Run => RuleScope::Run(run),
+                Within::Conversation => match record.turn {
+                    Some(turn) => RuleScope::Conversation(turn.conversation),
+                    None => return Err(ApprovalRuleError::NoConversation { run }.into()),
+                },
+                Within::Workspace => RuleScope::Workspace(record.workspace),
+                Within::Everywhere => RuleScope::Everywhere,
+            };
+            let at = now();
+            let new = NewRule { scope, calls, at };
+            let id = journal.add_approval_rule(new.clone())?;
+            let NewRule { scope, calls, at } = new;
+            Ok(ApprovalRule { id, scope, calls, at })
+        })
+        .await
+    }
+
+    /// Lists all rules, in the order in which they were added.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn list(&self) -> Result<Vec<ApprovalRule>, DirigentError> {
+        self.blocking(|journal| Ok(journal.approval_rules()?)).await
+    }
+
+    /// Lists the rules that hold in a run, in the order in which they were added.
+    ///
+    /// # Errors
+    /// An unknown run; an error of the journal.
+    pub async fn of_run(&self, run: RunId) -> Result<Vec<ApprovalRule>, DirigentError> {
+        self.blocking(move |journal| {
+            let record = journal.run(run)?;
+            let mut scopes = vec![
+                RuleScope::Everywhere,
+                RuleScope::Workspace(record.workspace),
+                RuleScope::Run(run),
+            ];
+            scopes.extend(record.turn.map(|turn| RuleScope::Conversation(turn.conversation)));
+            Ok(journal.approval_rules_in(&scopes)?)
+        })
+        .await
+    }
+
+    /// Deletes a rule, and returns it as it was. Runs that started with it keep it.
+    ///
+    /// # Errors
+    /// [`ApprovalRuleError::NoSuchRule`]; an error of the journal.
+    pub async fn delete(&self, id: u64) -> Result<ApprovalRule, DirigentError> {
+        self.blocking(move |journal| {
+            let found = journal.approval_rules()?.into_iter().find(|rule| rule.id == id);
+            match found {
+                Some(rule) if journal.delete_approval_rule(id)? => Ok(rule),
+                Some(_) | None => Err(ApprovalRuleError::NoSuchRule { id }.into()),
+            }
+        })
+        .await
+    }
+
+    async fn blocking<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&Journal) -> Result<T, DirigentError> + Send + 'static,
+    ) -> Result<T, DirigentError> {
+        let journal = self.journal.clone();
+        blocking(move || work(&journal)).await
+    }
+}
+
+/// Returns true if a rule that allows `calls` approves the call that waits. `policy` is that of its run.
+pub fn approves(calls: &CallPattern, approval: &Approval, policy: &Policy) -> bool {
+    approval.tool != SUBMIT_PLAN
+        && policy.allows_with(calls, &approval.tool, &approval.parameters, &approval.workspace)
+}
+
+/// Returns the patterns with which a user may allow the call that waits, and calls like it, for good, the narrowest first. Empty if no rule can:
+/// for a plan, or where a rule of the policy asks about just these calls.
+pub fn suggestions(approval: &Approval, policy: &Policy) -> Vec<CallPattern> {
+    let mut patterns = CallPattern::suggestions(&approval.tool, &approval.parameters);
+    patterns.retain(|calls| approves(calls, approval, policy));
+    patterns
+}

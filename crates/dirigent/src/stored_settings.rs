@@ -1,0 +1,30 @@
+//! What the journal adds to the setup of a new run.
+
+use dirigent_core::id::ConversationId;
+use dirigent_core::policy::Rule;
+
+use crate::system_prompts::BasePrompts;
+use crate::{Dirigent, DirigentError, Goal};
+
+/// The settings of a run that are in the journal.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct StoredSettings {
+    pub(crate) base_prompts: BasePrompts,
+    /// The rules by which the user has allowed calls for good.
+    pub(crate) rules: Vec<Rule>,
+}
+
+impl Dirigent {
+    /// Reads what the journal adds to a run's setup.
+    pub(crate) async fn stored_settings(
+        &self,
+        goal: &Goal,
+        workspace: &str,
+    ) -> Result<StoredSettings, DirigentError> {
+        let conversation: Option<ConversationId> = goal.turn.as_ref().map(|turn| turn.conversation);
+        Ok(StoredSettings {
+            base_prompts: self.base_prompts(goal.system_prompt.clone()).await?,
+            rules: self.starting_rules(workspace, conversation).await?,
+        })
+    }
+}
