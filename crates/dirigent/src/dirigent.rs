@@ -30,7 +30,7 @@ use crate::{DirigentError, Goal};
 /// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
 ///
 /// No method waits for the disk on its thread: such work runs on tokio's blocking threads, and runs to its end even if the caller stops waiting. A tokio
-/// runtime must be running. While it shuts down, methods return [`dirigent_runtime::RuntimeError::Stopped`].
+/// runtime with timers and IO (`enable_all`) must be running. While it shuts down, methods return [`dirigent_runtime::RuntimeError::Stopped`].
 #[derive(Clone)]
 pub struct Dirigent {
     pub(crate) orchestrator: Orchestrator,
