@@ -351,7 +351,7 @@ fn asker(messages: &[Message]) -> Asker {
     Asker::Agent(name.to_owned())
 }
 
-// What models say
+// Replies
 
 /// A reply with this text.
 pub fn says(text: impl Into<String>) -> Reply {

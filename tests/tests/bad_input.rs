@@ -1,5 +1,4 @@
-//! What is wrong with a goal, a project, an argument or a journal is said plainly, has its exit code (HOST-3), and leaves nothing
-//! half-done.
+//! Errors in a goal, a project, an argument or a journal are reported clearly, have their exit code (HOST-3), and leave nothing half-done.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::process::Command;
@@ -7,7 +6,7 @@ use std::process::Command;
 use dirigent_tests::cli::{Ended, Place, binary, ended};
 use rusqlite::Connection;
 
-/// The command fails with that code, and the project is as it was.
+/// Checks that the command fails with this code and leaves the project unchanged.
 #[track_caller]
 fn refused(place: &Place, arguments: &[&str], code: i32) -> Ended {
     let before = place.files();
@@ -16,7 +15,7 @@ fn refused(place: &Place, arguments: &[&str], code: i32) -> Ended {
     ended
 }
 
-/// A goal that is refused, and what the summary says.
+/// Checks that the goal is refused, and that the summary contains `why`.
 #[track_caller]
 fn hopeless(place: &Place, goal: &str, why: &str) {
     let ended = refused(place, &["run", goal, "--workspace", "work"], 1);
@@ -25,7 +24,7 @@ fn hopeless(place: &Place, goal: &str, why: &str) {
     assert_eq!(ended.stderr, "");
 }
 
-/// What standard error says, with the place's folder as `PLACE`.
+/// The standard error output, with the place's folder as `PLACE`.
 fn said(place: &Place, ended: &Ended) -> String {
     let folder = place.folder().canonicalize().unwrap();
     ended.stderr.replace(&*folder.to_string_lossy(), "PLACE")
@@ -98,7 +97,7 @@ fn host_3_an_empty_goal_is_refused() {
 
 // Questions
 
-/// A run that stopped with the question about a name in use.
+/// A run that stopped with the question about a name that is already in use.
 fn asked() -> Place {
     let place = Place::with_sample();
     let ended = refused(
@@ -206,7 +205,7 @@ fn host_3_a_workspace_that_is_no_folder_is_refused() {
     );
     assert_eq!(
         file.stderr,
-        "error: the workspace work/Cargo.toml cannot be used: it is not a folder: name the folder of the project\n"
+        "error: the workspace work/Cargo.toml cannot be used: it is not a folder: give the project's folder\n"
     );
     assert_eq!(place.dirigent(["runs"]).with_code(0).stdout, "");
 }
@@ -223,11 +222,11 @@ mod permissions {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
     }
 
-    /// The command without the superuser's right to go past permissions.
+    /// Runs the command without root's right to bypass file permissions.
     fn bound_by_permissions(place: &Place, inner: &Command) -> Command {
         let mut command = Command::new("setpriv");
         place.settle(&mut command);
-        // Who has no such right can give up none.
+        // A user without that right cannot give it up.
         if rustix::process::geteuid().is_root() {
             command.args(["--bounding-set=-all", "--inh-caps=-all"]);
         }
@@ -263,7 +262,7 @@ mod permissions {
 
 // Journals
 
-/// A journal that is refused, stays as it is, and what is said about it.
+/// Checks that a journal is refused with this error and stays unchanged.
 #[track_caller]
 fn refused_journal(place: &Place, why: &str) {
     let before = std::fs::read(place.db()).unwrap();
@@ -276,7 +275,7 @@ fn refused_journal(place: &Place, why: &str) {
     );
 }
 
-/// One with a run in it.
+/// A place whose journal has one run.
 fn with_journal() -> Place {
     let place = Place::with_sample();
     let _ = place.run("count the files").with_code(0);
@@ -315,7 +314,7 @@ fn host_2_a_file_that_is_no_database_is_refused() {
 #[test]
 fn host_2_a_damaged_journal_is_refused() {
     let place = with_journal();
-    // What is still in its log would be read instead of the damage.
+    // The journal's log is emptied first: pages in it would be read instead of the damaged ones.
     let is_busy: u32 = Connection::open(place.db())
         .unwrap()
         .query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))
@@ -407,7 +406,7 @@ fn host_3_the_beginning_of_several_ids_is_refused_with_all_of_them() {
     let _ = place.run("count the files").with_code(0);
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
     let ids: Vec<&str> = runs.iter().map(|run| run["run"].as_str().unwrap()).collect();
-    // Ids begin with the time, of which two runs in a row share more than the four digits that are asked for.
+    // Ids begin with the time, so two successive runs share more than the four digits that the command requires.
     let digits = ids[0].chars().zip(ids[1].chars());
     let shared = digits
         .take_while(|(one, other)| one == other && *one != '-')
@@ -436,7 +435,7 @@ fn host_3_a_run_that_has_ended_cannot_be_resumed() {
 #[test]
 fn paor_9_an_answer_to_no_question_is_refused() {
     let place = asked();
-    // With its question gone from the journal, the run is one that was interrupted before it asked.
+    // Without its question in the journal, the run looks as if it was interrupted before it asked.
     let journal = Connection::open(place.db()).unwrap();
     journal
         .execute_batch(
@@ -530,7 +529,7 @@ fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
 
 #[test]
 fn paor_12_a_time_limit_ends_a_command_that_takes_longer() {
-    // The time counts from the run's start: on a busy machine it may be over before the command begins.
+    // The time counts from the start of the run; on a busy machine it may be over before the command begins.
     let ended = ["1s", "4s", "16s", "64s"].into_iter().find_map(|limit| {
         let goal = ["run", "run `sleep 1000`", "--workspace", "work"];
         let arguments: Vec<&str> = goal.into_iter().chain(["--timeout", limit]).collect();

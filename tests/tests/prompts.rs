@@ -1,4 +1,4 @@
-//! PROMPT-2: what each agent's model gets before any task, and what it costs.
+//! PROMPT-2: what each agent's model receives before any task, and its cost in tokens.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
@@ -38,7 +38,7 @@ fn tokens() -> BTreeMap<String, BTreeMap<String, u64>> {
     table
 }
 
-/// `prompt-tokens.json` has the tokens as they were when they were last looked at. With `DIRIGENT_UPDATE_TOKENS=1` the test writes it anew.
+/// `prompt-tokens.json` has the token counts that were last accepted. `DIRIGENT_UPDATE_TOKENS=1` updates the file.
 #[test]
 fn prompt_2_no_agents_prompt_grows_by_a_tenth_unnoticed() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/prompt-tokens.json");
@@ -90,7 +90,7 @@ fn flow_3_tools_stand_in_the_order_of_their_categories_in_requests_and_in_prompt
     ];
     let native = prompts(CallForm::Native);
     assert_eq!(tool_names(&native[0]), lead);
-    // Each agent has its tools in the same order, whatever order its file has, and in each run.
+    // Each agent has its tools in the same order in every run, whatever the order in its file.
     for (agent, again) in native.iter().zip(prompts(CallForm::Native)) {
         let expected = lead.iter().filter(|name| tool_names(agent).contains(name));
         let mut expected: Vec<&str> = expected.copied().collect();

@@ -1,4 +1,4 @@
-//! Plans: reading them, what is wrong with them and carrying them out (PAOR-4).
+//! Plans: parsing, errors and execution (PAOR-4).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 #[path = "machines/plans.rs"]
@@ -251,7 +251,7 @@ fn paor_4_a_plan_is_read_from_parameters() {
         ],
     };
     assert_eq!(Plan::from_parameters(&parameters), Ok(expected.clone()));
-    // What is journaled reads the same.
+    // The journaled plan parses to the same value.
     assert_eq!(
         Plan::from_parameters(&serde_json::to_value(&expected).unwrap()),
         Ok(expected)
@@ -502,7 +502,7 @@ fn any_graph() -> impl Strategy<Value = Vec<Vec<usize>>> {
     })
 }
 
-/// Takes away what depends on nothing that is left, until nothing more goes.
+/// Repeatedly removes the sub-tasks whose dependencies are all removed; a cycle remains.
 fn has_cycle(dependencies: &[Vec<usize>]) -> bool {
     let mut left: Vec<usize> = (0..dependencies.len()).collect();
     loop {

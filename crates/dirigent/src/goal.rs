@@ -278,7 +278,7 @@ impl Goal {
             .map_err(|error| workspace_error(reason(&self.workspace, &error)))?;
         if !folder.is_dir() {
             return Err(workspace_error(
-                "it is not a folder: name the folder of the project".to_owned(),
+                "it is not a folder: give the project's folder".to_owned(),
             ));
         }
         std::fs::read_dir(&folder).map_err(|error| workspace_error(reason(&folder, &error)))?;

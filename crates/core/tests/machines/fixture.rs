@@ -1,4 +1,4 @@
-//! A small run spec, replies and ids, and commands put into one line each.
+//! A small run spec, replies and ids, and one-line forms of commands.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::{Access, ModelToolResult, Repeat, ToolCategory, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 
-/// So many milliseconds after the start of every test, which is at 1,000.
+/// The time this many milliseconds after the start of the test, which is at 1,000.
 pub fn at(after: u64) -> Timestamp {
     Timestamp(1_000 + after)
 }
@@ -28,7 +28,7 @@ pub fn effect(text: &str) -> EffectId {
     text.parse().unwrap()
 }
 
-/// The process comes back; the machine's own last input was the last sign of life.
+/// The process resumes the run. The time since the machine's last input does not count.
 pub fn resumed() -> RunInput {
     RunInput::Resumed {
         last_seen: at(0),
@@ -38,7 +38,7 @@ pub fn resumed() -> RunInput {
     }
 }
 
-/// As [`resumed`], for an agent.
+/// Like [`resumed`], for an agent.
 pub fn agent_resumed() -> AgentInput {
     AgentInput::Resumed {
         last_seen: at(0),
@@ -83,12 +83,12 @@ fn agent_spec(name: &str, tools: &[&str], answer: AnswerForm) -> AgentSpec {
     }
 }
 
-/// The parts of a result's message, by the names of [`ModelToolResult`].
+/// The fields of a result's message, as in [`ModelToolResult`].
 pub fn result_parts(message: &Message) -> Value {
     json!(ModelToolResult::from_text(message.content()))
 }
 
-/// `look` may be repeated, `change` may not; `explore` may only look, `implement` may do both.
+/// `look` is safe to repeat, `change` is not; `explore` may only call `look`, `implement` may call both.
 pub fn spec() -> RunSpec {
     RunSpec {
         files: Vec::new(),
@@ -120,7 +120,7 @@ pub fn spec() -> RunSpec {
     }
 }
 
-/// Agent 7 with that role, started at [`at`]`(0)` with the task "Do it."
+/// Agent 7 with this role, started at [`at`]`(0)` with the task "Do it."
 pub fn started(spec: RunSpec, role: AgentRole) -> Agent {
     let spec = Arc::new(spec);
     let brief = AgentBrief {
@@ -167,7 +167,7 @@ pub fn says_call(tool: &str, parameters: Value, terminate: bool) -> ModelReply {
     text(&json!({"tool": tool, "parameters": parameters, "terminate": terminate}).to_string())
 }
 
-/// A reply with calls that the provider delivered apart from the text.
+/// A reply with native calls, separate from the text.
 pub fn native(calls: Vec<ToolCall>) -> ModelReply {
     ModelReply {
         calls,
@@ -230,7 +230,7 @@ fn call_line(call: &ToolCall) -> String {
     format!("{id}{} {}{end}", call.tool, call.parameters)
 }
 
-/// Every command in a line.
+/// The commands, one per line.
 pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
     commands
         .iter()
@@ -273,7 +273,7 @@ pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
         .collect()
 }
 
-/// Every command in a line; a brief's task apart.
+/// The commands, one per line, without the tasks of briefs.
 pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
     commands
         .iter()

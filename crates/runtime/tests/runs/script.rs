@@ -1,5 +1,4 @@
-//! Scripted models and tools: functions of the test are the models' replies and the tools' work. Nothing here waits for
-//! time.
+//! Scripted models and tools: functions of a test give the models' replies and do the tools' work. Nothing here waits for time to pass.
 
 use std::future::Future;
 use std::path::Path;
@@ -37,7 +36,7 @@ impl Asked {
         self.messages[0].content()
     }
 
-    /// The agent's task and, for a lead, what it was told since.
+    /// The agent's task and, for a lead, the later messages to it.
     pub fn task(&self) -> String {
         let told = self.messages.iter().skip(2).filter(|message| match message {
             Message::User { .. } => true,
@@ -51,7 +50,7 @@ impl Asked {
             .join("\n")
     }
 
-    /// The number of earlier replies to this agent; to a lead, since it was continued.
+    /// The number of earlier replies to this agent; for a lead, since it was last continued.
     pub fn turn(&self) -> usize {
         let messages = self.messages.iter().rev();
         let replies = messages
@@ -65,7 +64,7 @@ impl Asked {
         self.request.max_output_tokens
     }
 
-    /// Whether the reply is streamed.
+    /// Returns true if the reply is streamed.
     pub fn has_listeners(&self) -> bool {
         self.request.deltas.is_some()
     }
@@ -88,7 +87,7 @@ impl Asked {
     }
 }
 
-/// Whether the message continues a lead.
+/// Returns true if the message continues a lead.
 fn is_continuation(message: &Message) -> bool {
     match message {
         Message::User { content } | Message::Tool { content, .. } => content.starts_with("<ITERATION>"),
@@ -96,7 +95,7 @@ fn is_continuation(message: &Message) -> bool {
     }
 }
 
-/// A model that answers by a function.
+/// A model whose replies are computed by a function.
 pub struct Scripted {
     answer: Box<dyn Fn(Asked) -> BoxFuture<'static, Reply> + Send + Sync>,
     asked: AtomicUsize,
@@ -137,7 +136,7 @@ impl ChatModel for Scripted {
     }
 }
 
-/// Plain text: 10 tokens in, 5 out, as every reply here.
+/// A reply of plain text with the usage of every reply here: 10 tokens in, 5 out.
 pub fn say(text: &str) -> Reply {
     Ok(ModelReply {
         content: text.to_owned(),
@@ -205,7 +204,7 @@ pub fn ask_user() -> Reply {
     )
 }
 
-/// A tool that works by a function.
+/// A tool whose results are computed by a function.
 pub struct Scriptool {
     spec: ToolSpec,
     body: Box<dyn Fn(ToolContext, Value) -> BoxFuture<'static, ToolResult> + Send + Sync>,
@@ -244,7 +243,7 @@ impl Scriptool {
         })
     }
 
-    /// Makes each call need an approval.
+    /// Makes each call need approval.
     pub fn needing_approval(mut self) -> Self {
         self.spec.requires_approval = true;
         self
@@ -296,7 +295,7 @@ impl Gate {
         })
     }
 
-    /// For the script: waits until the gate is open.
+    /// For scripts: waits until the gate is open.
     pub async fn pass(self: Arc<Self>) {
         let inside = Inside(&self);
         self.inside.fetch_add(1, Ordering::SeqCst);
@@ -305,17 +304,17 @@ impl Gate {
         drop(inside);
     }
 
-    /// For the test: waits until a script has come to the gate, each time another.
+    /// For tests: waits until another script has arrived at the gate.
     pub async fn entered(&self) {
         self.entered.acquire().await.unwrap().forget();
     }
 
-    /// Opens the gate for all who wait and all who come later.
+    /// Opens the gate for all scripts that wait or arrive later.
     pub fn open(&self) {
         self.open.add_permits(1_000);
     }
 
-    /// The number of those who wait now, without dropped ones.
+    /// The number of scripts that wait at the gate, without dropped ones.
     pub fn inside(&self) -> usize {
         self.inside.load(Ordering::SeqCst)
     }
@@ -366,7 +365,7 @@ fn agent(name: &str, answer: AnswerForm, tools: Vec<String>) -> AgentSpec {
         access: Access::ReadWrite,
         model: None,
         limits: AgentLimits {
-            // Long enough for a busy machine: only tests that set a timeout end by it.
+            // Long enough for a busy machine: only tests that set a shorter timeout reach it.
             timeout: Millis::from_secs(3_600),
             max_turns: 100_000,
             max_repeats: u32::MAX,
