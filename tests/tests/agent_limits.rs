@@ -246,6 +246,6 @@ async fn loop_2_a_goal_sets_limits_of_one_agent_and_of_all() {
     assert!(matches!(refused, DirigentError::Agent { .. }));
     assert_eq!(
         refused.to_string(),
-        "agent `scut`: its limits are set, but there is no such agent; did you mean `scout`?"
+        "agent `scut`: limits are configured for it, but no such agent exists; did you mean `scout`?"
     );
 }

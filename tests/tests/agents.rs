@@ -304,7 +304,8 @@ fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
         greedy_one.notes,
         [
             "its access is read-only instead of read-write, because a project defines it (see `project` of [agents])",
-            "tools left out, because none of your own or the built-in read-only agents has them: delegate, execute_command",
+            "tools removed: delegate, execute_command. A project's read-only agent may use only tools that a built-in agent or one of your own \
+             read-only agents has",
         ]
     );
     assert_eq!(greedy_one.description, "As the project describes it: Wants all.");

@@ -396,7 +396,7 @@ fn host_3_a_run_that_is_not_there_is_reported() {
     );
     assert_eq!(
         said_of(&["show", "the first"]),
-        "error: `the first` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`\nnext: dirigent runs\n"
+        "error: `the first` is not a run id: use a complete id, at least 4 hexadecimal digits from its start or end, or `last`\nnext: dirigent runs\n"
     );
 }
 
@@ -485,7 +485,7 @@ fn host_3_bad_arguments_are_named() {
     );
     assert_eq!(
         said_of(&["run", "count the files", "--max-turns", "leed=80"]),
-        "error: agent `leed`: its limits are set, but there is no such agent; did you mean `lead`?"
+        "error: agent `leed`: limits are configured for it, but no such agent exists; did you mean `lead`?"
     );
     assert_eq!(
         said_of(&["run", "count the files", "--json", "--verbose"]),

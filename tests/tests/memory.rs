@@ -212,7 +212,7 @@ fn host_3_the_command_line_keeps_lists_finds_and_deletes_facts() {
         .dirigent(["memory", "add", "My dog is called Rex"])
         .with_code(0);
     assert_eq!(kept.stdout, "1  My dog is called Rex\n");
-    assert_eq!(kept.stderr, "kept; `dirigent memory delete 1` undoes it\n");
+    assert_eq!(kept.stderr, "saved; to undo: `dirigent memory delete 1`\n");
     let again = place
         .dirigent(["memory", "add", "my dog is called rex."])
         .with_code(0);

@@ -32,7 +32,7 @@ fn fails(ended: Ended, of: &[&str]) {
     assert!(
         ended
             .stderr
-            .contains("error: standard output cannot be written, so the output is incomplete: "),
+            .contains("error: cannot write to standard output, so the output is incomplete: "),
         "{of:?}: {ended}"
     );
     assert!(
@@ -109,7 +109,7 @@ fn host_3_a_run_that_fails_anyway_keeps_its_exit_code() {
     let place = Place::with_sample();
     let limited = on_a_full_disk(&place, &[&RUN[..], &["--max-model-calls", "1"]].concat()).with_code(3);
     assert!(
-        limited.stderr.contains("standard output cannot be written"),
+        limited.stderr.contains("cannot write to standard output"),
         "{limited}"
     );
 }

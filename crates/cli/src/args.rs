@@ -60,7 +60,7 @@ pub(crate) enum Command {
     /// Pursue a goal in a folder
     #[command(after_long_help = RUN_HELP)]
     Run(RunCommand),
-    /// Talk with the lead agent in a folder: each message goes on where the last one ended
+    /// Talk with the lead agent in a folder: each message continues where the last one left off
     #[command(after_long_help = CHAT_HELP)]
     Chat(ChatCommand),
     /// List, show, export and delete conversations
@@ -79,7 +79,7 @@ pub(crate) enum Command {
     /// List and remove the rules by which you have allowed calls for good
     #[command(subcommand, after_long_help = APPROVALS_HELP)]
     Approvals(ApprovalsCommand),
-    /// Answer a question of a run or of one of its agents
+    /// Answer a question from a run or one of its agents
     #[command(after_long_help = ANSWER_HELP, override_usage = "dirigent answer [OPTIONS] <RUN> [QUESTION] <TEXT>")]
     Answer(AnswerCommand),
     /// Follow a run of another process; Ctrl-C stops watching, not the run
@@ -334,13 +334,13 @@ Examples:
 pub(crate) struct ChatCommand {
     /// A message to send; prints the answer and exits
     pub(crate) message: Option<String>,
-    /// Go on with a conversation: `last`, its id, or at least four hex digits from its beginning or end [default: a new one]
+    /// Continue a conversation: `last`, an id, or at least four hex digits from the start or end of the id [default: a new one]
     #[arg(long, short, value_name = "ID", conflicts_with = "workspace")]
     pub(crate) context: Option<String>,
     /// The folder to work in; file tools cannot leave it
     #[arg(long, short, value_name = "DIR", default_value = ".")]
     pub(crate) workspace: PathBuf,
-    /// What the lead may do itself [default: auto, or as the conversation was]
+    /// What the lead may do itself [default: auto, or the conversation's mode]
     #[arg(long, value_enum)]
     pub(crate) mode: Option<ModeChoice>,
     #[command(flatten)]
@@ -371,7 +371,7 @@ pub(crate) struct ListConversationsCommand {
     /// Only conversations in this folder
     #[arg(long, short, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
-    /// The maximum number of conversations
+    /// Maximum number of conversations
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub(crate) limit: usize,
     /// Print one JSON object per conversation
@@ -381,10 +381,10 @@ pub(crate) struct ListConversationsCommand {
 
 #[derive(Args)]
 pub(crate) struct ShowConversationCommand {
-    /// The conversation: `last`, its id, or at least four hex digits from its beginning or end
+    /// The conversation: `last`, an id, or at least four hex digits from the start or end of the id
     #[arg(default_value = "last")]
     pub(crate) conversation: String,
-    /// The maximum number of turns, the last ones
+    /// Show at most this many turns, the most recent ones
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
     /// Print one JSON object, with the report of each turn
@@ -397,7 +397,7 @@ pub(crate) struct ShowConversationCommand {
 
 #[derive(Args)]
 pub(crate) struct RenameConversationCommand {
-    /// The conversation: `last`, its id, or at least four hex digits from its beginning or end
+    /// The conversation: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) conversation: String,
     /// The new title
     pub(crate) title: String,
@@ -405,7 +405,7 @@ pub(crate) struct RenameConversationCommand {
 
 #[derive(Args)]
 pub(crate) struct DeleteConversationCommand {
-    /// The conversation: its id, or at least four hex digits from its beginning or end
+    /// The conversation: an id, or at least four hex digits from the start or end of the id
     pub(crate) conversation: String,
     /// Do not ask for confirmation
     #[arg(long, short)]
@@ -461,7 +461,7 @@ pub(crate) struct DemoCommand {
 
 #[derive(Args)]
 pub(crate) struct ResumeCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// The answer to the run's question, or the number of a choice
     #[arg(long, value_name = "TEXT", value_parser = text, allow_hyphen_values = true)]
@@ -479,7 +479,7 @@ pub(crate) struct ResumeCommand {
 
 #[derive(Args)]
 pub(crate) struct GuideCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// Your guidance
     #[arg(value_name = "TEXT", value_parser = text)]
@@ -497,7 +497,7 @@ pub(crate) struct GuideCommand {
 
 #[derive(Args)]
 pub(crate) struct ApproveCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// The call to decide on, such as a3.7
     pub(crate) call: Option<EffectId>,
@@ -545,9 +545,9 @@ fn text(text: &str) -> Result<String, String> {
 
 #[derive(Args)]
 pub(crate) struct AnswerCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
-    /// Your answer, or the number of a choice; before it the question, such as `a3.7`, if several are open
+    /// Your answer, or the number of a choice. If several questions are open, put the id of one before it, such as `a3.7`
     #[arg(value_name = "[QUESTION] TEXT", value_parser = text, num_args = 1.., required = true, allow_negative_numbers = true)]
     pub(crate) words: Vec<String>,
     /// Print the result as one JSON object
@@ -557,7 +557,7 @@ pub(crate) struct AnswerCommand {
 
 #[derive(Args)]
 pub(crate) struct CancelCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// Print the result as one JSON object
     #[arg(long)]
@@ -566,7 +566,7 @@ pub(crate) struct CancelCommand {
 
 #[derive(Args)]
 pub(crate) struct WatchCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     #[arg(default_value = "last")]
     pub(crate) run: String,
     /// Print events as JSON, one per line
@@ -582,7 +582,7 @@ pub(crate) struct WatchCommand {
 
 #[derive(Args)]
 pub(crate) struct ForkCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// Fork after this journal entry, a number from `show --steps` [default: the last entry from which the run can continue]
     #[arg(long, value_name = "N")]
@@ -633,7 +633,7 @@ fn run_state() -> impl TypedValueParser<Value = RunState> {
 
 #[derive(Args)]
 pub(crate) struct ShowCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// Show all steps and observations
     #[arg(long, short)]
@@ -654,7 +654,7 @@ pub(crate) struct ShowCommand {
 
 #[derive(Args)]
 pub(crate) struct DiffCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     #[arg(default_value = "last")]
     pub(crate) run: String,
     /// Show only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those made after it was
@@ -668,7 +668,7 @@ pub(crate) struct DiffCommand {
 
 #[derive(Args)]
 pub(crate) struct ApplyCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// Remove the worktree with its changes instead
     #[arg(long)]
@@ -680,7 +680,7 @@ pub(crate) struct ApplyCommand {
 
 #[derive(Args)]
 pub(crate) struct UndoCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// Undo only changes after this journal entry, a number from `show --steps` [default: all changes; for a fork, those made after it was
     /// forked]

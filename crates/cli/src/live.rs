@@ -137,7 +137,7 @@ impl LiveTree {
                 format!("{} {tool} makes the first change of this run", event.scope)
             } else {
                 format!(
-                    "files changed while {} {tool} ran, for the first time in this run",
+                    "first file changes of this run, made while {} ran {tool}",
                     event.scope
                 )
             };

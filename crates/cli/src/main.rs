@@ -100,7 +100,7 @@ fn exit_after_output(exit: Exit, output: &Output) -> Exit {
         return exit;
     };
     output.error(&format!(
-        "standard output cannot be written, so the output is incomplete: {error}"
+        "cannot write to standard output, so the output is incomplete: {error}"
     ));
     match exit {
         Exit::Success => Exit::Failed,

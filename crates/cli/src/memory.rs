@@ -92,7 +92,7 @@ async fn add(db: Option<PathBuf>, command: AddFactCommand, output: &Output) -> a
     match &added {
         Added::Kept(_) => {
             output.print(&line(fact));
-            output.note(&format!("kept; `dirigent memory delete {}` undoes it", fact.id));
+            output.note(&format!("saved; to undo: `dirigent memory delete {}`", fact.id));
         }
         Added::Known(_) => {
             output.print(&line(fact));

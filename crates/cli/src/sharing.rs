@@ -78,7 +78,7 @@ fn ask(others_text: &str, others: &[RunRecord], offer: Offer, output: &Output) -
         Offer::NoWorktree => "",
     };
     let question = format!(
-        "w wait until {} · g go on{worktree} · c cancel: ",
+        "w wait until {} · g go ahead now{worktree} · c cancel: ",
         end_text(others)
     );
     loop {

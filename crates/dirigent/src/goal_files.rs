@@ -266,7 +266,7 @@ mod tests {
             ),
             (
                 "@src/",
-                "`@src/` is not included: `src/` is a folder: name a file in it",
+                "`@src/` is not included: `src/` is a folder: give the path of a file",
             ),
         ];
         for (text, note) in notes {

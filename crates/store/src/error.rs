@@ -119,7 +119,7 @@ pub enum StoreError {
     },
     /// The text is not a valid id or search text for a run.
     #[error(
-        "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`"
+        "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its start or end, or `last`"
     )]
     NotARunId {
         /// The rejected text.
@@ -171,7 +171,7 @@ pub enum StoreError {
     },
     /// The conversation has a turn with this number, because another process has just started it.
     #[error(
-        "conversation {conversation} already has a turn {number}, which another process has started: send the message again"
+        "another process has already started turn {number} of conversation {conversation}: send the message again"
     )]
     TurnExists {
         /// The id of the conversation.

@@ -153,11 +153,11 @@ async fn read_refuses_what_is_no_text() {
     );
     assert_eq!(
         complaint(&folder, read("src")).await,
-        "`src` is a folder: name a file in it"
+        "`src` is a folder: give the path of a file"
     );
     assert_eq!(
         complaint(&folder, read(".")).await,
-        "`.` is a folder: name a file in it"
+        "`.` is a folder: give the path of a file"
     );
     assert!(
         complaint(&folder, read("src/a/b"))

@@ -85,7 +85,7 @@ pub(crate) struct BackupCommand {
 
 #[derive(Args)]
 pub(crate) struct ExportCommand {
-    /// The run: `last`, its id, or at least four hex digits from its beginning or end
+    /// The run: `last`, an id, or at least four hex digits from the start or end of the id
     pub(crate) run: String,
     /// The file to create [default: standard output]
     pub(crate) file: Option<PathBuf>,

@@ -65,7 +65,7 @@ pub(crate) fn parse(line: &str) -> ChatLine {
         ("/compact", None) => ChatLine::Compact,
         ("/clear" | "/new", None) => ChatLine::Clear,
         ("/title", Some(title)) => ChatLine::Title(title.to_owned()),
-        ("/title", None) => ChatLine::Invalid("name the title: /title TEXT".to_owned()),
+        ("/title", None) => ChatLine::Invalid("give a title: /title TEXT".to_owned()),
         ("/quit" | "/exit", None) => ChatLine::Quit,
         (
             "/help" | "/?" | "/undo" | "/diff" | "/cost" | "/compact" | "/clear" | "/new" | "/quit" | "/exit",

@@ -7,7 +7,7 @@ use super::{Policy, Rule, Ruling};
 const MAX_BYTES: usize = 300;
 
 impl Policy {
-    /// Describes the calls of a tool that the rules deny, or ask the user about; `None` if there are none. A long description is replaced by
+    /// Describes the calls of a tool that the rules deny or that need approval; `None` if there are none. A long description is replaced by
     /// a statement that there are such rules.
     ///
     /// ```
@@ -19,7 +19,7 @@ impl Policy {
     /// };
     /// assert_eq!(
     ///     policy.restrictions("execute_command").as_deref(),
-    ///     Some("The user's rules deny command `rm *`, and ask the user before all other calls.")
+    ///     Some("The user's rules deny command `rm *`, and require approval for all other calls.")
     /// );
     /// assert_eq!(policy.restrictions("search"), None);
     /// ```
@@ -29,13 +29,13 @@ impl Policy {
         let text = match (denied, asked) {
             (None, None) => return None,
             (Some(denied), None) => format!("The user's rules deny {denied}."),
-            (None, Some(asked)) => format!("The user's rules ask the user before {asked}."),
+            (None, Some(asked)) => format!("The user's rules require approval for {asked}."),
             (Some(denied), Some(asked)) => {
-                format!("The user's rules deny {denied}, and ask the user before {asked}.")
+                format!("The user's rules deny {denied}, and require approval for {asked}.")
             }
         };
         Some(if text.len() > MAX_BYTES {
-            "The user's rules deny some calls, or ask the user before them.".to_owned()
+            "The user's rules deny some calls, or require approval for them.".to_owned()
         } else {
             text
         })

@@ -77,7 +77,7 @@ impl ProjectAgentBounds {
                     .partition(|tool| allowed.contains(tool));
                 if !refused.is_empty() {
                     notes.push(format!(
-                        "tools left out, because none of your own or the built-in {access} agents has them: {}",
+                        "tools removed: {}. A project's {access} agent may use only tools that a built-in agent or one of your own {access} agents has",
                         Vec::from_iter(refused).join(", ")
                     ));
                 }

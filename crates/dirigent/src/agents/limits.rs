@@ -47,7 +47,7 @@ impl GoalAgentLimits {
         let hint = suggest::hint(unknown, known.iter().copied());
         Err(DirigentError::Agent {
             name: unknown.clone(),
-            reason: format!("its limits are set, but there is no such agent; {hint}"),
+            reason: format!("limits are configured for it, but no such agent exists; {hint}"),
         })
     }
 }

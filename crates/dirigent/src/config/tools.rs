@@ -157,7 +157,7 @@ impl Config {
     ) -> Result<(String, Result<Database, ConfigError>), ConfigError> {
         if table.path.is_some() {
             let problem = format!(
-                "applies only to database \"sqlite\": set the address of the {} database with `url_env` or `url`",
+                "applies only with `database = \"sqlite\"`: set the address of the {} database with `url_env` or `url`",
                 kind.name()
             );
             return Err(origins.invalid("path", problem));

@@ -125,13 +125,13 @@ impl Reader<'_> {
         if bytes.len() > self.room || text.len() > self.room {
             let limit = MAX_BYTES / 1024;
             self.notes.push(format!(
-                "{} is cut: the project's instructions are longer than {limit} KiB",
+                "{} is cut: project instructions are limited to {limit} KiB in total",
                 self.shown(path)
             ));
             cut_at_line(&mut text, self.room);
             self.room = 0;
             text.push_str(&format!(
-                "[cut here: all instructions have at most {limit} KiB]\n"
+                "[cut here: project instructions are limited to {limit} KiB in total]\n"
             ));
         } else {
             self.room -= text.len();

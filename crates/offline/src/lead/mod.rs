@@ -72,7 +72,7 @@ fn submit(draft: Draft, requirements: &Requirements) -> Call {
         let numbers: Vec<String> = numbers.map(u32::to_string).collect();
         if !numbers.is_empty() {
             plan.summary.push_str(&format!(
-                " Guidance {} is not followed: the offline model does not understand it.",
+                " Guidance entries not followed: {}. The offline model does not understand them.",
                 numbers.join(", ")
             ));
         }

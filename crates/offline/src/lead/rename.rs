@@ -170,7 +170,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     if !result.success {
         let error = result
             .error
-            .unwrap_or_else(|| "`rename_symbol` gives no reason".to_owned());
+            .unwrap_or_else(|| "`rename_symbol` gave no reason".to_owned());
         return impossible(if found.occurrences > 0 {
             format!("`{from}` can't be renamed to `{to}`: {error}.")
         } else {

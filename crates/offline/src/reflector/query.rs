@@ -69,7 +69,7 @@ pub(super) fn judge_count(context: &ReflectionContext, target: &CountTarget, sco
     match target {
         CountTarget::Files | CountTarget::FileNames => achieved(files(&result, target, scope)),
         CountTarget::Lines if !scope.except.is_empty() => failed(
-            "The offline model cannot count lines with exceptions (\"except in …\"): name the folders to count instead."
+            "The offline model cannot count lines when folders are excluded (\"except in …\"): list the folders to count instead."
                 .to_owned(),
         ),
         CountTarget::Lines => {

@@ -233,7 +233,7 @@ fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
     assert_eq!(
         plan["summary"],
         "Rename `parse` to `read` in `src/utils`: 1 usage in 1 file. There is nothing here to build or test these files with, \
-         so only a search confirms the result. Guidance 2 is not followed: the offline model does not understand it."
+         so only a search confirms the result. Guidance entries not followed: 2. The offline model does not understand them."
     );
     assert!(
         plan["subtasks"][0]["task"]

@@ -75,7 +75,7 @@ fn text_that_matches_no_run_is_refused_with_a_hint() {
         assert_eq!(
             refusal(&f.journal, text),
             format!(
-                "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its beginning or end, or `last`"
+                "`{text}` is not a run id: use a complete id, at least 4 hexadecimal digits from its start or end, or `last`"
             )
         );
     }

@@ -54,7 +54,7 @@ fn not_found(program: &str, search: &[PathBuf]) -> String {
     if program.contains(char::is_whitespace) {
         message.push_str("; each argument must be a separate element, or pass one string instead of a list to have a shell split it");
     } else {
-        message.push_str("; name a program of the workspace by its path, such as `./script.sh`");
+        message.push_str("; to run a program in the workspace, give its path, such as `./script.sh`");
     }
     message
 }

@@ -44,7 +44,7 @@ pub enum FileError {
         nearest: Vec<String>,
     },
     /// A folder where a file is needed.
-    #[error("`{path}` is a folder: name a file in it")]
+    #[error("`{path}` is a folder: give the path of a file")]
     IsFolder {
         /// The path that the caller passed.
         path: String,

@@ -240,13 +240,13 @@ fn lead_4_the_nearest_files_are_whole_and_outer_ones_are_cut_at_a_line() {
     };
     assert_eq!(inner.text, lines("inner inner inner", 1_000));
     assert!(
-        outer
-            .text
-            .ends_with("outer outer outer\n[cut here: all instructions have at most 32 KiB]\n")
+        outer.text.ends_with(
+            "outer outer outer\n[cut here: project instructions are limited to 32 KiB in total]\n"
+        )
     );
     assert_eq!(
         notes,
-        ["../AGENTS.md is cut: the project's instructions are longer than 32 KiB"]
+        ["../AGENTS.md is cut: project instructions are limited to 32 KiB in total"]
     );
 
     // 10 MB, in one line.
@@ -254,11 +254,11 @@ fn lead_4_the_nearest_files_are_whole_and_outer_ones_are_cut_at_a_line() {
     let Instructions { files, notes } = project.instructions();
     assert_eq!(
         files[1].text.len(),
-        MAX_BYTES + "\n[cut here: all instructions have at most 32 KiB]\n".len()
+        MAX_BYTES + "\n[cut here: project instructions are limited to 32 KiB in total]\n".len()
     );
     assert_eq!(
         files[0].text,
-        "[cut here: all instructions have at most 32 KiB]\n"
+        "[cut here: project instructions are limited to 32 KiB in total]\n"
     );
     assert_eq!(notes.len(), 2);
 }
