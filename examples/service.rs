@@ -1,5 +1,5 @@
-//! What a service does: starts several runs, lists them, serves their events to watchers that come and go, and shuts down. The next process
-//! resumes what was not finished.
+//! A typical service: starts several runs, lists them, serves their events to watchers that connect and disconnect, and shuts down. The
+//! next process resumes the unfinished runs.
 
 use dirigent::{Dirigent, EventKind, Goal, Policy, Resume, Rule, Ruling, RunFilter, RunState, UserPresence};
 
@@ -31,7 +31,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         }
     }
 
-    // A watcher reads some events and is disconnected. The next one goes on where it stopped.
+    // A watcher reads some events and is disconnected. The next one continues where it stopped.
     let mut last = 0;
     let mut events = dirigent.events(counted.id(), last);
     while let Some(event) = events.next().await.transpose()? {
@@ -52,7 +52,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let interrupted = RunFilter::new().state(RunState::Interrupted);
     for record in dirigent.runs(interrupted).await?.runs {
         println!("interrupted: {}", record.goal);
-        // With nobody to approve the command, the run would stop before it could be cancelled.
+        // Without a user to approve the command, the run would stop before it could be cancelled.
         let resume = Resume::new().user(UserPresence::Present);
         let run = dirigent.resume(record.run, resume).await?;
         run.cancel()?;

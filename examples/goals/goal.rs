@@ -28,7 +28,7 @@ pub struct Goal {
 pub struct GoalFile {
     /// The goal, in the user's words.
     pub goal: String,
-    /// The project that is copied as the workspace: a folder beside the goals.
+    /// The project that is copied as the workspace: a folder next to the goals.
     workspace: String,
     /// A shell line that completes the workspace before the run.
     prepare: Option<String>,
@@ -43,7 +43,7 @@ pub struct GoalFile {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Expectation {
-    /// Texts that the run's summary contains.
+    /// Strings that the run's summary must contain.
     summary: Vec<String>,
     /// The files that were created, changed or deleted, in order.
     #[serde(default)]

@@ -1,6 +1,7 @@
-//! Eight goals with scripted replies: what each costs, beside one plain conversation with the same calls and results.
+//! Eight goals with scripted replies: the cost of each, compared with one plain conversation with the same calls and results.
 //!
-//! `cargo run --example goals -- [--record FOLDER] [--update] [GOAL…]`. The README in this folder describes the goals and the count.
+//! `cargo run --example goals -- [--record FOLDER] [--update] [GOAL…]`. The README in this folder describes the goals and how they are
+//! counted.
 
 mod goal;
 mod plain;
@@ -20,12 +21,12 @@ use table::Row;
 /// An error of any kind, for the person who runs the goals.
 type AnyError = Box<dyn Error + Send + Sync>;
 
-/// What the command line says.
+/// The command line arguments.
 #[derive(Default)]
 struct Arguments {
     /// The folder for the recordings; `None` for a temporary one.
     record: Option<PathBuf>,
-    /// Whether the recorded figures are written anew.
+    /// Whether to update the recorded figures.
     update: bool,
     /// The names of the goals to play; empty for all.
     names: Vec<String>,

@@ -54,7 +54,7 @@ impl PlainConversation {
     }
 }
 
-/// What a recording says about the conversations and the calls of a run.
+/// The conversations and calls of a run, from its recording.
 #[derive(Default)]
 struct History {
     conversations: BTreeMap<AgentId, Conversation>,
@@ -128,7 +128,7 @@ impl History {
         Ok(history)
     }
 
-    /// Checks that the requests are those that the server received.
+    /// Checks that these are the requests that the server received.
     fn check(&self, received: &[Arc<Request>]) -> Result<(), AnyError> {
         let messages =
             |messages: &Vec<Message>| messages.iter().map(wire_message).collect::<Value>().to_string();

@@ -14,7 +14,7 @@ use crate::goal::Goal;
 use crate::plain::PlainConversation;
 use crate::replies::{Problems, Role};
 
-/// What a goal took.
+/// The measured cost of a goal.
 pub struct Played {
     /// The requests of the run.
     pub run: Vec<(Role, Size)>,

@@ -17,7 +17,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Returns which figures are more than a tenth above the recorded ones.
+    /// Returns the figures that are more than a tenth above the recorded ones.
     pub fn grown(self, recorded: Figures) -> Vec<String> {
         [
             ("requests", self.requests, recorded.requests),
@@ -37,7 +37,7 @@ pub struct RecordedFigures {
 }
 
 impl RecordedFigures {
-    /// Reads the figures; there are none if the file does not exist.
+    /// Reads the figures; empty if the file does not exist.
     pub fn read(file: &Path) -> Result<Self, AnyError> {
         let goals = match fs::read_to_string(file) {
             Ok(text) => {

@@ -1,4 +1,4 @@
-//! The table of what the goals cost, and whether the bounds hold.
+//! The table of the goals' costs, and whether the bounds hold.
 
 use crate::goal::Goal;
 use crate::play::{Played, Size};
@@ -31,7 +31,7 @@ impl Cost {
     }
 }
 
-/// What a goal cost.
+/// The cost of a goal.
 pub struct Row {
     name: String,
     lead: Cost,
@@ -39,12 +39,12 @@ pub struct Row {
     reflector: Cost,
     run: Cost,
     plain: Cost,
-    /// What has grown since the figures were recorded.
+    /// The figures that have grown since they were recorded.
     grown: Vec<String>,
 }
 
 impl Row {
-    /// Sums up what a goal cost.
+    /// Sums up the cost of a goal.
     pub fn new(goal: &Goal, played: &Played) -> Row {
         let of_role = |role| {
             let sizes = played.run.iter().filter(move |(of, _)| *of == role);
@@ -77,7 +77,7 @@ impl Row {
         };
     }
 
-    /// Returns the number of requests beyond the bound: those of the plain conversation, and one where the reflector is asked.
+    /// Returns the number of requests beyond the bound: those of the plain conversation, plus one if the reflector is asked.
     fn requests_beyond(&self) -> usize {
         let bound = self.plain.requests + self.reflector.requests.min(1);
         self.run.requests.saturating_sub(bound)
@@ -92,7 +92,7 @@ impl Row {
         self.broken().is_empty()
     }
 
-    /// Returns what is wrong with each bound that does not hold.
+    /// Describes each bound that does not hold.
     fn broken(&self) -> Vec<String> {
         let mut broken = Vec::new();
         match self.requests_beyond() {

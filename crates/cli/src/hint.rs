@@ -81,7 +81,7 @@ fn after_runtime_error(error: &RuntimeError) -> Option<String> {
             }
             Some(StoreError::NotARunId { .. } | StoreError::NoSuchRun { .. }) => Some("dirigent runs".to_owned()),
             Some(StoreError::NoSuchConversation { .. }) => Some("dirigent conversations list".to_owned()),
-            // The journal's other errors say what to do.
+            // The journal's other errors already say what to do.
             _ => None,
         },
         _ => None,

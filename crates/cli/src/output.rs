@@ -107,7 +107,7 @@ impl Output {
     pub(crate) async fn ask_aside(&self, question: &str) -> Option<String> {
         self.write(&[question.as_bytes()]);
         let (sender, line) = tokio::sync::oneshot::channel();
-        // The runtime would wait at its end for a blocking thread of its own.
+        // A thread of its own, because the runtime would wait for a blocking task when it shuts down.
         let reading = std::thread::Builder::new().name("question".to_owned());
         reading.spawn(move || sender.send(read_line())).ok()?;
         line.await.ok().flatten()

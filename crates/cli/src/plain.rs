@@ -163,7 +163,7 @@ fn worktree_text(worktree: &Worktree) -> String {
     sanitize(&format!("\na worktree of {origin} at {commit}{missing}"))
 }
 
-/// Says that other runs work in the same folder.
+/// Returns the note that other runs work in the same folder.
 pub(crate) fn sharing_text(runs: &[RunId]) -> String {
     let ids: Vec<String> = runs.iter().map(|run| run.short()).collect();
     match runs.len() {

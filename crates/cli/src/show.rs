@@ -108,7 +108,7 @@ async fn filter(command: &RunsCommand, dirigent: &Dirigent) -> Result<RunFilter,
         filter = filter.state(*state);
     }
     if let Some(folder) = &command.workspace {
-        // A folder that is gone may still have runs.
+        // A folder that no longer exists may still have runs.
         let folder = folder.canonicalize().unwrap_or_else(|_| folder.clone());
         filter = filter.workspace(folder.to_string_lossy());
     }

@@ -143,7 +143,7 @@ fn without_slash(name: &str) -> &str {
     name.strip_prefix('/').unwrap_or(name)
 }
 
-/// What the user asks to run.
+/// The user's request: a goal or a workflow.
 pub(crate) enum Requested {
     /// A goal in words, or a message such as `/create_project my-app`.
     Words(String),
@@ -152,7 +152,7 @@ pub(crate) enum Requested {
 }
 
 impl Requested {
-    /// Returns the goal; `None` if the user does not want to go on. A user who is present is asked to trust a project's workflow, and for missing
+    /// Returns the goal; `None` if the user cancels. If a user is present, asks them to trust a project's workflow and for missing
     /// parameters.
     pub(crate) async fn goal(
         self,

@@ -45,9 +45,9 @@ pub(crate) async fn offer(
     }
 }
 
-/// What became of the changes in a worktree.
+/// The outcome of the offer to apply a worktree's changes.
 enum Offered {
-    /// They were applied, or there are none.
+    /// The changes were applied, or there were none.
     Settled,
     /// They stay in the worktree.
     Kept,
@@ -126,7 +126,7 @@ async fn ask(
     }
 }
 
-/// Says what was applied, and whether the worktree was removed.
+/// Describes what was applied, and whether the worktree was removed.
 fn applied_text(worktree: &RunWorktree, run: RunId, applied: &AppliedWorktree) -> String {
     let rest = if applied.is_removed {
         "The worktree was removed.".to_owned()
@@ -143,7 +143,7 @@ fn applied_text(worktree: &RunWorktree, run: RunId, applied: &AppliedWorktree) -
     ))
 }
 
-/// Says where the changes are, and how to apply or discard them.
+/// Describes where the changes are, and how to apply or discard them.
 pub(crate) fn kept_text(folder: &Path, run: RunId) -> String {
     let run = run.short();
     sanitize(&format!(

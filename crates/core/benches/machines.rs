@@ -131,7 +131,7 @@ fn planning_with(spec: RunSpec, plan: Plan) -> (Run, RunInput) {
     (run, RunInput::AgentFinished { effect, report })
 }
 
-/// Carries out the whole plan; every call succeeds. Gives the inputs where they are wanted.
+/// Executes the whole plan; every call succeeds. Passes each input to `taken`.
 fn carry_out(run: &mut Run, planned: RunInput, mut taken: impl FnMut(&RunInput)) {
     taken(&planned);
     let mut open: VecDeque<RunCommand> = run.handle(NOW, planned).unwrap().into();

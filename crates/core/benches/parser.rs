@@ -16,7 +16,7 @@ const FORMS: [(&str, CallForm); 4] = [
     ("auto", CallForm::Auto),
 ];
 
-/// What a model says in a usual turn.
+/// A typical reply of a model.
 fn usual() -> String {
     let thinking = "The function is called from three places, so I look at each of them. ".repeat(20);
     let call = json!({"tool": "file_operations", "parameters": {"operation": "read", "path": "src/lib.rs"}, "terminate": false});

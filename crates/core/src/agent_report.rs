@@ -126,7 +126,7 @@ pub enum AgentFailure {
     /// The agent reported that it cannot do its task (LEAD-4).
     #[error("the agent reported that it failed: {reason}")]
     Reported {
-        /// What stands in the way, in the agent's words.
+        /// The obstacle, in the agent's words.
         reason: String,
     },
     /// The user rejected a call (APPROVE-2).
@@ -196,7 +196,7 @@ pub struct CallSummary {
     /// The error of a failed call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The output in short, for the reflector; `null` if there is none.
+    /// The shortened output, for the reflector; `null` if there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub output: Value,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).

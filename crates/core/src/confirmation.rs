@@ -8,7 +8,7 @@ use crate::id::EffectId;
 use crate::text::{one_line, shorten};
 use crate::tool::{StateChange, ToolOutcome, ToolResult, code};
 
-/// Maximum number of characters of a confirmation's line, and of the parameters of a call that is no command.
+/// Maximum number of characters of a confirmation's line, and of the parameters of a call that runs no command.
 const MAX_LINE: usize = 300;
 
 /// A call that confirms the result. As submitted, it has only `call` and a part of `line`; the check sets the other fields.
@@ -36,8 +36,8 @@ pub struct RecordedCall {
     pub parameters: Value,
     /// The result.
     pub result: ToolResult,
-    /// The last other call that changed something and ended after this call began; `None` if there is none. What this call shows may be
-    /// older than that change.
+    /// The last other call that changed something and ended after this call began; `None` if there is none. This call's result may be older
+    /// than that change.
     pub changed_since: Option<EffectId>,
 }
 

@@ -70,7 +70,7 @@ pub(crate) fn delegation(call: &ToolCall) -> Option<(String, String)> {
     Some((text("agent")?, text("task")?))
 }
 
-/// Returns the text of the output of a `delegate` call: the agent's findings, or what it had written before it failed.
+/// Returns the text in the output of a `delegate` call: the agent's findings, or its last text if it failed.
 pub(crate) fn findings_text(output: &Value) -> Option<&str> {
     let findings = output.get("findings").or_else(|| output.get("findings_so_far"));
     findings.and_then(Value::as_str)

@@ -1,4 +1,4 @@
-//! What inputs are, in words that users know. Errors about refused inputs contain these descriptions.
+//! Descriptions of inputs in words that users know, for errors about refused inputs.
 
 use crate::agent::AgentInput;
 use crate::journal::Input;
@@ -14,7 +14,7 @@ impl Input {
 }
 
 impl RunInput {
-    /// Returns what the input is, as the subject of an error's sentence.
+    /// Returns a description of the input that can be the subject of an error's sentence.
     pub fn description(&self) -> &'static str {
         match self {
             RunInput::Started { .. } => "the start of the run",
@@ -40,7 +40,7 @@ impl RunInput {
 }
 
 impl AgentInput {
-    /// Returns what the input is, as the subject of an error's sentence.
+    /// Returns a description of the input that can be the subject of an error's sentence.
     pub fn description(&self) -> &'static str {
         match self {
             AgentInput::Started { .. } => "the start of an agent",

@@ -33,7 +33,7 @@ pub enum Refusal {
     /// The machine does not accept this input in its current state.
     #[error("{input} is not accepted: {state}")]
     InvalidState {
-        /// What the input is, in words, such as `immediate guidance`.
+        /// The input in words, such as `immediate guidance`.
         input: &'static str,
         /// The state in which the input is not accepted, such as `the lead has ended`.
         state: String,

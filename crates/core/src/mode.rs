@@ -1,8 +1,9 @@
-//! Modes: what the lead of a run may do itself, and whether its plans wait for the user (LEAD-2).
+//! Modes: which actions the lead of a run may take itself, and whether its plans wait for the user (LEAD-2).
 
 use serde::{Deserialize, Serialize};
 
-/// What the lead of a run may do itself, and whether its plans wait for the user (LEAD-2). JSON: `"auto"`, `"plan"` or `"approved_plan"`.
+/// Which actions the lead of a run may take itself, and whether its plans wait for the user (LEAD-2). JSON: `"auto"`, `"plan"` or
+/// `"approved_plan"`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {

@@ -63,7 +63,7 @@ pub struct Environment {
     /// The number of further names.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub entries_left_out: usize,
-    /// What commands may read, write and connect to; `None` if the run has no commands.
+    /// The files and hosts that commands may access; `None` if the run has no commands.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commands: Option<String>,
     /// The databases that agents can use.
@@ -78,7 +78,7 @@ pub struct ProjectDatabase {
     pub name: String,
     /// The kind, such as `PostgreSQL`.
     pub kind: String,
-    /// What agents may do with it.
+    /// The access that agents have to it.
     pub access: Access,
 }
 

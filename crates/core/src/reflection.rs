@@ -40,7 +40,7 @@ pub enum ReflectionVerdict {
 
 /// Maximum number of confirmations.
 const MAX_CONFIRMATIONS: usize = 20;
-/// Maximum number of characters of words that stand in for a reflection.
+/// Maximum number of characters of text that takes the place of a reflection.
 const MAX_WORDS: usize = 4_000;
 
 /// Returns the JSON Schema of the parameters of [`SUBMIT_REFLECTION`](crate::call::SUBMIT_REFLECTION).

@@ -74,7 +74,7 @@ impl RunSetup {
         self.agents.iter().find(|agent| agent.name == name)
     }
 
-    /// Returns the tools that an agent of this setup is offered: its own, and those that belong to its loop.
+    /// Returns the tools offered to an agent of this setup: its own tools, and those of its loop.
     pub fn offered_tools(&self, agent: &AgentSpec) -> Vec<ToolSpec> {
         let delegate = delegate_of(agent, self, DelegationDepth::BelowMax);
         let offered = OfferedTools::new(agent, self, delegate);
@@ -276,7 +276,7 @@ pub(crate) struct OfferedTools {
     pub(crate) tools: Arc<Vec<ToolSpec>>,
     /// The names of the agent's tools, without its terminating tool.
     pub(crate) names: Vec<String>,
-    /// The agent's tools that its machine handles: its own `delegate` ([`crate::delegation`]), and those of [`crate::loop_tools`].
+    /// The agent's tools that its machine executes: its own `delegate` ([`crate::delegation`]), and those of [`crate::loop_tools`].
     pub(crate) of_machine: ToolSet,
     /// The JSON Schema of replies ([`CallForm::JsonSchema`]); `null` for any other form of calls.
     pub(crate) reply_schema: Arc<Value>,

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::digest::sha256_hex;
 
-/// A text that many journal entries contain. It consists of pieces: a text that extends another has the pieces of the other text and one more, so
-/// that a journal stores only the last piece anew.
+/// A text that many journal entries contain. It consists of pieces: a text that extends another one has the other's pieces and one more, so
+/// that a journal stores only the last piece.
 #[derive(Clone, Debug)]
 pub struct SharedText {
     text: Arc<str>,
@@ -80,8 +80,8 @@ impl PartialEq for SharedText {
 
 impl Eq for SharedText {}
 
-/// Returns the digest of a text that ends with `piece`: the SHA-256, as 64 lower-case hexadecimal digits, of the piece for the first piece, and of the
-/// digest of the text before it followed by the piece for any other.
+/// Returns the digest of a text that ends with `piece`, as 64 lower-case hexadecimal digits. It is the SHA-256 of the first piece or, for
+/// any later piece, of the digest of the text before it followed by the piece.
 pub fn piece_digest(before: Option<&str>, piece: &[u8]) -> String {
     match before {
         None => sha256_hex(piece),

@@ -29,7 +29,7 @@ pub struct RunSpec {
     pub limits: RunLimits,
     /// The agents, tools and rules of the run.
     pub setup: SharedSetup,
-    /// What the lead may do itself, and whether its plans wait for the user (LEAD-2).
+    /// Which actions the lead may take itself, and whether its plans wait for the user (LEAD-2).
     #[serde(default, skip_serializing_if = "Mode::is_auto")]
     pub mode: Mode,
     /// The files of the workspace that the goal mentions and includes, as they were when the run started.
@@ -41,7 +41,7 @@ pub struct RunSpec {
     /// The git worktree that was made for the run and contains its workspace; `None` if the run works in the user's own folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worktree: Option<Box<Worktree>>,
-    /// What the agents are told about the project (LEAD-4); `None` if nothing was read.
+    /// The description of the project for the agents (LEAD-4); `None` if nothing was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub project: Option<SharedProject>,
     /// The requests that found out how models call tools before the run started (CALL-4). They count towards the run's usage.
@@ -60,7 +60,7 @@ pub struct RunSpec {
 pub struct UsedWorkflow {
     /// The name by which the user invoked it.
     pub name: String,
-    /// The tools that the run can have at most; `None` for all.
+    /// The only tools that the run may have; `None` for no restriction.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<Vec<String>>,
     /// Rules that ask or deny, in addition to the user's.
@@ -110,7 +110,7 @@ impl RunSpec {
         total
     }
 
-    /// What the earlier turns of the run's conversation left; `None` if there are none.
+    /// The context from earlier turns of the run's conversation; `None` if there are none.
     pub fn earlier_turns(&self) -> Option<&EarlierTurns> {
         self.turn.as_ref()?.earlier.as_ref()
     }

@@ -7,7 +7,7 @@ use serde_json::Value;
 /// Shortens the text to about `max` characters: keeps its beginning and end, and replaces the middle with a note that states how many
 /// characters are omitted. With a `handle`, the note also states how to read the omitted text.
 pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, str> {
-    // Each character has at least one byte, so a text of at most `max` bytes needs no counting.
+    // Each character has at least one byte, so if the text has at most `max` bytes, counting is unnecessary.
     if text.len() <= max {
         return Cow::Borrowed(text);
     }
@@ -30,7 +30,7 @@ pub fn shorten<'a>(text: &'a str, max: usize, handle: Option<&str>) -> Cow<'a, s
     ))
 }
 
-/// Says how to read omitted text, or that it cannot be read if there is no `handle`.
+/// Describes how to read omitted text, or says that it cannot be read if there is no `handle`.
 pub(crate) fn omission(handle: Option<&str>) -> String {
     match handle {
         Some(handle) => format!("read them with read_output, handle {handle}"),

@@ -1,4 +1,5 @@
-//! A turn of a conversation: a run that answers one message of the user. Its lead goes on with the messages that the lead of the previous turn left.
+//! A turn of a conversation: a run that answers one of the user's messages. Its lead continues with the messages of the previous turn's
+//! lead.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -20,12 +21,12 @@ pub struct Turn {
     pub conversation: ConversationId,
     /// The number of the turn, counted from 1.
     pub number: u32,
-    /// What the earlier turns left; `None` for the first turn.
+    /// The context from earlier turns; `None` for the first turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<EarlierTurns>,
 }
 
-/// What the earlier turns of a conversation left.
+/// The context from earlier turns of a conversation.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct EarlierTurns {
     /// The run of the last turn.
@@ -58,7 +59,7 @@ struct Parts {
     text: OnceLock<Option<SharedText>>,
 }
 
-/// What a turn has added to a conversation, or the whole conversation after its messages were compacted (LOOP-11).
+/// The messages that a turn has added to a conversation, or the whole conversation after its messages were compacted (LOOP-11).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct HistoryPart {
     /// The messages, in order.
@@ -92,8 +93,8 @@ impl History {
         self.parts().flat_map(|part| &part.messages)
     }
 
-    /// Returns the part of a preamble that the lead has not been told in earlier turns: the environment if only the environment has changed, and
-    /// nothing if nothing has.
+    /// Returns the part of a preamble that the lead has not received in earlier turns: the environment if only the environment has changed;
+    /// empty if nothing has.
     pub(crate) fn unknown_part<'a>(&self, preamble: &'a str) -> &'a str {
         let told = |text: &str| {
             let user = |message: &&Message| matches!(message, Message::User { .. });
@@ -162,7 +163,7 @@ impl<'de> Deserialize<'de> for History {
 }
 
 impl EarlierTurns {
-    /// Returns what a turn leaves to the next turn, from the machines of its run after the run has ended.
+    /// Returns a turn's context for the next turn, from the machines of its run after the run has ended.
     pub fn from_ended(last_run: RunId, machines: &RunTree) -> Self {
         let run = machines.run();
         let earlier = run.spec().earlier_turns();

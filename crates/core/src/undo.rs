@@ -51,7 +51,7 @@ pub struct PathChange {
     pub diff: Option<String>,
 }
 
-/// What changed while a command ran, by the command or by others, without the changes of file tools (PAOR-10).
+/// Changes that happened while a command ran, made by the command or by others, without the changes of file tools (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuringCommand {
     /// The call that ran the command.
@@ -120,7 +120,7 @@ pub struct UndoPlan {
     pub steps: Vec<RestoreStep>,
     /// Changes that are not file changes, in journal order: exited commands, database changes and sent requests.
     pub other_changes: Vec<StateChange>,
-    /// What changed while commands ran, in journal order. The steps undo it only in a plan from [`UndoPlan::with_commands`].
+    /// Changes that happened while commands ran, in journal order. The steps undo them only in a plan from [`UndoPlan::with_commands`].
     pub during_commands: Vec<DuringCommand>,
     /// Calls that may have made unreported changes: calls without a journaled end, and calls that panicked, were cancelled or timed out and
     /// reported no changes.

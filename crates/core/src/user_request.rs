@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What a call of an agent waits for.
+/// Whether a waiting call of an agent needs a decision or an answer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum UserRequestKind {

@@ -218,7 +218,7 @@ fn tools() -> ToolRegistry {
     tools
 }
 
-/// What runs are started with.
+/// The orchestrator, or the library, with which runs are started.
 enum Subject {
     Runtime(Orchestrator, RunSpec),
     Facade(Dirigent),
@@ -270,7 +270,7 @@ async fn subject(variant: &str, rounds: u32, subtasks: u32, journal: &Path, work
     }
     let services = Services::new(Journal::open(journal).unwrap(), model, tools());
     let orchestrator = Orchestrator::start_up(services).await.unwrap();
-    // All runs share their setup, as those of a configuration do.
+    // All runs share their setup, like the runs of one configuration.
     Subject::Runtime(orchestrator, spec(workspace, String::new(), subtasks, &name))
 }
 

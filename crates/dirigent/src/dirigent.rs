@@ -40,7 +40,7 @@ pub struct Dirigent {
     pub(crate) configured: Option<ConfiguredModels>,
     /// Whether git is confined, as commands are.
     pub(crate) confinement: Confinement,
-    /// Where runs wait until they may start.
+    /// The queue of runs that wait for permission to start.
     pub(crate) starts: StartQueue,
 }
 

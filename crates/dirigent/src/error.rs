@@ -100,7 +100,7 @@ pub enum DirigentError {
     ConversationSettings {
         /// The conversation.
         conversation: ConversationId,
-        /// What is wrong with them.
+        /// The error in its JSON.
         source: serde_json::Error,
     },
     /// The git repository of a workspace cannot have a worktree, or the changes of a worktree cannot be applied.

@@ -43,7 +43,7 @@ pub struct Goal {
     pub(crate) own: OwnParts,
 }
 
-/// Where a run works.
+/// The folder or worktree in which a run works.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RunLocation {
     /// The run works in the workspace itself.
@@ -142,9 +142,9 @@ impl Goal {
         self
     }
 
-    /// Has the run work in a git worktree of its own: a new working tree of the workspace's repository, at the commit that is checked out there,
-    /// beside the journal. The workspace stays as it is until the changes are applied to it ([`crate::RunWorktree::apply`]), and its uncommitted
-    /// changes are not in the worktree. [`crate::Dirigent::worktree`] finds the worktree of a run.
+    /// Makes the run work in its own git worktree: a new working tree of the workspace's repository, at the commit that is checked out
+    /// there, next to the journal. The workspace is unchanged until the changes are applied to it ([`crate::RunWorktree::apply`]), and its
+    /// uncommitted changes are not in the worktree. [`crate::Dirigent::worktree`] finds the worktree of a run.
     pub fn in_worktree(mut self) -> Self {
         self.location = RunLocation::NewWorktree;
         self
@@ -189,8 +189,8 @@ impl Goal {
         self
     }
 
-    /// Sets what the lead may do itself, and whether its plans wait for approval (LEAD-2). The default is [`Mode::Auto`]. A plan that waits is
-    /// an approval of the tool `submit_plan`, whose parameters are the plan; it is answered like any other approval.
+    /// Sets which actions the lead may take itself, and whether its plans wait for approval (LEAD-2). The default is [`Mode::Auto`]. A
+    /// waiting plan is an approval of the tool `submit_plan`, whose parameters are the plan; it is answered like any other approval.
     pub fn mode(mut self, mode: Mode) -> Self {
         self.mode = mode;
         self
@@ -203,8 +203,6 @@ impl Goal {
         self
     }
 
-    /// Does not tell the agents the project's instructions (LEAD-4): its `AGENTS.md` or `CLAUDE.md`, with the files that they import. By default,
-    /// the lead and every sub-agent are told them. They cannot widen what the agents may do.
     /// Does not give the agents the project's instructions (LEAD-4): its `AGENTS.md` or `CLAUDE.md`, with the files that they import. By
     /// default, the lead and every sub-agent receive them. They cannot widen what the agents may do.
     pub fn without_instructions(mut self) -> Self {

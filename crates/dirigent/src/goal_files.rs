@@ -57,7 +57,7 @@ impl Goal {
     }
 }
 
-/// The files that a text mentions, and notes for the user.
+/// The files that the goal's text mentions, and notes for the user.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Included {
     files: Vec<GoalFile>,
@@ -104,7 +104,7 @@ fn read_mentions(text: &str, workspace: &Path) -> Included {
 /// A word that may mention a file.
 #[derive(Debug, PartialEq, Eq)]
 struct Mention {
-    /// The paths that the word may mean: as it is, and without what follows a path in a sentence.
+    /// The paths that the word may refer to: the whole word, and the word without trailing punctuation.
     candidates: Vec<String>,
 }
 

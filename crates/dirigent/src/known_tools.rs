@@ -9,7 +9,7 @@ use dirigent_core::tool::{Access, ToolSpec};
 
 use crate::DirigentError;
 
-/// Built-in tools that exist only if the configuration has something for them. An agent may list them in any case; it gets those that exist.
+/// Built-in tools that exist only if they are configured. Any agent may list them; it gets those that exist.
 pub(crate) const OPTIONAL_TOOLS: [&str; 1] = ["execute_sql"];
 
 /// All tools that an agent may list, each with the access that it needs.

@@ -1,4 +1,4 @@
-//! What the models of agents get before any task (PROMPT-2).
+//! The prompts and tools that agents' models receive before any task (PROMPT-2).
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use crate::agents::PromptOptions;
 use crate::blocking::blocking;
 use crate::{Builder, DirigentError};
 
-/// What the model of an agent gets before any task (PROMPT-2).
+/// The prompt and the tools that an agent's model receives before any task (PROMPT-2).
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgentPrompt {
     /// The agent's name: `lead`, `reflector` or the name of a sub-agent.

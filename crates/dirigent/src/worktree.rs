@@ -250,7 +250,7 @@ impl RunWorktree {
         })
     }
 
-    /// Claims the run, so that no process resumes it meanwhile, and checks that no fork of it works in the worktree.
+    /// Claims the run, so that no other process resumes it, and checks that no fork of it works in the worktree.
     async fn claim(&self) -> Result<RunClaim, DirigentError> {
         let lock = self.starts.lock().await?;
         let (journal, folder, run) = (self.journal.clone(), self.folder().to_owned(), self.run);

@@ -8,7 +8,7 @@ use crate::flaw::Flaw;
 use crate::reply::{Reply, Usage};
 use crate::request::{Request, words};
 
-/// Largest number of pieces of a text.
+/// Maximum number of pieces into which a text is split.
 const MAX_PIECES: usize = 64;
 /// Smallest size of a piece, in characters.
 const MIN_PIECE_CHARS: usize = 4;
@@ -197,7 +197,7 @@ impl Completion<'_> {
     }
 }
 
-/// Splits a text into pieces of equal length in characters.
+/// Splits the text into pieces with equal numbers of characters.
 fn pieces(text: &str) -> Vec<String> {
     let characters: Vec<char> = text.chars().collect();
     let length = characters.len().div_ceil(MAX_PIECES).max(MIN_PIECE_CHARS);

@@ -8,7 +8,7 @@ pub enum Flaw {
     // Bytes:
     /// The connection breaks in the middle of an event, or halfway through the JSON.
     CutMidEvent,
-    /// The connection breaks inside a UTF-8 character. A text without one gets an `é` at its end.
+    /// The connection breaks inside a UTF-8 character. If the text has no multi-byte character, `é` is appended.
     CutMidCharacter,
     /// The connection breaks between two events, halfway; streaming only.
     CutBetweenEvents,

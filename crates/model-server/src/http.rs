@@ -1,4 +1,4 @@
-//! The HTTP server: it answers each request with what a test gives it, byte by byte, well-formed or not.
+//! The HTTP server: it answers each request with the bytes that a test specifies, well-formed or not.
 //!
 //! It listens on loopback only, runs as tasks of the caller's tokio runtime, and closes every connection after one response.
 
@@ -62,7 +62,7 @@ pub struct HttpAnswer {
     between_parts: Option<Gate>,
 }
 
-/// What follows the body of a response.
+/// What the server does after the body of a response.
 #[derive(Clone, Copy)]
 pub enum Then {
     /// The connection closes.
@@ -119,7 +119,7 @@ impl HttpAnswer {
         Self::raw("").then(Then::Hang)
     }
 
-    /// Sets what follows the body.
+    /// Sets what the server does after the body.
     pub fn then(self, then: Then) -> Self {
         Self { then, ..self }
     }

@@ -107,7 +107,7 @@ impl Request {
     }
 }
 
-/// Counts the words of a text.
+/// Counts the words of the text.
 pub(crate) fn words(text: &str) -> u64 {
     text.split_whitespace().count() as u64
 }

@@ -176,7 +176,7 @@ pub struct Turn {
     pub(crate) in_body: Option<Gate>,
 }
 
-/// A reply, or a fault in its place.
+/// A reply, or a fault instead of it.
 #[derive(Clone, Debug)]
 pub(crate) enum Outcome {
     Reply(Reply),

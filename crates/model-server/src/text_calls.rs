@@ -144,7 +144,7 @@ enum Unmatched {
 }
 
 impl TextCalls {
-    /// Parses the calls in a text.
+    /// Parses the calls in the text.
     fn parse(text: &str) -> Self {
         Self {
             calls: objects(text)
@@ -191,7 +191,7 @@ fn results_in(text: &str) -> impl Iterator<Item = &str> {
     })
 }
 
-/// Returns the outermost JSON objects of a text, in order.
+/// Returns the outermost JSON objects in the text, in order.
 fn objects(text: &str) -> Vec<Value> {
     let (mut found, mut rest) = (Vec::new(), text);
     while let Some(start) = rest.find('{') {

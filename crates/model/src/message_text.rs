@@ -1,4 +1,4 @@
-//! Substitute texts for parts of a conversation that a provider's API cannot represent.
+//! Text that replaces parts of a conversation that a provider's API cannot represent.
 
 use std::fmt;
 

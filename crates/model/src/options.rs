@@ -34,7 +34,7 @@ pub enum ModelSetupError {
         "the model's base_url is not an HTTP address ({problem}): it must look like `https://api.openai.com/v1`"
     )]
     BaseUrl {
-        /// What is wrong with the address.
+        /// The problem with the address.
         problem: String,
     },
     /// `base_url` holds a user name or a password, which would end up in logs.

@@ -49,7 +49,7 @@ impl fmt::Debug for Secrets {
     }
 }
 
-/// Redacts secrets in a text that arrives in pieces, including secrets that are split between pieces.
+/// Redacts secrets in text that arrives in pieces, including secrets that are split between pieces.
 #[derive(Debug)]
 pub(crate) struct Redactor {
     secrets: Secrets,
@@ -118,7 +118,7 @@ enum MoreInput {
     Ended,
 }
 
-/// Match of a secret at the beginning of a text.
+/// Match of a secret at the beginning of the text.
 enum SecretMatch {
     None,
     /// The text begins with a secret, or with enough of its beginning to be redacted: the length of the match in bytes.
@@ -150,7 +150,7 @@ impl Secret {
         Secret(characters.into_iter().map(encodings).collect())
     }
 
-    /// Returns true if a text with this first character may begin with the secret.
+    /// Returns true if the secret may begin at this first character.
     fn may_begin(&self, character: char) -> bool {
         let first = self.0.first().and_then(|spellings| spellings.first());
         matches!(character, '\\' | '%' | '&') || first.is_some_and(|first| first.starts_with(character))

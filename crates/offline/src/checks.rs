@@ -16,7 +16,7 @@ pub(crate) struct Check {
     pub kind: CheckKind,
 }
 
-/// What a successful check proves.
+/// The kinds of evidence that a successful check gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum CheckKind {
     /// The project compiles.

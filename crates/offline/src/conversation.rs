@@ -67,7 +67,7 @@ pub(crate) enum Role {
 /// A parsed conversation.
 pub(crate) struct Conversation<'a> {
     pub role: Role,
-    /// The first user message and, for a lead, what it was told later.
+    /// The first user message and, for a lead, the run's later messages to it.
     pub sections: Sections<'a>,
     /// The reason why the agent's last submission was rejected; `None` if there is no rejection.
     pub rejection: Option<&'a str>,
@@ -144,7 +144,7 @@ impl<'a> Conversation<'a> {
     }
 }
 
-/// The messages of the last request and those that follow it, without those of earlier turns of a conversation.
+/// The messages from the last request on, without those of earlier turns of a conversation.
 fn own_messages(messages: &[Message]) -> &[Message] {
     let is_goal = |message: &Message| match message {
         Message::User { content } => content.lines().any(|line| line == "<GOAL>"),
@@ -164,7 +164,7 @@ fn offered_tools(system: &str) -> BTreeSet<&str> {
         .collect()
 }
 
-/// What a conversation has after its request.
+/// The calls, results and texts of a conversation after its request.
 #[derive(Default)]
 struct Exchanges<'a> {
     sections: Sections<'a>,
@@ -201,7 +201,7 @@ impl<'a> Exchanges<'a> {
             }
             Message::Tool { content, name, .. } => {
                 let result = ModelToolResult::from_text(&unescape_tags(content));
-                // A plan that was not approved is made anew, with the user's guidance.
+                // After a plan was not approved, a new plan is made with the user's guidance.
                 if self.submitted && result.code.as_deref() != Some(code::NOT_APPROVED) {
                     self.rejection = Some(content.as_str());
                 }

@@ -228,7 +228,7 @@ impl SearchOutput {
 pub(crate) struct CommandOutput {
     /// `None` if a signal ended the command, or if it did not run.
     pub exit_code: Option<i64>,
-    /// What the command printed.
+    /// The command's output.
     pub text: String,
     pub timed_out: bool,
 }
@@ -251,7 +251,7 @@ impl From<&ModelToolResult> for CommandOutput {
     }
 }
 
-/// Returns what a command printed: its standard error, which says what went wrong, before its standard output.
+/// Returns a command's output: its standard error, which has the error messages, before its standard output.
 fn printed(output: &str) -> String {
     if output == "(no output)" {
         return String::new();

@@ -19,7 +19,7 @@ use super::conversation::was_interrupted;
 use super::empty_plan::EmptyPlan;
 use super::role_texts::{INTERRUPTED, NOT_INSTALLED, UNDO_SUMMARY};
 
-/// An agent's request with tagged sections and, for a lead, what it was told later.
+/// An agent's request with tagged sections and, for a lead, the run's later messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sections<'a> {
     request: &'a str,
@@ -32,7 +32,7 @@ pub(crate) struct Sections<'a> {
 #[derive(Clone, Debug)]
 pub(crate) struct Later<'a> {
     pub text: &'a str,
-    /// The summary of the plan to which the message is the result; empty if there is none.
+    /// The summary of the plan whose result this message is; empty if there is none.
     pub plan: String,
 }
 

@@ -26,7 +26,7 @@ pub(crate) enum ClashPolicy {
     Allow,
 }
 
-/// What happens to changes if the goal cannot be reached.
+/// What the run does with changes if the goal cannot be reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OnFailure {
     Undo,

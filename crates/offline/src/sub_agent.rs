@@ -264,8 +264,8 @@ fn replace_text(conversation: &Conversation<'_>, old: &str, new: &str, files: &[
     Ok(text)
 }
 
-/// Replaces a text in a file with a single edit, which covers the first to the last line with the text. Returns the number of lines with
-/// the text.
+/// Replaces a string in a file with a single edit, which covers the first to the last line with the string. Returns the number of lines
+/// with the string.
 fn replace_in(
     conversation: &Conversation<'_>,
     path: &str,

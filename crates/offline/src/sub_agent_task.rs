@@ -13,7 +13,7 @@ pub(crate) enum SubAgentTask {
     FindUsages { symbol: String, scope: Scope },
     /// Find remaining usages after a rename.
     VerifyRenamed { from: String, to: String, scope: Scope },
-    /// Replace a text in some files.
+    /// Replace a string in some files.
     ReplaceText {
         old: String,
         new: String,
@@ -101,7 +101,7 @@ fn json_string(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-/// Returns the JSON string at the start of a text, and the rest.
+/// Returns the JSON string at the start of the text, and the rest.
 fn leading_string(text: &str) -> Option<(String, &str)> {
     let mut values = serde_json::Deserializer::from_str(text).into_iter::<String>();
     let value = values.next()?.ok()?;

@@ -1,4 +1,4 @@
-//! Helpers for texts: lists and numbers in summaries, and exact edits of a file's text.
+//! Text helpers: lists and numbers in summaries, and exact edits of a file's text.
 
 use super::location::SourceLocation;
 
@@ -24,7 +24,7 @@ pub(crate) fn bullets(items: impl Iterator<Item = String>, max: usize, total: im
     lines.join("\n")
 }
 
-/// Returns the first `max` characters of a text, followed by `…` if the text is longer.
+/// Returns the first `max` characters, followed by `…` if the text is longer.
 pub(crate) fn shortened(text: &str, max: usize) -> String {
     match text.char_indices().nth(max) {
         Some((at, _)) => format!("{}…", &text[..at]),

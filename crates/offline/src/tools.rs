@@ -34,10 +34,10 @@ fn rename_parameters(from: &str, to: Option<&str>, paths: &[String]) -> Map<Stri
     parameters
 }
 
-/// What to search for.
+/// The pattern to search for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pattern<'a> {
-    /// A text, also within words.
+    /// A string, even within words.
     Text(&'a str),
     /// A whole word.
     Word(&'a str),
@@ -82,7 +82,7 @@ pub(crate) fn read(path: &str, lines: Option<(u64, u64)>) -> Call {
     Call::new("file_operations", parameters)
 }
 
-/// Creates the call that replaces a text that occurs once in the file.
+/// Creates the call that replaces a string that occurs once in the file.
 pub(crate) fn edit(path: &str, old: &str, new: &str) -> Call {
     Call::new(
         "file_operations",

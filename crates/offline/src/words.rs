@@ -12,7 +12,7 @@ pub(crate) struct Word {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Quoting {
     Plain,
-    /// The word is in quotes or backticks: a name or a text, never a word of the goal grammar.
+    /// The word is in quotes or backticks: a name or a string, never a word of the goal grammar.
     Quoted,
 }
 

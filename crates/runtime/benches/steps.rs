@@ -1,5 +1,5 @@
-//! The cost of the actors and the journal: a step of one agent (model, tool, result) with a model and a tool that take no
-//! time, the same in a hundred runs at once, and resuming a run with ten thousand inputs.
+//! The cost of the actors and the journal: one step of an agent (model, tool, result) with a model and a tool that take no time, the same
+//! step in a hundred parallel runs, and resuming a run with ten thousand inputs.
 //!
 //! Also prints the processor time of all threads, which matters on a busy machine.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]

@@ -286,7 +286,7 @@ impl AgentState {
             let (agent, turn) = (machine.id(), machine.turns());
             request = request.deltas(DeltaSink::new(move |text| {
                 let text = text.into();
-                // There may be no listeners any more.
+                // The listeners may be gone.
                 let _ = listeners.send(Delta { agent, turn, text });
             }));
         }

@@ -69,7 +69,7 @@ fn check(journal: &dyn RunLog, run: RunId, parameters: &Value) -> ToolResult {
     }
 }
 
-/// Reads the wanted calls, except those that have not ended.
+/// Reads the requested calls, except those that have not ended.
 fn recorded_calls(
     journal: &dyn RunLog,
     run: RunId,

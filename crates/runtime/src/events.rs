@@ -87,7 +87,7 @@ impl Feeds {
     }
 }
 
-/// Reads the entries of a run into its feed, until the run ends or nobody watches it.
+/// Reads the entries of a run into its feed, until the run ends or the last watcher is dropped.
 async fn read(feed: Weak<Feed>, mut entries: EntryStream, growing: watch::Sender<()>) {
     while let Some(entry) = entries.next().await {
         let Some(feed) = feed.upgrade() else {
@@ -251,14 +251,14 @@ impl Events {
         }
     }
 
-    /// Passes `read` the run's state after the newest event, which may be later than the event that was returned last; `None` before the
-    /// first event. The feed is locked meanwhile, so `read` should be short.
+    /// Passes the run's state after the newest event to `read`. This event may be later than the event that was returned last. `None`
+    /// before the first event. The feed is locked while `read` runs, so `read` should be short.
     pub fn with_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
         self.feed.window().view.as_ref().map(read)
     }
 
-    /// Passes `read` the run's state after the event that was returned last; `None` before the first event, and if there are newer events.
-    /// The feed is locked meanwhile, so `read` should be short.
+    /// Passes the run's state after the event that was returned last to `read`; `None` before the first event, and if there are newer
+    /// events. The feed is locked while `read` runs, so `read` should be short.
     pub fn with_current_view<T>(&self, read: impl FnOnce(&RunView) -> T) -> Option<T> {
         let (window, mut cursor) = (self.feed.window(), self.cursor);
         let is_current = self.older.is_empty() && matches!(window.take(&mut cursor), CursorRead::Pending);

@@ -85,7 +85,7 @@ impl InboxForwarder {
         }
     }
 
-    /// Rejects a message. Retries until the journal records the rejection, because the message would otherwise stay pending for ever.
+    /// Rejects a message. Retries until the journal records the rejection, because the message would otherwise stay pending forever.
     async fn reject(&self, message: MessageId, reason: String) {
         loop {
             match self.claim.upgrade() {

@@ -237,7 +237,7 @@ impl OutputSelection {
     }
 }
 
-/// A part of an output, with a line that says what it is.
+/// A part of an output, with a line that describes it.
 #[derive(Debug, PartialEq)]
 struct SelectedPart {
     first_line: String,

@@ -38,8 +38,8 @@ fn files_of_command(command: CommandDiff) -> impl Iterator<Item = DiffedFile> {
     })
 }
 
-/// Reads the whole diff that the reflector of an iteration was given in short; `None` if it was given none. Contents that the workspace no
-/// longer has are replaced by the changes one by one.
+/// Reads the whole diff that the reflector of an iteration received in shortened form; `None` if it received none. Contents that the
+/// workspace no longer has are replaced by the individual changes.
 pub(crate) fn diff_of_iteration(
     journal: &dyn RunLog,
     run: RunId,

@@ -99,8 +99,8 @@ impl RunMailbox {
         }
     }
 
-    /// Adds the message that tells a run of the runs that share its workspace. As it is there before the run begins, the run handles it before
-    /// anything else.
+    /// Adds the message that informs a run about the runs that share its workspace. Since it is there before the run begins, the run
+    /// handles it first.
     pub(crate) fn sharing_with(self, runs: Vec<RunId>) -> Self {
         if !runs.is_empty() {
             let message = RunMessage::unacknowledged(Steering::ShareWorkspace { runs });

@@ -22,7 +22,7 @@ pub struct Services {
     tools: Arc<dyn ToolSource>,
     /// The tool `read_output`, which reads the run log.
     read_output: ToolEntry,
-    /// Checks what a reflection names as confirmations; no agent is offered it as a tool.
+    /// Checks the confirmations in a reflection; no agent is offered it as a tool.
     check_confirmations: Option<ToolEntry>,
     pub(crate) clock: Clock,
 }

@@ -50,7 +50,7 @@ impl Orchestrator {
         self.ensure_running()?;
         if let Some(handle) = self.run(run) {
             match handle.steer(steering.clone()).await {
-                // The run has finished or paused without handling the message. The code below finds out from the journal which of the two
+                // The run has finished or paused without handling the message. The journal, which is read below, shows which of the two
                 // happened.
                 Err(RuntimeError::Ended { .. }) => {}
                 handled => return handled.map(|()| SteerOutcome::Accepted),

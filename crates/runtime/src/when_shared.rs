@@ -1,6 +1,6 @@
-//! What a run does if other runs work in its workspace.
+//! How a run reacts to other runs that work in its workspace.
 
-/// What a run does when it is started or resumed while other active runs of the same journal work in its workspace, or in a folder above or
+/// How a run that is started or resumed reacts to other active runs of the same journal that work in its workspace, or in a folder above or
 /// below it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenShared {

@@ -124,7 +124,7 @@ pub(crate) fn walk(
     }
 }
 
-/// Returns true if a column's type or form differs from what was written.
+/// Returns true if a column's type or format is not the one that was written.
 pub(crate) fn is_unreadable(error: &rusqlite::Error) -> bool {
     matches!(
         error,

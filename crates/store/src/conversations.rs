@@ -1,4 +1,4 @@
-//! Conversations: their records, and which runs are their turns. What was said is in the journals of the turns.
+//! Conversations: their records, and the runs that are their turns. The messages are in the journals of the turns.
 
 use std::path::Path;
 
@@ -42,7 +42,7 @@ pub struct ConversationRecord {
     pub turns: u32,
 }
 
-/// Which conversations a list has: the most recently used ones first. The default is all, at most 100.
+/// Selects conversations for a list, with the most recently used ones first. By default all, at most 100.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ConversationFilter {

@@ -280,7 +280,7 @@ pub enum StoreError {
         run: RunId,
         /// The entry's number.
         seq: u64,
-        /// What is wrong with the entry.
+        /// The problem with the entry.
         problem: EntryProblem,
     },
     /// A process has committed more entries of the run than the journal has.
@@ -342,7 +342,7 @@ pub enum StoreError {
         run: RunId,
         /// The content's SHA-256.
         digest: String,
-        /// What is wrong with the content.
+        /// The problem with the content.
         problem: EntryProblem,
     },
     /// A file is not an exported run, or is not complete.
@@ -352,7 +352,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The number of the line, from 1.
         line: u64,
-        /// What is wrong with the line, and what to do.
+        /// The problem with the line, and how to fix it.
         problem: String,
     },
     /// An entry cannot be read.
@@ -367,14 +367,14 @@ pub enum StoreError {
     },
 }
 
-/// What is wrong with a stored entry.
+/// The problem with a stored entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryProblem {
     /// The entry was stored, and is not there.
     #[error("is missing from the journal")]
     Missing,
-    /// The entry, or its position among the run's entries, is not as it was stored.
+    /// The entry, or its position among the run's entries, has changed since it was stored.
     #[error("was changed or damaged after it was written")]
     Changed,
 }

@@ -127,9 +127,9 @@ impl Journal {
         })
     }
 
-    /// Finds up to `limit` facts that have at least one of the words, those that fit best first, newer ones before older ones. A word may have
-    /// several parts, which must follow one another, such as the characters of a Chinese word. At most 64 words count. English words are
-    /// found in any form (`birthday`, `birthdays`), and letters with and without accents.
+    /// Finds up to `limit` facts that contain at least one of the words, the best matches first, newer ones before older ones. A word may
+    /// have several parts, which must occur next to each other, such as the characters of a Chinese word. At most 64 words count. English
+    /// words are found in any form (`birthday`, `birthdays`), and letters with and without accents.
     ///
     /// # Errors
     /// A read failure.

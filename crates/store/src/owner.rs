@@ -30,7 +30,7 @@ pub(crate) struct Owner {
     locked: File,
     /// The slot of each owned run, from 1.
     slots: HashMap<RunId, u64>,
-    /// The free slots among those that were used.
+    /// The free slots between used ones.
     free: Vec<u64>,
 }
 

@@ -24,7 +24,7 @@ const DEFAULT_LIMIT: usize = 100;
 pub enum RunState {
     /// A live process owns the run.
     Running,
-    /// The run has no entries, because its process died at once.
+    /// The run has no entries, because its process ended immediately.
     NeverBegan,
     /// The run's process died or was shut down before the run ended.
     Interrupted,
@@ -125,7 +125,7 @@ impl FromStr for RunState {
     }
 }
 
-/// A text that is not the name of a [`RunState`].
+/// A string that is not the name of a [`RunState`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{name}` is not a state of runs: use one of {}", RunState::ALL.map(RunState::name).join(", "))]
 pub struct UnknownRunState {

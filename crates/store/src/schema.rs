@@ -181,7 +181,7 @@ pub(crate) fn check_for_reading(path: &Path, options: &JournalOptions) -> Result
 /// A read-only connection to the journal.
 pub(crate) struct ReadConnection {
     pub(crate) connection: Connection,
-    /// False if SQLite assumes that nobody changes the file: a later read must open it again to see what others have written.
+    /// False if SQLite assumes that the file does not change: a later read must open it again to see what others have written.
     pub(crate) sees_changes: bool,
 }
 
@@ -218,7 +218,7 @@ fn cannot_lock(error: &rusqlite::Error) -> bool {
         )
 }
 
-/// The URI with which SQLite reads a file that nobody changes.
+/// The URI with which SQLite reads a file that does not change.
 fn immutable(path: &Path) -> String {
     let path = path.to_string_lossy();
     let path = path.replace('%', "%25").replace('?', "%3f").replace('#', "%23");

@@ -15,7 +15,7 @@ pub struct StartLock {
 
 impl Journal {
     /// Creates a [`StartLock`]; `None` if another one of this journal exists, in any process. Starting a run does not require the lock: it
-    /// excludes only those who take it, too.
+    /// only excludes others that also take it.
     ///
     /// # Errors
     /// The lock's file cannot be created or locked.

@@ -27,14 +27,14 @@ pub(crate) struct StoredEntry<'a> {
     pub(crate) agent: Option<u32>,
     /// The JSON of the input, without the shared parts.
     pub(crate) body: Cow<'a, str>,
-    /// JSON: the [`SharedPart`]s, in the order in which they were cut out of the body; `None` if there are none.
+    /// JSON: the [`SharedPart`]s, in the order in which they were removed from the body; `None` if there are none.
     parts: Option<String>,
 }
 
 /// A part of an entry's JSON that is stored in `contents`. JSON: an array of its fields.
 #[derive(Serialize, Deserialize)]
 struct SharedPart(
-    /// Where the part was cut out of the body, in bytes.
+    /// The byte offset in the body from which the part was removed.
     u64,
     /// The digest of the part.
     String,

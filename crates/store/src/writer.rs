@@ -104,7 +104,7 @@ impl Writer {
             outcomes.push(self.claimed.apply(&transaction, &self.path, job).map_err(fails)?);
         }
         self.claimed.store_heads(&transaction).map_err(fails)?;
-        // What is written to a file that nobody can find is lost.
+        // Data written to a deleted or replaced file would be lost.
         match files::identity(&self.path) {
             Ok(file) if file == self.file => {}
             Err(e) if e.kind() != ErrorKind::NotFound => {

@@ -21,7 +21,7 @@ pub(crate) struct LineRange {
 pub(crate) enum LineNumbers {
     /// Each line begins with its number and a tab.
     Shown,
-    /// The text as it is.
+    /// The plain text.
     Hidden,
 }
 

@@ -1,4 +1,4 @@
-//! Where runs find their tools: the port [`ToolSource`], and a set of tools that implements it.
+//! The port through which runs find their tools, [`ToolSource`], and a set of tools that implements it.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -8,7 +8,7 @@ use dirigent_core::tool::ToolSpec;
 
 use crate::tool::Tool;
 
-/// Where runs find their tools, by name.
+/// The source of tools for runs, by name.
 pub trait ToolSource: Send + Sync + 'static {
     /// Returns the specs of all tools, ordered by name. New runs can use these tools.
     fn specs(&self) -> Vec<ToolSpec>;

@@ -1,4 +1,4 @@
-//! Removing what a command made, however deep it is, by two descriptors and no recursion.
+//! Removes the folders that a command created, however deeply nested, with two descriptors and without recursion.
 
 use std::ffi::OsStr;
 use std::io;
@@ -37,7 +37,7 @@ fn remove_folder(top: &Dir, name: &OsStr, moved: &mut u64) -> io::Result<()> {
         let inner = entry?.file_name();
         if is_folder(&folder, &inner) {
             open_up(&folder, Path::new(&inner));
-            // Fails where there is something of that name.
+            // Fails if this name is already used.
             while folder.rename(&inner, top, format!("removed-{moved}")).is_err() {
                 *moved += 1;
                 if top.symlink_metadata(format!("removed-{}", *moved - 1)).is_err() {
@@ -67,7 +67,7 @@ fn open_up(dir: &Dir, path: &Path) {
     let _ = dir.set_permissions(path, Permissions::from_mode(0o700));
 }
 
-/// What is gone already need not be removed.
+/// Treats a missing file as removed.
 fn gone(result: io::Result<()>) -> io::Result<()> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

@@ -33,7 +33,7 @@ impl Encoding {
     }
 }
 
-/// The line ending of a text.
+/// The line ending of text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineEnding {
     /// `\n`.
@@ -43,7 +43,7 @@ pub enum LineEnding {
 }
 
 impl LineEnding {
-    /// Returns the ending of most lines of a text; [`LineEnding::Lf`] if the text has no line break.
+    /// Returns the ending of most lines; [`LineEnding::Lf`] if the text has no line break.
     pub fn detect(text: &str) -> Self {
         let all = text.matches('\n').count();
         let crlf = text.matches("\r\n").count();
@@ -54,7 +54,7 @@ impl LineEnding {
         }
     }
 
-    /// Converts the `\n` of a text to this ending. A text that contains `\r\n` is returned unchanged.
+    /// Converts each `\n` to this ending. Text that contains `\r\n` is returned unchanged.
     pub fn apply(self, text: &str) -> String {
         match self {
             LineEnding::CrLf if !text.contains("\r\n") => text.replace('\n', "\r\n"),

@@ -137,7 +137,7 @@ impl FileOperation {
             }
         }?;
         for folder in created_folders {
-            // Fails, and leaves the folder in place, if somebody else has created files in it.
+            // Fails if somebody else has created files in the folder, which then stays.
             let _ = workspace.remove(folder, None);
         }
         Ok(())

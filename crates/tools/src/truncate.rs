@@ -3,7 +3,7 @@
 /// Number of characters that [`truncate_around`] shows before `column`.
 const CHARS_BEFORE: usize = 80;
 
-/// Returns the first `max_chars` characters of a text, with `…` if there are more.
+/// Returns the first `max_chars` characters, with `…` if there are more.
 pub(crate) fn truncate_chars(text: &str, max_chars: usize) -> String {
     match text.char_indices().nth(max_chars) {
         Some((end, _)) => format!("{}…", &text[..end]),

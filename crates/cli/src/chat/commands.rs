@@ -25,11 +25,11 @@ pub(crate) enum ChatLine {
     /// Set the title.
     Title(String),
     Quit,
-    /// A line that begins like a command, but is none, with what to do.
+    /// A line that begins like a command but is not one, with a message that says what to do.
     Invalid(String),
 }
 
-/// The commands with what they do, for help and completion.
+/// The commands and their descriptions, for help and completion.
 pub(crate) const COMMANDS: [(&str, &str); 11] = [
     ("/help", "list the commands"),
     ("/diff", "show what the last turn changed in files"),
@@ -47,7 +47,7 @@ pub(crate) const COMMANDS: [(&str, &str); 11] = [
     ("\\ at the end of a line", "continue the message on the next line"),
 ];
 
-/// Parses a line. Lines that begin with `/` and a word that is no command are messages, because they may name workflows and paths.
+/// Parses a line. A line that begins with `/` and an unknown word is a message, because it may name a workflow or a path.
 pub(crate) fn parse(line: &str) -> ChatLine {
     let line = line.trim();
     let (name, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));

@@ -17,7 +17,7 @@ use crate::signals::{ShutdownSignal, ShutdownSignals};
 /// The maximum number of completions of a path.
 const MAX_COMPLETIONS: usize = 200;
 
-/// What was read.
+/// The result of reading a line.
 pub(crate) enum ReadLine {
     Line(String),
     /// Ctrl-C at the prompt.

@@ -1,4 +1,5 @@
-//! Renders Markdown for the terminal: headings, emphasis, lists, quotes and code. Links keep their address. What it does not know stays as text.
+//! Renders Markdown for the terminal: headings, emphasis, lists, quotes and code. Links keep their address. Unsupported syntax is shown as
+//! text.
 
 use console::{Style, style};
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd};
@@ -19,7 +20,7 @@ pub(crate) fn render(markdown: &str) -> String {
 #[derive(Default)]
 struct Page {
     text: String,
-    /// What each line of the current block begins with, one for each open quote or list item.
+    /// The prefixes of each line in the current block, one for each open quote or list item.
     indents: Vec<String>,
     /// The number of the next item of each open list; `None` for bullets.
     lists: Vec<Option<u64>>,

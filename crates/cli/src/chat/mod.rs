@@ -196,7 +196,7 @@ impl<'a> Chat<'a> {
         Ok(())
     }
 
-    /// Goes on with a last turn whose process died, or which waits for the user.
+    /// Continues the last turn if its process died or if it waits for the user.
     async fn finish_last_turn(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
         let Some(last) = self.conversation.last_run().await? else {
             return Ok(Exit::Success);
@@ -212,7 +212,7 @@ impl<'a> Chat<'a> {
         self.watch(&run, last.entries, signals).await
     }
 
-    /// Carries out a line; `None` to leave the chat.
+    /// Executes an input line. Returns `None` to leave the chat.
     async fn handle(
         &mut self,
         line: &str,

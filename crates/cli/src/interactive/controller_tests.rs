@@ -84,7 +84,7 @@ fn keys(text: &str) -> Vec<Key> {
         .collect()
 }
 
-/// Presses the keys of a text after all output has become visible.
+/// Presses the keys for a string after all output has become visible.
 fn types(controller: &mut PromptController, text: &str) -> Vec<Action> {
     keys(text)
         .into_iter()

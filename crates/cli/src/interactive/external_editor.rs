@@ -32,6 +32,6 @@ pub(crate) fn edit(editor: &str, text: &str, suffix: &str) -> anyhow::Result<Str
     if !status.success() {
         bail!("the editor `{editor}` failed ({status}), so nothing was changed");
     }
-    // Editors that replace the file leave the open one as it was.
+    // An editor that replaces the file leaves the originally opened file unchanged, so the path is read again.
     std::fs::read_to_string(file.path()).context("cannot read what the editor saved")
 }

@@ -222,7 +222,7 @@ impl InteractiveSession {
         opened
     }
 
-    /// Lets the user edit the text in their editor. Meanwhile, only the editor uses the terminal.
+    /// Lets the user edit the text in their editor. Until it ends, only the editor uses the terminal.
     fn edit(&mut self, editor: &str, text: &str, screen: &Screen<'_>) -> Vec<Action> {
         if let Some(keyboard) = &mut self.keyboard {
             keyboard.release();

@@ -1,5 +1,5 @@
-//! Whatever a model says, in whatever form: the parser comes to an end, and what it gives keeps to its word. No call is carried out that
-//! stands in the given text unless it is the whole reply (CALL-7). `../Cargo.toml` says how to run it.
+//! Parses arbitrary replies in every form: the parser terminates, and its results satisfy its guarantees. A call that occurs in the context
+//! is never executed unless it is the whole reply (CALL-7). `../Cargo.toml` says how to run this.
 #![no_main]
 
 use dirigent_core::call::{CallForm, ContextCalls, ReplyParser, ReplyContent, parse, read_arguments};
@@ -65,11 +65,11 @@ fn parse_after(
     parser.parse(&ModelReply::text(said))
 }
 
-/// What is a call in a reply is given once the reply was, and in words that are none of its own it is not carried out.
+/// A call in a reply is quoted if the reply becomes part of the context; it is not executed when other words repeat it.
 fn quoted_calls_are_not_carried_out(form: CallForm, content: &str, calls: &[ToolCall]) {
     let mut given = given_calls(content);
     for call in calls {
-        // The text of a call that was repaired, or that only markup names, need not be one by itself.
+        // A call that was repaired, or whose name is only in markup, need not be a call when written as JSON.
         let written = serde_json::json!({"tool": call.tool, "parameters": call.parameters, "terminate": false});
         given.add(&serde_json::json!({"output": written.to_string()}).to_string());
     }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::json_scanner::{JsonEnd, ScannedJson};
 use super::keys::CallKeys;
 
-/// JSON that is probably meant as one or several calls.
+/// JSON that probably represents one or several calls.
 pub(super) struct CallCandidate<'t> {
     /// Byte range in the reply, including call markup around the JSON.
     pub(super) span: Range<usize>,

@@ -27,14 +27,14 @@ const MAX_PASSES: usize = 64;
 /// Maximum number of stored digests.
 const MAX_CALLS: usize = 1 << 16;
 
-/// The calls that occur in the texts of a model's context.
+/// The calls that occur in a model's context.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct ContextCalls {
     digests: BTreeSet<u64>,
     submission: Option<Submission>,
     /// Set if the context contains a closing tag of thinking text.
     thinking_end: bool,
-    /// Set if a text could not be searched completely.
+    /// True if some part of the context could not be searched completely.
     incomplete: bool,
 }
 
@@ -47,7 +47,7 @@ impl ContextCalls {
         }
     }
 
-    /// Adds the calls in a text.
+    /// Adds the calls in this text of the context.
     pub fn add(&mut self, text: &str) {
         let mut scan_budget = text.len().saturating_mul(MAX_PASSES);
         self.search(text, &mut scan_budget);
@@ -64,7 +64,7 @@ impl ContextCalls {
         self.incomplete || self.thinking_end
     }
 
-    /// Searches a text, and recursively the remaining text with one level of escapes removed, until the scan budget is used up.
+    /// Searches text, then recursively the rest with one level of escapes removed, until the scan budget is used up.
     fn search(&mut self, text: &str, scan_budget: &mut usize) {
         let rest = self.search_plain(text, scan_budget);
         let lines = without_line_prefixes(&rest);
@@ -81,7 +81,7 @@ impl ContextCalls {
         }
     }
 
-    /// Searches a text without unescaping it. Returns the text without the searched JSON.
+    /// Searches text without unescaping it. Returns the text without the searched JSON.
     fn search_plain(&mut self, text: &str, scan_budget: &mut usize) -> String {
         *scan_budget = scan_budget.saturating_sub(text.len());
         let mut searched: Vec<Range<usize>> = Vec::new();

@@ -16,7 +16,7 @@ const MAX_DEPTH: usize = 64;
 /// ([`super::parse`]), without repairs.
 ///
 /// # Errors
-/// Returns a message for the model that says what is wrong.
+/// Returns an error message for the model.
 pub fn read_arguments(text: &str) -> Result<Value, String> {
     let text = text.trim();
     if text.is_empty() {
@@ -41,7 +41,7 @@ pub fn read_arguments(text: &str) -> Result<Value, String> {
 /// Parses the candidate's JSON.
 ///
 /// # Errors
-/// Returns a message for the model that says what is wrong.
+/// Returns an error message for the model.
 pub(super) fn read_json(candidate: &CallCandidate<'_>) -> Result<Value, String> {
     match candidate.end {
         JsonEnd::Closed => {}
@@ -92,7 +92,7 @@ pub(super) fn head(text: &str) -> String {
     quoted(&text.chars().take(EXCERPT).collect::<String>())
 }
 
-/// A JSON value without duplicate keys, which are refused because parsers disagree on which of them counts.
+/// A JSON value without duplicate keys. Duplicates are refused because parsers disagree on which one counts.
 struct Strict(Value);
 
 impl<'de> Deserialize<'de> for Strict {

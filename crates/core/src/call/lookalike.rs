@@ -84,12 +84,12 @@ pub(super) fn is_call(text: &str, is_whole: bool, offered: &[&str]) -> bool {
     begins_as_json || is_evident && ends_reply(text)
 }
 
-/// Returns true if a text that begins like a call also ends like a call, or was truncated.
+/// Returns true if text that begins like a call also ends like a call, or was truncated.
 pub(super) fn ends_reply(text: &str) -> bool {
     ends_call(text) || !text.contains('}')
 }
 
-/// Returns true if a text ends like a call.
+/// Returns true if the text ends like a call.
 fn ends_call(text: &str) -> bool {
     let end = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '`' | ';' | ','));
     end.ends_with(['}', ']', ')'])

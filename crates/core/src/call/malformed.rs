@@ -31,7 +31,7 @@ pub enum MalformedReply {
     /// An object is meant as a call but is not valid JSON.
     #[error("your tool call is not valid JSON: {problem}")]
     InvalidJson {
-        /// What is wrong with the JSON.
+        /// The problem with the JSON.
         problem: String,
     },
     /// Fields of a call are missing or have the wrong type (CALL-1).

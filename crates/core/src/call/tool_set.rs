@@ -16,7 +16,7 @@ use crate::message::ToolCall;
 use crate::name::{did_you_mean, json_type, nearest, quoted, quoted_list};
 use crate::tool::{Access, ToolResult, ToolSpec, code};
 
-/// The reason why a call cannot run. The message tells the model what is wrong, where, and what to do.
+/// The reason why a call cannot run. The message tells the model what the problem is, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum CallError {
@@ -67,7 +67,7 @@ pub enum CallError {
     InvalidSchema {
         /// The name of the tool.
         tool: String,
-        /// What is wrong with the schema.
+        /// The problem with the schema.
         error: String,
     },
 }
@@ -94,7 +94,7 @@ impl CallError {
 pub struct ParameterProblem {
     /// Location, such as `parameters.files[0].path`.
     pub path: String,
-    /// What is wrong and how to correct it.
+    /// The problem, and how to correct it.
     pub problem: String,
 }
 

@@ -6,7 +6,7 @@ use crate::call::CallError;
 use crate::id::SubTaskId;
 use crate::name::{did_you_mean, quoted, quoted_list};
 
-/// An error in a plan. The message tells the lead what is wrong, where it is, and how to fix it.
+/// An error in a plan. The message tells the lead what the problem is, where it is, and how to fix it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A sub-task has an empty id.

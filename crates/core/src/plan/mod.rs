@@ -16,7 +16,7 @@ pub use validate::PlanRules;
 
 use crate::id::SubTaskId;
 
-/// The id of the observation of what the lead did itself (LEAD-3). No sub-task of a plan may have it.
+/// The id of the observation of the lead's own work (LEAD-3). No sub-task of a plan may have this id.
 pub const LEAD: &str = "lead";
 
 /// A plan as the lead submits it.

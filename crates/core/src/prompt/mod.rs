@@ -42,14 +42,14 @@ pub(crate) use system::last_turn;
 pub use system::{call_in_prose, malformed, system_prompt};
 pub use user_notes::user_notes;
 
-/// The role texts of the lead and the reflector, which every run has.
+/// The role texts of the lead and the reflector, which are the same in every run.
 pub mod roles {
     use serde_json::json;
 
     use super::render;
     use crate::mode::Mode;
 
-    /// Renders the role text of the lead, which depends on what it may do itself (LEAD-2).
+    /// Renders the role text of the lead for this mode (LEAD-2).
     pub fn lead(mode: Mode) -> String {
         render("lead", json!({"plan_mode": !mode.is_auto()}))
     }

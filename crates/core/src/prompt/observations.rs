@@ -40,8 +40,8 @@ pub(super) fn observation_lines<'a>(
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// Like [`observation_lines`], but for the reflector: includes the duration and the output in short of each call of an agent. An
-/// observation that does not fit with these is formatted without them.
+/// Like [`observation_lines`], but for the reflector: includes the duration and the shortened output of each call of an agent. An
+/// observation that is too long with them is formatted without them.
 pub(super) fn judged_lines(observed: &[Observation], iteration: u32) -> Vec<Value> {
     let (observed, mut room): (Vec<&Observation>, _) = (observed.iter().collect(), MAX_OBSERVATIONS);
     let forms: [fn(&Observation) -> Value; 3] = [
@@ -57,7 +57,7 @@ pub(super) fn judged_lines(observed: &[Observation], iteration: u32) -> Vec<Valu
 enum AgentCalls {
     /// Only whether the call succeeded, and its error.
     Brief,
-    /// Also the duration and the output in short.
+    /// Also the duration and the shortened output.
     WithOutput,
 }
 

@@ -38,7 +38,7 @@ pub struct IterationContext<'a> {
     pub answers: &'a [AnsweredQuestion],
     /// Summaries of the earlier iterations, in order.
     pub iterations: Vec<PastIteration<'a>>,
-    /// What the run's conversation had before the run; `None` without earlier turns.
+    /// The context from earlier turns of the run's conversation; `None` without earlier turns.
     pub earlier_turns: Option<TurnContext<'a>>,
 }
 
@@ -208,7 +208,7 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: 
     )
 }
 
-/// The limits of the whole run that have no default and that the user has set, as texts such as `50000 tokens`.
+/// The limits of the whole run that have no default and that the user has set, formatted like `50000 tokens`.
 fn limits_set(limits: &RunLimits) -> Vec<String> {
     let tokens = limits.max_tokens.map(|tokens| format!("{tokens} tokens"));
     let cost = limits.max_cost.map(|cost| cost.to_string());

@@ -63,7 +63,7 @@ pub struct CallLine {
     /// The error of a sub-agent's failed call; `None` for any other call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// The output of an agent's call in short, for a reflector; `None` for any other call.
+    /// The shortened output of an agent's call, for a reflector; `None` for any other call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub output: Option<Value>,
     /// The duration of the call; `None` for an agent's call, except for a reflector.

@@ -44,7 +44,7 @@ pub(crate) fn shorten_output(output: &Value, max: usize, handle: Option<&str>, o
     }
 }
 
-/// Shortens a text to about `max` characters by whole lines. If its lines are too long, cuts within lines.
+/// Shortens text to about `max` characters by whole lines. If its lines are too long, cuts within lines.
 fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart) -> String {
     let total = text.chars().count();
     if total <= max {
@@ -87,7 +87,7 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
     )
 }
 
-/// The lines at one end of a text that fit into the available room, with their size.
+/// The lines at one end of the text that fit into the available space, with their size.
 #[derive(Default)]
 struct Fitting {
     lines: usize,

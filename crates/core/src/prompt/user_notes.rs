@@ -5,7 +5,7 @@ use serde_json::json;
 use super::render;
 use crate::text::one_line;
 
-/// Renders facts as the user's notes, which inform and give no orders; `None` if there are none.
+/// Renders facts as the user's notes, which are information and not instructions; `None` if there are none.
 pub fn user_notes<'a>(facts: impl IntoIterator<Item = &'a str>) -> Option<String> {
     let notes: Vec<String> = facts.into_iter().map(|fact| one_line(fact.trim())).collect();
     if notes.is_empty() {

@@ -35,7 +35,7 @@ struct End {
     entries: usize,
 }
 
-/// The reason why a text is not a valid recording.
+/// The reason why the text is not a valid recording.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The text is not a recording.

@@ -198,8 +198,8 @@ impl DeliveryKey {
     }
 }
 
-/// Returns true if both inputs say that the same call waits for the user, and the recorded one is of an earlier version, in which it did not
-/// say how much guidance the lead knew, or what the call waits for.
+/// Returns true if both inputs say that the same call waits for the user, and the recorded one is from an earlier version without the
+/// fields for the lead's guidance and for what the call waits for.
 fn differs_in_new_fields_alone(recorded: &Input, present: &Input) -> bool {
     match (recorded, present) {
         (
@@ -380,7 +380,7 @@ fn difference(location: EntryLocation, part: Part, recorded: &str, present: &str
     })
 }
 
-/// Takes over from the recorded spec what a replay does not derive.
+/// Takes those parts from the recorded spec that a replay cannot derive.
 fn with_recorded_parts(mut present: RunSpec, recorded: &RunSpec) -> RunSpec {
     let adopt = |present: &mut AgentSpec, recorded: &AgentSpec| {
         present.model.clone_from(&recorded.model);

@@ -24,7 +24,7 @@ pub struct ChangedFile {
     pub kind: FileChangeKind,
 }
 
-/// What changed while a command of the run ran, by the command or by others (PAOR-10).
+/// Changes that happened while a command of the run ran, made by the command or by others (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandChanges {
     /// The command line.

@@ -16,7 +16,7 @@ pub struct Iteration {
     /// The plan and the states of its sub-tasks; empty if the lead did the work without a plan.
     pub graph: PlanGraph,
     has_plan: bool,
-    /// What the lead did itself, if it acted (LEAD-3), then the observations of ended sub-tasks, in the order in which they ended.
+    /// The lead's own work, if it acted (LEAD-3), then the observations of ended sub-tasks, in the order in which they ended.
     pub observations: Vec<Observation>,
     /// The reflector's evaluation of the iteration; `None` until it exists.
     pub reflection: Option<Reflection>,
@@ -54,7 +54,7 @@ impl Iteration {
         }
     }
 
-    /// Returns true if the lead made a plan, and false if it did the work itself and ended with a text.
+    /// Returns true if the lead made a plan, and false if it did the work itself and ended with text.
     pub fn has_plan(&self) -> bool {
         self.has_plan
     }

@@ -89,7 +89,7 @@ pub enum RunInput {
         /// For a call of the lead, the number of the run's guidance entries that the lead knew; `None` in journals of earlier versions.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         guidance: Option<u32>,
-        /// What the call waits for; always a decision in journals of earlier versions.
+        /// Whether the call waits for a decision or an answer; always a decision in journals of earlier versions.
         #[serde(default, skip_serializing_if = "UserRequestKind::is_default")]
         request: UserRequestKind,
     },

@@ -14,7 +14,7 @@ pub(super) fn rejections(iterations: &[Iteration]) -> Vec<String> {
         .collect()
 }
 
-/// Describes each call of a plan or an agent that the user answered with guidance, with that guidance.
+/// Describes each call of a plan or an agent that the user answered with guidance, together with the guidance.
 pub(super) fn guided(iterations: &[Iteration]) -> Vec<String> {
     let observations = iterations.iter().flat_map(|iteration| &iteration.observations);
     observations.flat_map(guided_calls).collect()

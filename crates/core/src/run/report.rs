@@ -216,7 +216,7 @@ impl Run {
         }
     }
 
-    /// What confirms the result: only what the reflector of the current iteration names (PAOR-10).
+    /// The confirmations of the result: only those that the reflector of the current iteration lists (PAOR-10).
     fn confirmations(&self) -> Vec<Confirmation> {
         let current = self.iterations().last();
         let current = current.filter(|iteration| iteration.number == self.iteration());

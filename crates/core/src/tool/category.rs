@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The category of a tool. Categories are internal: their order is that of the tools in prompts and requests (FLOW-3), so that tools for the
-/// same purpose stand together, and the order is the same in each run.
+/// The category of a tool. Categories are internal: they determine the order of tools in prompts and requests (FLOW-3), so that tools for
+/// the same purpose are next to each other, in the same order in every run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ToolCategory {

@@ -115,8 +115,8 @@ pub enum StateChange {
 }
 
 impl StateChange {
-    /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command is no change by itself, unless files
-    /// changed while the command ran. A request that only reads is no change, either.
+    /// Returns true if the change must be judged by the reflector (LEAD-3). The exit of a command does not count as a change unless files
+    /// changed while the command ran. A request that only reads does not count, either.
     pub fn is_reflected(&self) -> bool {
         match self {
             StateChange::FileCreated { .. }

@@ -197,7 +197,7 @@ fn write_output(f: &mut fmt::Formatter<'_>, after_marks: bool, output: &str) -> 
 }
 
 impl ModelToolResult {
-    /// Reads a result from its text. The output is always a text. For readers of prompts, such as the offline model: the machines keep the
+    /// Reads a result from its text; the output becomes a string. For readers of prompts, such as the offline model: the machines keep the
     /// parts and never parse the text.
     pub fn from_text(text: &str) -> Self {
         let mut result = ModelToolResult {

@@ -14,8 +14,8 @@ const NAMED: [&str; 5] = [
     "properties",
 ];
 
-/// Returns the schema without keywords that a model need not know, and for which each request would pay: `additionalProperties: false`
-/// beside `properties`, and minimums of 0 and 1. Calls are checked against the whole schema (CALL-6).
+/// Returns the schema without keywords that are useless to a model but would cost tokens in each request: `additionalProperties: false`
+/// next to `properties`, and minimums of 0 and 1. Calls are checked against the whole schema (CALL-6).
 pub(super) fn for_model(schema: &Value) -> Value {
     match schema {
         Value::Object(keywords) => {

@@ -57,7 +57,7 @@ impl ToolResult {
         ToolResult::failure("the call did not run: it was not approved in time").with_code(code::NOT_APPROVED)
     }
 
-    /// Creates the result of a question to which there is no answer.
+    /// Creates the result of a question without an answer.
     pub(crate) fn not_answered(why: &str) -> Self {
         ToolResult::failure(format!("the question was not answered: {why}")).with_code(code::NOT_ANSWERED)
     }

@@ -24,7 +24,7 @@ pub(crate) fn without_file_tools<'a>(
         return Some(noticed.clone());
     }
     let (first, last) = trim((before.clone(), after.clone()), tools);
-    // What a tool wrote last is what was found after the command, so the tool's change is all that is known to have happened.
+    // The content after the command is what a tool wrote last, so only the tool's change is known to have happened.
     let is_explained = before == PathState::Unknown && last != after;
     if first == last || is_explained || after == PathState::Unknown {
         return None;

@@ -20,7 +20,7 @@ struct Stage {
     paths: BTreeMap<String, Vec<Change>>,
 }
 
-/// Where a change was noticed.
+/// The source of the information about a change: a tool's report or a command's snapshots.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Source {
     /// A file tool reported its own change.
@@ -180,7 +180,7 @@ fn is_in_the_way(path: &str, made: &BTreeSet<String>) -> bool {
 /// Computes the net change of a path; `None` if its first and last states are equal, or if nothing can be restored.
 fn net_restoration((path, mut changes): (String, Vec<Change>)) -> Option<RestorePath> {
     changes.reverse();
-    // What a command found is unknown, so the path can be restored only to its state after the command.
+    // The content before the command is unknown, so the path can be restored only to its state after the command.
     let is_unknown =
         |change: &Change| change.source == Source::Command && change.path.before == PathState::Unknown;
     let known = changes.iter().position(|change| !is_unknown(change))?;

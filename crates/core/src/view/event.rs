@@ -93,7 +93,7 @@ pub enum EventKind {
         /// The files with the project's instructions that the agents were given, relative to the workspace (LEAD-4).
         #[serde(skip_serializing_if = "Vec::is_empty")]
         instructions: Vec<String>,
-        /// Which of the project's instructions were not read or were cut, and why.
+        /// The project's instructions that were not read or were truncated, with reasons.
         #[serde(skip_serializing_if = "Vec::is_empty")]
         instruction_notes: Vec<String>,
     },

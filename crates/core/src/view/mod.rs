@@ -286,7 +286,7 @@ impl RunView {
         };
         if let Some(iteration) = self.run().iterations().last() {
             let new = &iteration.observations[seen.min(iteration.observations.len())..];
-            // What the lead did itself is no sub-task; the end of the lead tells of it.
+            // The lead's own work is not a sub-task; the event about the lead's end reports it.
             let of_plan = new.iter().filter(|seen| seen.subtask.0 != LEAD);
             events.extend(of_plan.map(|seen| EventKind::SubTaskFinished {
                 observation: seen.clone(),
@@ -510,7 +510,7 @@ impl RunView {
 
 /// Returns the event of an agent's input. `agent` is the agent's machine before the input; `None` for the first input.
 fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<EventKind> {
-    // A submission is no call of a tool, although its check runs as one.
+    // A submission is not a tool call, although its check runs as one.
     let call = |effect| {
         let call = agent.and_then(|agent| agent.running_call(effect));
         call.filter(|call| call.tool != SUBMIT_REFLECTION)
@@ -570,7 +570,7 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
         AgentInput::TimerFired {
             timer: AgentTimer::Deadline,
         }
-        // The run's own event tells of the guidance.
+        // The run's own event already reports the guidance.
         | AgentInput::RunGuided { .. }
         | AgentInput::Redirected { .. }
         | AgentInput::Cancelled => None,

@@ -48,8 +48,8 @@ pub(super) struct AgentModel {
 
 impl AgentDefinition {
     /// Creates a sub-agent without tools and with read access. `description` tells the lead what the agent is good for. `role` is the
-    /// beginning of the agent's system prompt; a description of the tools, the calling convention and instructions about when to finish
-    /// follow it.
+    /// beginning of the agent's system prompt, before a description of the tools, the calling convention and instructions about when to
+    /// finish.
     pub fn new(name: impl Into<String>, description: impl Into<String>, role: impl Into<String>) -> Self {
         AgentDefinition {
             name: name.into(),

@@ -133,7 +133,7 @@ pub(crate) struct RegisteredAgent {
 pub(crate) struct AgentRegistry {
     pub(crate) entries: Vec<Arc<RegisteredAgent>>,
     pub(crate) refused: Vec<RefusedAgent>,
-    /// Names of shipped agents that the user meant to replace with a file that was refused. No agent may use these names.
+    /// Names of shipped agents that the user tried to replace with a file that was refused. No agent may use these names.
     reserved_names: BTreeSet<String>,
 }
 

@@ -150,7 +150,7 @@ pub(crate) struct RunSpecFactory {
     /// The sub-agents of every run, without a project's agents.
     registry: AgentRegistry,
     tools: Vec<ToolSpec>,
-    /// The tools that agents may have at most; `None` for all.
+    /// The only tools that agents may have; `None` for no restriction.
     only_tools: Option<Vec<String>>,
     pub(crate) limits: RunLimits,
     policy: Policy,

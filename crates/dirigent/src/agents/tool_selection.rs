@@ -144,7 +144,7 @@ fn strip_arguments(name: &str) -> &str {
 fn excluded_tools(forbidden: &[ToolKind], disallowed: &[String]) -> BTreeSet<String> {
     let kinds = forbidden.iter().filter_map(|kind| match kind {
         ToolKind::Run | ToolKind::Search | ToolKind::Delegate => Some(kind.tool().to_owned()),
-        // `file_operations` both reads and edits. The agent's access decides which of the two it may do.
+        // `file_operations` both reads and edits. The agent's access decides whether it may edit.
         ToolKind::Read | ToolKind::Edit => None,
     });
     kinds.chain(disallowed.iter().cloned()).collect()

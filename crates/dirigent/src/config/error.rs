@@ -71,13 +71,13 @@ pub enum ConfigError {
         origin: Origin,
         /// The full key, such as `model.name`.
         key: String,
-        /// What is wrong with the value, and what it could be.
+        /// The problem with the value, and the possible values.
         problem: String,
     },
     /// A required key or variable is not set.
     #[error("{problem}")]
     Missing {
-        /// What is missing, and how to set it.
+        /// The missing part, and how to set it.
         problem: String,
     },
     /// A reference to a model that is not configured.

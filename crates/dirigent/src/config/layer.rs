@@ -22,7 +22,7 @@ pub(super) struct Layer {
 }
 
 impl Layer {
-    /// Parses and checks a TOML text. If `under` is given, the text is the content of that table.
+    /// Parses and checks TOML. If `under` is given, the TOML is the content of that table.
     pub(super) fn read(
         text: &str,
         under: Option<&str>,

@@ -1,4 +1,4 @@
-//! `[sandbox]`, `[connections.NAME]` and `[http]`: what the built-in tools may access. `[approvals]` sets which calls need approval.
+//! `[sandbox]`, `[connections.NAME]` and `[http]`: the access of the built-in tools. `[approvals]` sets which calls need approval.
 
 use std::num::NonZero;
 use std::path::PathBuf;

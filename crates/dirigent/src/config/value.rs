@@ -70,8 +70,7 @@ macro_rules! text_values {
     )+};
 }
 
-/// Declares types whose values are one of several words in the configuration: each type with its inner type and its list of
-/// words and what they mean.
+/// Declares types whose value in the configuration is one of several words: each type with its inner type, its words and their meanings.
 macro_rules! word_values {
     ($($(#[$about:meta])+ $name:ident($inner:ty) = $words:expr;)+) => {
         text_values! { String "String": $(
@@ -91,7 +90,7 @@ text_values! { Quantity "Quantity":
 text_values! { String "String":
     /// A non-empty text.
     Text(String) = |text| Ok(text.to_owned()), |text| Some(without_query(text).to_owned());
-    /// A text that is never shown.
+    /// A string that is never shown.
     Secret(SecretString) = |text| Ok(text.into()), |_| None;
     /// The name of the environment variable that contains a key or an address.
     SecretVariable(String) = parse_secret_variable, |name| Some(name.clone());

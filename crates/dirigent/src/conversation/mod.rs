@@ -63,7 +63,7 @@ pub struct ConversationInfo {
     pub turns: u32,
 }
 
-/// A turn of a conversation: a message of the user and what came of it.
+/// A turn of a conversation: a message of the user and its outcome.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct ConversationTurn {
@@ -79,10 +79,10 @@ pub struct ConversationTurn {
     pub report: Report,
 }
 
-/// What became of a message ([`Conversation::send`]).
+/// The outcome of sending a message ([`Conversation::send`]).
 #[non_exhaustive]
 pub enum Sent {
-    /// The message began a turn, or the turn that it belongs to goes on in this process.
+    /// The message started a turn, or was added to a turn that runs in this process.
     Turn(RunHandle),
     /// The message went to the active turn, as guidance or as the answer to its question.
     Message {
@@ -371,7 +371,7 @@ impl Conversation {
         Ok(usage)
     }
 
-    /// Returns what the turns so far leave to the next turn.
+    /// Returns the context from the earlier turns for the next turn.
     async fn earlier_turns(&self, last: &RunRecord) -> Result<EarlierTurns, DirigentError> {
         let (view, _) = self.dirigent.read(last.run).await?;
         match LastTurn::from_view(&view, last.owner_pid) {

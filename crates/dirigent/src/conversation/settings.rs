@@ -12,7 +12,7 @@ use crate::DirigentError;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ConversationSettings {
-    /// What the lead may do itself, and whether its plans wait for the user (LEAD-2).
+    /// Which actions the lead may take itself, and whether its plans wait for the user (LEAD-2).
     pub mode: Mode,
     /// The default model, by its reference in the configuration; `None` for the configured default. Programs open the conversation with it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -34,10 +34,10 @@ impl ConversationSettings {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// Bounds the limits of the next turn by what the conversation has left of its own.
+    /// Restricts the limits of the next turn to what remains of the conversation's own limits.
     ///
     /// # Errors
-    /// [`DirigentError::ConversationBudget`] if nothing is left.
+    /// [`DirigentError::ConversationBudget`] if nothing remains.
     pub(super) fn bound(&self, mut limits: RunLimits, spent: &Usage) -> Result<RunLimits, DirigentError> {
         if let Some(max) = self.max_tokens {
             let left = max.saturating_sub(spent.tokens());

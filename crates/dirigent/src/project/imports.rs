@@ -1,6 +1,6 @@
 //! The imports in a Markdown text: `@path/of/file`, outside of code.
 
-/// Returns the paths that a text imports, in order. An import begins a word, as in `see @docs/style.md`.
+/// Returns the imported paths in order. An import begins a word, as in `see @docs/style.md`.
 pub(super) fn imports(text: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let mut fence: Option<&str> = None;

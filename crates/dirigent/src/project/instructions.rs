@@ -23,8 +23,8 @@ const MAX_DEPTH: usize = 5;
 /// Maximum number of imports that are looked up.
 const MAX_IMPORTS: usize = 100;
 
-/// Reads the instructions for runs in a workspace. The files of the workspace take precedence: if not all files fit, those of outer folders are
-/// cut. Reads the disk.
+/// Reads the instructions for runs in a workspace. The files of the workspace take precedence: if not all files fit, those of outer folders
+/// are truncated. Reads the disk.
 pub(crate) fn read_instructions(workspace: &Path) -> Instructions {
     let root = repository_root(workspace);
     let (Ok(folder), Ok(jail)) = (workspace.strip_prefix(&root), Workspace::open(&root)) else {
@@ -242,7 +242,7 @@ fn is_hidden(c: char) -> bool {
     c.is_control() || is_invisible(c)
 }
 
-/// Cuts a text after the last whole line of its first `max` bytes, or after `max` bytes if its first line is longer.
+/// Cuts the text after the last whole line of its first `max` bytes, or after `max` bytes if its first line is longer.
 fn cut_at_line(text: &mut String, max: usize) {
     text.truncate(text.floor_char_boundary(max));
     if let Some(end) = text.rfind('\n') {

@@ -14,7 +14,7 @@ pub use report::report;
 pub use transcripts::transcripts;
 pub use usage::usage;
 
-/// The level of detail of a text.
+/// How detailed the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Detail {
     /// The outcome, the changed files, and the commands that confirmed them.

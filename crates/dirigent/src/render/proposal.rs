@@ -22,7 +22,7 @@ pub fn proposal(plan: &Plan, setup: &RunSetup) -> Option<String> {
     Some(tree_of(&graph, &label))
 }
 
-/// Says who works on a sub-task, and what the worker may change.
+/// Returns who works on a sub-task, and what the worker may change.
 fn worker(subtask: &SubTask, setup: &RunSetup) -> (String, &'static str) {
     match &subtask.work {
         Work::Agent { agent, .. } => {

@@ -60,7 +60,7 @@ pub(super) struct ChoiceMessage {
     pub(super) tool_calls: Vec<CallPiece>,
 }
 
-/// A text, or the `text` fields of a list of parts.
+/// A string, or the `text` fields of a list of parts.
 #[derive(Debug, Default)]
 pub(super) struct Content(pub(super) String);
 

@@ -69,7 +69,7 @@ pub(crate) enum CheckSelection {
     Build,
 }
 
-/// What the user expects of a check.
+/// The outcome that the user wants from a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expectation {
     /// "Run the tests": the goal is achieved even if the check fails.
@@ -78,7 +78,7 @@ pub(crate) enum Expectation {
     Success,
 }
 
-/// What to count or list.
+/// The items to count or list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CountTarget {
     /// The number of lines in text files.
@@ -87,7 +87,7 @@ pub(crate) enum CountTarget {
     Files,
     /// The names of files.
     FileNames,
-    /// Lines that contain a text, also within words.
+    /// Lines that contain this text, even within words.
     Text(String),
     /// Lines that contain a whole word.
     Word(String),

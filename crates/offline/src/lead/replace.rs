@@ -1,4 +1,4 @@
-//! Plans that replace a text. Agents edit groups of files in parallel.
+//! Plans that replace text. Agents edit groups of files in parallel.
 
 use dirigent_core::id::SubTaskId;
 use dirigent_core::plan::SubTask;

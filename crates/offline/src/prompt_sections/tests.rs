@@ -140,7 +140,7 @@ fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
     });
 }
 
-/// Checks what the user has added.
+/// Checks the user's messages.
 fn check_said(sections: &Sections<'_>, iteration: &IterationContext<'_>) {
     assert_eq!(
         sections.guidance(),
@@ -322,7 +322,7 @@ fn a_reflector_reads_every_section_of_its_request() {
         assert_eq!(sections.text(tags::GOAL), Some(GOAL));
         assert_eq!(sections.text(tags::ITERATION), Some("3 of 15"));
         check_said(&sections, iteration);
-        // A reflector is told the duration of agents' calls, too.
+        // A reflector also receives the duration of agents' calls.
         let mut expected = expected_lines();
         for of_agent in [0, 1] {
             expected[of_agent]["calls"][0]["duration_ms"] = json!(3);

@@ -24,7 +24,7 @@ use super::role_texts::{INTERRUPTED, INTERRUPTED_CHANGE};
 use super::text::{capitalized, shortened};
 use verdicts::{ReflectionContext, achieved, ask_user, continue_with, failed};
 
-/// What a shortened output has in place of its middle.
+/// The text that replaces the middle of a shortened output.
 const LEFT_OUT: &str = " characters left out: ";
 
 /// Returns the call that submits the reflection.
@@ -83,7 +83,7 @@ fn reflect(context: &ReflectionContext) -> Reflection {
     }
 }
 
-/// Names the checks that passed, each with the line of its output that says so.
+/// Returns the checks that passed, each with the line of its output that shows it.
 fn confirmations(context: &ReflectionContext) -> Vec<Confirmation> {
     let Some(check) = find_observation(&context.observations, "check") else {
         return Vec::new();

@@ -22,7 +22,7 @@ pub enum RunLogErrorKind {
     AlreadyClaimed,
     /// The run has finished and accepts no messages.
     Finished,
-    /// The pending messages of the run are not those that the sender expects ([`Position::After`](super::Position::After)).
+    /// The run's pending messages are different from those that the sender expects ([`Position::After`](super::Position::After)).
     OtherMessages,
     /// An entry of the run is missing or was changed.
     BrokenEntry {

@@ -45,7 +45,7 @@ pub enum MessageState {
     },
 }
 
-/// Where a new message may stand among the pending messages of its run.
+/// The position that a new message may have among the pending messages of its run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Position {
     /// After all pending messages, whatever they are.

@@ -84,8 +84,8 @@ pub struct RunRecord {
     pub turn: Option<TurnNumber>,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,
-    /// What is wrong with the stored record: a field that cannot be read, or entries that are missing; `None` if nothing is. Damage within
-    /// entries is only found when they are read.
+    /// The problem with the stored record: a field that cannot be read, or missing entries; `None` if there is none. Damage within entries
+    /// is found only when they are read.
     pub problem: Option<String>,
 }
 

@@ -97,7 +97,7 @@ impl SupervisorState {
 pub(crate) async fn wait_for_all(arguments: &SupervisorArguments) {
     arguments.tasks.close();
     for _ in 0..SHUTDOWN_CHECKS {
-        // Several short waits instead of one long wait: if the process is suspended meanwhile, only one interval elapses, and the work
+        // Several short waits instead of one long wait: if the process is suspended during a wait, only one interval elapses, and the work
         // still has the other intervals to end.
         if tokio::time::timeout(SHUTDOWN_CHECK_INTERVAL, arguments.tasks.wait())
             .await

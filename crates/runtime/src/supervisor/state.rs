@@ -68,7 +68,7 @@ pub(crate) struct ResumedRun {
     pub(crate) first_message: Option<Steering>,
 }
 
-/// What a resumed run does if its machine has already ended.
+/// How a resumed run recovers if its machine has already ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Recovery {
     /// A run that failed but can continue plans again.
@@ -146,7 +146,7 @@ impl TryFrom<SupervisorMsg> for MailboxEvent {
     }
 }
 
-/// What a closing supervisor does once the run's work has ended.
+/// The last action of a closing supervisor, once the run's work has ended.
 pub(super) enum Closing {
     /// Journals the machine's end.
     End,

@@ -36,7 +36,7 @@ pub struct JournalProblem {
     pub run: Option<RunId>,
     /// The number of the affected entry; `None` if the damage is not in an entry.
     pub entry: Option<u64>,
-    /// What is wrong.
+    /// The problem that was found.
     pub problem: String,
 }
 
@@ -73,7 +73,7 @@ impl Journal {
             let owned_before = self.is_owned(run)?;
             let head = self.read_checked(Some(run), problems, |db, problems| check_run(db, run, problems))?;
             let Some(head) = head else {
-                // Deleted meanwhile, or reported as damaged.
+                // The run was deleted in the meantime, or was reported as damaged.
                 continue;
             };
             check.runs += 1;
@@ -81,7 +81,7 @@ impl Journal {
             if !owned_before
                 && let Err(StoreError::EntriesLost { committed, found, .. }) =
                     owner::check_progress(self.path(), run, head.entries)
-                // Otherwise, another process has claimed the run meanwhile, and has appended to it.
+                // Otherwise, another process has claimed the run in the meantime, and has appended to it.
                 && !self.is_owned(run)?
             {
                 let text = format!("{committed} entries were committed, but the journal has only {found}");

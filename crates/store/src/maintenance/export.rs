@@ -193,7 +193,7 @@ fn one_line(json: String) -> String {
     }
 }
 
-/// The texts in an entry's JSON that look like the digest of a recorded content.
+/// The strings in an entry's JSON that look like the digest of a recorded content.
 pub(super) fn digests_in(body: &str) -> impl Iterator<Item = &str> {
     const DIGEST_LENGTH: usize = 64;
     body.split(|c: char| !matches!(c, '0'..='9' | 'a'..='f'))

@@ -22,7 +22,7 @@ use crate::sql::{integer, parsed, run_key, unsigned};
 pub struct PruneFilter {
     /// The runs must have ended before this time.
     pub ended_before: Timestamp,
-    /// What to do with runs that have ended but can be resumed.
+    /// Whether to delete runs that have ended but can be resumed.
     pub paused: PausedRuns,
 }
 
@@ -57,11 +57,11 @@ pub struct Pruned {
     pub contents: u64,
     /// The number of lock files of ended processes that were removed.
     pub lock_files: u64,
-    /// What happened to the space of the deleted runs.
+    /// How the space of the deleted runs was used.
     pub space: JournalSpace,
 }
 
-/// What happened to the space that deleted runs had used, in bytes.
+/// How the space of deleted runs was used, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JournalSpace {
     /// The journal's file is smaller by this much.
@@ -313,7 +313,7 @@ impl ContentReferences {
         self.keep_extended(db)
     }
 
-    /// Removes the texts that used contents extend.
+    /// Removes the texts that other, used texts extend.
     fn keep_extended(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let extended: HashMap<String, String> = db
             .prepare("SELECT digest, before FROM contents WHERE before IS NOT NULL")?

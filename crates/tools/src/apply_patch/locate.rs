@@ -76,7 +76,7 @@ impl From<HunkNotFound> for LocateError {
     }
 }
 
-/// A text with its hunks applied.
+/// The text with its hunks applied.
 pub(super) struct Patched {
     pub(super) text: String,
     /// For each hunk, its first line in the old text, counted from 1. In ascending order.
@@ -101,7 +101,7 @@ pub(super) enum HunkNotFound {
     Overlaps { hunk: usize, line: usize },
 }
 
-/// The place in a text that is most similar to a hunk's old lines.
+/// The place in the text that is most similar to a hunk's old lines.
 #[derive(Debug)]
 pub(super) struct Nearest {
     /// The number of the first line that differs, counted from 1.

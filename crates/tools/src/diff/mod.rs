@@ -18,7 +18,7 @@ pub(crate) use parse::{EofMarker, FilePatch, Hunk, HunkLine, PatchError, PatchKi
 /// Maximum size of a reported diff, in bytes.
 const MAX_DIFF_BYTES: usize = 64 * 1024;
 
-/// Maximum total size of the two texts to compare, in bytes.
+/// Maximum total size in bytes of the two texts that are compared.
 const MAX_COMPARED_BYTES: usize = 4 * 1024 * 1024;
 
 /// Time limit for minimizing a diff. A diff that reaches the limit is correct, but may not be minimal.

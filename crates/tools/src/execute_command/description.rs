@@ -1,4 +1,4 @@
-//! The description of `execute_command` for models, which says what the sandbox denies before a model tries it.
+//! The description of `execute_command` for models. It says what the sandbox denies, so that a model does not have to try.
 
 use std::path::PathBuf;
 

@@ -107,7 +107,7 @@ impl Guard {
 impl Drop for Guard {
     fn drop(&mut self) {
         if !self.is_finished {
-            // Nobody reads the result.
+            // The drop handler cannot report the result.
             let _ = self.restore();
         }
         let mut snapshots = lock(&SNAPSHOTS);

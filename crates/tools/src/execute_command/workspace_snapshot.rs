@@ -141,7 +141,7 @@ struct ChangeReader<'a> {
 }
 
 impl ChangeReader<'_> {
-    /// Adds what is known to the change of a file. Returns false if the content did not change.
+    /// Completes the change of a file with its versions and diff. Returns false if the content did not change.
     fn complete(&mut self, change: &mut StateChange, files: &BTreeMap<String, Stamp>) -> bool {
         let Some(path) = change.path().map(str::to_owned) else {
             return true;

@@ -148,7 +148,7 @@ pub(super) struct CellEncoder {
 }
 
 impl CellEncoder {
-    /// Converts a text, truncating a long one.
+    /// Converts a string, truncating a long one.
     pub(super) fn text(&mut self, text: &str) -> Value {
         if text.len() <= MAX_TEXT {
             return Value::from(text);

@@ -38,7 +38,7 @@ impl Secrets {
         }
     }
 
-    /// Replaces the secrets in a text.
+    /// Replaces the secrets in the text.
     pub(super) fn redact(&self, text: &str) -> String {
         let text = self
             .anywhere

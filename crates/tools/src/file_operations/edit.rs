@@ -33,11 +33,11 @@ const CONTEXT_LINES: usize = 2;
 pub(super) enum Occurrences {
     /// The only one. Several are an error.
     Only,
-    /// All, without those that overlap an earlier one.
+    /// All occurrences, except those that overlap an earlier one.
     All,
 }
 
-/// A text after an edit.
+/// The text after an edit.
 #[derive(Debug)]
 pub(super) struct Edited {
     pub(super) text: String,
@@ -49,7 +49,7 @@ pub(super) struct Edited {
     pub(super) snippet: String,
 }
 
-/// Reason why a text cannot be edited.
+/// Reason why the text cannot be edited.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum EditError {
     #[error("`old` is empty: give the text to replace, or use `write` for the whole file")]
@@ -163,7 +163,7 @@ fn apply(text: &str, ranges: &[Range<usize>], new: &str) -> Edited {
     }
 }
 
-/// A text in which each `\r\n` is replaced by `\n`, with a mapping from its offsets to the original's.
+/// Text in which each `\r\n` is replaced by `\n`, with a mapping from its offsets to the original's.
 struct NormalizedText {
     text: String,
     /// The offsets in `text` of each `\n` that is `\r\n` in the original.

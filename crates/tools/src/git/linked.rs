@@ -17,8 +17,8 @@ pub(crate) struct LinkedRepository {
 }
 
 impl LinkedRepository {
-    /// Returns the repository of the worktree with this root; `None` if the folder is no linked worktree, or the repository does not know it.
-    /// Blocks.
+    /// Returns the repository of the worktree with this root; `None` if the folder is not a linked worktree, or the repository does not
+    /// know it. Blocks.
     pub(crate) fn find(root: &Path) -> Option<LinkedRepository> {
         let root = root.canonicalize().ok()?;
         let link = root.join(".git");

@@ -12,7 +12,7 @@ use jiff::Timestamp;
 use super::process::GitOutput;
 use super::request::{Command, GitRequest};
 
-/// Maximum length of a text, in characters.
+/// Maximum length of text in a result, in characters.
 const MAX_TEXT: usize = 60 * 1024;
 /// Maximum size of all rows of a list together, in bytes.
 const MAX_ROWS: usize = 60 * 1024;

@@ -123,7 +123,7 @@ async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() 
     assert!(matches!(code(&result), "unreachable" | "timed_out"), "{result:?}");
     assert_eq!(resolver.asked(), 1, "the name must be resolved only once");
     bait.assert_untouched();
-    // Each call resolves the name anew.
+    // Each call resolves the name again.
     let result = get(&impatient(&[]), resolver.clone(), &url).await;
     assert_eq!(code(&result), "refused_address");
     bait.assert_untouched();

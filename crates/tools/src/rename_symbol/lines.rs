@@ -5,14 +5,14 @@ use crate::truncate::truncate_around;
 /// Maximum length of a shown line, in characters.
 const MAX_LINE_CHARS: usize = 200;
 
-/// A text, indexed by lines.
+/// Source text, indexed by lines.
 pub(super) struct Lines<'a> {
     text: &'a str,
     /// The byte offset of each line.
     starts: Vec<usize>,
 }
 
-/// A location in a text.
+/// A location in source text.
 #[derive(Debug, PartialEq, Eq, serde::Serialize)]
 pub(super) struct SourceLocation {
     /// Counted from 1.

@@ -165,7 +165,7 @@ struct Neighbours<'a> {
     after: &'a str,
 }
 
-/// The words that precede a name where it is introduced.
+/// The keywords that precede a name at its definition or binding.
 const KEYWORDS: &[&str] = &[
     "const", "enum", "fn", "for", "let", "mod", "mut", "ref", "static", "struct", "trait", "type", "union",
 ];

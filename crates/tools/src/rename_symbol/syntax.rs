@@ -58,9 +58,10 @@ pub(super) enum Role {
     /// A name that belongs to a module, with the byte range of the module's path: imported by Python or JavaScript, part of a path in
     /// Rust, or selected from a package in Go.
     Imported(Span),
-    /// The name of a variable, a field or the like where it is introduced.
+    /// The name of a variable, a field or the like at the place that introduces it.
     Bound,
-    /// The name of a variable or parameter of Rust or Go where it is introduced, if it can be used only in the same file, and only alone.
+    /// The name of a variable or parameter of Rust or Go at the place that introduces it, if it can be used only in the same file, and only
+    /// without an owner before it.
     Local,
     /// Anything else.
     Use,

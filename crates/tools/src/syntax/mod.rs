@@ -23,7 +23,7 @@ pub(crate) struct SkippedFile {
 /// The reason for skipping a file of an unknown language.
 pub(crate) const NO_GRAMMAR: &str = "it is not source code of a supported language";
 
-/// Reason why a text could not be parsed.
+/// Reason why source text could not be parsed.
 pub(crate) enum ParseError {
     /// `stop` returned true.
     Cancelled,
@@ -31,8 +31,8 @@ pub(crate) enum ParseError {
     Grammar(String),
 }
 
-/// Parses a text. Parts that do not fit the grammar are marked as errors in the tree. `stop` is called from time to time; if it returns
-/// true, parsing is cancelled.
+/// Parses source text. Parts that do not fit the grammar are marked as errors in the tree. `stop` is called from time to time; if it
+/// returns true, parsing is cancelled.
 pub(crate) fn parse(language: Language, text: &str, stop: impl Fn() -> bool) -> Result<Tree, ParseError> {
     let mut parser = Parser::new();
     parser

@@ -177,7 +177,7 @@ impl Workspace {
                 check_regular(path, metadata)?;
                 check_writable(folder, &name)?;
             }
-            // Check before anything is written, and once more under the lock, right before the replacement.
+            // Checked before anything is written, and again under the lock, right before the replacement.
             check_expected(path, folder, &name, expected)?;
             let before = match (&existing, expected) {
                 (Some(metadata), Expected::Content(content)) => Some(self.record(&plain, content, metadata)?),
@@ -272,7 +272,7 @@ impl Workspace {
         let result = run();
         if result.is_err() {
             for folder in created.into_iter().rev() {
-                // Succeeds only for an empty folder, so nobody's files are lost.
+                // Succeeds only for an empty folder, so no files of others are lost.
                 let _ = self.dir.remove_dir(folder);
             }
         }

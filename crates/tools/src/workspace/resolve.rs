@@ -133,7 +133,7 @@ impl Workspace {
         Ok(ChangeablePath { folder, name, plain })
     }
 
-    /// Resolves the links of a folder's path. Components that do not exist are kept as they are.
+    /// Resolves the links of a folder's path. Components that do not exist are kept unchanged.
     fn real_folder(&self, path: &str, folder: &Path) -> Result<PathBuf, FileError> {
         let mut missing = Vec::new();
         let mut existing = folder;

@@ -370,7 +370,7 @@ fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> Cal
     }
 }
 
-/// Returns a result's output in short: without empty fields, and with short strings.
+/// Returns a shortened form of a result's output: without empty fields, and with short strings.
 fn short_output(result: &ToolResult, handle: Option<&str>) -> Value {
     let (ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. }) = &result.outcome;
     if let Value::String(text) = output {

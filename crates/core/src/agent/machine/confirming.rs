@@ -1,5 +1,5 @@
-//! Reflections that name confirmations (PAOR-10). The outputs of the named calls are in the journal, not in this machine. So the submission
-//! runs as a call that checks them: its result is the list of complete confirmations, or what is wrong with them.
+//! Reflections with confirmations (PAOR-10). The outputs of the confirming calls are in the journal, not in this machine. So the submission
+//! runs as a call that checks them: its result is the complete list of confirmations, or the problems with them.
 
 use std::collections::VecDeque;
 
@@ -39,7 +39,7 @@ impl Agent {
         self.state = State::Calling(rest);
     }
 
-    /// Ends with the checked reflection, or tells the model what is wrong.
+    /// Ends with the checked reflection, or tells the model about the problems.
     pub(super) fn confirmations_checked(
         &mut self,
         now: Timestamp,

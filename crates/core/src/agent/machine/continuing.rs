@@ -1,4 +1,4 @@
-//! A lead that goes on: after its report (LEAD-1), and with guidance for the run while it works (PAOR-8).
+//! Continuing a lead: after its report (LEAD-1), and with guidance for the run while it works (PAOR-8).
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ impl Agent {
         self.run_spec = run_spec;
     }
 
-    /// Goes on with the run's message. Turns, time, calls and changes are counted anew.
+    /// Continues with the run's message. Turns, time, calls and changes are counted from zero again.
     pub(super) fn go_on(&mut self, now: Timestamp, continuation: Continuation, commands: &mut Commands) {
         let Continuation {
             number,
@@ -59,8 +59,8 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// Returns what the lead leaves to the next turn of the conversation: its messages, in which every call has a result. `closing_message` is the
-    /// result of a plan that is open.
+    /// Returns the lead's messages for the next turn of the conversation. Every call in them has a result: `closing_message` for a plan
+    /// that is open.
     pub(crate) fn left_history(&self, closing_message: String) -> HistoryPart {
         let mut agent = self.clone();
         let submitted = agent.has_submitted();
@@ -94,7 +94,7 @@ impl Agent {
         }
     }
 
-    /// Gives every open call a result: the message to the open submission. Returns the message if there is none.
+    /// Gives every open call a result: the message for the open submission. Returns the message if no submission is open.
     fn close_calls(&mut self, message: String, submitted: bool) -> Option<String> {
         let mut open = std::mem::take(&mut self.open_calls);
         let (submission, left_out) = if submitted {
@@ -123,7 +123,7 @@ impl Agent {
         rest
     }
 
-    /// Keeps the calls of the last reply that have no result, for a continuation: the running one, and those that follow it.
+    /// Saves the calls of the last reply that have no result, for a continuation: the running one, and those after it.
     pub(super) fn keep_open_calls(&mut self) {
         let running = self.current_call().cloned();
         let rest = self.take_calls();
@@ -138,7 +138,7 @@ impl Agent {
         u32::try_from(known + 1).unwrap_or(u32::MAX)
     }
 
-    /// Cancels the request or call, and asks anew with the guidance. The run stops a delegate; its findings end the call.
+    /// Cancels the request or call, and makes a new request with the guidance. The run stops a delegate; its findings end the call.
     pub(super) fn redirect(
         &mut self,
         now: Timestamp,

@@ -47,7 +47,7 @@ pub struct Agent {
     /// The position of the agent's spec in the run's spec.
     index: AgentIndex,
     brief: AgentBrief,
-    /// The beginning of the first user message: what the agent was told before its task.
+    /// The beginning of the first user message, before the task.
     preamble: Arc<str>,
     state: State,
     conversation: Conversation,
@@ -239,8 +239,8 @@ impl Agent {
         &self.brief
     }
 
-    /// The beginning of the first user message, before the task: what the agent was told about the project, and the goal of a sub-agent's
-    /// run (LEAD-4). Empty, or ends with a line break.
+    /// The beginning of the first user message, before the task: the description of the project and, for a sub-agent, the goal of the run
+    /// (LEAD-4). Empty, or ends with a line break.
     pub fn preamble(&self) -> &str {
         &self.preamble
     }

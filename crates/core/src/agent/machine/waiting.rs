@@ -1,5 +1,5 @@
 //! Calls that wait for the user: for a decision (APPROVE-1) or for an answer (LEAD-4). While a call waits, the agent does nothing else, and
-//! the waiting time does not count towards its time limit (LOOP-5). A request that nobody settles in time expires.
+//! the waiting time does not count towards its time limit (LOOP-5). A request that is not answered in time expires.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -23,7 +23,7 @@ use crate::tool::ToolResult;
 impl Run {
     /// Starts the sub-tasks that are ready. Starts the reflection once all sub-tasks have ended.
     pub(super) fn advance(&mut self, now: Timestamp, commands: &mut Commands) -> Result<(), Refusal> {
-        // Until the lead and its delegates have ended, there is no plan to execute.
+        // There is no plan to execute until the lead and its delegates have ended.
         if self.phase == Phase::Failed || self.outstanding_lead().is_some() {
             return Ok(());
         }

@@ -49,7 +49,8 @@ pub struct Run {
     /// The lead; `None` until it is started.
     lead: Option<Lead>,
     work: OutstandingWork,
-    /// Set after urgent guidance until all running work has stopped. Nothing new starts meanwhile; then the next plan is made (PAOR-8).
+    /// True after urgent guidance until all running work has stopped. Until then nothing new starts; afterwards the next plan is made
+    /// (PAOR-8).
     redirecting: bool,
     /// Set while all outstanding work waits for the user's decisions and answers.
     awaiting_user: Option<AwaitingUser>,

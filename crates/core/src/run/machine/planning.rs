@@ -23,9 +23,9 @@ use crate::tool::StateChange;
 pub(super) struct Lead {
     brief: Arc<AgentBrief>,
     continuations: u32,
-    /// The number of iterations whose results the lead was told.
+    /// The number of iterations whose results the lead has received.
     told_iterations: usize,
-    /// The number of the user's answers that the lead was told.
+    /// The number of the user's answers that the lead has received.
     told_answers: usize,
     /// True once the lead has begun to act in the current iteration (LEAD-3).
     acting: bool,
@@ -111,7 +111,7 @@ impl Run {
         Some(Message::User { content })
     }
 
-    /// The result of a plan of the lead that was open when the run ended: what the lead was not told of the iterations.
+    /// The result for a plan of the lead that was open when the run ended: the parts of the iterations that the lead has not received.
     pub(crate) fn closing_message(&self) -> String {
         let told = self.lead.as_ref().map_or(0, |lead| lead.told_iterations);
         let ended: Vec<EndedIteration<'_>> = self.iterations.iter().skip(told).map(ended).collect();
@@ -175,7 +175,7 @@ impl Run {
         }
     }
 
-    /// Returns the observation of what the lead did itself; `None` if it did not act (LEAD-3).
+    /// Returns the observation of the lead's own work; `None` if it did not act (LEAD-3).
     fn own_work(&self, report: &AgentReport) -> Option<Observation> {
         let lead = self.lead.as_ref()?;
         let is_observed = match &report.result {
@@ -242,7 +242,7 @@ impl Run {
         self.finish(EndReason::failed(error), commands)
     }
 
-    /// Goes on to Observing, once the lead has ended without a plan.
+    /// Continues with Observing, once the lead has ended without a plan.
     fn observe_lead(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         if self.phase == Phase::Planning {
             self.enter(Phase::Acting, commands)?;
@@ -299,7 +299,7 @@ fn ended(iteration: &Iteration) -> EndedIteration<'_> {
     }
 }
 
-/// Returns true if the reflector must judge what was observed: something was changed, or an agent other than the lead worked (LEAD-3).
+/// Returns true if the observation must be judged by the reflector: something was changed, or an agent other than the lead worked (LEAD-3).
 fn must_be_judged(seen: &Observation) -> bool {
     match &seen.finding {
         SubTaskResult::Agent { work, .. } => seen.subtask.0 != LEAD || needs_reflection(work),

@@ -143,7 +143,7 @@ impl Purpose {
 }
 
 impl RunningAgent {
-    /// `known_guidance` is the number of the run's guidance entries of which the agent is told at its start.
+    /// `known_guidance` is the number of the run's guidance entries that the agent receives at its start.
     pub(super) fn new(brief: Arc<AgentBrief>, purpose: Purpose, known_guidance: u32) -> Self {
         RunningAgent {
             brief,

@@ -4,7 +4,7 @@ use std::os::unix::fs::symlink;
 
 use super::*;
 
-/// A repository with these files, whose workspace is `app`. Beside the repository is a file that must never be read.
+/// A repository with these files, whose workspace is `app`. Next to the repository is a file that must never be read.
 struct Project(tempfile::TempDir);
 
 impl Project {
