@@ -479,7 +479,7 @@ fn paor_5_a_project_has_a_bounded_number_of_agents_with_bounded_descriptions() {
     }
     let agents = files.agents();
     assert_eq!((agents.agents.len(), agents.refused.len()), (4 + 50, 10));
-    assert_eq!(agents.refused[0].reason, "a project can have at most 50 agents");
+    assert_eq!(agents.refused[0].reason, "a project is limited to 50 agents");
     assert!(named(&agents, "a000").description.chars().count() < 1_100);
 }
 
@@ -493,7 +493,7 @@ fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
         files = files.with(&format!("project/.claude/agents/{number:02}.md"), of(64 * 1024));
     }
     let too_long = "the text below its front matter is longer than 64 KiB: shorten it, or have the agent read the rest from a file";
-    let together = "a project's agent files can have at most 1024 KiB in total";
+    let together = "a project's agent files are limited to 1024 KiB in total";
     assert_eq!(
         files.refused(),
         [

@@ -326,7 +326,7 @@ stops the turn, not the chat. Without a terminal, each line of standard input is
 
 Examples:
   dirigent chat                                  # a new conversation in this folder
-  dirigent chat --context last                   # go on with the last one, also after a crash
+  dirigent chat --context last                   # continue the last one, even after a crash
   dirigent chat --context last \"and now in Rust\"  # send one message, print the answer and exit
 ";
 

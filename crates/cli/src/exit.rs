@@ -9,7 +9,7 @@ pub(crate) const HELP: &str = "\
 Exit codes:
   0    the goal was achieved, or the command succeeded
   1    the run failed: the goal cannot be achieved, or an error ended the run; or standard output
-       could not be written (a closed pipe is no error); or `journal check` found damage
+       could not be written (a closed pipe is not an error); or `journal check` found damage
   2    the command was refused: invalid arguments; an empty goal; an unusable workspace; no git
        repository for a worktree; a run that is unknown, has ended, belongs to another process or
        rejects the message; an unusable recording or exported run; an unusable workflow; a fact that

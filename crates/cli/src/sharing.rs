@@ -87,7 +87,7 @@ fn ask(others_text: &str, others: &[RunRecord], offer: Offer, output: &Output) -
         };
         match (answer.trim().to_lowercase().as_str(), offer) {
             ("w" | "wait", _) => return Choice::Wait,
-            ("g" | "go on", _) => return Choice::GoOn,
+            ("g" | "go on" | "go ahead", _) => return Choice::GoOn,
             ("t" | "worktree", Offer::Worktree) => return Choice::Worktree,
             ("c" | "cancel", _) => return Choice::Cancel,
             (_, Offer::Worktree | Offer::NoWorktree) => {}

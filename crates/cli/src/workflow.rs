@@ -111,7 +111,7 @@ async fn trust(
                 Some(file) => files.push(file),
                 None => {
                     output.error(&sanitize(&format!(
-                        "{} is no untrusted workflow file of the project: `dirigent workflow list` shows them",
+                        "{} is not an untrusted workflow file of the project: `dirigent workflow list` shows them",
                         path.display()
                     )));
                     exit = Exit::Usage;

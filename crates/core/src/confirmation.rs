@@ -94,12 +94,12 @@ impl Confirmation {
         };
         if let Some(changed) = result.changes.iter().find(|change| is_file_change(change)) {
             return Err(format!(
-                "`{call}` made a change itself ({changed}), so it confirms nothing: name a later call that looked at the result or tested it"
+                "`{call}` made a change itself ({changed}), so it confirms nothing: use a later call that looked at the result or tested it"
             ));
         }
         if let Some(later) = changed_since {
             return Err(format!(
-                "`{call}` began before `{later}` made a change, so it may show an earlier state: name a call that began after `{later}`"
+                "`{call}` began before `{later}` made a change, so it may show an earlier state: use a call that began after `{later}`"
             ));
         }
         let line = self

@@ -107,7 +107,7 @@ pub enum SelectionError {
         open: Vec<OpenQuestion>,
     },
     /// Several questions are open, and the answer names none.
-    #[error("several questions are open; name the one to answer: {}", listed(open))]
+    #[error("several questions are open; specify the one to answer: {}", listed(open))]
     Several {
         /// The open questions.
         open: Vec<OpenQuestion>,

@@ -273,7 +273,7 @@ fn paor_4_a_sub_task_has_either_an_agent_or_calls() {
 `subtasks[0]` has `calls` as well as `agent` or `task`: keep either `calls`, or `agent` and `task`;
 `subtasks[1]` has no work: set `agent` and `task`, or set `calls`;
 `subtasks[2]` has an `agent` but no `task`: describe the task of the agent;
-`subtasks[3]` has a `task` but no `agent`: name the agent for the task
+`subtasks[3]` has a `task` but no `agent`: add the agent for the task
 ");
 }
 

@@ -40,7 +40,7 @@ pub enum DirigentError {
     StartCancelled,
     /// Neither `XDG_DATA_HOME` nor a home folder is known.
     #[error(
-        "the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or name a journal file"
+        "the default folder of the journal is unknown: set HOME or XDG_DATA_HOME, or give the path of a journal"
     )]
     NoDataFolder,
     /// An agent's definition is invalid.

@@ -85,7 +85,7 @@ fn read_mentions(text: &str, workspace: &Path) -> Included {
                     included.files.push(file);
                 }
                 None => included.notes.push(format!(
-                    "`@{}` is not included: the files of a goal may have {} KiB together; the agents can still read it",
+                    "`@{}` is not included: the files of a goal are limited to {} KiB in total; the agents can still read it",
                     mention.shown(),
                     MAX_BYTES / 1024
                 )),

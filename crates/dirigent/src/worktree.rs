@@ -120,7 +120,7 @@ impl Dirigent {
         made.discard().await;
         Err(DirigentError::Workspace {
             path: origin.into(),
-            reason: "it is not in the last commit, so a worktree would not contain it: commit it, or name a folder above it"
+            reason: "it is not in the last commit, so a worktree would not contain it: commit it, or give a folder above it"
                 .to_owned(),
         })
     }

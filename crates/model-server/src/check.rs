@@ -176,13 +176,13 @@ impl RequestChecker {
             Value::Array(parts) if !parts.is_empty() => {
                 for (index, part) in parts.iter().enumerate() {
                     if !part["type"].is_string() || (part["type"] == "text" && !part["text"].is_string()) {
-                        let reason = "a part of the content needs `type`, and `text` if it is a text";
+                        let reason = "a part of the content needs `type`, and `text` if it is text";
                         self.report(format!("{path}[{index}]"), reason);
                     }
                 }
             }
             _ => {
-                let reason = "`content` must be a text or a non-empty list of parts";
+                let reason = "`content` must be a string or a non-empty list of parts";
                 self.report(path, reason);
             }
         }

@@ -399,7 +399,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
         (
             "@@ -1 +1 @@\n-a\n+b\n",
             "bad_patch",
-            "line 1 of the patch begins a hunk before any file is named",
+            "line 1 of the patch begins a hunk before any file name",
         ),
         (
             "--- a/f\n+++ b/f\n@@ -1,2 +1,2 @@\na\n-b\n+c\n",

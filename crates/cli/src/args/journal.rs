@@ -57,7 +57,7 @@ Examples:
 
 const PRUNE_HELP: &str = "\
 Deletes runs that ended before the given time, with their entries, messages and recorded file contents: they can no longer be shown, forked
-or undone. Runs that are active or were interrupted are kept, and so are runs that can be resumed, unless --paused is given. Forks of a
+or undone. Runs that are active or were interrupted are not deleted, nor are runs that can be resumed, unless --paused is given. Forks of a
 deleted run are complete without it.
 
 The journal's file shrinks only if no process owns a run; otherwise, the space is used for new entries.

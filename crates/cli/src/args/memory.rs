@@ -6,9 +6,9 @@ use clap::{Args, Subcommand};
 use dirigent::memory::FactId;
 
 pub(crate) const MEMORY_HELP: &str = "\
-A fact is about you, and counts everywhere, or about one folder. Runs and conversations do not use facts yet.
+A fact is either about you, and applies everywhere, or about one folder. Runs and conversations do not use facts yet.
 
-Facts are kept in plain text in the journal. What looks like a password, a key, a token or a card number is refused.
+Facts are stored in plain text in the journal. Text that looks like a password, a key, a token or a card number is refused.
 
 Examples:
   dirigent memory add \"My name is Ann; I prefer short answers\"

@@ -198,7 +198,7 @@ impl PromptController {
             Some(dialog) if !dialog.has_focus => {
                 let effect = dialog.kind.effect();
                 vec![Action::Show(vec![format!(
-                    "  your line is kept: Enter sends it as guidance, Ctrl-U deletes it; after that, answer {effect}"
+                    "  your line is saved: Enter sends it as guidance, Ctrl-U deletes it; after that, answer {effect}"
                 )])]
             }
             Some(_) | None => Vec::new(),

@@ -130,7 +130,7 @@ impl SubmittedSubTask {
             (Some(_), None, None) => {
                 return Err("has an `agent` but no `task`: describe the task of the agent");
             }
-            (None, Some(_), None) => return Err("has a `task` but no `agent`: name the agent for the task"),
+            (None, Some(_), None) => return Err("has a `task` but no `agent`: add the agent for the task"),
             (None, None, None) => {
                 return Err("has no work: set `agent` and `task`, or set `calls`");
             }

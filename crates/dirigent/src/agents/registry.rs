@@ -343,7 +343,7 @@ impl AgentRegistry {
                     self.refuse(
                         source,
                         None,
-                        format!("a project can have at most {MAX_PROJECT} agents"),
+                        format!("a project is limited to {MAX_PROJECT} agents"),
                     );
                     continue;
                 }
@@ -352,7 +352,7 @@ impl AgentRegistry {
                     self.refuse(
                         source,
                         None,
-                        format!("a project's agent files can have at most {most} KiB in total"),
+                        format!("a project's agent files are limited to {most} KiB in total"),
                     );
                     continue;
                 }

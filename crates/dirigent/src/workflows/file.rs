@@ -346,7 +346,7 @@ fn checked_body(body: &str) -> Result<&str, FileError> {
     }
     if body.len() > MAX_BODY {
         let problem = format!(
-            "the text below its front matter is longer than {} KiB: shorten it, or name a file to read",
+            "the text below its front matter is longer than {} KiB: shorten it, or refer to a file to read",
             MAX_BODY / 1024
         );
         return Err(FileError::new(None, problem));

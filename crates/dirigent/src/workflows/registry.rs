@@ -191,7 +191,7 @@ impl Workflows {
                 count += 1;
                 if count > MAX_PROJECT || bytes > MAX_PROJECT_BYTES {
                     let reason = format!(
-                        "a project can have at most {MAX_PROJECT} workflows with {} KiB in total",
+                        "a project is limited to {MAX_PROJECT} workflows with {} KiB in total",
                         MAX_PROJECT_BYTES / 1024
                     );
                     self.refuse(&found.path, None, reason);

@@ -146,7 +146,7 @@ fn flow_1_the_errors_of_a_file_name_the_line_and_what_to_do() {
         (
             with("parameters:\n  a:\n    type: choice\n"),
             Some(5),
-            "`choices` must have 1 to 50 texts",
+            "`choices` must be a list of 1 to 50 strings",
         ),
         (
             with("parameters:\n  a: {type: string, choices: [b]}\n"),

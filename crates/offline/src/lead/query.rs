@@ -45,7 +45,7 @@ pub(super) fn check(context: &PlanningContext<'_>, selection: &CheckSelection) -
     };
     if commands.is_empty() {
         let why = "this project has no check that the offline model knows (Cargo, Python tests, an npm test script, Go). \
-                   Name the command in backticks: run `make test`.";
+                   Give the command in backticks: run `make test`.";
         return Ok(EmptyPlan::Impossible(why.to_owned()).into());
     }
     let lines: Vec<String> = commands.iter().map(|command| command.join(" ")).collect();

@@ -203,7 +203,7 @@ fn find_rename_target(context: &PlanningContext<'_>, goal: &Rename) -> Result<Re
     if found.occurrences > 0 {
         let locations: Vec<String> = found.clashes.iter().map(quoted).collect();
         return Ok(RenameTarget::NotRenamable(EmptyPlan::NeedsUser(format!(
-            "`{to}` is in use already, at {}, and could not be told apart from the renamed `{from}`.",
+            "`{to}` is already in use, at {}, and could not be distinguished from the renamed `{from}`.",
             enumerated(&locations, 3)
         ))));
     }

@@ -52,7 +52,7 @@ pub(super) fn judge(context: &ReflectionContext, why: &str) -> Reflection {
         let by_commands = match output.by_commands.as_slice() {
             [] => String::new(),
             files => format!(
-                " Files that commands created or changed are kept: {}.",
+                " Files that commands created or changed are left unchanged: {}.",
                 enumerated(files, FILES)
             ),
         };

@@ -425,7 +425,7 @@ fn a_name_in_use_is_for_the_user_to_decide() {
 
     assert_eq!(
         no_work(&lead),
-        "For the user to decide: `read` is in use already, at b.rs:9 (`fn read() {}`), and could not be told apart from the renamed `parse`."
+        "For the user to decide: `read` is already in use, at b.rs:9 (`fn read() {}`), and could not be distinguished from the renamed `parse`."
     );
 }
 

@@ -73,7 +73,7 @@ fn the_project_s_tests_are_run() {
     assert_eq!(
         none.plan()["summary"],
         "Not possible: this project has no check that the offline model knows (Cargo, Python tests, an npm test script, Go). \
-         Name the command in backticks: run `make test`."
+         Give the command in backticks: run `make test`."
     );
 }
 

@@ -72,7 +72,7 @@ impl ImportedRun {
             let before = digest.clone();
             digest.add(&line);
             let added = match (String::from_utf8(line), &mut imported) {
-                (Err(_), _) => Err("is not UTF-8: name a file with an exported run".to_owned()),
+                (Err(_), _) => Err("is not UTF-8: give a file with an exported run".to_owned()),
                 (Ok(_), _) if ended => Err("comes after the end of the run: export the run again".to_owned()),
                 (Ok(line), None) => parse_header(&line).map(|record| {
                     imported = Some(ImportedRun {
@@ -260,10 +260,10 @@ enum Added {
 
 fn parse_header(line: &str) -> Result<ExportedRecord, String> {
     let found: FormatVersion = serde_json::from_str(line)
-        .map_err(|_| "is not the header of an exported run: name a file with an exported run".to_owned())?;
+        .map_err(|_| "is not the header of an exported run: give a file with an exported run".to_owned())?;
     if found.format != FORMAT {
         return Err(format!(
-            "names the format `{}` instead of `{FORMAT}`: name a file with an exported run",
+            "has the format `{}` instead of `{FORMAT}`: give a file with an exported run",
             found.format
         ));
     }

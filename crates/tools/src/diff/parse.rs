@@ -88,7 +88,7 @@ pub(crate) enum PatchError {
     )]
     NoDiff,
     #[error(
-        "line {line} of the patch begins a hunk before any file is named: give `--- a/FILE` and `+++ b/FILE` first"
+        "line {line} of the patch begins a hunk before any file name: give `--- a/FILE` and `+++ b/FILE` first"
     )]
     NoFile { line: usize },
     #[error("line {line} of the patch: {reason}")]

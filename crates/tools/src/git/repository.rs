@@ -39,11 +39,11 @@ pub enum RepositoryError {
     #[error("{} is not in a git repository, so it cannot have a worktree: run `git init` and commit", .0.display())]
     NoRepository(PathBuf),
     /// The folder is in a bare repository.
-    #[error("{} is a bare git repository, which has no working tree: name a folder of a clone", .0.display())]
+    #[error("{} is a bare git repository, which has no working tree: give a folder of a clone", .0.display())]
     Bare(PathBuf),
     /// The `.git` of the folder points to a repository that does not know this worktree.
     #[error(
-        "{} is a file or link to a repository without this worktree, such as that of a submodule: name a folder of the repository itself",
+        "{} is a file or link to a repository without this worktree, such as that of a submodule: give a folder of the repository itself",
         .0.display()
     )]
     Unlinked(PathBuf),

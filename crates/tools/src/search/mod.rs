@@ -88,7 +88,7 @@ pub fn search() -> impl Tool {
 /// Reason why a search failed.
 #[derive(Debug, thiserror::Error)]
 enum SearchError {
-    #[error("`pattern` is empty: give a text to look for, or `list` the files with file_operations")]
+    #[error("`pattern` is empty: give the text to look for, or `list` the files with file_operations")]
     Empty,
     #[error("`pattern` spans lines, but each line is searched by itself: search for one of its lines")]
     ManyLines,
