@@ -7,7 +7,7 @@ use crate::output::sanitize;
 /// The maximum number of characters stored: more than fit into a line of a terminal.
 const MAX_CHARS: usize = 1_024;
 
-/// The last [`MAX_CHARS`] characters of a text that arrives in pieces, split at any point.
+/// The last [`MAX_CHARS`] characters of text that arrives in pieces, split at any point.
 #[derive(Default)]
 pub(crate) struct Tail {
     chars: VecDeque<char>,

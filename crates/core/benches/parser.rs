@@ -1,4 +1,4 @@
-//! How long a reply takes to be understood, form by form, and that the worst of a megabyte takes no longer than so many times a
+//! The time to parse a reply, for each form of calls. Also shows that the worst megabyte takes at most a fixed multiple of the time for a
 //! megabyte of prose: `cargo bench -p dirigent-core --bench parser`.
 #![allow(missing_docs, clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

@@ -145,7 +145,7 @@ fn listed(open: &[OpenQuestion]) -> String {
     questions.collect::<Vec<_>>().join(", ")
 }
 
-/// The reason why a text is not a valid answer to a question. The question remains open.
+/// The reason why text is not a valid answer to a question. The question remains open.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AnswerError {

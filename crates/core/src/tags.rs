@@ -92,7 +92,7 @@ pub(crate) fn escape_tags(text: &str) -> Cow<'_, str> {
     Cow::Owned(escape_tags)
 }
 
-/// Restores a text whose tags were escaped. For readers of prompts, such as the offline model.
+/// Restores text whose tags were escaped. For readers of prompts, such as the offline model.
 pub fn unescape_tags(text: &str) -> Cow<'_, str> {
     let mut pieces = text.split(r"\u003c");
     let before = pieces.next().unwrap_or_default();

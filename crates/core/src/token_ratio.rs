@@ -1,6 +1,6 @@
 //! Token estimates, and the ratio between a provider's token counts and these estimates, which is learned from replies.
 
-/// Estimates the number of tokens in a text: one per four ASCII characters, and one per other character.
+/// Estimates the number of tokens in the text: one per four ASCII characters, and one per other character.
 pub fn estimated_tokens(text: &str) -> u64 {
     let ascii = text.bytes().filter(u8::is_ascii).count();
     let others = if ascii == text.len() {
@@ -11,7 +11,7 @@ pub fn estimated_tokens(text: &str) -> u64 {
     u64::try_from(ascii.div_ceil(4) + others).unwrap_or(u64::MAX)
 }
 
-/// The estimated tokens by which the estimate of a request can be too high because the estimate of each of its texts is rounded up.
+/// The estimated tokens by which the estimate of a request can be too high because the estimates of its parts are rounded up separately.
 const ROUNDING: u64 = 8;
 
 /// The number of tokens that a provider counts per estimated token, between 0.5 and 4.
@@ -39,7 +39,7 @@ impl TokenRatio {
     /// code.
     pub const CAUTIOUS: TokenRatio = TokenRatio { per_thousand: 1_250 };
 
-    /// Computes the ratio of a provider's count to the estimate for the same texts, rounded up. The estimate of another request may be rounded
+    /// Computes the ratio of a provider's count to the estimate for the same text, rounded up. The estimate of another request may be rounded
     /// less, so the ratio is the one for an estimate without its rounding.
     pub fn from_counts(counted: u64, estimated: u64) -> Self {
         let unrounded = estimated.saturating_sub(ROUNDING.min(estimated / 8)).max(1);

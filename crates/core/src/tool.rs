@@ -200,7 +200,7 @@ pub struct ToolResult {
     /// Files whose content the caller knows after this call: files that it read or wrote, and files shown with a refusal.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
-    /// The part of a text output to omit from prompts if it is too long.
+    /// The part of text output to omit from prompts if it is too long.
     #[serde(default, skip_serializing_if = "OmittedPart::is_middle")]
     pub omit: OmittedPart,
     /// Additional data for operators; never sent to the model.
@@ -208,7 +208,7 @@ pub struct ToolResult {
     pub metadata: Map<String, Value>,
 }
 
-/// The part of a text output that prompts omit first, by whole lines, if the output is too long.
+/// The part of text output that prompts omit first, by whole lines, if the output is too long.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OmittedPart {

@@ -1,4 +1,4 @@
-//! What agents side by side cost: processor time and journal bytes for each step, a model request with its tool call.
+//! The cost of parallel agents: processor time and journal bytes for each step, which is a model request with its tool call.
 //!
 //! ```text
 //! cargo bench -p dirigent --bench agents -- [--agents A] [--rounds N] [--latency MS] [--stream] [--variant V] [--fanout P] [--threads T] [--db FOLDER]
@@ -10,7 +10,7 @@
 //! | variant | an agent is |
 //! | --- | --- |
 //! | `lean` (default) | a run whose lead calls `echo` N times and then answers: N+1 requests. All runs at once, in one journal |
-//! | `onerun` | a sub-agent: one run whose plan has A sub-tasks side by side. Two requests more, for the plan and the reflection |
+//! | `onerun` | a sub-agent: one run whose plan has A parallel sub-tasks. It makes two more requests, for the plan and the reflection |
 //! | `facade` | a run with the shipped prompts, all built-in tools and default limits: N+1 requests |
 //!
 //! With `--fanout P` each of A runs is a `onerun` with P sub-agents.

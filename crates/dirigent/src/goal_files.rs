@@ -27,7 +27,7 @@ impl Goal {
     /// the files may have 64 KiB; of a longer file, the first lines are included. A run in a worktree of its own has the files as they are in the
     /// workspace, with uncommitted changes.
     ///
-    /// Without this call, a goal includes no files. So a program decides whether a text may cause files to be read, for example if the text
+    /// Without this call, a goal includes no files. So a program decides whether the text may cause files to be read, for example if it
     /// comes from somebody else. The agents of the run can read the same files.
     ///
     /// Also returns notes for the user about words that look like mentions, but name no file that can be included.

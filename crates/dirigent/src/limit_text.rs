@@ -10,7 +10,7 @@ use jiff::SpanRelativeTo;
 /// Sets one limit from text.
 ///
 /// # Errors
-/// A description of the valid texts, such as `must be a whole number of at least 1`.
+/// A description of the valid values, such as `must be a whole number of at least 1`.
 pub fn set_limit<S>(limit: &Limit<S>, settings: &mut S, text: &str) -> Result<(), String> {
     match limit.setting {
         LimitSetting::Count(setting) => *setting(settings) = Some(parse_count(text)?),
@@ -31,7 +31,7 @@ fn parse_count<N: FromStr + Default + PartialOrd>(text: &str) -> Result<N, Strin
 /// Parses a positive duration, such as `90s`, `10m`, `2h` or `30d`.
 ///
 /// # Errors
-/// A description of the valid texts.
+/// A description of the valid values.
 pub fn parse_duration(text: &str) -> Result<Millis, String> {
     let expected = "must be a time, such as \"90s\", \"10m\" or \"2h\"";
     let span: jiff::Span = text.parse().map_err(|_| expected.to_owned())?;

@@ -40,7 +40,7 @@
 //! [`Fault`] comes the answer to the retry.
 //!
 //! # Time
-//! A [`Gate`] holds a response before its headers or within its body until the test opens it. Meanwhile
+//! A [`Gate`] holds a response before its headers or within its body until the test opens it. Until then,
 //! [`ModelServer::wait_for_requests`] waits for the request, and [`ModelServer::wait_for_hang_ups`] for
 //! the client to give up.
 #![warn(missing_docs)]

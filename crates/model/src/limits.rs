@@ -2,7 +2,7 @@
 //! the provider asks one of them to wait. Requests are admitted in the order of their arrival.
 //!
 //! After a pause, one request goes first as a probe, so that a provider that has just recovered does not receive all waiting requests at
-//! once. The rest follow when the probe is answered: with the beginning of a text, a reply, or any failure except
+//! once. The rest follow when the probe is answered: with the beginning of its text, a reply, or any failure except
 //! [`ModelFailureKind::Unavailable`], which starts another pause. If a probe is dropped, the next request becomes the probe; if it is
 //! not answered within [`ModelLimits::longest_wait`], the other requests are sent, too, as the provider has not refused the probe.
 //!

@@ -10,7 +10,7 @@
 //! | --- | --- |
 //! | rename a symbol | Find all usages of function `parse_amount` and rename it to `parse_money` in src/ |
 //! | find usages | Where is `parse_amount` used? |
-//! | replace a text | Replace "colour" with "color" in *.md |
+//! | replace text | Replace "colour" with "color" in *.md |
 //! | create a project | Create a minimal Rust project `my-app` |
 //! | run a check | Make sure that the tests pass; run `cargo clippy` |
 //! | count or list | Count the lines in src; list the files ending in .rs; how many times does TODO occur |

@@ -1,4 +1,4 @@
-//! Fixed texts with which one role passes information to another. The roles share only plans, findings and reflections.
+//! Fixed phrases with which one role passes information to another. The roles share only plans, findings and reflections.
 
 /// The beginning of a verifier's findings if the change is complete.
 pub(crate) const CONFIRMED: &str = "Confirmed: ";

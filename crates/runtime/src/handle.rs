@@ -71,8 +71,8 @@ impl RunHandle {
         self.steer(Steering::Decide { effect, decision }).await
     }
 
-    /// Answers the only open question of the run and its agents with a text or the number of a choice (PAOR-9, LEAD-4). Returns once the
-    /// answer is journaled. An answer to the run's own question never applies to a later one; where several agents may ask, name the question
+    /// Answers the only open question of the run and its agents with text or the number of a choice (PAOR-9, LEAD-4). Returns once the
+    /// answer is journaled. An answer to the run's own question never applies to a later one; if several agents may ask, specify the question
     /// with [`Self::answer_question`].
     ///
     /// # Errors

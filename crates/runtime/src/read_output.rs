@@ -53,7 +53,7 @@ const DESCRIPTION: &str = "Reads an output that was shortened or left out, by it
 /// | lines | `Lines 1-40 of 300; continue with start_line 41`, and a note if a line of more than 32,000 characters is cut | the lines |
 /// | a pattern | `2 of 300 lines match`, and where to continue if more than 100 match | the lines with their numbers, `12:text`; long lines are cut around the match |
 ///
-/// If the result has several texts, a second line says at which line of the text each begins. If it has other values, they follow as JSON.
+/// If the result has several long strings, a second line says at which line each begins. If it has other values, they follow as JSON.
 ///
 /// Its failure codes: `bad_parameters`; `not_found`, if the run has no output with this handle, or the output has no such line; and
 /// `journal`, if the journal could not be read.

@@ -50,7 +50,7 @@ impl Resume {
         self
     }
 
-    /// Answers the run's open question, which must be the only one, with a text or the number of a choice. The run handles the answer after
+    /// Answers the run's open question, which must be the only one, with text or the number of a choice. The run handles the answer after
     /// its pending messages.
     #[must_use]
     pub fn answer(mut self, answer: impl Into<Option<String>>) -> Self {

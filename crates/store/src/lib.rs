@@ -55,12 +55,12 @@
 //! stored once, even if many files and runs share it, and is kept until all runs that refer to it are deleted.
 //!
 //! # Memory
-//! [`Journal::add_fact`] keeps a fact of the user, for everywhere or for a folder, and [`Journal::search_facts`] finds facts by their words, in
+//! [`Journal::add_fact`] stores a fact about the user or about a folder, and [`Journal::search_facts`] finds facts by their words, in
 //! languages with and without spaces between words.
 //!
 //! # Maintenance
 //! [`Journal::check`] finds damage, [`Journal::backup`] copies the journal, [`Journal::export`] and [`Journal::import`] move a run to another
-//! journal, and [`Journal::prune`] deletes old runs. Runs may be active meanwhile.
+//! journal, and [`Journal::prune`] deletes old runs. Runs may be active at the same time.
 //!
 //! # Files
 //! While the journal is open, SQLite keeps its log in `<journal>-wal` and `<journal>-shm`. Each process that owns runs has a lock file in

@@ -4,7 +4,7 @@
 //! process id is not mistaken for the owner. The lock files are in `<journal>-owners/`. A process that only reads the journal creates none.
 //!
 //! Each lock file also records how many entries of each owned run are committed. SQLite silently ignores the rest of a write-ahead log
-//! after a damaged frame; a process that claims a run of a killed process notices by this record that committed entries are gone. A power
+//! after a damaged frame; a process that claims a run of a killed process notices by this record that committed entries are missing. A power
 //! failure can lose the last entries even though nothing is damaged ([`crate::Durability::Normal`]), so the record is ignored after a
 //! reboot.
 //!

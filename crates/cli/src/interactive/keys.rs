@@ -1,6 +1,6 @@
 //! Decodes the bytes that a terminal sends into keys.
 //!
-//! `crossterm` is not used, because its decoder is private, and its reader breaks the guarantees of [`super::keyboard`]: it loops for ever
+//! `crossterm` is not used, because its decoder is private, and its reader breaks the guarantees of [`super::keyboard`]: it loops forever
 //! on a terminal that is closed or returns no bytes, and it reads while the process is in the background.
 
 /// A key press.

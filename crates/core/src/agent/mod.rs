@@ -84,7 +84,7 @@ pub enum AgentInput {
     UserAnswered {
         /// The call's id.
         effect: EffectId,
-        /// The answer, as the user gave it: a text, or the number of a choice.
+        /// The answer, as the user gave it: text, or the number of a choice.
         answer: String,
     },
     /// The user gave guidance, which is added to the conversation before the next model request.
@@ -177,7 +177,7 @@ pub enum AgentCommand {
         /// The call's id.
         effect: EffectId,
     },
-    /// Delegate a task to another agent, whose findings become the call's result. This agent's time limit is paused meanwhile, because the
+    /// Delegate a task to another agent, whose findings become the call's result. Until then, this agent's time limit is paused, because the
     /// other agent has a separate time limit (LOOP-5).
     Delegate {
         /// The id that the result must carry.

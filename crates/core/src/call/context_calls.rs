@@ -5,7 +5,7 @@
 //! independently of form, key order, white space, escapes and number format. Strings are searched at each level of escapes, and the strings
 //! of a list also as the lines of one text.
 //!
-//! The search takes linear time. If a text cannot be searched within this bound, every call counts as quoted and must be the whole reply.
+//! The search takes linear time. If the context cannot be searched within this bound, every call counts as quoted and must be the whole reply.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +22,7 @@ use super::submission::Submission;
 use crate::message::ToolCall;
 use crate::tool::ToolSpec;
 
-/// Maximum number of passes over a text, in total for all levels of escapes and all attempts.
+/// Maximum number of passes over one text, in total for all levels of escapes and all attempts.
 const MAX_PASSES: usize = 64;
 /// Maximum number of stored digests.
 const MAX_CALLS: usize = 1 << 16;

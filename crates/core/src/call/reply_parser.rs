@@ -148,7 +148,7 @@ impl ReplyParser<'_> {
         }
     }
 
-    /// Classifies a text without a call in the configured form (LOOP-3).
+    /// Classifies text without a call in the configured form (LOOP-3).
     fn intent(&self, content: &str, answer: &str, scan: &Scan<'_>) -> ReplyIntent {
         let offered: Vec<&str> = self.tools.iter().map(|tool| tool.name.as_str()).collect();
         let takes_text_calls = match self.form {
@@ -284,7 +284,7 @@ impl ReplyParser<'_> {
     }
 }
 
-/// The meaning of a text that has no call in the configured form.
+/// The meaning of text that has no call in the configured form.
 enum ReplyIntent {
     Answer,
     CallInProse,
@@ -294,7 +294,7 @@ enum ReplyIntent {
 /// Placeholders for a tool's name in the call forms shown to models.
 const PLACEHOLDERS: [&str; 2] = ["name of the tool", "the tool's name"];
 
-/// The calls in a text that have the configured form.
+/// The calls in the text that have the configured form.
 struct Calls {
     /// The range of each call, in order.
     spans: Vec<Range<usize>>,

@@ -190,7 +190,7 @@ impl CommandChanges {
     }
 }
 
-/// Returns the title of what changed while a command ran, in the words of the user: "changed while `cargo test` ran, by it or by others".
+/// Returns the title for the changes while a command ran, in words for users: "changed while `cargo test` ran, by it or by others".
 pub fn during_command_title(command: &str) -> String {
     let command = single_line(command, MAX_COMMAND);
     format!("changed while `{command}` ran, by it or by others")

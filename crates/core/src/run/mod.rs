@@ -8,7 +8,7 @@
 //! ```
 //!
 //! Lead and reflector are agents; sub-tasks are agents or sequences of tool calls. The lead is one agent for the whole run: it reports with a
-//! plan or a text, and is continued when it is needed again (LEAD-1). Acting begins with its first call that is not safe to repeat, or its
+//! plan or text, and is continued when it is needed again (LEAD-1). Acting begins with its first call that is not safe to repeat, or its
 //! plan (LEAD-3). The machine starts sub-tasks as they become ready, collects their results, and ends the run for exactly one recorded
 //! reason (PAOR-12).
 

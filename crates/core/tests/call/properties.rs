@@ -56,7 +56,7 @@ fn written(tool: &str, parameters: &Value, terminate: bool) -> Vec<(CallForm, Va
     forms
 }
 
-/// Bits of what models say, put together at random.
+/// Typical pieces of replies, combined at random.
 const BITS: &str = "(\\{|\\}|\\[|\\]|\"|'|:|,|\\\\| |\n|\t|<|0|1e9|true|True|None|null|\"tool\":|\"tool_call\":\\{|\"function\":\\{|\"name\":\"a\",|\
     \"arguments\":\\{|\"parameters\":\\{|\"terminate\":false|'tool':'a',|<tool_call>|</tool_call>|<think>|</think>\n|```json\n|\"answer\":\"|é|\u{feff}|\u{0}){0,40}";
 

@@ -1,4 +1,4 @@
-//! Locates the hunks of a patch in a text, and applies them.
+//! Locates the hunks of a patch in a file's text, and applies them.
 //!
 //! A hunk is applied only where the text contains its old lines exactly. Its line number only selects one of several matching places.
 

@@ -1,4 +1,4 @@
-//! Replaces a text that occurs exactly once in a file, or all its occurrences.
+//! Replaces a string that occurs exactly once in a file, or all its occurrences.
 //!
 //! Models write `\n`; a file may have `\r\n`. The search ignores this difference, and the replacement gets the line ending of the lines
 //! that it replaces.

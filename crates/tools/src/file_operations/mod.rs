@@ -99,7 +99,7 @@ const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a fil
 ///
 /// | operation | output |
 /// | --- | --- |
-/// | `read` | `Lines 1-80 of 200`, then the lines. The first line also says if the encoding is not UTF-8, if the line endings are unusual, if the last line has no line break, and where to go on if the lines exceed 64 KiB. Each line begins with its number and a tab, unless `numbered` is false, and ends with `\n` |
+/// | `read` | `Lines 1-80 of 200`, then the lines. The first line also says if the encoding is not UTF-8, if the line endings are unusual, if the last line has no line break, and where to continue if the lines exceed 64 KiB. Each line begins with its number and a tab, unless `numbered` is false, and ends with `\n` |
 /// | `write` | the number of lines written; that nothing changed if the file already had this content |
 /// | `edit` | the line where the change begins, with `replace_all` the number of replacements, and the changed lines with their numbers |
 /// | `list` | the number of entries, then one path per line; a folder's path ends with `/`. The first line says if there are more than 1000. With `glob`, only the files whose path below the folder or in the workspace matches |

@@ -41,8 +41,8 @@ const DESCRIPTION: &str = "Shows the state and history of the workspace's git re
 /// | `show` | the commit as git prints it, or the text of a file, a folder or a tag |
 /// | `blame` | `LINE`, `COMMIT DAY AUTHOR` and the line's text, separated by tabs; at most 500 lines |
 ///
-/// A gap in a text states how many characters are omitted; a list ends with the number of omitted rows. Git's output past 4 MiB is not
-/// read: in this case, a text ends with a note, and the number of omitted rows is a minimum.
+/// A gap in text states how many characters are omitted; a list ends with the number of omitted rows. Git's output past 4 MiB is not
+/// read: in this case, text ends with a note, and the number of omitted rows is a minimum.
 ///
 /// The workspace must be the root of its repository, because git would show files outside the workspace if the repository's root were above
 /// it. A linked worktree is accepted if its repository knows it. Submodules are ignored.

@@ -190,7 +190,7 @@ impl Repository {
         Ok(())
     }
 
-    /// Removes a worktree with everything in it, and the repository's data about it. Also works if the repository is gone, or if the
+    /// Removes a worktree with everything in it, and the repository's data about it. Also works if the repository no longer exists, or if the
     /// worktree was only partly created or removed. Blocks.
     ///
     /// # Errors
