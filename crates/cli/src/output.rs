@@ -129,7 +129,7 @@ fn read_line() -> Option<String> {
 /// A unified diff in colours.
 pub(crate) fn coloured_diff(diff: &str) -> String {
     let colour = |line: &str| {
-        // What changed while commands ran is shown in comments.
+        // Changes while commands ran are shown in comments.
         let style = match line.strip_prefix("# ").unwrap_or(line).as_bytes() {
             [b'+', b'+', b'+', ..] | [b'-', b'-', b'-', ..] => Style::new().bold(),
             [b'+', ..] => Style::new().green(),
