@@ -38,8 +38,7 @@ async fn list(db: Option<PathBuf>, command: ListFactsCommand, output: &Output) -
         None => Vec::new(),
     };
     if facts.is_empty() && !command.visible.json {
-        output
-            .note("no facts yet; add one with `dirigent memory add \"the staging server is called blue\"`");
+        output.note("no facts yet; add one with `dirigent memory add \"the staging server is called blue\"`");
     }
     print_facts(&facts, &command.visible, output);
     Ok(Exit::Success)

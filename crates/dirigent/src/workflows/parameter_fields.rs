@@ -147,7 +147,8 @@ fn choices(field: Option<&Field>, line: usize) -> Result<ParameterKind, FileErro
     };
     let line = field.map_or(line, |field| field.line);
     if choices.is_empty() || choices.len() > MAX_CHOICES {
-        let problem = format!("`choices` must be a list of 1 to {MAX_CHOICES} strings, such as [rust, python]");
+        let problem =
+            format!("`choices` must be a list of 1 to {MAX_CHOICES} strings, such as [rust, python]");
         return Err(FileError::new(line, problem));
     }
     if choices

@@ -215,7 +215,9 @@ fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
     let made = json!({"undone": ["src/a.rs"], "not_restored": [], "by_commands": ["Cargo.lock"]});
     let (_, summary) = putting_back(success(made), &["Cargo.lock"]);
     assert!(
-        summary.contains("restored: src/a.rs. Files that commands created or changed are left unchanged: Cargo.lock."),
+        summary.contains(
+            "restored: src/a.rs. Files that commands created or changed are left unchanged: Cargo.lock."
+        ),
         "{summary}"
     );
 }
