@@ -48,7 +48,7 @@ fn prompt_1_prompts_have_versions_and_a_stale_change_is_a_conflict() {
             .await
             .unwrap();
         assert_eq!(second.version, 2);
-        // Who has read version 1 does not overwrite what somebody else wrote since.
+        // A user who has read version 1 cannot overwrite a later version of somebody else.
         for version in [1, 3] {
             assert_eq!(
                 refused(prompts.update("support", version, "You sell.").await),
@@ -236,7 +236,7 @@ async fn prompt_2_a_turns_model_gets_the_latest_version_and_a_run_keeps_its_own(
     let default = SystemPrompt::shipped("default", None).unwrap().text;
     assert!(system(2).starts_with(&default), "{}", system(2));
 
-    // The recorded prompt counts in a replay, not the present one.
+    // A replay uses the recorded prompt, not the current one.
     let recording = dirigent.recording(first.id()).await.unwrap();
     let replayed = dirigent
         .replay(&recording, Goal::from_recording(&recording))
@@ -336,7 +336,7 @@ async fn prompt_2_what_is_shown_as_enhanced_is_what_a_model_gets() {
         .await
         .unwrap();
     assert_eq!(shown[0].system, model.lead_asked()[0].messages[0].content());
-    // The command prints it as it is.
+    // The command prints it unchanged.
     let _ = place
         .dirigent(["prompts", "add", "bakery", "You work for a bakery."])
         .with_code(0);
@@ -364,7 +364,7 @@ async fn prompt_2_what_is_shown_as_enhanced_is_what_a_model_gets() {
 #[test]
 fn prompt_1_prompts_are_written_listed_and_deleted_on_the_command_line() {
     let place = Place::new();
-    // Without a journal there is the default prompt, and looking creates none.
+    // Without a journal only the default prompt exists, and listing does not create a journal.
     let list = ["prompts", "list"];
     assert!(
         place.dirigent(list).with_code(0).stdout.starts_with("default "),

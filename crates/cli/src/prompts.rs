@@ -1,4 +1,4 @@
-//! `prompts`: the base system prompts of the user, and what agents' models get before any task.
+//! `prompts`: the user's base system prompts, and the prompts and tools that agents' models receive before any task.
 
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ use crate::open::{open, open_existing, open_if_exists};
 use crate::output::{Output, sanitize};
 use crate::time::local;
 
-/// The number of characters of a prompt in a list.
+/// The number of characters of a prompt that a list shows.
 const LISTED_CHARS: usize = 60;
 
 pub(crate) async fn prompts(
@@ -91,7 +91,7 @@ async fn edit(db: Option<PathBuf>, command: &EditPromptCommand, output: &Output)
     }
     let text = read_text(&command.source, &present.text)?;
     let changed = match prompts.update(&present.name, present.version, &text).await {
-        // What was typed in the editor must not be lost.
+        // Text from the editor must not be lost.
         Err(error) if command.source.is_editor() => {
             output.print(&text);
             return Err(error).context("your text was not stored; it is printed above");
@@ -184,7 +184,7 @@ impl TextSource {
 
 /// Reads a prompt's text from the arguments, standard input, a file, or the user's editor, in which `present` is edited.
 fn read_text(source: &TextSource, present: &str) -> anyhow::Result<String> {
-    // One byte more, so that a text that is too long is refused rather than cut.
+    // Reads one byte more than the limit, so that longer text is refused instead of truncated.
     let limit = MAX_PROMPT_BYTES as u64 + 1;
     let mut text = String::new();
     match (&source.text, &source.file) {
@@ -210,7 +210,7 @@ fn read_text(source: &TextSource, present: &str) -> anyhow::Result<String> {
     Ok(text)
 }
 
-/// `v2, 2026-11-26 19:30`.
+/// Formats a version as `v2, 2026-11-26 19:30`.
 fn version(prompt: &SystemPrompt) -> String {
     match prompt.at {
         Some(at) => format!("v{}, {}", prompt.version, local(at)),

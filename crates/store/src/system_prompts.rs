@@ -1,4 +1,4 @@
-//! The base system prompts of the user (PROMPT-1), each with all its versions. They belong to no run.
+//! The user's base system prompts (PROMPT-1), with all their versions. They do not belong to runs.
 
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -18,13 +18,13 @@ pub struct StoredPrompt {
     pub version: u32,
     /// The prompt's text.
     pub text: String,
-    /// When this version was written.
+    /// The time when this version was written.
     pub at: Timestamp,
 }
 
 impl Journal {
-    /// Writes a version of a prompt: the one after the present version, which is 0 if there is no prompt of this name. Returns false, and writes
-    /// nothing, if the journal has this version or a later one. Blocks on the writer thread.
+    /// Writes the next version of a prompt; the first version is 1. Returns false, and writes nothing, if the journal already has this
+    /// version or a later one. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -33,7 +33,7 @@ impl Journal {
         Ok(self.wait_for_write(Box::new(write))? > 0)
     }
 
-    /// Deletes all versions of a prompt; returns how many there were. Blocks on the writer thread.
+    /// Deletes all versions of a prompt; returns their number. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
@@ -48,7 +48,7 @@ impl Journal {
         self.wait_for_write(Box::new(write))
     }
 
-    /// Reads a version of a prompt, or the latest; `None` if there is none.
+    /// Reads a version of a prompt, or the latest one; `None` if it does not exist.
     ///
     /// # Errors
     /// A read failure.

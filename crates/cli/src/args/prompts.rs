@@ -63,7 +63,7 @@ pub(crate) struct EditPromptCommand {
     pub(crate) version: Option<u32>,
 }
 
-/// Where a prompt's text comes from; without either, the user's editor.
+/// The source of a prompt's text; the user's editor if neither is given.
 #[derive(Args)]
 pub(crate) struct TextSource {
     /// The text; `-` reads standard input [default: opens $VISUAL or $EDITOR]
