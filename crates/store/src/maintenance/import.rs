@@ -269,7 +269,7 @@ fn parse_header(line: &str) -> Result<ExportedRecord, String> {
     }
     if found.version != VERSION {
         return Err(format!(
-            "names version {} of the format, but this version of Dirigent supports only version {VERSION}: use the version of Dirigent that \
+            "has version {} of the format, but this version of Dirigent supports only version {VERSION}: use the version of Dirigent that \
              exported the run",
             found.version
         ));

@@ -534,12 +534,12 @@ mod moving {
             (
                 replaced("dirigent-run", "other"),
                 1,
-                "names the format `other` instead of `dirigent-run`",
+                "has the format `other` instead of `dirigent-run`",
             ),
             (
                 replaced(r#""version":1"#, r#""version":2"#),
                 1,
-                "names version 2 of the format",
+                "has version 2 of the format",
             ),
             (without(3), 3, "has entry 3 where entry 2 must follow"),
             (
