@@ -1,4 +1,4 @@
-//! APPROVE-1, HOST-3: calls that the user has allowed for good ("Always…"), through the library and at the terminal.
+//! APPROVE-1, HOST-3: calls that the user always allows ("Always…"), through the library and at the terminal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent::approval_rules::{ApprovalRuleError, RuleScope, Within};
@@ -50,7 +50,7 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
     assert!(!served.place.work().join("first.txt").exists());
     terminal.enters("y");
     let contents = terminal.end_with(0);
-    assert!(contents.contains("rule 1 is kept"), "{contents}");
+    assert!(contents.contains("rule 1 is saved"), "{contents}");
     assert!(
         contents.contains("approved by your rule `execute_command(command: touch -a *)`: a1."),
         "{contents}"
@@ -70,7 +70,7 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
     );
     let checked = served.place.dirigent(["config", "check", "--offline"]).stdout;
     assert!(
-        checked.contains("allowed for good\n  1  execute_command(command: touch -a *)"),
+        checked.contains("you always allow\n  1  execute_command(command: touch -a *)"),
         "{checked}"
     );
     let _ = served.place.dirigent(["approvals", "remove", "1"]).with_code(0);

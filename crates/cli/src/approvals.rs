@@ -1,4 +1,4 @@
-//! `approvals`: the rules by which the user has allowed calls for good.
+//! `approvals`: the rules by which the user always allows calls.
 
 use std::path::PathBuf;
 

@@ -76,7 +76,7 @@ pub(crate) enum Command {
     /// Show the calls that wait for your approval, or decide on one
     #[command(after_long_help = APPROVE_HELP)]
     Approve(ApproveCommand),
-    /// List and remove the rules by which you have allowed calls for good
+    /// List and remove the rules by which you always allow calls
     #[command(subcommand, after_long_help = APPROVALS_HELP)]
     Approvals(ApprovalsCommand),
     /// Answer a question from a run or one of its agents

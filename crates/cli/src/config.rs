@@ -228,7 +228,7 @@ impl CheckReport {
         }
         self.write_tools(&mut text);
         if !self.rules.is_empty() {
-            let _ = writeln!(text, "\n{}", style("Calls that you have allowed for good").bold());
+            let _ = writeln!(text, "\n{}", style("Calls that you always allow").bold());
         }
         for rule in &self.rules {
             let _ = writeln!(text, "  {}", approvals::line(rule));

@@ -24,7 +24,7 @@ pub(crate) struct PendingCall {
     pub(crate) affected_subtasks: Vec<String>,
     /// The plan that the call submits (LEAD-2); `None` for any other call.
     pub(crate) proposal: Option<Proposal>,
-    /// Patterns with which the user may allow the call, and calls like it, for good, the narrowest first.
+    /// Patterns with which the user may allow the call, and calls like it from now on, the narrowest first.
     pub(crate) suggestions: Vec<CallPattern>,
     /// The rule by which the user has allowed the call already; `None` if there is none.
     pub(crate) allowed_by: Option<CallPattern>,
@@ -54,7 +54,7 @@ impl PendingRequests {
         PendingRequests::with_rules(view, &[])
     }
 
-    /// The pending requests of a run whose user has allowed `allowed` for good since it started.
+    /// The pending requests of a run whose user always allows the calls `allowed`.
     pub(crate) fn with_rules(view: &RunView, allowed: &[CallPattern]) -> PendingRequests {
         let policy = &view.run().spec().setup.policy;
         let calls = view.waiting().into_iter().map(|call| PendingCall {

@@ -1,4 +1,4 @@
-//! Approval rules: calls that the user has allowed for good, within a run, a conversation, a folder or everywhere ("Always…").
+//! Approval rules: calls that the user always allows, within a run, a conversation, a folder or everywhere ("Always…").
 //!
 //! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its workspace
 //! and of every run as part of its policy. A rule added while a run is under way does not change its policy: the program that asks the user
@@ -88,7 +88,7 @@ impl Dirigent {
 }
 
 impl ApprovalRules {
-    /// Allows calls for good, and returns the rule. The same rule is not added twice. `run` is the run whose user allows them.
+    /// Allows calls from now on, and returns the rule. The same rule is not added twice. `run` is the run whose user allows them.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoConversation`]; an unknown run; an error of the journal.
@@ -174,7 +174,7 @@ pub fn approves(calls: &CallPattern, approval: &Approval, policy: &Policy) -> bo
         && policy.allows_with(calls, &approval.tool, &approval.parameters, &approval.workspace)
 }
 
-/// Returns the patterns with which a user may allow the call that waits, and calls like it, for good, the narrowest first. Empty if no rule can:
+/// Returns the patterns with which a user may allow the call that waits, and calls like it from now on, the narrowest first. Empty if no rule can:
 /// for a plan, or where a rule of the policy asks about just these calls.
 pub fn suggestions(approval: &Approval, policy: &Policy) -> Vec<CallPattern> {
     let mut patterns = CallPattern::suggestions(&approval.tool, &approval.parameters);

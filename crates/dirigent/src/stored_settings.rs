@@ -10,7 +10,7 @@ use crate::{Dirigent, DirigentError, Goal};
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredSettings {
     pub(crate) base_prompts: BasePrompts,
-    /// The rules by which the user has allowed calls for good.
+    /// The rules by which the user always allows calls.
     pub(crate) rules: Vec<Rule>,
 }
 

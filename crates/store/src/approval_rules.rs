@@ -1,4 +1,4 @@
-//! The rules by which the user has allowed calls for good ("Always…"). The user's configuration is never written.
+//! The rules by which the user always allows calls ("Always…"). The user's configuration is never written.
 
 use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::policy::CallPattern;

@@ -3,7 +3,7 @@
 use clap::{Args, Subcommand};
 
 pub(crate) const APPROVALS_HELP: &str = "\
-In the dialog about a call that waits for your approval, `always` allows this call, or calls like it, for good: within the run, its conversation, \
+In the dialog about a call that waits for your approval, `always` allows this call, or calls like it from now on: within the run, its conversation, \
 its folder, or everywhere. Dirigent keeps such rules in the journal and never changes your configuration. A rule counts less than one of \
 [approvals] that denies, or that asks about the same calls as precisely.
 
@@ -13,7 +13,7 @@ Examples:
 
 #[derive(Subcommand)]
 pub(crate) enum ApprovalsCommand {
-    /// List the calls that you have allowed for good
+    /// List the calls that you always allow
     List(ListApprovalsCommand),
     /// Remove a rule, so that such calls wait for your approval again
     Remove(RemoveApprovalCommand),

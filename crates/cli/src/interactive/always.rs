@@ -1,4 +1,4 @@
-//! The dialog that allows a call, and calls like it, for good.
+//! The dialog that allows a call, and calls like it from now on.
 
 use dirigent::approval_rules::{CallPattern, Within};
 
@@ -19,7 +19,7 @@ pub(crate) enum AlwaysResult {
     Show(Vec<String>),
     /// Go back to the decision about the call.
     Back,
-    /// Keep the rule, and approve the call.
+    /// Save the rule, and approve the call.
     Keep(CallPattern, Within),
 }
 
@@ -58,11 +58,11 @@ impl AlwaysDialog {
     pub(crate) fn label(&self) -> &'static str {
         match self.chosen {
             None => "number and where, as in `1 run`: ",
-            Some(_) => "keep the rule and approve this call? y/n: ",
+            Some(_) => "save the rule and approve this call? y/n: ",
         }
     }
 
-    /// Handles a line. Nothing but a plain yes keeps a rule.
+    /// Handles a line. Nothing but a plain yes saves a rule.
     pub(crate) fn answer(&mut self, line: &str) -> AlwaysResult {
         let line = line.trim();
         if let Some((calls, within)) = self.chosen.take() {
@@ -103,7 +103,7 @@ impl AlwaysDialog {
         self.words().contains(&word).then(|| (calls.clone(), within))
     }
 
-    /// The rule as it would be kept.
+    /// The rule as it would be saved.
     fn rule_line(&self, calls: &CallPattern, within: Within) -> String {
         let calls = escape_invisible(&calls.to_string());
         let within = match within {
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn approve_1_a_rule_is_shown_before_it_is_kept() {
+    fn approve_1_a_rule_is_shown_before_it_is_saved() {
         let narrow = pattern("execute_command(command: cargo test --quiet)");
         let suggestions = vec![narrow.clone(), pattern("execute_command")];
         let mut dialog = AlwaysDialog::new(suggestions, "/shop", false);

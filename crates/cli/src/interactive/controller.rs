@@ -75,7 +75,7 @@ pub(crate) struct PromptController {
     deferred: BTreeSet<EffectKey>,
     /// Calls and questions that are settled (answered, expired or withdrawn), so that no dialog opens for them.
     answered: BTreeSet<EffectKey>,
-    /// The calls that the user has allowed for good since the run started.
+    /// The patterns of calls that the user always allows.
     allowed: Vec<CallPattern>,
     /// Set by Ctrl-D: from then on, no dialog opens.
     user_absent: bool,
@@ -90,7 +90,7 @@ struct ActiveDialog {
     /// Set while keys go to the dialog rather than to the draft.
     has_focus: bool,
     editing_parameters: bool,
-    /// Set while the user allows calls for good.
+    /// Set while the user allows calls from now on.
     always: Option<AlwaysDialog>,
     /// The edited plan that was not valid, to be edited further.
     draft: Option<String>,
@@ -117,7 +117,7 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
-    /// With `in_chat`, Esc cancels the run. `allowed` are the calls that the user has allowed for good.
+    /// With `in_chat`, Esc cancels the run. `allowed` are the calls that the user always allows.
     pub(crate) fn new(in_chat: bool, allowed: Vec<CallPattern>) -> Self {
         PromptController {
             in_chat,
@@ -126,12 +126,12 @@ impl PromptController {
         }
     }
 
-    /// The calls that the user has allowed for good.
+    /// The calls that the user always allows.
     pub(crate) fn allowed(&self) -> &[CallPattern] {
         &self.allowed
     }
 
-    /// Adds calls that the user has allowed for good.
+    /// Adds calls that the user always allows.
     pub(crate) fn add_rule(&mut self, calls: CallPattern) {
         self.allowed.push(calls);
     }
@@ -163,7 +163,7 @@ impl PromptController {
         actions
     }
 
-    /// Approves the pending calls that the user has allowed for good, instead of asking about them.
+    /// Approves the pending calls that the user always allows, instead of asking about them.
     fn approve_allowed(&mut self) -> Vec<Action> {
         let mut actions = Vec::new();
         for pending in &self.requests.calls {
@@ -507,7 +507,7 @@ impl ActiveDialog {
         }
     }
 
-    /// Begins to allow calls for good, unless the whole call has not been shown; returns the lines to show.
+    /// Begins to allow calls from now on, unless the whole call has not been shown; returns the lines to show.
     fn begin_always(&mut self, in_chat: bool) -> Vec<String> {
         let RequestKind::Call(pending) = &self.kind else {
             return Vec::new();

@@ -3,7 +3,7 @@
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum DialogCommand {
     Approve,
-    /// Allow the call, and calls like it, for good.
+    /// Allow the call, and calls like it from now on.
     Always,
     Edit,
     Reject(Option<String>),

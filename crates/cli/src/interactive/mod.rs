@@ -34,7 +34,7 @@ pub(crate) struct InteractiveSession {
     /// Set once the end of the input has been reported to the run.
     input_closed: bool,
     controller: PromptController,
-    /// Where rules are kept that allow calls for good.
+    /// The rules that always allow calls.
     rules: ApprovalRules,
     history: HistoryCursor,
     /// SIGCONT, sent when a stopped process continues.
@@ -191,7 +191,7 @@ impl InteractiveSession {
                     Ok(rule) => {
                         self.controller.add_rule(calls);
                         screen.print_now(&[format!(
-                            "  rule {id} is kept; `dirigent approvals remove {id}` deletes it",
+                            "  rule {id} is saved; `dirigent approvals remove {id}` deletes it",
                             id = rule.id
                         )]);
                         actions.push_back(Action::Send(message));

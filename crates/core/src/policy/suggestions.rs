@@ -1,4 +1,4 @@
-//! Patterns that the user may choose from to allow a call, and calls like it, for good.
+//! Patterns that the user may choose from to allow a call, and calls like it from now on.
 
 use std::collections::BTreeMap;
 
