@@ -65,6 +65,7 @@ fn spec() -> RunSpec {
             tools: vec![ToolSpec {
                 category: ToolCategory::Other,
                 changes_where: None,
+                read_only: None,
                 name: "look".to_owned(),
                 description: "Looks at a file.".to_owned(),
                 parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}, "required": ["path"]}),

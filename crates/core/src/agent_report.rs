@@ -168,7 +168,8 @@ pub(crate) enum AnswerOrFailure<T, E> {
 /// The work of an agent, without its transcript. The journal contains the transcript under the agent's id (PAOR-5).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct AgentWork {
-    /// Summaries of the agent's tool calls, including refused ones, followed by the calls of the agents to which it delegated.
+    /// Summaries of the agent's tool calls, including refused ones, in the order of time: the calls of an
+    /// agent to which it delegated follow the `delegate` call.
     pub calls: Vec<CallSummary>,
     /// The changes made by these calls.
     pub changes: Vec<StateChange>,
@@ -199,6 +200,9 @@ pub struct CallSummary {
     /// The shortened output, for the reflector; `null` if there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub output: Value,
+    /// True if the call succeeded and did nothing but change files, which a diff shows.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub only_changed_files: bool,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,

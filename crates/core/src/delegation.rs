@@ -20,6 +20,9 @@ pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator
     agents.iter().filter(move |agent| agent.access <= access)
 }
 
+/// What an agent knows of what its caller knows, for the tools that start agents.
+pub(crate) const SEEN_BY_AGENTS: &str = "Of what you know, the agent sees only the run's goal, the user's guidance and its task";
+
 /// Creates the `delegate` tool for an agent with this access and these tools; `None` if there is no agent to delegate to.
 pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> Option<ToolSpec> {
     let others: Vec<&AgentSpec> = delegation_targets(access, agents).collect();
@@ -33,13 +36,13 @@ pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> 
         })
         .collect();
     let description = format!(
-        "Assigns a part of your task to another agent and returns its findings. Of what you know, it sees only the run's goal \
-         and `task`. The agents:\n{}",
+        "Assigns a part of your task to another agent and returns its findings. {SEEN_BY_AGENTS}. The agents:\n{}",
         lines.join("\n")
     );
     Some(ToolSpec {
         category: ToolCategory::Agents,
         changes_where: None,
+        read_only: None,
         name: DELEGATE.to_owned(),
         description,
         parameters: json!({

@@ -78,6 +78,7 @@ fn tool(
     ToolSpec {
         category,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: description.to_owned(),
         parameters,

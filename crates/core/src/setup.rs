@@ -292,7 +292,8 @@ impl OfferedTools {
         let of_machine: Vec<ToolSpec> = delegate.into_iter().chain(loop_tools).collect();
         let named = |name: &String| {
             let tools = setup.tools.iter().chain(&of_machine);
-            tools.into_iter().find(|tool| tool.name == *name).cloned()
+            let found = tools.into_iter().find(|tool| tool.name == *name)?;
+            Some(found.offered_to(agent.access).into_owned())
         };
         let own: Vec<ToolSpec> = agent.tools.iter().filter_map(named).collect();
         let names = own.iter().map(|tool| tool.name.clone()).collect();

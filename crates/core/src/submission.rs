@@ -35,6 +35,7 @@ pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
     Some(ToolSpec {
         category: ToolCategory::Ending,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: description.to_owned(),
         parameters,

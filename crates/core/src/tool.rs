@@ -7,6 +7,7 @@ mod for_model;
 mod model_schema;
 mod not_run;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt;
 
@@ -41,6 +42,9 @@ pub struct ToolSpec {
     /// The calls that change something and therefore need [`Access::ReadWrite`], whatever `access` says; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub changes_where: Option<ParameterValues>,
+    /// The form in which the tool is offered to agents without [`Access::ReadWrite`]; `None` if it is the same for all agents.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_only: Option<Box<ReadOnlyForm>>,
     /// True if each call needs the user's approval, unless a rule of the run's [policy](crate::policy) decides otherwise (APPROVE-1).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub requires_approval: bool,
@@ -48,6 +52,19 @@ pub struct ToolSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_where: Option<ParameterValues>,
     /// Example parameters for prompts; `null` if there are none.
+    #[serde(default, skip_serializing_if = "Value::is_null")]
+    pub example: Value,
+}
+
+/// What agents that may not change files are told of a tool: nothing of operations that they cannot use. Their calls are checked against the
+/// tool's own parameters all the same.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ReadOnlyForm {
+    /// The description, in place of [`ToolSpec::description`].
+    pub description: String,
+    /// The JSON Schema of the parameters, in place of [`ToolSpec::parameters`].
+    pub parameters: Value,
+    /// The example, in place of [`ToolSpec::example`].
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
 }
@@ -62,6 +79,20 @@ pub struct ParameterValues {
 }
 
 impl ToolSpec {
+    /// Returns the tool as it is offered to an agent with this access.
+    pub fn offered_to(&self, access: Access) -> Cow<'_, ToolSpec> {
+        match &self.read_only {
+            Some(form) if access < Access::ReadWrite => Cow::Owned(ToolSpec {
+                description: form.description.clone(),
+                parameters: form.parameters.clone(),
+                example: form.example.clone(),
+                read_only: None,
+                ..self.clone()
+            }),
+            Some(_) | None => Cow::Borrowed(self),
+        }
+    }
+
     /// Returns the schema of the parameters as models get it, without keywords that a model need not know. Calls are checked against
     /// [`parameters`](ToolSpec::parameters).
     pub fn parameters_for_model(&self) -> Value {
@@ -331,6 +362,12 @@ impl ToolResult {
     pub fn with_seen(mut self, seen: Vec<SeenFile>) -> Self {
         self.seen = seen;
         self
+    }
+
+    /// Returns true if the call succeeded and did nothing but change files, so that a diff of the files shows what it did.
+    pub(crate) fn only_changed_files(&self) -> bool {
+        let is_file = |change: &StateChange| change.path().is_some();
+        self.succeeded() && !self.changes.is_empty() && self.changes.iter().all(is_file)
     }
 
     /// Returns true if the call succeeded.

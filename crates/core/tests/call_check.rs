@@ -19,6 +19,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters,
@@ -203,6 +204,7 @@ fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parame
 
     // A tool can need more access for some of its calls.
     let query = ToolSpec {
+        read_only: None,
         changes_where: Some(ParameterValues {
             parameter: "operation".to_owned(),
             values: vec!["change".to_owned()],

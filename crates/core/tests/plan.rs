@@ -42,6 +42,7 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
     let search = ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: "search".to_owned(),
         description: "Searches.".to_owned(),
         parameters: json!({
@@ -292,6 +293,7 @@ fn the_schema_of_a_plan_accepts_what_is_read() {
     let schema = ToolSet::new(vec![ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: "submit_plan".to_owned(),
         description: "Submits the plan.".to_owned(),
         parameters: plan_schema(),

@@ -12,6 +12,7 @@ fn execute_command(requires_approval: bool) -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: "execute_command".to_owned(),
         description: String::new(),
         parameters: json!({"type": "object"}),

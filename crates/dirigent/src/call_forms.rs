@@ -150,6 +150,7 @@ fn request() -> ChatRequest {
     let tool = ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: TOOL.to_owned(),
         description: "Confirms that you can call tools.".to_owned(),
         parameters: json!({

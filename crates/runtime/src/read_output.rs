@@ -24,7 +24,7 @@ use serde_json::{Value, json};
 use self::text::Readable;
 use crate::error::RuntimeError;
 use crate::journal_reader::{read_entries, read_view, replay_entries};
-use crate::run_diff::diff_of_iteration;
+use crate::run_diff::{diff_of_iteration, diff_until_now};
 use crate::run_log::RunLog;
 
 /// The default number of characters that a call returns.
@@ -40,8 +40,8 @@ const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads an output that was shortened or left out, by its handle: of a call (`a3.2`), an agent (`a3`) or an \
-    iteration (`iteration.2`, `diff.2`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
+const DESCRIPTION: &str = "Reads an output that was shortened or left out, by its handle: of a call (`a3.2`), an agent (`a3`), an \
+    iteration (`iteration.2`, `diff.2`), or the run's changes in files so far (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
     those that match; otherwise `length` characters from `offset`.";
 
 /// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings without escapes, or one line per
@@ -99,6 +99,7 @@ pub(crate) fn spec() -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Outputs,
         changes_where: None,
+        read_only: None,
         name: READ_OUTPUT.to_owned(),
         description: DESCRIPTION.to_owned(),
         parameters: json!({
@@ -338,6 +339,7 @@ fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option
                 .collect();
             Ok((iterations.count() > 0).then(|| whole_observations(observed)))
         }
+        OutputHandle::RunDiff => Ok(Some(json!({ "diff": diff_until_now(journal, run)? }))),
         OutputHandle::Diff(iteration) => {
             let diff = diff_of_iteration(journal, run, iteration)?;
             Ok(diff.map(|diff| json!({ "diff": diff })))
@@ -373,6 +375,7 @@ fn not_found(handle: OutputHandle) -> String {
         }
         OutputHandle::Agent(agent) => format!("this run has no finished agent `{agent}`"),
         OutputHandle::Iteration(iteration) => format!("this run has no iteration {iteration} with a plan"),
+        OutputHandle::RunDiff => "this run has no diff".to_owned(),
         OutputHandle::Diff(iteration) => format!("this run has no diff of an iteration {iteration}"),
     }
 }

@@ -55,6 +55,16 @@ pub(crate) fn diff_of_iteration(
     Ok(Some(String::from_utf8_lossy(&bytes).into_owned()))
 }
 
+/// Reads the whole net diff of a run until now, or says that there is none.
+pub(crate) fn diff_until_now(journal: &dyn RunLog, run: RunId) -> Result<String, RuntimeError> {
+    let ChangeDiffs { files, commands } = diffs_of_entries(journal, run, &read_entries(journal, run)?)?;
+    let bytes = diff_bytes(&files, &commands);
+    Ok(match bytes.is_empty() {
+        true => "The run has changed no files so far.".to_owned(),
+        false => String::from_utf8_lossy(&bytes).into_owned(),
+    })
+}
+
 /// Returns the number of the last entry with a diff for the reflector of this iteration.
 fn last_diff_of(run: RunId, iteration: u32, entries: &[Entry]) -> Result<Option<u64>, RuntimeError> {
     let (mut view, mut last): (Option<RunView>, _) = (None, None);

@@ -9,7 +9,9 @@ use std::future::Future;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolResult, ToolSpec, code};
+use dirigent_core::tool::{
+    Access, ParameterValues, ReadOnlyForm, Repeat, ToolCategory, ToolResult, ToolSpec, code,
+};
 use futures::FutureExt;
 use futures::future::BoxFuture;
 use schemars::JsonSchema;
@@ -68,6 +70,7 @@ where
         spec: ToolSpec {
             category: ToolCategory::Other,
             changes_where: None,
+            read_only: None,
             name: name.into(),
             description: description.into(),
             parameters: parameters_schema::<P>(),
@@ -158,6 +161,23 @@ impl TypedTool {
         self
     }
 
+    /// Sets what agents without [`Access::ReadWrite`] are told of the tool: this description, these of its parameters, only these values of
+    /// `operation` if the tool has this parameter, and this example. They have no use for the rest.
+    pub fn read_only(
+        mut self,
+        description: impl Into<String>,
+        parameters: &[&str],
+        operations: &[&str],
+        example: Value,
+    ) -> Self {
+        self.spec.read_only = Some(Box::new(ReadOnlyForm {
+            description: description.into(),
+            parameters: restricted_schema(&self.spec.parameters, parameters, operations),
+            example,
+        }));
+        self
+    }
+
     /// Makes every call wait for a person's approval, unless a rule of the run's policy says otherwise (APPROVE-1).
     pub fn requires_approval(mut self) -> Self {
         self.spec.requires_approval = true;
@@ -170,6 +190,22 @@ impl TypedTool {
         self.spec.approval_where = Some(parameter_values(parameter, values));
         self
     }
+}
+
+/// Returns the schema with only these properties, and with only these values of the property `operation`.
+fn restricted_schema(schema: &Value, parameters: &[&str], operations: &[&str]) -> Value {
+    let mut restricted = schema.clone();
+    if let Some(properties) = restricted["properties"].as_object_mut() {
+        properties.retain(|name, _| parameters.contains(&name.as_str()));
+        let values = properties.get_mut("operation").and_then(|it| it.get_mut("enum"));
+        if let Some(Value::Array(values)) = values {
+            values.retain(|value| value.as_str().is_some_and(|value| operations.contains(&value)));
+        }
+    }
+    if let Some(Value::Array(required)) = restricted.get_mut("required") {
+        required.retain(|name| name.as_str().is_some_and(|name| parameters.contains(&name)));
+    }
+    restricted
 }
 
 fn parameter_values(parameter: &str, values: &[&str]) -> ParameterValues {

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Plan, PlannedCall, SubTask, Work};
+use crate::delegation::SEEN_BY_AGENTS;
 use crate::id::SubTaskId;
 
 /// Returns the JSON Schema (2020-12) of the parameters of [`SUBMIT_PLAN`](crate::call::SUBMIT_PLAN).
@@ -44,7 +45,7 @@ pub fn plan_schema() -> Value {
                         },
                         "task": {
                             "type": "string",
-                            "description": "All that the agent must know, beyond the goal and the findings of what it depends on."
+                            "description": format!("{SEEN_BY_AGENTS}, and the findings of what it depends on.")
                         },
                         "calls": {
                             "type": "array",

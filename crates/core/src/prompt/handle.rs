@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use crate::id::{AgentId, EffectId, Scope};
 
-/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`, `diff.2`.
+/// The output to which a handle refers. Text and JSON form: `a3.7` or `run.7`, `a3`, `iteration.2`, `diff`, `diff.2`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub enum OutputHandle {
@@ -17,6 +17,8 @@ pub enum OutputHandle {
     Agent(AgentId),
     /// All observations of an iteration. Iterations are numbered from 1.
     Iteration(u32),
+    /// The run's net diff until now.
+    RunDiff,
     /// The run's net diff that the reflector of an iteration was given.
     Diff(u32),
 }
@@ -24,7 +26,7 @@ pub enum OutputHandle {
 /// An error from parsing an [`OutputHandle`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "`{0}` is not a handle: copy one from a prompt or a result, such as `a3.7`, `run.7`, `a3`, `iteration.2` or `diff.2`"
+    "`{0}` is not a handle: copy one from a prompt or a result, such as `a3.7`, `run.7`, `a3`, `iteration.2`, `diff` or `diff.2`"
 )]
 pub struct ParseHandleError(String);
 
@@ -34,6 +36,7 @@ impl fmt::Display for OutputHandle {
             OutputHandle::Call(effect) => effect.fmt(f),
             OutputHandle::Agent(agent) => agent.fmt(f),
             OutputHandle::Iteration(iteration) => write!(f, "iteration.{iteration}"),
+            OutputHandle::RunDiff => f.write_str("diff"),
             OutputHandle::Diff(iteration) => write!(f, "diff.{iteration}"),
         }
     }
@@ -45,6 +48,9 @@ impl FromStr for OutputHandle {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         let error = || ParseHandleError(text.to_owned());
         let number = |number: &str| number.parse::<u32>().map_err(|_| error());
+        if text == "diff" {
+            return Ok(OutputHandle::RunDiff);
+        }
         if let Some(iteration) = text.strip_prefix("iteration.") {
             return number(iteration).map(OutputHandle::Iteration);
         }

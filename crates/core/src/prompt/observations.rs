@@ -10,7 +10,7 @@ use super::shorten::shorten_result;
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
-use crate::tool::{OmittedPart, ToolResult};
+use crate::tool::{ModelToolResult, OmittedPart};
 
 /// Maximum length of a string in an observation in a prompt, in characters.
 pub(super) const MAX_STRING: usize = 3_000;
@@ -25,6 +25,12 @@ const EARLIER_FINDINGS: usize = 800;
 /// Maximum length of a call's result from an earlier iteration, in characters.
 const EARLIER_RESULT: usize = 300;
 
+/// Maximum length of a text in the parameters of a call that only changed files, if the prompt has the run's diff, in characters.
+const EDIT_TEXT: usize = 80;
+
+/// A function that formats an observation.
+type Form<'a> = &'a dyn Fn(&Observation) -> Value;
+
 /// Formats the observations of an iteration as JSON, one value per observation, within the size budget (PAOR-6). Long strings are
 /// shortened, with a handle for reading the rest. If the observations exceed the budget, failures take precedence, later observations are
 /// shortened more, and the rest is only counted.
@@ -33,23 +39,54 @@ pub(super) fn observation_lines<'a>(
     iteration: Option<u32>,
 ) -> Vec<Value> {
     let (observed, mut room): (Vec<&Observation>, _) = (observed.into_iter().collect(), MAX_OBSERVATIONS);
-    let forms: [fn(&Observation) -> Value; 2] = [
-        |observation| line_within(observation, MAX_STRING),
-        |observation| line_within(observation, MIN_STRING),
+    let forms: [Form<'_>; 2] = [
+        &|observation| line_within(observation, MAX_STRING),
+        &|observation| line_within(observation, MIN_STRING),
     ];
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// Like [`observation_lines`], but for the reflector: includes the duration and the shortened output of each call of an agent. An
-/// observation that is too long with them is formatted without them.
-pub(super) fn judged_lines(observed: &[Observation], iteration: u32) -> Vec<Value> {
+/// Like [`observation_lines`], but for the reflector: includes the duration and the output in short of each call of an agent. An
+/// observation that does not fit with these is formatted without them.
+///
+/// With [`FileEdits::InDiff`], the texts of calls that only changed files are left out.
+pub(super) fn judged_lines(observed: &[Observation], iteration: u32, edits: FileEdits) -> Vec<Value> {
     let (observed, mut room): (Vec<&Observation>, _) = (observed.iter().collect(), MAX_OBSERVATIONS);
-    let forms: [fn(&Observation) -> Value; 3] = [
-        |observation| json!(typed_line(observation, MAX_STRING, AgentCalls::WithOutput)),
-        |observation| json!(typed_line(observation, MIN_STRING, AgentCalls::WithOutput)),
-        |observation| line_within(observation, MIN_STRING),
-    ];
-    lines_within(&observed, &forms, &mut room, Some(iteration))
+    let with_output = |max| {
+        move |observation: &Observation| json!(typed_line(observation, max, AgentCalls::WithOutput, edits))
+    };
+    let (long, short) = (with_output(MAX_STRING), with_output(MIN_STRING));
+    let brief = |observation: &Observation| {
+        json!(typed_line(observation, MIN_STRING, AgentCalls::Brief, edits))
+    };
+    lines_within(&observed, &[&long, &short, &brief], &mut room, Some(iteration))
+}
+
+/// Whether the lines show what calls changed in files.
+#[derive(Clone, Copy)]
+pub(super) enum FileEdits {
+    /// With the texts that were replaced and written.
+    Shown,
+    /// Without them, because the prompt has the run's diff.
+    InDiff,
+}
+
+impl FileEdits {
+    /// Returns the maximum number of characters of a call's texts; `max` if they are shown.
+    fn max_text(self, only_changed_files: bool, max: usize) -> usize {
+        match self {
+            FileEdits::InDiff if only_changed_files => EDIT_TEXT.min(max),
+            FileEdits::InDiff | FileEdits::Shown => max,
+        }
+    }
+
+    /// Returns true if an output only repeats what the diff shows. Data, such as what a rename did not change, is no repetition.
+    fn hides_output(self, only_changed_files: bool, output: &Value) -> bool {
+        match self {
+            FileEdits::InDiff => only_changed_files && output.is_string(),
+            FileEdits::Shown => false,
+        }
+    }
 }
 
 /// How much detail an observation's line gives about each call of an agent.
@@ -70,7 +107,7 @@ pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<
         .rev()
         .map(|(iteration, observed)| {
             let observed: Vec<&Observation> = observed.iter().collect();
-            lines_within(&observed, &[earlier_line], &mut room, Some(*iteration))
+            lines_within(&observed, &[&earlier_line], &mut room, Some(*iteration))
         })
         .collect();
     lines.reverse();
@@ -81,7 +118,7 @@ pub(crate) fn earlier_observations(iterations: &[(u32, &[Observation])]) -> Vec<
 /// the omitted observations and contains the handle for reading them.
 fn lines_within(
     observed: &[&Observation],
-    forms: &[fn(&Observation) -> Value],
+    forms: &[Form<'_>],
     room: &mut usize,
     iteration: Option<u32>,
 ) -> Vec<Value> {
@@ -131,8 +168,7 @@ fn short(value: &Value, max: usize, handle: Option<&str>) -> Value {
 }
 
 /// Shortens a result: a log to about `max` characters, a list or data to four times as many.
-fn short_result(result: &ToolResult, max: usize, handle: &str) -> Value {
-    let whole = result.for_model();
+fn short_result(whole: ModelToolResult, max: usize, handle: &str) -> Value {
     let most = match (&whole.output, whole.omit) {
         (Some(Value::String(_)), OmittedPart::Middle) => max,
         (_, OmittedPart::Middle | OmittedPart::End) => max.saturating_mul(4),
@@ -154,10 +190,10 @@ pub fn whole_report(report: &AgentReport) -> Value {
     let result = report.result.as_ref().map(AgentAnswer::text);
     match result {
         Ok(findings) => {
-            json!({"findings": findings, "calls": call_summaries(&report.work, usize::MAX), "changes": changes(&report.work)})
+            json!({"findings": findings, "calls": call_summaries(&report.work, usize::MAX, FileEdits::Shown), "changes": changes(&report.work)})
         }
         Err(failure) => {
-            json!({"error": failure.to_string(), "calls": call_summaries(&report.work, usize::MAX), "changes": changes(&report.work)})
+            json!({"error": failure.to_string(), "calls": call_summaries(&report.work, usize::MAX, FileEdits::Shown), "changes": changes(&report.work)})
         }
     }
 }
@@ -169,10 +205,15 @@ pub fn observation_line(observation: &Observation) -> Value {
 
 /// Formats one observation with about `max` characters per string.
 fn line_within(observation: &Observation, max: usize) -> Value {
-    json!(typed_line(observation, max, AgentCalls::Brief))
+    json!(typed_line(observation, max, AgentCalls::Brief, FileEdits::Shown))
 }
 
-fn typed_line(observation: &Observation, max: usize, agent_calls: AgentCalls) -> ObservationLine {
+fn typed_line(
+    observation: &Observation,
+    max: usize,
+    agent_calls: AgentCalls,
+    edits: FileEdits,
+) -> ObservationLine {
     let line = ObservationLine {
         subtask: observation.subtask.clone(),
         title: observation.title.clone(),
@@ -199,10 +240,17 @@ fn typed_line(observation: &Observation, max: usize, agent_calls: AgentCalls) ->
         SubTaskResult::Calls { calls } => {
             let calls = calls.iter().map(|observed| {
                 let handle = observed.effect.to_string();
+                let only_files = observed.result.only_changed_files();
+                let mut result = observed.result.for_model();
+                result.output = result.output.filter(|output| !edits.hides_output(only_files, output));
                 CallLine {
-                    result: Some(short_result(&observed.result, max, &handle)),
+                    result: Some(short_result(result, max, &handle)),
                     duration_ms: Some(observed.result.duration),
-                    parameters: short(&observed.call.parameters, max, Some(&handle)),
+                    parameters: short(
+                        &observed.call.parameters,
+                        edits.max_text(only_files, max),
+                        Some(&handle),
+                    ),
                     ..CallLine::new(&observed.call.tool, Some(handle))
                 }
             });
@@ -232,8 +280,8 @@ fn typed_line(observation: &Observation, max: usize, agent_calls: AgentCalls) ->
                     .map(|failure| shorten(&failure.to_string(), max)),
                 findings_so_far: (!findings_so_far.is_empty()).then(|| shorten(findings_so_far, max)),
                 calls: Some(match agent_calls {
-                    AgentCalls::Brief => call_summaries(work, max),
-                    AgentCalls::WithOutput => calls_with_output(work, max),
+                    AgentCalls::Brief => call_summaries(work, max, edits),
+                    AgentCalls::WithOutput => calls_with_output(work, max, edits),
                 }),
                 changes: Some(changes(work)),
                 ..line
@@ -277,11 +325,15 @@ fn earlier_line(observation: &Observation) -> Value {
     line
 }
 
-fn call_summaries(work: &AgentWork, max: usize) -> Vec<CallLine> {
+fn call_summaries(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<CallLine> {
     let summary = |call: &CallSummary| {
         let handle = call.effect.map(|effect| effect.to_string());
         CallLine {
-            parameters: short(&call.parameters, max, handle.as_deref()),
+            parameters: short(
+                &call.parameters,
+                edits.max_text(call.only_changed_files, max),
+                handle.as_deref(),
+            ),
             success: Some(call.success),
             error: call.error.clone(),
             ..CallLine::new(&call.tool, handle)
@@ -290,11 +342,12 @@ fn call_summaries(work: &AgentWork, max: usize) -> Vec<CallLine> {
     work.calls.iter().map(summary).collect()
 }
 
-fn calls_with_output(work: &AgentWork, max: usize) -> Vec<CallLine> {
-    let calls = call_summaries(work, max).into_iter().zip(&work.calls);
+fn calls_with_output(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<CallLine> {
+    let calls = call_summaries(work, max, edits).into_iter().zip(&work.calls);
     let with_output = |(line, call): (CallLine, &CallSummary)| CallLine {
         duration_ms: call.effect.map(|_| call.duration),
-        output: (!call.output.is_null()).then(|| call.output.clone()),
+        output: (!call.output.is_null() && !edits.hides_output(call.only_changed_files, &call.output))
+            .then(|| call.output.clone()),
         ..line
     };
     calls.map(with_output).collect()

@@ -7,8 +7,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
-use super::observations::{MAX_STRING, judged_lines, observation_lines};
+use super::observations::{FileEdits, MAX_STRING, judged_lines, observation_lines};
 use super::{parameters, render};
+use crate::agent_spec::AgentSpec;
 use crate::limits::RunLimits;
 use crate::observation::{Observation, SubTaskResult};
 use crate::plan::{Plan, SubTask};
@@ -171,10 +172,12 @@ pub fn guidance(number: u32, text: &str) -> String {
 /// Renders the first request to a lead. It lists the agents and tools of the run that the lead does not know from its own tools.
 pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: &RunLimits) -> String {
     let lead = &setup.lead;
+    // The `delegate` tool lists the agents to which the lead may delegate. In plan mode, a plan may use others as well.
+    let is_listed = |agent: &&AgentSpec| lead.may_delegate() && agent.access <= lead.access;
     let agents: Vec<Value> = setup
         .agents
         .iter()
-        .filter(|_| !lead.may_delegate())
+        .filter(|agent| !is_listed(agent))
         .map(|agent| {
             let description = one_line(&agent.description);
             json!({"name": agent.name, "description": description, "capabilities": agent.capabilities(&lead.tools)})
@@ -194,6 +197,7 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: 
         #[serde(flatten)]
         iteration: &'a IterationContext<'a>,
         limits: Vec<String>,
+        some_listed: bool,
         agents: Vec<Value>,
         tools: Vec<Value>,
     }
@@ -202,6 +206,7 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: 
         Values {
             iteration,
             limits: limits_set(limits),
+            some_listed: setup.agents.iter().any(|agent| is_listed(&agent)),
             agents,
             tools,
         },
@@ -247,6 +252,10 @@ pub fn reflect_request(
         });
         shorten_value(&plan, MAX_STRING, None)
     });
+    let edits = match diff {
+        Some(ReflectorDiff { error: None, .. }) => FileEdits::InDiff,
+        Some(ReflectorDiff { error: Some(_), .. }) | None => FileEdits::Shown,
+    };
     #[derive(Serialize)]
     struct Values<'a> {
         #[serde(flatten)]
@@ -262,7 +271,7 @@ pub fn reflect_request(
         Values {
             iteration,
             plan,
-            observations: judged_lines(observed, iteration.iteration),
+            observations: judged_lines(observed, iteration.iteration, edits),
             changed: changed.iter().map(|path| one_line(path)).collect(),
             diff,
             diff_handle: OutputHandle::Diff(iteration.iteration).to_string(),

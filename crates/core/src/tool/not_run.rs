@@ -6,7 +6,10 @@ use super::{ToolOutcome, ToolResult, code};
 const REJECTED: &str = "the user rejected the call";
 
 /// The beginning of the error message of a call that the user answered with guidance.
-const GUIDED: &str = "the user did not approve this call: ";
+const GUIDED: &str = "the user did not approve this call and says: ";
+
+/// The end of the error message of a call that the user answered with guidance: what is expected now.
+const GUIDED_NEXT: &str = "\nThe call did not run. Go another way by these words, or finish and say what is left.";
 
 impl ToolResult {
     /// Creates the result of a call that was running when the process ended, and may have taken effect (HOST-2).
@@ -54,7 +57,10 @@ impl ToolResult {
 
     /// Creates the result of a call whose approval expired (APPROVE-3).
     pub(crate) fn approval_expired() -> Self {
-        ToolResult::failure("the call did not run: it was not approved in time").with_code(code::NOT_APPROVED)
+        ToolResult::failure(
+            "the call did not run: the user neither approved nor rejected it in time. Go another way, or finish and say what needs approval",
+        )
+        .with_code(code::NOT_APPROVED)
     }
 
     /// Creates the result of a question without an answer.
@@ -93,17 +99,20 @@ impl ToolResult {
 
     /// Creates the result of a plan that the user did not approve but answered with guidance for the run (LEAD-2).
     pub(crate) fn plan_not_approved() -> Self {
-        ToolResult::failure("the plan was not carried out: the user gave guidance instead of approving it")
+        ToolResult::failure(
+            "the plan was not carried out: the user gave guidance instead of approving it. Plan again, or answer, by this guidance",
+        )
             .with_code(code::NOT_APPROVED)
     }
 
     /// Creates the result of a call that the user did not approve but answered with guidance (APPROVE-2).
     pub(crate) fn guided(guidance: &str) -> Self {
-        ToolResult::failure(format!("{GUIDED}{guidance}")).with_code(code::NOT_APPROVED)
+        ToolResult::failure(format!("{GUIDED}{guidance}{GUIDED_NEXT}")).with_code(code::NOT_APPROVED)
     }
 }
 
 /// Returns the guidance that the user gave instead of approving a call, from the call's error; `None` for any other error.
 pub fn guidance_from_error(error: &str) -> Option<&str> {
-    error.strip_prefix(GUIDED)
+    let guidance = error.strip_prefix(GUIDED)?;
+    Some(guidance.strip_suffix(GUIDED_NEXT).unwrap_or(guidance))
 }

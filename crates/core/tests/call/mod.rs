@@ -65,6 +65,7 @@ fn leads_tools() -> Vec<ToolSpec> {
     let tool = |name: &str| ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters: json!({"type": "object"}),

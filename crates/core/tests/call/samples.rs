@@ -31,6 +31,7 @@ fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
     let tool = |name: &str| ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters: json!({"type": "object"}),

@@ -11,6 +11,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: "A tool.".to_owned(),
         parameters,

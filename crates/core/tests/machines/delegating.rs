@@ -107,6 +107,7 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallSummary {
+        only_changed_files: false,
         effect: of.map(effect),
         tool: tool.to_owned(),
         parameters: Value::Null,
@@ -121,6 +122,7 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
     give(&mut run, 20, agent_ended("run.3", own));
     let mut callers = report(text("Done."), &[]);
     callers.work.calls.push(digest(Some("a2.2"), "delegate", None));
+    callers.work.calls.push(digest(Some("a2.3"), "look", None));
     give(&mut run, 30, agent_ended("run.2", callers));
     let SubTaskResult::Agent { work, .. } = &run.iterations()[0].observations[0].finding else {
         panic!("an agent's");
@@ -130,7 +132,11 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
         .iter()
         .map(|call| (call.tool.as_str(), call.success))
         .collect();
-    assert_eq!(observed, [("delegate", true), ("change", false)]);
+    assert_eq!(
+        observed,
+        [("delegate", true), ("change", false), ("look", true)],
+        "in the order of time"
+    );
 }
 
 #[test]
@@ -273,6 +279,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
     // the caller's own report includes the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallSummary {
+        only_changed_files: false,
         effect: Some(effect("a2.2")),
         tool: "delegate".to_owned(),
         parameters: Value::Null,

@@ -50,6 +50,7 @@ pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: description.to_owned(),
         parameters: json!({

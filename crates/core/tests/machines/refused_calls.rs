@@ -101,7 +101,7 @@ fn paor_6_a_rejected_call_and_those_after_it_are_recorded() {
                 "look",
                 null,
                 false,
-                "the call did not run, because the user did not approve an earlier call"
+                "the call did not run, because the user did not approve an earlier call of the reply"
             ]),
         ]
     );
@@ -118,13 +118,13 @@ fn paor_6_a_guided_call_and_those_after_it_are_recorded() {
                 "change",
                 null,
                 false,
-                "the user did not approve this call: Change z instead."
+                "the user did not approve this call and says: Change z instead.\nThe call did not run. Go another way by these words, or finish and say what is left."
             ]),
             json!([
                 "look",
                 null,
                 false,
-                "the call did not run, because the user did not approve an earlier call"
+                "the call did not run, because the user did not approve an earlier call of the reply"
             ]),
         ]
     );
@@ -147,7 +147,7 @@ fn paor_6_a_call_that_nobody_approved_in_time_is_recorded() {
             "change",
             null,
             false,
-            "the call did not run: it was not approved in time"
+            "the call did not run: the user neither approved nor rejected it in time. Go another way, or finish and say what needs approval"
         ])]
     );
 }

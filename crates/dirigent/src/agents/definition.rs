@@ -212,8 +212,11 @@ impl AgentDefinition {
             Some(base) => Cow::Owned(format!("{}\n\n{}", base.text.trim_end(), self.role)),
             None => Cow::Borrowed(self.role.as_str()),
         };
-        let prompted =
-            |tools: &[&ToolSpec]| prompt::system_prompt(&role, tools, self.answer, profile.calls, &limits);
+        let prompted = |tools: &[&ToolSpec]| {
+            let forms: Vec<_> = tools.iter().map(|tool| tool.offered_to(self.access)).collect();
+            let forms: Vec<&ToolSpec> = forms.iter().map(AsRef::as_ref).collect();
+            prompt::system_prompt(&role, &forms, self.answer, profile.calls, &limits)
+        };
         let delegates = |tool: &&ToolSpec| {
             delegate
                 .as_ref()

@@ -16,6 +16,7 @@ fn tool(name: &str) -> ToolSpec {
     ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: format!("Does {name}."),
         parameters: json!({"type": "object", "properties": {"path": {"type": "string"}}}),

@@ -29,6 +29,7 @@ fn tool(name: &str) -> Arc<Vec<ToolSpec>> {
     Arc::new(vec![ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: name.to_owned(),
         description: "Looks.".to_owned(),
         parameters: json!({"type": "object"}),

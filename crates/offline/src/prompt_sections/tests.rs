@@ -53,6 +53,7 @@ fn observation(subtask: &str, finding: SubTaskResult) -> Observation {
 fn observations() -> Vec<Observation> {
     let calls = |calls| SubTaskResult::Calls { calls };
     let summary = CallSummary {
+        only_changed_files: false,
         effect: Some("a2.2".parse().expect("an effect id")),
         tool: "search".to_owned(),
         parameters: json!({"pattern": "a"}),
@@ -380,6 +381,7 @@ fn the_role_and_the_tools_are_read_from_the_system_prompt() {
     let tool = ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
+        read_only: None,
         name: "search".to_owned(),
         description: "Searches.\n\n## not_a_tool".to_owned(),
         parameters: json!({"type": "object", "properties": {}}),

@@ -181,7 +181,7 @@ async fn approve_3_an_approval_that_has_expired_is_a_failed_call() {
 
     let told = finding(&report).clone().unwrap();
     assert!(
-        told.contains("the call did not run: it was not approved in time"),
+        told.contains("the user neither approved nor rejected it in time"),
         "{told}"
     );
     assert_eq!(calls.lock().unwrap().len(), 0);

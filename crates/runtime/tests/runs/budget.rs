@@ -58,6 +58,7 @@ async fn host_6_tool_definitions_that_are_sent_with_a_request_are_reserved() {
         world.spec.setup.tools.push(ToolSpec {
             category: ToolCategory::Other,
             changes_where: None,
+            read_only: None,
             name: "look".to_owned(),
             description: "Looks. ".repeat(3_000),
             parameters: json!({"type": "object"}),

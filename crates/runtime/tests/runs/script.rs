@@ -220,6 +220,7 @@ impl Scriptool {
             spec: ToolSpec {
                 category: ToolCategory::Other,
                 changes_where: None,
+                read_only: None,
                 name: name.to_owned(),
                 description: "Does what the test says.".to_owned(),
                 parameters: json!({"type": "object"}),

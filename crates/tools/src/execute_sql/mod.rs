@@ -40,6 +40,10 @@ const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its 
     committed if it succeeds. Rows are lists in the order of `columns`; large integers, decimals and dates are strings. Only the \
     first rows of a long result are returned, so use WHERE and LIMIT. Connections: ";
 
+const READ_ONLY_DESCRIPTION: &str = "Runs one SQL statement that only reads on a database and returns its rows; `schema` describes the \
+    tables. Never write values into the statement: pass them in `parameters`. Rows are lists in the order of `columns`; large \
+    integers, decimals and dates are strings. Only the first rows of a long result are returned, so use WHERE and LIMIT. Connections: ";
+
 /// The parameters of `execute_sql`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -97,7 +101,9 @@ enum Operation {
 /// | `unreachable` | the server cannot be reached, or rejects Dirigent's login |
 pub fn execute_sql(connections: &Connections) -> TypedTool {
     let described: Vec<String> = connections.iter().map(describe).collect();
-    let description = format!("{DESCRIPTION}{}.", described.join(", "));
+    let described = described.join(", ");
+    let description = format!("{DESCRIPTION}{described}.");
+    let read_only = format!("{READ_ONLY_DESCRIPTION}{described}.");
     let connections: Arc<BTreeMap<String, LimitedConnection>> = Arc::new(
         connections
             .iter()
@@ -117,7 +123,13 @@ pub fn execute_sql(connections: &Connections) -> TypedTool {
     })
     .changes_where("operation", &["change"])
     .requires_approval_where("operation", &["change"])
-    .example(example)
+    .example(example.clone())
+    .read_only(
+        read_only,
+        &["operation", "connection", "sql", "parameters"],
+        &["query", "schema"],
+        example,
+    )
 }
 
 fn describe((name, connection): (&String, &Connection)) -> String {

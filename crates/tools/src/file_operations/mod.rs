@@ -95,6 +95,10 @@ const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a fil
     ignored ones. `move` never overwrites. `delete` removes a file or an empty folder. `undo` restores what this run changed, in \
     `path` or everywhere. A change fails, and shows the new content, if the file has changed since you saw it.";
 
+const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` returns a file's lines, up to 64 KiB, each after its number \
+    and a tab, which are not part of the file. `list` returns a folder's files and folders (with `/` at the end), or the files that \
+    match `glob`, without ignored ones.";
+
 /// Creates the tool `file_operations`. The output of a call is:
 ///
 /// | operation | output |
@@ -132,6 +136,7 @@ const DESCRIPTION: &str = "Works on files of the workspace. `read` returns a fil
 ///
 /// On a case-insensitive disk, `A.rs` and `a.rs` are one file, but seen separately: an agent that has read one name has not seen the other.
 pub fn file_operations() -> impl Tool {
+    let example = json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80});
     typed(
         "file_operations",
         DESCRIPTION,
@@ -144,7 +149,13 @@ pub fn file_operations() -> impl Tool {
         values: vec!["read".to_owned(), "list".to_owned()],
         or_absent: false,
     })
-    .example(json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80}))
+    .example(example.clone())
+    .read_only(
+        READ_ONLY_DESCRIPTION,
+        &["operation", "path", "start_line", "end_line", "numbered", "glob", "depth"],
+        &["read", "list"],
+        example,
+    )
 }
 
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {

@@ -38,6 +38,10 @@ const DESCRIPTION: &str = "Renames an identifier in source files (Rust, Python, 
     what it would change. It goes by name: every function, variable, field, keyword argument and import so called. Strings and \
     comments stay, but are listed (`mentions`). A new name that already exists is refused (`clashes`).";
 
+const READ_ONLY_DESCRIPTION: &str = "Finds every use of an identifier in source files (Rust, Python, JS, TS, Go), by name: every \
+    function, variable, field, keyword argument and import so called. Strings and comments with the name are listed too (`mentions`), \
+    and with `to`, what already has that name (`clashes`).";
+
 /// The parameters of `rename_symbol`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +135,12 @@ pub fn rename_symbol() -> TypedTool {
         or_absent: true,
     })
     .example(json!({"from": "parse_line", "to": "read_line", "paths": ["src"], "preview": false}))
+    .read_only(
+        READ_ONLY_DESCRIPTION,
+        &["from", "to", "paths"],
+        &[],
+        json!({"from": "parse_line", "paths": ["src"]}),
+    )
 }
 
 fn rename(context: &ToolContext, parameters: &Parameters) -> Result<ToolResult, ScanAborted> {

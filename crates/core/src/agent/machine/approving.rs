@@ -81,7 +81,7 @@ impl Agent {
 
 /// The result of each call that follows a call that was not approved.
 fn not_approved() -> ToolResult {
-    ToolResult::failure("the call did not run, because the user did not approve an earlier call")
+    ToolResult::failure("the call did not run, because the user did not approve an earlier call of the reply")
         .with_code(code::NOT_APPROVED)
 }
 

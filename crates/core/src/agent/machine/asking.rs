@@ -85,11 +85,12 @@ impl Agent {
     }
 
     /// Makes room if the conversation is too long for the context window: reduces old results to one line each. If that is not enough,
-    /// returns a request for a summary of the earlier turns. Frees more than the next request needs, so that the following requests need no
+    /// changes nothing, and returns a request for a summary of the earlier turns with their results. Frees more than the next request needs, so that the following requests need no
     /// further changes and begin with the same messages.
     fn compact(&mut self) -> Option<Vec<Message>> {
         if std::mem::take(&mut self.compacts_history) {
-            return self.conversation.summary_request(&self.brief.task);
+            let most = self.max_request_tokens();
+            return self.conversation.summary_request(&self.brief.task, most);
         }
         let most = self.max_request_tokens()?;
         let max_compactions = self.spec().limits.max_compactions;
@@ -98,11 +99,13 @@ impl Agent {
         }
         self.compactions += 1;
         let enough = most / 4 * 3;
-        self.conversation.shrink_results(enough);
-        if self.conversation.tokens() <= enough {
+        let mut shrunk = self.conversation.clone();
+        shrunk.shrink_results(enough);
+        if shrunk.tokens() <= enough {
+            self.conversation = shrunk;
             return None;
         }
-        let request = self.conversation.summary_request(&self.brief.task);
+        let request = self.conversation.summary_request(&self.brief.task, Some(most));
         if request.is_none() {
             self.conversation.shorten_latest(most);
         }

@@ -1,7 +1,7 @@
 //! Running the calls of a reply, and handling their results.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -331,24 +331,48 @@ impl Agent {
 
     /// Adds an overview of the work so far to the last result of a turn (LOOP-8).
     fn append_progress(&mut self) {
-        let work = &self.work;
+        let calls = self.earlier_calls + self.work.calls.len();
         // The first result needs no overview.
-        if work.calls.len() < 2 {
+        if calls < 2 {
             return;
         }
-        let mut so_far = format!("{} calls", work.calls.len());
+        let mut so_far = format!("{calls} calls");
         if self.failed > 0 {
             so_far.push_str(&format!(", {} failed", self.failed));
         }
-        let earlier = work.changes.len().saturating_sub(LISTED_CHANGES);
+        let changes = self.changes_so_far();
+        let earlier = changes.len().saturating_sub(LISTED_CHANGES);
         if earlier > 0 {
             so_far.push_str(&format!("; {earlier} earlier changes"));
         }
-        for change in work.changes.iter().skip(earlier) {
-            so_far.push_str(&format!("; {change}"));
+        for (change, times) in changes.iter().skip(earlier) {
+            let times = if *times > 1 {
+                format!(" ({times} times)")
+            } else {
+                String::new()
+            };
+            so_far.push_str(&format!("; {change}{times}"));
         }
         self.conversation
             .amend_last_result(|result| result.so_far = Some(so_far));
+    }
+}
+
+impl Agent {
+    /// Returns the changes since the agent started, each once with the number of times, in the order of their last occurrence.
+    pub(super) fn changes_so_far(&self) -> Vec<(String, usize)> {
+        let now = self.work.changes.iter().map(|change| (change.to_string(), 1));
+        let mut merged: BTreeMap<String, (usize, usize)> = BTreeMap::new();
+        for (place, (change, times)) in self.earlier_changes.iter().cloned().chain(now).enumerate() {
+            let (last, total) = merged.entry(change).or_default();
+            (*last, *total) = (place, *total + times);
+        }
+        let mut merged: Vec<_> = merged.into_iter().collect();
+        merged.sort_by_key(|(_, (last, _))| *last);
+        merged
+            .into_iter()
+            .map(|(change, (_, times))| (change, times))
+            .collect()
     }
 }
 
@@ -366,6 +390,7 @@ fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> Cal
             ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, handle).into_owned()),
         },
         output: short_output(result, handle),
+        only_changed_files: result.only_changed_files(),
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }

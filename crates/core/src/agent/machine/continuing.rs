@@ -25,7 +25,7 @@ impl Agent {
         self.run_spec = run_spec;
     }
 
-    /// Continues with the run's message. Turns, time, calls and changes are counted from zero again.
+    /// Goes on with the run's message. Turns and time are counted anew, and the next report has the work since then.
     pub(super) fn go_on(&mut self, now: Timestamp, continuation: Continuation, commands: &mut Commands) {
         let Continuation {
             number,
@@ -45,8 +45,10 @@ impl Agent {
         self.guidance
             .retain(|guidance| matches!(guidance, Guidance::OfAgent(_)));
         self.earlier_usage = usage;
+        self.earlier_changes = self.changes_so_far();
+        self.earlier_calls += self.work.calls.len();
         self.work = AgentWork::default();
-        (self.turns, self.malformed, self.failed, self.compactions) = (0, 0, 0, 0);
+        (self.turns, self.malformed, self.compactions) = (0, 0, 0);
         (self.asked_to_send_alone, self.last_turn_announced) = (false, false);
         (self.acting, self.redirected) = (false, false);
         (self.stuck, self.delegating_since) = (None, None);

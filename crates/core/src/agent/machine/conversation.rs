@@ -352,29 +352,17 @@ impl Conversation {
     /// Shortens the results of the latest turn, which cannot be omitted, until the conversation has about this many tokens.
     pub(super) fn shorten_latest(&mut self, tokens: u64) {
         let (over, latest) = (self.tokens().saturating_sub(tokens), self.latest_turn());
-        let results: usize = self.messages[latest..].iter().filter_map(result_characters).sum();
-        let all = self.counted.ratio.tokens(results.div_ceil(4) as u64).max(1);
-        if over == 0 || results == 0 {
+        let Some(share) = Share::new(&self.messages[latest..], over, self.counted.ratio) else {
             return;
-        }
+        };
         let display = self.display;
         self.change(|messages, calls| {
             let mut saved = 0;
             for message in &mut messages[latest..] {
-                if let Message::Tool {
-                    call_id,
-                    content,
-                    name,
-                } = message
-                    && name != SUBMIT_PLAN
-                {
-                    let share = content.chars().count() as u128 * u128::from(all.saturating_sub(over))
-                        / u128::from(all);
-                    let max = usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR);
-                    let call = calls.entry(call_id.clone()).or_default();
-                    let handle = display.handle(call.effect).map(|effect| effect.to_string());
-                    let short = prompt::shorten_result(call.shown(content), max, handle.as_deref());
-                    saved += call.replace(content, short);
+                if let Some((call_id, content)) = shortenable(message) {
+                    let call = calls.entry(call_id.to_owned()).or_default();
+                    let shorter = call.shortened(content, share.of(content), display);
+                    saved += call.replace(content, shorter);
                 }
             }
             saved
@@ -382,8 +370,9 @@ impl Conversation {
     }
 
     /// Returns a request for a summary of all turns except the latest; `None` if there are no earlier turns. The request begins with the
-    /// same messages as the previous requests. `task` is the agent's task.
-    pub(super) fn summary_request(&self, task: &str) -> Option<Vec<Message>> {
+    /// same messages as the previous requests, with their outputs, so that the summary can say what they showed. Outputs are shortened only if
+    /// the request would exceed `most` tokens. `task` is the agent's task.
+    pub(super) fn summary_request(&self, task: &str, most: Option<u64>) -> Option<Vec<Message>> {
         let latest = self.latest_turn();
         let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
         let earlier = self.messages.get(..latest)?;
@@ -393,7 +382,22 @@ impl Conversation {
         let ask = Message::User {
             content: prompt::summarise_request(task),
         };
-        Some(earlier.iter().cloned().chain([ask]).collect())
+        let left_out: u64 = self.messages[latest..].iter().map(Message::estimated_tokens).sum();
+        let estimated = self.estimated.saturating_sub(left_out) + ask.estimated_tokens();
+        let over = most.map_or(0, |most| {
+            self.counted.ratio.tokens(estimated).saturating_sub(most)
+        });
+        let mut messages = earlier.to_vec();
+        if let Some(share) = Share::new(earlier, over, self.counted.ratio) {
+            for message in &mut messages {
+                if let Some((call_id, text)) = shortenable(message) {
+                    let call = self.calls.get(call_id).cloned().unwrap_or_default();
+                    *text = content(&call.shortened(text, share.of(text), self.display));
+                }
+            }
+        }
+        messages.push(ask);
+        Some(messages)
     }
 
     /// Returns true if a summary replaces only messages of earlier turns of the conversation, so that the task stays as a message of its own.
@@ -423,10 +427,44 @@ impl Conversation {
     }
 }
 
-fn result_characters(message: &Message) -> Option<usize> {
+/// The share of each result that remains if results are shortened evenly.
+#[derive(Clone, Copy)]
+struct Share {
+    remaining: u64,
+    all: u64,
+}
+
+impl Share {
+    /// Computes the share that saves `over` tokens of the messages; `None` if there is nothing to save or to shorten.
+    fn new(messages: &[Message], over: u64, ratio: TokenRatio) -> Option<Self> {
+        let results = messages.iter().filter_map(|message| match message {
+            Message::Tool { content, .. } => Some(content.chars().count()),
+            Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => None,
+        });
+        let results: usize = results.sum();
+        let all = ratio.tokens(results.div_ceil(4) as u64).max(1);
+        let remaining = all.saturating_sub(over);
+        (over > 0 && results > 0).then_some(Share { remaining, all })
+    }
+
+    /// The characters that remain of a result.
+    fn of(self, content: &str) -> usize {
+        let share = content.chars().count() as u128 * u128::from(self.remaining) / u128::from(self.all);
+        usize::try_from(share).unwrap_or(usize::MAX).max(SHORT_ERROR)
+    }
+}
+
+/// Returns the call's id and the text of a result that may be shortened: all but those of plans.
+fn shortenable(message: &mut Message) -> Option<(&str, &mut String)> {
     match message {
-        Message::Tool { content, .. } => Some(content.chars().count()),
-        Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => None,
+        Message::Tool {
+            call_id,
+            content,
+            name,
+        } if name != SUBMIT_PLAN => Some((call_id, content)),
+        Message::Tool { .. } | Message::System { .. } | Message::User { .. } | Message::Assistant { .. } => {
+            None
+        }
     }
 }
 
@@ -438,6 +476,12 @@ impl ShownCall {
             output: Some(Value::from(text)),
             ..ModelToolResult::default()
         })
+    }
+
+    /// Returns the result that a message with this text shows, shortened to about `max` characters.
+    fn shortened(&self, text: &str, max: usize, display: ResultDisplay) -> ModelToolResult {
+        let handle = display.handle(self.effect).map(|effect| effect.to_string());
+        prompt::shorten_result(self.shown(text), max, handle.as_deref())
     }
 
     /// Shows a shorter result, and returns the estimated tokens saved. Does nothing if it does not have fewer tokens.

@@ -90,6 +90,10 @@ pub struct Agent {
     work: AgentWork,
     /// The usage before the last continuation.
     earlier_usage: Usage,
+    /// The number of calls before the last continuation.
+    earlier_calls: usize,
+    /// The changes before the last continuation, each once with the number of times.
+    earlier_changes: Vec<(String, usize)>,
     started_at: Timestamp,
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.
@@ -210,6 +214,8 @@ impl Agent {
             asked_to_send_alone: false,
             work: AgentWork::default(),
             earlier_usage: Usage::default(),
+            earlier_calls: 0,
+            earlier_changes: Vec::new(),
             started_at: now,
             deadline,
             delegating_since: None,

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::work::{LastDelegation, Purpose, RunningAgent};
 use super::{Commands, Run};
-use crate::agent_report::{AgentAnswer, AgentReport, AgentWork};
+use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::brief::{AgentBrief, AgentRole};
 use crate::delegation::{delegation_targets, with_started_agent};
 use crate::id::{AgentId, EffectId};
@@ -180,7 +180,9 @@ impl Run {
             return self.stop_delegates(id, commands);
         }
         let agent = self.work.remove_agent(effect)?;
-        report.work.calls.extend(agent.delegate_calls.iter().cloned());
+        for (call, calls) in agent.delegate_calls.iter().cloned() {
+            insert_after(&mut report.work.calls, call, calls);
+        }
         self.end_agent(now, agent, report, commands)
     }
 
@@ -197,7 +199,7 @@ impl Run {
         let caller = call.scope.agent().and_then(|caller| self.effect_of(caller));
         let caller = caller.ok_or(Refusal::Stale { effect: call })?;
         let deferred = self.work.update_agent(caller, |caller| {
-            caller.delegate_calls.extend(report.work.calls.iter().cloned());
+            caller.delegate_calls.push((call, report.work.calls.clone()));
             caller.report.take()
         })?;
         match deferred {
@@ -268,6 +270,14 @@ fn includes_call(work: &AgentWork, call: EffectId) -> bool {
         let effect = known.effect;
         effect.is_some_and(|effect| effect.scope == call.scope && effect.step == call.step)
     })
+}
+
+/// Inserts the calls of a delegate after the call that started it, so that all calls are in the order of time. Appends them if the caller
+/// ended before that call did.
+fn insert_after(calls: &mut Vec<CallSummary>, call: EffectId, of_delegate: Vec<CallSummary>) {
+    let is_call = |known: &CallSummary| known.effect.is_some_and(|effect| effect.is_same_effect(call));
+    let place = calls.iter().position(is_call).map_or(calls.len(), |place| place + 1);
+    calls.splice(place..place, of_delegate);
 }
 
 /// Builds the result of the `delegate` call that started the agent.

@@ -44,7 +44,7 @@ pub(super) struct RunningAgent {
     /// The effect steps of this agent's outstanding delegates.
     delegates: BTreeSet<u32>,
     /// The calls of ended delegates, to be added to this agent's report for the reflector.
-    pub(super) delegate_calls: Vec<CallSummary>,
+    pub(super) delegate_calls: Vec<(EffectId, Vec<CallSummary>)>,
     /// The result of the agent's last delegation; `None` once the agent is known to have received it.
     pub(super) last_delegation: Option<LastDelegation>,
 }

@@ -194,8 +194,8 @@ fn approve_2_guidance_goes_to_the_model_and_no_later_call_of_the_reply_runs() {
     assert_eq!(
         results,
         [
-            "the user did not approve this call: Change z instead.",
-            "the call did not run, because the user did not approve an earlier call"
+            "the user did not approve this call and says: Change z instead.\nThe call did not run. Go another way by these words, or finish and say what is left.",
+            "the call did not run, because the user did not approve an earlier call of the reply"
         ]
     );
     assert_eq!(agent.work().usage.tool_calls, 0);
@@ -277,7 +277,7 @@ fn approve_3_what_nobody_approves_in_time_does_not_run() {
     assert_eq!(
         results(&agent),
         [
-            json!({"success": false, "code": "not_approved", "error": "the call did not run: it was not approved in time"})
+            json!({"success": false, "code": "not_approved", "error": "the call did not run: the user neither approved nor rejected it in time. Go another way, or finish and say what needs approval"})
         ]
     );
 }

@@ -80,7 +80,7 @@ fn approve_2_guidance_about_a_call_of_a_plan_joins_the_next_plan() {
     let observed = serde_json::to_value(&run.iterations()[0].observations).unwrap();
     assert_eq!(
         observed[0]["finding"]["calls"][0]["result"]["error"],
-        "the user did not approve this call: Change z instead."
+        "the user did not approve this call and says: Change z instead.\nThe call did not run. Go another way by these words, or finish and say what is left."
     );
     assert_eq!(run.guidance(), ["Change z instead."]);
     let report = run.report();
