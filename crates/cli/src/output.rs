@@ -127,7 +127,7 @@ fn read_line() -> Option<String> {
 }
 
 /// A unified diff in colours.
-pub(crate) fn coloured_diff(diff: &str) -> String {
+fn coloured_diff(diff: &str) -> String {
     let colour = |line: &str| {
         // Changes while commands ran are shown in comments.
         let style = match line.strip_prefix("# ").unwrap_or(line).as_bytes() {

@@ -12,7 +12,7 @@ use crate::args::{WatchCommand, WatchOptions};
 use crate::exit::Exit;
 use crate::interactive::{HistoryCursor, InputEvent, InteractiveSession};
 use crate::open::open_reading;
-use crate::output::{Output, coloured_diff, sanitize};
+use crate::output::Output;
 use crate::screen::Screen;
 use crate::signals::{ShutdownSignal, ShutdownSignals};
 use crate::summary::{detail, summary};
@@ -52,7 +52,7 @@ pub(crate) async fn follow(
     }
     screen.finish();
     if !watching.json {
-        print_summary(&events, run, &watching, output);
+        print_summary(&dirigent, &events, run, &watching, output).await?;
     }
     let end = events.with_view(|view| view.run().end().cloned()).flatten();
     if end.is_none() {
@@ -88,7 +88,7 @@ pub(crate) async fn watch(
         return Ok(Exit::Killed);
     };
     if !watching.json {
-        print_summary(&events, run.id(), watching, output);
+        print_summary(dirigent, &events, run.id(), watching, output).await?;
     }
     Ok(Exit::from_end_reason(report.end.as_ref()))
 }
@@ -173,27 +173,34 @@ async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<D
     }
 }
 
-pub(crate) fn print_summary(events: &dirigent::Events, run: RunId, watching: &WatchOptions, output: &Output) {
-    let summary_and_diff = |view: &RunView| {
-        let has_worktree = view.run().spec().worktree.is_some();
-        (
-            summary(view, run, detail(watching.verbose)),
-            view.diff(),
-            has_worktree,
-        )
+/// Prints the summary of a run, and its diff if the user asked for it.
+pub(crate) async fn print_summary(
+    dirigent: &Dirigent,
+    events: &Events,
+    run: RunId,
+    watching: &WatchOptions,
+    output: &Output,
+) -> anyhow::Result<()> {
+    let Some(view) = events.with_view(RunView::clone) else {
+        return Ok(());
     };
-    let Some((summary, diff, has_worktree)) = events.with_view(summary_and_diff) else {
-        return;
-    };
-    output.print(&format!("\n{summary}"));
-    if watching.diff && !diff.is_empty() {
-        output.print(&coloured_diff(&sanitize(&diff)));
-    } else if !diff.is_empty() && has_worktree {
-        output.print(&format!("See the changes with `dirigent diff {}`.", run.short()));
-    } else if !diff.is_empty() && !watching.replayed {
+    output.print(&format!("\n{}", summary(&view, run, detail(watching.verbose))));
+    let report = view.report();
+    let short = run.short();
+    if report.changed.is_empty() && report.changed_during_commands.is_empty() {
+        // There is nothing to see or to undo.
+    } else if watching.diff {
+        let diff = match watching.replayed {
+            true => dirigent.diff_of(view).await?,
+            false => dirigent.diff(run, None).await?,
+        };
+        output.print_diff(&diff.bytes());
+    } else if view.run().spec().worktree.is_some() {
+        output.print(&format!("See the changes with `dirigent diff {short}`."));
+    } else if !watching.replayed {
         output.print(&format!(
-            "See the changes with `dirigent diff {id}`, undo them with `dirigent undo {id}`.",
-            id = run.short()
+            "See the changes with `dirigent diff {short}`, undo them with `dirigent undo {short}`."
         ));
     }
+    Ok(())
 }

@@ -32,6 +32,9 @@ pub struct DiffedFile {
     /// The kind of the change; `None` for a moved folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<FileChangeKind>,
+    /// The command while which the file changed, by it or by others; `None` for the change of a file tool.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub during: Option<String>,
     /// The number of added lines.
     pub added: usize,
     /// The number of removed lines.
@@ -58,9 +61,18 @@ impl DiffedFile {
         DiffedFile {
             path,
             kind,
+            during: None,
             added,
             removed,
             diff: Some(diff),
+        }
+    }
+
+    /// Says that the file changed while this command ran.
+    pub fn during(self, command: &str) -> Self {
+        DiffedFile {
+            during: Some(command.to_owned()),
+            ..self
         }
     }
 

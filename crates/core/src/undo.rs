@@ -7,14 +7,15 @@
 //! everything below them, the last move first. A moved file of known content becomes two steps: its old path is restored and its new path
 //! is removed.
 
-pub(crate) mod attribution;
-mod calls;
+mod attribution;
+pub(crate) mod calls;
 mod merge;
 
 use std::collections::BTreeSet;
 
 use crate::id::EffectId;
 use crate::journal::Entry;
+use crate::run::{CommandChanges, command_changes};
 use crate::tool::{FileVersion, StateChange};
 
 use calls::Calls;
@@ -141,6 +142,11 @@ enum Undone {
 }
 
 impl UndoPlan {
+    /// Returns the net changes while each command ran, over all its executions, in the order of the first ones.
+    pub fn command_changes(&self) -> Vec<CommandChanges> {
+        command_changes(&self.during_commands)
+    }
+
     /// Computes how to undo the changes that file tools made in the entries after number `after`; 0 undoes the whole run. `entries` must
     /// contain all entries of the run.
     pub fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>, after: u64) -> UndoPlan {
@@ -152,7 +158,12 @@ impl UndoPlan {
         UndoPlan::build(&Calls::from_entries(entries), after, Undone::FileToolsAndCommands)
     }
 
-    fn build(calls: &Calls<'_>, after: u64, undone: Undone) -> UndoPlan {
+    /// Like [`UndoPlan::from_entries`] for a whole run, whose calls are known.
+    pub(crate) fn from_calls(calls: &Calls) -> UndoPlan {
+        UndoPlan::build(calls, 0, Undone::FileTools)
+    }
+
+    fn build(calls: &Calls, after: u64, undone: Undone) -> UndoPlan {
         let during_commands = calls.during_commands(after);
         let mut commands = during_commands.iter().rev().peekable();
         let mut merger = ChangeMerger::default();

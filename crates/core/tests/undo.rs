@@ -278,6 +278,34 @@ fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
     assert_eq!(during_commands(&UndoPlan::from_entries(&entries, 4)), []);
 }
 
+#[test]
+fn paor_10_what_changed_while_commands_ran_is_counted_by_command() {
+    let ran = |command: &str, files: &[StateChange]| StateChange::ProcessExited {
+        command: command.to_owned(),
+        code: Some(0),
+        files: files.to_vec(),
+    };
+    let entries = calls(&[
+        edited("a", "1", "2"),
+        ran("cargo test", &[created("Cargo.lock", "1"), created("junk", "1")]),
+        ran("cargo fmt", &[edited("a", "2", "3")]),
+        ran("cargo test", &[deleted("junk", "1"), edited("b", "1", "2")]),
+        ran("cargo doc", &[edited("c", "1", "2")]),
+        ran("cargo doc", &[edited("c", "2", "1")]),
+    ]);
+
+    let changes = UndoPlan::from_entries(&entries, 0).command_changes();
+
+    assert_eq!(
+        serde_json::json!(changes),
+        serde_json::json!([
+            {"command": "cargo test", "files": [{"path": "Cargo.lock", "kind": "created"}, {"path": "b", "kind": "edited"}]},
+            {"command": "cargo fmt", "files": [{"path": "a", "kind": "edited"}]}
+        ])
+    );
+    assert_eq!(changes[0].title(), "changed while `cargo test` ran, by it or by others");
+}
+
 /// Entries of parallel calls, the last of which is a command: every call starts before the first one ends.
 fn parallel(changes: &[StateChange], command: &StateChange) -> Vec<Entry> {
     let mut all = changes.to_vec();

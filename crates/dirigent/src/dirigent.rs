@@ -380,6 +380,16 @@ impl Dirigent {
             .await
     }
 
+    /// Like [`Dirigent::diff`] for a run that is watched, also for a replayed one, which is in no journal. Leaves out what interrupted calls may
+    /// have changed.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn diff_of(&self, view: RunView) -> Result<RunDiff, DirigentError> {
+        self.reading(move |journal| RunDiff::from_view(journal, &view))
+            .await
+    }
+
     /// Returns the current state of a run in the journal, with its events.
     ///
     /// # Errors

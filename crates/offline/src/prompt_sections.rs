@@ -71,6 +71,9 @@ impl Later<'_> {
     }
 }
 
+/// The end of the line of a file that changed while a command ran.
+const DURING_COMMAND: &str = " ran, by it or by others)";
+
 #[derive(Deserialize)]
 struct Judgement {
     verdict: ReflectionVerdict,
@@ -184,12 +187,13 @@ impl<'a> Sections<'a> {
         serde_json::from_str(self.text(tags::PLAN)?).ok()
     }
 
-    /// Returns the files that the run has changed.
+    /// Returns the files that file tools have changed.
     pub fn changed_files(&self) -> Vec<String> {
         self.text(tags::CHANGED_FILES)
             .unwrap_or_default()
             .lines()
             .filter_map(|line| line.strip_prefix("- "))
+            .filter(|line| !line.ends_with(DURING_COMMAND))
             .map(|path| path.trim().to_owned())
             .collect()
     }

@@ -15,6 +15,9 @@ use dirigent_tools::workspace::Workspace;
 use crate::error::RuntimeError;
 use crate::run_log::{Original, RunLog};
 
+/// The note of a file that changed while a command ran, in place of its diff.
+pub(crate) const NO_DIFF: &str = " (no diff: its content before or after the command is unknown)";
+
 /// The change of a run at one path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileDiff {
@@ -130,7 +133,7 @@ impl CommandDiff {
         for CommandFileDiff { path, kind, diff } in &self.files {
             let note = match diff {
                 Some(_) => "",
-                None => " (no diff: its content before or after the command is unknown)",
+                None => NO_DIFF,
             };
             bytes.extend_from_slice(format!("# {kind} {}{note}\n", display_path(path)).as_bytes());
             for line in diff

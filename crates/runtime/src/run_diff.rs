@@ -6,10 +6,11 @@ use dirigent_core::id::RunId;
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{RunInput, during_command_title};
 use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
+use dirigent_core::tool::display_path;
 use dirigent_core::undo::UndoPlan;
 use dirigent_core::view::RunView;
 
-use crate::change_diffs::{ChangeDiffs, CommandDiff, FileDiff, change_diffs, diff_bytes};
+use crate::change_diffs::{ChangeDiffs, CommandDiff, FileDiff, NO_DIFF, change_diffs, diff_bytes};
 use crate::error::RuntimeError;
 use crate::journal_reader::read_entries;
 use crate::run_log::RunLog;
@@ -32,9 +33,11 @@ pub(crate) fn read_diff(journal: &dyn RunLog, run: RunId) -> ReflectorDiff {
 fn files_of_command(command: CommandDiff) -> impl Iterator<Item = DiffedFile> {
     let title = during_command_title(&command.command);
     command.files.into_iter().map(move |file| {
-        let diff = file.diff.unwrap_or_default();
-        let diff = format!("# {title}:\n{}", String::from_utf8_lossy(&diff));
-        DiffedFile::new(file.path, Some(file.kind), diff)
+        let shown = match &file.diff {
+            Some(diff) => String::from_utf8_lossy(diff).into_owned(),
+            None => format!("# {} {}{NO_DIFF}", file.kind, display_path(&file.path)),
+        };
+        DiffedFile::new(file.path, Some(file.kind), format!("# {title}:\n{shown}")).during(&command.command)
     })
 }
 

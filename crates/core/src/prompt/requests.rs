@@ -14,6 +14,7 @@ use crate::limits::RunLimits;
 use crate::observation::{Observation, SubTaskResult};
 use crate::plan::{Plan, SubTask};
 use crate::reflection::{Reflection, ReflectionVerdict};
+use crate::run::during_command_title;
 use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
 use crate::spec::GoalFile;
@@ -272,11 +273,21 @@ pub fn reflect_request(
             iteration,
             plan,
             observations: judged_lines(observed, iteration.iteration, edits),
-            changed: changed.iter().map(|path| one_line(path)).collect(),
+            changed: changed_lines(changed, diff),
             diff,
             diff_handle: OutputHandle::Diff(iteration.iteration).to_string(),
         },
     )
+}
+
+/// The changed files: those of file tools, then those that changed while commands ran, marked as such.
+fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> {
+    let files = diff.into_iter().flat_map(|diff| &diff.files);
+    let during = files.filter_map(|file| {
+        let title = during_command_title(file.during.as_deref()?);
+        Some(one_line(&format!("{} ({title})", file.path)))
+    });
+    changed.iter().map(|path| one_line(path)).chain(during).collect()
 }
 
 /// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations have them.

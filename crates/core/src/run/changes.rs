@@ -1,16 +1,16 @@
-//! The changes of a run in order, and their net effect: changes by file tools and, separately, changes that happened while commands ran
-//! (PAOR-10). Computed from observations and finished calls; the workspace is not read.
+//! The changes of a run in order, and their net effect (PAOR-10). Computed from observations and finished calls; the workspace is not read.
 
 use std::collections::BTreeMap;
-use std::fmt::{self, Write as _};
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use super::Iteration;
 use crate::agent_report::AgentWork;
+use crate::observation::Observation;
 use crate::text::single_line;
-use crate::tool::{FileVersion, StateChange, display_path};
-use crate::undo::attribution::without_file_tools;
+use crate::tool::{FileVersion, StateChange};
+use crate::undo::DuringCommand;
 
 /// Maximum length of a command in a title, in characters.
 const MAX_COMMAND: usize = 120;
@@ -45,142 +45,73 @@ pub enum FileChangeKind {
     Deleted,
 }
 
-/// The changes of one sub-task or agent, in order. Its calls ran one after another.
-struct Track<'a> {
-    iteration: usize,
-    changes: Vec<&'a StateChange>,
-}
-
-/// Returns the changes of ended sub-tasks, then of running ones, then of agents that have not reported yet.
-fn tracks<'a>(iterations: &'a [Iteration], unreported: &'a [&AgentWork]) -> Vec<Track<'a>> {
-    let mut tracks = Vec::new();
-    for (place, iteration) in iterations.iter().enumerate() {
-        for observation in &iteration.observations {
-            let changes = observation.changes().collect();
-            tracks.push(Track {
-                iteration: place,
-                changes,
-            });
-        }
-    }
-    for (place, iteration) in iterations.iter().enumerate() {
-        for active in iteration.active.values() {
-            let changes = active.calls.iter().flat_map(|call| &call.result.changes);
-            tracks.push(Track {
-                iteration: place,
-                changes: changes.collect(),
-            });
-        }
-    }
-    tracks.extend(unreported.iter().map(|work| Track {
-        iteration: iterations.len().saturating_sub(1),
-        changes: work.changes.iter().collect(),
-    }));
-    tracks
-}
-
 /// Returns the changes made by ended sub-tasks, then by finished calls of running sub-tasks, then by agents that have not reported yet.
 pub(super) fn changes<'a>(
     iterations: &'a [Iteration],
     unreported: &'a [&AgentWork],
 ) -> impl Iterator<Item = &'a StateChange> {
-    let tracks = tracks(iterations, unreported);
-    tracks.into_iter().flat_map(|track| track.changes)
+    let observations = iterations.iter().flat_map(|iteration| &iteration.observations);
+    let ended = observations.flat_map(Observation::changes);
+    let active = iterations.iter().flat_map(|iteration| iteration.active.values());
+    let running = active.flat_map(|active| active.calls.iter().flat_map(|call| &call.result.changes));
+    ended
+        .chain(running)
+        .chain(unreported.iter().flat_map(|work| &work.changes))
 }
 
-/// Returns what changed while each command ran, in the order of the commands' first executions. Leaves out what file tools changed at the
-/// same time, in another sub-task of the same iteration.
-pub(super) fn during_commands(iterations: &[Iteration], unreported: &[&AgentWork]) -> Vec<CommandChanges> {
-    let net = changes_during_commands(iterations, unreported).into_iter();
-    let net = net.map(|(command, changes)| CommandChanges {
-        command: command.to_owned(),
-        files: changed_files(changes.iter()),
-    });
-    net.filter(|command| !command.files.is_empty()).collect()
-}
-
-fn changes_during_commands<'a>(
-    iterations: &'a [Iteration],
-    unreported: &'a [&AgentWork],
-) -> Vec<(&'a str, Vec<StateChange>)> {
-    let tracks = tracks(iterations, unreported);
-    let mut commands: Vec<(&str, Vec<StateChange>)> = Vec::new();
-    for (place, track) in tracks.iter().enumerate() {
-        for change in &track.changes {
-            let StateChange::ProcessExited { command, files, .. } = change else {
-                continue;
-            };
-            let concurrent = || {
-                let others = tracks.iter().enumerate();
-                let others = others.filter(|(other, _)| *other != place);
-                let others = others.filter(|(_, other)| other.iteration == track.iteration);
-                others.flat_map(|(_, other)| other.changes.iter().copied())
-            };
-            let others = files
-                .iter()
-                .filter_map(|file| without_file_tools(file, concurrent()));
-            let place = commands.iter().position(|(known, _)| known == command);
-            match place {
-                Some(place) => commands[place].1.extend(others),
-                None => commands.push((command, others.collect())),
-            }
-        }
-    }
-    commands
-}
-
-/// Formats the changes of file tools as unified diffs. Omits files whose final content equals their original content. Then lists what
-/// changed while commands ran, in lines that begin with `#`.
-pub(super) fn diff(iterations: &[Iteration], unreported: &[&AgentWork]) -> String {
-    let made: Vec<&StateChange> = changes(iterations, unreported).collect();
-    let mut text = diffs(&made);
-    for command in during_commands(iterations, unreported) {
-        let _ = writeln!(text, "# {}:", command.title());
-        for file in &command.files {
-            let _ = writeln!(text, "#   {} {}", file.kind, display_path(&file.path));
-        }
-    }
-    text
-}
-
-fn diffs(changes: &[&StateChange]) -> String {
-    let files = net_changes(changes.iter().copied());
-    let is_as_before = |path: &str| files.get(path).is_some_and(NetChange::is_as_before);
-    let mut text = String::new();
+/// Returns the changes of databases in the order of the first ones, with the rows of each table added up.
+pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<StateChange> {
+    let mut found: Vec<StateChange> = Vec::new();
     for change in changes {
         match change {
-            StateChange::FileCreated { path, .. }
-            | StateChange::FileEdited { path, .. }
-            | StateChange::FileDeleted { path, .. }
-                if is_as_before(path) => {}
-            StateChange::FileCreated { path, diff, .. }
-            | StateChange::FileEdited { path, diff, .. }
-            | StateChange::FileDeleted { path, diff, .. } => match diff {
-                Some(diff) => {
-                    text.push_str(diff);
-                    if !diff.ends_with('\n') {
-                        text.push('\n');
-                    }
-                }
-                None => {
-                    let _ = writeln!(
-                        text,
-                        "# {change} (no diff: not text, or too long)\n# in {}",
-                        display_path(path)
-                    );
-                }
+            StateChange::RowsChanged { rows, .. } => match found.iter_mut().find(|known| is_same_table(known, change)) {
+                Some(StateChange::RowsChanged { rows: known, .. }) => *known = known.saturating_add(*rows),
+                Some(_) | None => found.push(change.clone()),
             },
-            StateChange::FileMoved { .. } => {
-                let _ = writeln!(text, "# {change}");
-            }
-            StateChange::ProcessExited { .. }
-            | StateChange::TableCreated { .. }
-            | StateChange::TableDropped { .. }
-            | StateChange::RowsChanged { .. }
+            StateChange::TableCreated { .. } | StateChange::TableDropped { .. } => found.push(change.clone()),
+            StateChange::FileCreated { .. }
+            | StateChange::FileEdited { .. }
+            | StateChange::FileDeleted { .. }
+            | StateChange::FileMoved { .. }
+            | StateChange::ProcessExited { .. }
             | StateChange::RequestSent { .. } => {}
         }
     }
-    text
+    found
+}
+
+/// Returns true if both changes are changes of rows of the same table.
+fn is_same_table(one: &StateChange, other: &StateChange) -> bool {
+    let table = |change: &StateChange| match change {
+        StateChange::RowsChanged {
+            connection, table, ..
+        } => Some((connection.clone(), table.clone())),
+        StateChange::FileCreated { .. }
+        | StateChange::FileEdited { .. }
+        | StateChange::FileDeleted { .. }
+        | StateChange::FileMoved { .. }
+        | StateChange::ProcessExited { .. }
+        | StateChange::TableCreated { .. }
+        | StateChange::TableDropped { .. }
+        | StateChange::RequestSent { .. } => None,
+    };
+    table(one).is_some() && table(one) == table(other)
+}
+
+/// Returns the net changes while each command ran, over all its executions, in the order of the first ones.
+pub(crate) fn command_changes(during: &[DuringCommand]) -> Vec<CommandChanges> {
+    let mut commands: Vec<(&str, Vec<&StateChange>)> = Vec::new();
+    for DuringCommand { command, changes, .. } in during {
+        match commands.iter_mut().find(|(known, _)| known == command) {
+            Some((_, known)) => known.extend(changes),
+            None => commands.push((command, changes.iter().collect())),
+        }
+    }
+    let net = commands.into_iter().map(|(command, changes)| CommandChanges {
+        command: command.to_owned(),
+        files: changed_files(changes.into_iter()),
+    });
+    net.filter(|command| !command.files.is_empty()).collect()
 }
 
 impl CommandChanges {

@@ -23,6 +23,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use changes::command_changes;
 pub use changes::{ChangedFile, CommandChanges, FileChangeKind, during_command_title};
 pub use iteration::{ActiveSubTask, Iteration};
 pub use machine::Run;

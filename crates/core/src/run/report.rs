@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
-use super::changes::{ChangedFile, CommandChanges, changed_files, changes, diff, during_commands};
+use super::changes::{ChangedFile, CommandChanges, changed_files, changes, database_changes};
 use super::rejections::{guided, rejections};
 use super::{Iteration, Run};
 use crate::agent_report::AgentWork;
@@ -20,6 +20,7 @@ use crate::plan::{Plan, PlanGraph, SubTaskState};
 use crate::question::{OpenQuestion, Question};
 use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::time::Millis;
+use crate::tool::StateChange;
 use crate::usage::UsageReport;
 use crate::view::JSON_VERSION;
 
@@ -51,9 +52,13 @@ pub struct Report {
     pub waiting: Vec<WaitingCall>,
     /// The files that file tools changed, with their net changes over the whole run.
     pub changed: Vec<ChangedFile>,
-    /// The files that changed while commands ran, by the command or by others, without the changes of file tools (PAOR-10).
+    /// The files that changed while commands ran, by the command or by others, without the changes of file tools (PAOR-10). Empty in
+    /// [`Run::report`]; found by [`RunView::report`](crate::view::RunView::report), which knows which calls ran at the same time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_during_commands: Vec<CommandChanges>,
+    /// The tables that were created, dropped or whose rows changed, in the order of the first changes, with all rows of a table added up.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changed_databases: Vec<StateChange>,
     /// The calls that the last reflection names as confirmations, if it judged the goal achieved.
     pub confirmed_by: Vec<Confirmation>,
     /// The rejected calls that ended a sub-task, each with its sub-task and the user's reason (APPROVE-2).
@@ -143,7 +148,8 @@ impl Run {
             questions: self.open_question().into_iter().collect(),
             waiting: self.waiting_calls(&self.approvals().cloned().collect::<Vec<_>>()),
             changed: changed_files(changes(self.iterations(), unreported)),
-            changed_during_commands: during_commands(self.iterations(), unreported),
+            changed_during_commands: Vec::new(),
+            changed_databases: database_changes(changes(self.iterations(), unreported)),
             confirmed_by: self.confirmations(),
             rejected: rejections(self.iterations()),
             guided: guided(self.iterations()),
@@ -223,17 +229,6 @@ impl Run {
         let reflection = current.and_then(|iteration| iteration.reflection.as_ref());
         let achieved = reflection.filter(|reflection| reflection.verdict == ReflectionVerdict::Achieved);
         achieved.map_or_else(Vec::new, |reflection| reflection.confirmed_by.clone())
-    }
-
-    /// The changes of file tools as unified diffs, in the order in which they were made, then what changed while commands ran, in lines that
-    /// begin with `#`. Omits files whose final content equals their original content.
-    pub fn diff(&self) -> String {
-        self.diff_with(&[])
-    }
-
-    /// Like [`Run::diff`], but includes the changes of agents that have not reported yet.
-    pub(crate) fn diff_with(&self, unreported: &[&AgentWork]) -> String {
-        diff(self.iterations(), unreported)
     }
 }
 

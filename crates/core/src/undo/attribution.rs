@@ -5,7 +5,7 @@ use crate::tool::StateChange;
 
 /// Returns a file change that was noticed while a command ran, without the part that file tools made at the same time; `None` if nothing
 /// remains. `concurrent` has the changes of all calls that may have run at the same time as the command.
-pub(crate) fn without_file_tools<'a>(
+pub(super) fn without_file_tools<'a>(
     noticed: &StateChange,
     concurrent: impl IntoIterator<Item = &'a StateChange>,
 ) -> Option<StateChange> {

@@ -11,10 +11,10 @@ use crate::run::RunInput;
 use crate::tool::{StateChange, ToolOutcome, ToolResult, code};
 
 /// The calls of a run.
-#[derive(Default)]
-pub(super) struct Calls<'a> {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Calls {
     /// The calls that ended, in journal order.
-    ended: Vec<EndedCall<'a>>,
+    ended: Vec<EndedCall>,
     /// The number of the start entry of each call that has not ended.
     started: BTreeMap<EffectId, u64>,
     /// The calls that ended without a reliable result.
@@ -22,43 +22,80 @@ pub(super) struct Calls<'a> {
 }
 
 /// A call that ended, with the numbers of its first and its last journal entry.
-struct EndedCall<'a> {
+#[derive(Clone, Debug, PartialEq)]
+struct EndedCall {
     effect: EffectId,
     first: u64,
     last: u64,
-    result: &'a ToolResult,
+    changes: Vec<StateChange>,
 }
 
-impl<'a> Calls<'a> {
-    /// Collects the calls. Ignores results of calls that have no start entry: delegations have none, and their results repeat the changes
-    /// of the agents that they started.
-    pub(super) fn from_entries(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
+/// A journal entry that starts or ends a call.
+pub(crate) struct CallEntry {
+    effect: EffectId,
+    seq: u64,
+    /// `None` for the start of the call.
+    end: Option<CallEnd>,
+}
+
+struct CallEnd {
+    was_cut_off: bool,
+    changes: Vec<StateChange>,
+}
+
+impl CallEntry {
+    /// Reads an entry; `None` if it neither starts nor ends a call.
+    pub(crate) fn new(entry: &Entry) -> Option<Self> {
+        let (effect, end) = match &entry.input {
+            Input::Run(RunInput::ToolStarted { effect })
+            | Input::Agent(AgentInput::ToolStarted { effect }) => (*effect, None),
+            Input::Run(RunInput::ToolFinished { effect, result })
+            | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
+                let end = CallEnd {
+                    was_cut_off: was_cut_off(result),
+                    changes: result.changes.clone(),
+                };
+                (*effect, Some(end))
+            }
+            Input::Run(_) | Input::Agent(_) => return None,
+        };
+        let seq = entry.seq;
+        Some(CallEntry { effect, seq, end })
+    }
+}
+
+impl Calls {
+    /// Collects the calls of journal entries.
+    pub(super) fn from_entries<'a>(entries: impl IntoIterator<Item = &'a Entry>) -> Self {
         let mut calls = Calls::default();
         for entry in entries {
-            match &entry.input {
-                Input::Run(RunInput::ToolStarted { effect })
-                | Input::Agent(AgentInput::ToolStarted { effect }) => {
-                    calls.started.insert(*effect, entry.seq);
-                }
-                Input::Run(RunInput::ToolFinished { effect, result })
-                | Input::Agent(AgentInput::ToolFinished { effect, result }) => {
-                    let Some(first) = calls.started.remove(effect) else {
-                        continue;
-                    };
-                    if was_cut_off(result) {
-                        calls.cut_off.insert(*effect);
-                    }
-                    calls.ended.push(EndedCall {
-                        effect: *effect,
-                        first,
-                        last: entry.seq,
-                        result,
-                    });
-                }
-                Input::Run(_) | Input::Agent(_) => {}
+            if let Some(entry) = CallEntry::new(entry) {
+                calls.record(entry);
             }
         }
         calls
+    }
+
+    /// Records the start or the end of a call. Ignores results of calls that have no start entry: delegations have none, and their results
+    /// repeat the changes of the agents that they started.
+    pub(crate) fn record(&mut self, entry: CallEntry) {
+        let CallEntry { effect, seq, end } = entry;
+        let Some(end) = end else {
+            self.started.insert(effect, seq);
+            return;
+        };
+        let Some(first) = self.started.remove(&effect) else {
+            return;
+        };
+        if end.was_cut_off {
+            self.cut_off.insert(effect);
+        }
+        self.ended.push(EndedCall {
+            effect,
+            first,
+            last: seq,
+            changes: end.changes,
+        });
     }
 
     /// Returns the calls that started or ended after an entry.
@@ -83,17 +120,17 @@ impl<'a> Calls<'a> {
     }
 
     /// Returns the changes of the calls that ended after an entry, in journal order, each with its call.
-    pub(super) fn changes(&self, after: u64) -> impl DoubleEndedIterator<Item = (EffectId, &'a StateChange)> {
+    pub(super) fn changes(&self, after: u64) -> impl DoubleEndedIterator<Item = (EffectId, &StateChange)> {
         let ended = self.ended.iter().filter(move |call| call.last > after);
-        ended.flat_map(|call| call.result.changes.iter().map(|change| (call.effect, change)))
+        ended.flat_map(|call| call.changes.iter().map(|change| (call.effect, change)))
     }
 
     /// Returns what changed while each of the commands ran that ended after an entry, in journal order. Leaves out what file tools changed
-    /// at the same time.
-    pub(super) fn during_commands(&self, after: u64) -> Vec<DuringCommand> {
+    /// at the same time. This is the only place that tells the one from the other (PAOR-10).
+    pub(crate) fn during_commands(&self, after: u64) -> Vec<DuringCommand> {
         let mut found = Vec::new();
         for call in self.ended.iter().filter(|call| call.last > after) {
-            for change in &call.result.changes {
+            for change in &call.changes {
                 let StateChange::ProcessExited { command, files, .. } = change else {
                     continue;
                 };
@@ -113,12 +150,12 @@ impl<'a> Calls<'a> {
         found
     }
 
-    fn concurrent(&self, call: &EndedCall<'_>) -> impl Iterator<Item = &'a StateChange> {
+    fn concurrent(&self, call: &EndedCall) -> impl Iterator<Item = &StateChange> {
         let (effect, first, last) = (call.effect, call.first, call.last);
         let others = self.ended.iter();
         let others =
             others.filter(move |other| other.effect != effect && other.first < last && other.last > first);
-        others.flat_map(|other| &other.result.changes)
+        others.flat_map(|other| &other.changes)
     }
 }
 

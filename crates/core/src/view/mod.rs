@@ -27,9 +27,11 @@ use crate::phase::Phase;
 use crate::plan::{LEAD, Plan};
 use crate::question::OpenQuestion;
 use crate::route::Delivery;
-use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall};
+use crate::run::{Report, Run, RunCommand, RunInput, RunTimer, WaitingCall, command_changes};
 use crate::run_tree::RunTree;
 use crate::time::Timestamp;
+use crate::undo::UndoPlan;
+use crate::undo::calls::{CallEntry, Calls};
 use crate::usage::UsageReport;
 
 /// The machines of a run, rebuilt from its journal.
@@ -39,6 +41,7 @@ pub struct RunView {
     /// The agents whose reports the run has received.
     reported: BTreeSet<AgentId>,
     ledger: UsageLedger,
+    calls: Calls,
     last_at: Timestamp,
 }
 
@@ -73,6 +76,7 @@ impl RunView {
             machines,
             reported: BTreeSet::new(),
             ledger: UsageLedger::default(),
+            calls: Calls::default(),
             last_at: entry.at,
         };
         kinds.extend(view.events_of_run_commands(commands, 0, &BTreeSet::new()));
@@ -159,6 +163,7 @@ impl RunView {
     pub fn report(&self) -> Report {
         let delegated = self.unreported_delegated_work();
         let mut report = self.run().report_with(&self.unreported(&delegated));
+        report.changed_during_commands = command_changes(&self.calls.during_commands(0));
         report.account = Some(self.usage_report_of(report.usage));
         report.waiting = self.waiting();
         report.questions = self.questions();
@@ -182,10 +187,9 @@ impl RunView {
         self.ledger.account(&self.machines, usage, self.last_at)
     }
 
-    /// Like [`Run::diff`], but includes the changes of agents that have not reported.
-    pub fn diff(&self) -> String {
-        let delegated = self.unreported_delegated_work();
-        self.run().diff_with(&self.unreported(&delegated))
+    /// Returns how the changes of the run until now can be undone, which is also what its diff shows.
+    pub fn undo_plan(&self) -> UndoPlan {
+        UndoPlan::from_calls(&self.calls)
     }
 
     /// Returns the work of agents that have not reported, and the delegated work that is not in any caller's report.
@@ -224,10 +228,14 @@ impl RunView {
     pub fn apply(&mut self, entry: Entry) -> Result<Vec<Event>, Refusal> {
         let events = EntryEvents::new(&entry);
         let at = entry.at;
+        let of_call = CallEntry::new(&entry);
         let kinds = match Delivery::try_from(entry)? {
             Delivery::Run(input) => self.apply_run_input(at, input)?,
             Delivery::Agent(agent, input) => self.apply_agent_input(agent, at, input)?,
         };
+        if let Some(entry) = of_call {
+            self.calls.record(entry);
+        }
         self.last_at = self.last_at.max(at);
         Ok(events.with(kinds))
     }

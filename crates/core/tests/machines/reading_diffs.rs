@@ -6,7 +6,7 @@ use dirigent_core::run::{FileChangeKind, Run, RunInput};
 use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::ToolResult;
+use dirigent_core::tool::{StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::driver::{acting, ended, give, reflecting, refused, told};
@@ -65,6 +65,53 @@ fn lead_3_the_reflector_starts_with_the_real_diff() {
     let request = told(&run, "run.4");
     let section = "<DIFF>\ndiff --git a/src/a.rs b/src/a.rs\n@@ -0,0 +1,1 @@\n+x\n</DIFF>\nThe whole diff is the output `diff.1`.";
     assert!(request.contains(section), "{request}");
+}
+
+#[test]
+fn paor_10_the_reflector_sees_what_changed_while_a_command_ran() {
+    let one = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": {"path": "src/a.rs"}}]}
+    ]});
+    let (mut run, _) = acting(reading(), &one);
+    let ran = StateChange::ProcessExited {
+        command: "sed -i s/a/b/ src/b.rs".to_owned(),
+        code: Some(0),
+        files: vec![edited("src/b.rs")],
+    };
+    let result = ToolResult::success(Value::Null).with_changes(vec![ran]);
+    let commands = give(&mut run, 10, ended("run.2", result));
+    assert_eq!(commands.last().unwrap(), "read diff run.3");
+
+    let changed = file("src/b.rs", 1).during("sed -i s/a/b/ src/b.rs");
+    give(
+        &mut run,
+        20,
+        diff_read("run.3", ReflectorDiff::bounded(vec![changed])),
+    );
+
+    let request = told(&run, "run.4");
+    let section = "<CHANGED_FILES>\n- src/b.rs (changed while `sed -i s/a/b/ src/b.rs` ran, by it or by others)\n</CHANGED_FILES>\n<DIFF>\ndiff --git";
+    assert!(request.contains(section), "{request}");
+}
+
+#[test]
+fn lead_3_the_texts_of_edits_stand_in_the_diff_alone() {
+    let parameters = json!({"path": "src/a.rs", "old": "x".repeat(500)});
+    let one = json!({"summary": "s", "subtasks": [
+        {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": parameters}]}
+    ]});
+    for (diff, shown) in [
+        (ReflectorDiff::bounded(vec![file("src/a.rs", 1)]), false),
+        (ReflectorDiff::unreadable("no such folder"), true),
+    ] {
+        let (mut run, _) = acting(reading(), &one);
+        let change = ToolResult::success(json!("12\tthe new line")).with_changes(vec![edited("src/a.rs")]);
+        give(&mut run, 10, ended("run.2", change));
+        give(&mut run, 20, diff_read("run.3", diff));
+        let request = told(&run, "run.4");
+        assert_eq!(request.contains("the new line"), shown, "{request}");
+        assert_eq!(request.contains(&"x".repeat(400)), shown, "{request}");
+    }
 }
 
 #[test]

@@ -25,10 +25,6 @@ fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
         }]
     );
     assert_eq!(report.usage.tool_calls, 1);
-    assert_eq!(
-        run.diff(),
-        "--- src/main.rs\n+++ src/main.rs\n@@ -1 +1 @@\n-a\n+b\n"
-    );
 }
 
 #[test]
@@ -42,14 +38,6 @@ fn a_report_as_json_has_the_reason_beside_the_phase() {
             &report["iteration_count"]
         ],
         [&json!(1), &json!("complete"), &json!("goal_achieved"), &json!(1)]
-    );
-}
-
-#[test]
-fn the_diff_has_every_change_in_order() {
-    assert_eq!(
-        achieved().diff(),
-        "--- src/lib.rs\n+++ src/lib.rs\n@@ -1 +1 @@\n-a\n+b\n--- src/main.rs\n+++ src/main.rs\n@@ -1 +1 @@\n-a\n+b\n"
     );
 }
 
@@ -133,97 +121,26 @@ fn version(digest: &str) -> Option<FileVersion> {
     })
 }
 
-/// A command during which these files changed.
-fn command(command: &str, files: Vec<StateChange>) -> StateChange {
-    StateChange::ProcessExited {
-        command: command.to_owned(),
-        code: Some(0),
-        files,
-    }
-}
-
-fn created(path: &str) -> StateChange {
-    StateChange::FileCreated {
-        path: path.to_owned(),
-        diff: None,
-        after: version("c"),
-    }
-}
-
-/// The changes during commands: each command with the kinds and paths.
-fn during_commands(run: &Run) -> Vec<(String, Vec<String>)> {
-    let commands = run.report().changed_during_commands.into_iter();
-    commands
-        .map(|command| {
-            let files = command.files.iter();
-            let files = files.map(|file| format!("{} {}", file.kind, file.path));
-            (command.command.clone(), files.collect())
-        })
-        .collect()
-}
-
 #[test]
-fn paor_10_what_changed_while_commands_ran_is_counted_apart() {
-    let run = changed(vec![
-        edited("a"),
-        command("cargo test", vec![created("Cargo.lock"), created("junk")]),
-        command("cargo fmt", vec![edited("a")]),
-        command(
-            "cargo test",
-            vec![
-                StateChange::FileDeleted {
-                    path: "junk".to_owned(),
-                    diff: None,
-                    before: version("c"),
-                },
-                edited("b"),
-            ],
-        ),
-    ]);
+fn paor_10_changed_rows_are_counted_by_table() {
+    let rows = |table: &str, rows: u64| StateChange::RowsChanged {
+        connection: "shop".to_owned(),
+        table: Some(table.to_owned()),
+        rows,
+    };
+    let table = StateChange::TableCreated {
+        connection: "shop".to_owned(),
+        table: "reports".to_owned(),
+    };
+    let run = changed(vec![rows("orders", 2), table.clone(), edited("a"), rows("orders", 1), rows("users", 4)]);
 
-    let files: Vec<String> = run.report().changed.into_iter().map(|file| file.path).collect();
-    assert_eq!(files, ["a"]);
-    assert_eq!(
-        during_commands(&run),
-        [
-            (
-                "cargo test".to_owned(),
-                vec!["created Cargo.lock".to_owned(), "edited b".to_owned()]
-            ),
-            ("cargo fmt".to_owned(), vec!["edited a".to_owned()])
-        ]
-    );
-    assert_eq!(
-        run.diff(),
-        "--- a\n+++ a\n@@ -1 +1 @@\n-a\n+b\n\
-         # changed while `cargo test` ran, by it or by others:\n#   created Cargo.lock\n#   edited b\n\
-         # changed while `cargo fmt` ran, by it or by others:\n#   edited a\n"
-    );
-    assert_eq!(
-        serde_json::to_value(run.report()).unwrap()["changed_during_commands"][1],
-        json!({"command": "cargo fmt", "files": [{"path": "a", "kind": "edited"}]})
-    );
-}
+    let report = run.report();
 
-#[test]
-fn paor_10_what_a_parallel_sub_task_changed_while_a_command_ran_is_its_own_work() {
-    let call = |path: &str| json!([{"tool": "change", "parameters": {"path": path}}]);
-    let plan = json!({"summary": "s", "subtasks": [
-        {"id": "p", "title": "P", "calls": call("x")},
-        {"id": "q", "title": "Q", "calls": call("y")},
-    ]});
-    let (mut run, _) = acting(spec(), &plan);
-    let result = |change| ToolResult::success(Value::Null).with_changes(vec![change]);
-    let noticed = command("cargo test", vec![created("Cargo.lock"), created("new")]);
-    give(&mut run, 1, ended("run.2", result(noticed)));
-    give(&mut run, 2, ended("run.3", result(created("new"))));
-
+    assert_eq!(report.changed_databases, [rows("orders", 3), table, rows("users", 4)]);
     assert_eq!(
-        during_commands(&run),
-        [("cargo test".to_owned(), vec!["created Cargo.lock".to_owned()])]
+        serde_json::to_value(&report).unwrap()["changed_databases"][0],
+        json!({"change": "rows_changed", "connection": "shop", "table": "orders", "rows": 3})
     );
-    let files: Vec<String> = run.report().changed.into_iter().map(|file| file.path).collect();
-    assert_eq!(files, ["new"]);
 }
 
 #[test]
@@ -252,9 +169,7 @@ fn paor_10_a_file_that_is_as_it_was_before_has_not_changed() {
         let run = changed(back);
         let paths: Vec<String> = run.report().changed.into_iter().map(|file| file.path).collect();
         assert_eq!(paths, ["y"]);
-        assert_eq!(run.diff(), "--- y a b\n");
     }
     let run = changed(vec![edit("x", "a", "b"), deleted, created("c")]);
     assert_eq!(run.report().changed.len(), 1);
-    assert_eq!(run.diff(), "--- x a b\n--- x deleted\n--- x created\n");
 }

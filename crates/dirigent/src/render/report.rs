@@ -137,7 +137,7 @@ fn headline(report: &Report) -> String {
     )
 }
 
-/// Lists what file tools changed and, apart from it, what changed while commands ran (PAOR-10).
+/// Lists what file tools changed and, apart from it, what changed while commands ran, and the changes of databases (PAOR-10).
 fn changed_files(text: &mut String, report: &Report, detail: Detail) {
     let files = count(report.changed.len(), "file");
     file_list(text, &format!("Changed {files}"), &report.changed, detail);
@@ -145,6 +145,12 @@ fn changed_files(text: &mut String, report: &Report, detail: Detail) {
         let files = count(command.files.len(), "file");
         let title = format!("{files} {}", command.title());
         file_list(text, &title, &command.files, detail);
+    }
+    if !report.changed_databases.is_empty() {
+        text.push_str("\nIn databases:\n");
+    }
+    for change in &report.changed_databases {
+        let _ = writeln!(text, "  {change}");
     }
 }
 

@@ -1,6 +1,9 @@
 //! The changes of a run as one diff.
 
+use std::path::Path;
+
 use dirigent_core::id::RunId;
+use dirigent_core::view::RunView;
 use dirigent_runtime::{ChangeDiffs, CommandDiff, FileDiff, change_diffs, diff_bytes};
 use dirigent_store::Journal;
 
@@ -27,6 +30,17 @@ impl RunDiff {
             files,
             commands,
             unfinished: changes.unfinished,
+        })
+    }
+
+    /// Reads the diff of a run until the last entry that the view has seen.
+    pub(crate) fn from_view(journal: &Journal, view: &RunView) -> Result<RunDiff, DirigentError> {
+        let workspace = Path::new(&view.run().spec().workspace);
+        let ChangeDiffs { files, commands } = change_diffs(journal, workspace, &view.undo_plan(), &[])?;
+        Ok(RunDiff {
+            files,
+            commands,
+            unfinished: Vec::new(),
         })
     }
 

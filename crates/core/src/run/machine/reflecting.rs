@@ -11,16 +11,15 @@ use crate::prompt::{self, AnsweredQuestion};
 use crate::question::Question;
 use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::run::RunCommand;
-use crate::run::changes::{ChangedFile, changed_files, changes, during_commands};
+use crate::run::changes::{ChangedFile, changed_files, changes};
 use crate::run_diff::ReflectorDiff;
 use crate::time::Timestamp;
+use crate::tool::StateChange;
 
 impl Run {
     pub(super) fn reflect(&mut self, commands: &mut Commands) -> Result<(), Refusal> {
         self.enter(Phase::Reflecting, commands)?;
-        let has_changes =
-            !self.changed_files().is_empty() || !during_commands(&self.iterations, &[]).is_empty();
-        if self.spec().reads_diff && has_changes {
+        if self.spec().reads_diff && self.may_have_changed_files() {
             let effect = self.work.next_effect();
             self.work.insert(effect, Pending::Diff);
             commands.push(RunCommand::ReadDiff { effect });
@@ -58,6 +57,13 @@ impl Run {
         let brief = self.brief(AgentRole::Reflector, task);
         self.start_agent(brief, Purpose::Reflection, commands);
         Ok(())
+    }
+
+    /// Returns true if a file tool changed a file, or a file changed while a command ran.
+    fn may_have_changed_files(&self) -> bool {
+        let is_noticed =
+            |change: &StateChange| matches!(change, StateChange::ProcessExited { files, .. } if !files.is_empty());
+        !self.changed_files().is_empty() || changes(&self.iterations, &[]).any(is_noticed)
     }
 
     fn changed_files(&self) -> Vec<ChangedFile> {
