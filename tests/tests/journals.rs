@@ -79,6 +79,7 @@ fn agent_command(command: &AgentCommand) -> String {
         AgentCommand::AskUser { question, .. } => format!("ask user {}", question.effect),
         AgentCommand::CallSettled { effect } => format!("settled {effect}"),
         AgentCommand::Delegate { effect, agent, .. } => format!("delegate {effect} to {agent}"),
+        AgentCommand::GuideRun { effect, guidance } => format!("guide the run about {effect}: {guidance}"),
         AgentCommand::BeginActing => "begin to act".to_owned(),
         AgentCommand::Stop => "stop".to_owned(),
         AgentCommand::SetTimer { timer, .. } => format!("timer {timer:?}"),

@@ -313,6 +313,32 @@ fn host_8_ctrl_c_at_the_offer_keeps_the_worktree_and_the_recording() {
     assert!(!place.work().join("note.txt").exists());
 }
 
+#[test]
+fn paor_10_changes_that_conflict_when_they_are_offered_stay_in_the_worktree() {
+    let gate = Gate::new();
+    gate.open();
+    let served = Served::new("", writing(&gate));
+    let place = &served.place;
+    place.write("readme.txt", "r\n");
+    commit(place);
+    let size = Dimensions {
+        rows: 30,
+        columns: 250,
+    };
+    let command = place.command(["run", "Write a note", "--workspace", "work", "--worktree"]);
+    let terminal = Terminal::sized(command, size);
+    terminal.wait_for_prompt("[y/N/show]");
+    place.write("note.txt", "the user's own\n");
+    terminal.enters("y");
+    let contents = terminal.end_with(0);
+    assert!(
+        contents.contains("nothing was applied: note.txt") && contents.contains("Apply them with `dirigent apply "),
+        "{contents}"
+    );
+    assert_eq!(place.read("note.txt"), "the user's own\n");
+    assert_eq!(worktrees(place).len(), 1);
+}
+
 /// Puts a stand-in for git first in the command's `PATH`, which hangs at one git command.
 fn hang_git(place: &Place, command: &mut Command, at: &str) {
     let path = std::env::var("PATH").unwrap();
@@ -331,6 +357,17 @@ fn hang_git(place: &Place, command: &mut Command, at: &str) {
 
 /// Waits until git hangs, and presses Ctrl-C.
 fn interrupt(place: &Place, run: &Watched) {
+    wait_for_git(place);
+    press_ctrl_c(run.id());
+}
+
+fn press_ctrl_c(process: u32) {
+    let process = Pid::from_raw(process.try_into().unwrap()).unwrap();
+    kill_process(process, Signal::INT).unwrap();
+}
+
+/// Waits until git hangs.
+fn wait_for_git(place: &Place) {
     let hangs = || {
         let temporary = fs::read_dir(place.temporary()).into_iter().flatten().flatten();
         let mut marks = temporary.map(|entry| entry.path().join("index.hangs"));
@@ -341,8 +378,6 @@ fn interrupt(place: &Place, run: &Watched) {
         assert!(since.elapsed() < Duration::from_secs(60), "git does not hang");
         thread::sleep(Duration::from_millis(5));
     }
-    let run = Pid::from_raw(run.id().try_into().unwrap()).unwrap();
-    kill_process(run, Signal::INT).unwrap();
 }
 
 #[test]
@@ -371,6 +406,33 @@ fn host_8_ctrl_c_while_a_worktree_is_compared_keeps_it_and_the_exit_code() {
         "{ended}"
     );
     assert_eq!(worktrees(&place).len(), 1);
+}
+
+#[test]
+fn host_8_a_second_ctrl_c_kills_an_apply_and_keeps_the_worktree() {
+    let place = shop();
+    rename(&place);
+    let before = project(&place);
+    let mut command = place.command(["apply", "last"]);
+    hang_git(&place, &mut command, "apply --whitespace=nowarn --check");
+    let mut applying = command.stderr(Stdio::piped()).spawn().unwrap();
+    let mut told = BufReader::new(applying.stderr.take().unwrap()).lines();
+    wait_for_git(&place);
+    press_ctrl_c(applying.id());
+    let first = told.next().unwrap().unwrap();
+    assert!(first.contains("press Ctrl-C again to kill git"), "{first}");
+    press_ctrl_c(applying.id());
+    let rest: Vec<String> = told.map(Result::unwrap).collect();
+    assert_eq!(applying.wait().unwrap().code(), Some(130), "{rest:?}");
+    assert!(
+        rest.join("\n").contains("Apply them with `dirigent apply "),
+        "{rest:?}"
+    );
+    assert_eq!(project(&place), before);
+    assert_eq!(worktrees(&place).len(), 1);
+
+    let _ = place.dirigent(["apply", "last"]).with_code(0);
+    assert!(place.read("price.js").contains("parse"));
 }
 
 #[test]

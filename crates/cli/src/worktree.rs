@@ -79,18 +79,32 @@ async fn offer_changes(
     if !is_wanted {
         return Ok(Offered::Kept);
     }
+    match apply_unless_killed(worktree, signals, output).await? {
+        Some(applied) => {
+            output.print(&applied_text(worktree, run, &applied));
+            Ok(Offered::Settled)
+        }
+        None => Ok(Offered::Kept),
+    }
+}
+
+/// Applies the changes in a worktree. The first Ctrl-C only says so, because git may have changed some files already; a second one kills git.
+/// Returns `None` if it was killed.
+async fn apply_unless_killed(
+    worktree: &RunWorktree,
+    signals: &mut ShutdownSignals,
+    output: &Output,
+) -> Result<Option<AppliedWorktree>, DirigentError> {
     let killed = async {
         signals.interrupted().await;
         output
             .note("applying the changes; press Ctrl-C again to kill git, which may leave some files changed");
         signals.interrupted().await;
     };
-    let applied = tokio::select! {
-        applied = worktree.apply() => applied?,
-        () = killed => return Ok(Offered::Kept),
-    };
-    output.print(&applied_text(worktree, run, &applied));
-    Ok(Offered::Settled)
+    tokio::select! {
+        applied = worktree.apply() => applied.map(Some),
+        () = killed => Ok(None),
+    }
 }
 
 /// Asks whether to apply the changes, and shows them on request.
@@ -175,14 +189,19 @@ pub(crate) async fn apply(
         });
         return Ok(Exit::Success);
     }
-    match worktree.apply().await {
-        Ok(applied) if command.json => {
+    let mut signals = ShutdownSignals::listen()?;
+    match apply_unless_killed(&worktree, &mut signals, output).await {
+        Ok(None) => {
+            output.note(&kept_text(worktree.folder(), run));
+            Ok(Exit::Killed)
+        }
+        Ok(Some(applied)) if command.json => {
             let AppliedWorktree { paths, is_removed } = applied;
             let object = json!({"run": run, "applied": paths, "conflicts": [], "removed": is_removed});
             output.print(&object.to_string());
             Ok(Exit::Success)
         }
-        Ok(applied) => {
+        Ok(Some(applied)) => {
             output.print(&applied_text(&worktree, run, &applied));
             Ok(Exit::Success)
         }

@@ -26,6 +26,7 @@ impl RunInput {
             RunInput::CallAwaitsUser { .. } => "a request to the user",
             RunInput::CallSettled { .. } => "the end of a request to the user",
             RunInput::Decided { .. } => "the decision about a call",
+            RunInput::PlanGuided { .. } => "guidance about a plan",
             RunInput::ActingBegan { .. } => "the first action of the lead",
             RunInput::Delegated { .. } => "a delegation",
             RunInput::DiffRead { .. } => "the diff of the run",

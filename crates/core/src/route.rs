@@ -203,6 +203,7 @@ impl AgentCommand {
                 request: UserRequestKind::Answer,
             },
             AgentCommand::Stop => return Route::Effect(AgentEffect::Stop),
+            AgentCommand::GuideRun { effect, guidance } => RunInput::PlanGuided { effect, guidance },
             AgentCommand::BeginActing => RunInput::ActingBegan { effect },
             AgentCommand::CallSettled { effect } => RunInput::CallSettled { effect },
             AgentCommand::Delegate { effect, agent, task } => RunInput::Delegated { effect, agent, task },

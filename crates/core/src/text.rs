@@ -73,3 +73,12 @@ pub fn one_line(text: &str) -> String {
 pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
+/// Returns the number of the file's line that the second line of a `read` output shows, as in `Lines 3-4 of 9`, `3` and a tab; `None` for any
+/// other text. Such a text is addressed by the file's line numbers, so that they mean the same everywhere.
+pub fn first_numbered_line(text: &str) -> Option<usize> {
+    let mut lines = text.lines();
+    lines.next().filter(|line| line.starts_with("Lines "))?;
+    let (number, _) = lines.next()?.split_once('\t')?;
+    number.parse().ok()
+}
+

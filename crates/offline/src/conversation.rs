@@ -10,7 +10,7 @@ use std::collections::{BTreeSet, VecDeque};
 use dirigent_core::call::{SUBMIT_PLAN, SUBMIT_REFLECTION};
 use dirigent_core::message::Message;
 use dirigent_core::tags::unescape_tags;
-use dirigent_core::tool::{ModelToolResult, code, guidance_from_error};
+use dirigent_core::tool::{ModelToolResult, code};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -204,10 +204,6 @@ impl<'a> Exchanges<'a> {
                 // After a plan was not approved, a new plan is made with the user's guidance.
                 if self.submitted && result.code.as_deref() != Some(code::NOT_APPROVED) {
                     self.rejection = Some(content.as_str());
-                }
-                let guidance = result.error.as_deref().and_then(guidance_from_error);
-                if let Some(guidance) = guidance.filter(|_| name == SUBMIT_PLAN) {
-                    self.sections.add_plan_guidance(guidance.to_owned());
                 }
                 let index = self.pending.iter().position(|call| call.tool == *name);
                 if let Some(call) = self.pending.remove(index.unwrap_or(0)) {

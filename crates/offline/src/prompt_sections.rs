@@ -24,8 +24,6 @@ use super::role_texts::{INTERRUPTED, NOT_INSTALLED, UNDO_SUMMARY};
 pub(crate) struct Sections<'a> {
     request: &'a str,
     later: Vec<Later<'a>>,
-    /// The guidance that the user gave instead of approving a plan.
-    plan_guidance: Vec<String>,
 }
 
 /// A message to a lead after its request: it continues the lead, or has new guidance.
@@ -105,18 +103,7 @@ impl<'a> Sections<'a> {
         Sections {
             request,
             later: Vec::new(),
-            plan_guidance: Vec::new(),
         }
-    }
-
-    /// Adds guidance that the user gave instead of approving a plan. It has no number.
-    pub fn add_plan_guidance(&mut self, guidance: String) {
-        self.plan_guidance.push(guidance);
-    }
-
-    /// The guidance that the user gave instead of approving a plan.
-    pub fn plan_guidance(&self) -> &[String] {
-        &self.plan_guidance
     }
 
     /// Adds a later message.

@@ -68,9 +68,6 @@ impl Requirements {
                 requirements.unsupported_guidance.push(number);
             }
         }
-        for text in sections.plan_guidance() {
-            requirements.apply_guidance(&words(text));
-        }
         for answer in sections.answers() {
             requirements.apply_answer(&words(&answer.answer));
         }

@@ -13,6 +13,7 @@ use dirigent_core::loop_tools::answer_result;
 use dirigent_core::observation::{Observation, SubTaskResult};
 use dirigent_core::prompt::{OutputHandle, READ_OUTPUT, whole_observations, whole_report};
 use dirigent_core::run::{Iteration, RunInput};
+use dirigent_core::text::first_numbered_line;
 use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec, code};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
@@ -209,6 +210,7 @@ impl OutputSelection {
     }
 
     fn select(&self, text: &str) -> Result<SelectedPart, String> {
+        let numbered = NumberedText::new(text);
         let total_lines = text.lines().count();
         match self {
             OutputSelection::Characters { offset, length } => {
@@ -226,14 +228,12 @@ impl OutputSelection {
                 Ok(SelectedPart::new(first_line, part).continued("offset", (read < total).then_some(read)))
             }
             OutputSelection::Lines { first, .. } | OutputSelection::Matches { first, .. }
-                if *first > total_lines =>
+                if *first > numbered.last =>
             {
-                Err(format!("the output has only {total_lines} lines"))
+                Err(format!("the last line of the output is {}", numbered.last))
             }
-            OutputSelection::Lines { first, last } => Ok(lines(text, *first, *last, total_lines)),
-            OutputSelection::Matches { pattern, first, last } => {
-                Ok(matches(text, pattern, *first, *last, total_lines))
-            }
+            OutputSelection::Lines { first, last } => Ok(numbered.lines(*first, *last)),
+            OutputSelection::Matches { pattern, first, last } => Ok(numbered.matches(pattern, *first, *last)),
         }
     }
 }
@@ -260,42 +260,77 @@ impl SelectedPart {
     }
 }
 
-fn lines(text: &str, first: usize, last: usize, total: usize) -> SelectedPart {
-    let last = last.min(total);
-    let (mut part, mut room, mut next, mut cut) = (String::new(), MAX_LENGTH, first, false);
-    for line in text.lines().take(last).skip(first - 1) {
-        let length = line.chars().count() + 1;
-        if length > room && next > first {
-            break;
-        }
-        cut |= length > room + 1;
-        part.extend(line.chars().take(room));
-        part.push('\n');
-        room = room.saturating_sub(length);
-        next += 1;
-    }
-    let mut first_line = format!("Lines {first}-{} of {total}", next - 1);
-    if cut {
-        first_line.push_str("; the line is cut, read the rest of it with `offset`");
-    }
-    SelectedPart::new(first_line, part).continued("start_line", (next <= last).then_some(next))
+/// A text whose lines have numbers: those of the file for the output of a `read`, otherwise from 1.
+struct NumberedText<'a> {
+    text: &'a str,
+    /// The first number; `None` if the lines do not show their numbers.
+    shown_from: Option<usize>,
+    /// The last number.
+    last: usize,
 }
 
-fn matches(text: &str, pattern: &Regex, first: usize, last: usize, total: usize) -> SelectedPart {
-    let (mut rows, mut found, mut next) = (Vec::new(), 0_usize, None);
-    for (number, line) in (1..).zip(text.lines()).take(last).skip(first - 1) {
-        let Some(at) = pattern.find(line) else {
-            continue;
-        };
-        found += 1;
-        if rows.len() < MAX_MATCHES {
-            rows.push(format!("{number}:{}", around(line, at.start())));
-        } else {
-            next.get_or_insert(number);
+impl<'a> NumberedText<'a> {
+    fn new(text: &'a str) -> Self {
+        let (total, shown_from) = (text.lines().count(), first_numbered_line(text));
+        let last = shown_from.map_or(total, |first| (first + total).saturating_sub(2));
+        NumberedText {
+            text,
+            shown_from,
+            last,
         }
     }
-    let first_line = format!("{found} of {total} lines match");
-    SelectedPart::new(first_line, rows.join("\n")).continued("start_line", next)
+
+    /// The lines in a range of numbers, each with its number.
+    fn range(&self, first: usize, last: usize) -> impl Iterator<Item = (usize, &'a str)> {
+        let (from, heading) = self.shown_from.map_or((1, 0), |from| (from, 1));
+        let numbered = (from..).zip(self.text.lines().skip(heading));
+        numbered
+            .skip_while(move |(number, _)| *number < first)
+            .take_while(move |(number, _)| *number <= last)
+    }
+
+    fn lines(&self, first: usize, last: usize) -> SelectedPart {
+        let first = first.max(self.shown_from.unwrap_or(1));
+        let last = last.min(self.last);
+        let (mut part, mut room, mut next, mut cut) = (String::new(), MAX_LENGTH, first, false);
+        for (_, line) in self.range(first, last) {
+            let length = line.chars().count() + 1;
+            if length > room && next > first {
+                break;
+            }
+            cut |= length > room + 1;
+            part.extend(line.chars().take(room));
+            part.push('\n');
+            room = room.saturating_sub(length);
+            next += 1;
+        }
+        let mut first_line = format!("Lines {first}-{} of {}", next - 1, self.last);
+        if cut {
+            first_line.push_str("; the line is cut, read the rest of it with `offset`");
+        }
+        SelectedPart::new(first_line, part).continued("start_line", (next <= last).then_some(next))
+    }
+
+    fn matches(&self, pattern: &Regex, first: usize, last: usize) -> SelectedPart {
+        let (mut rows, mut found, mut next) = (Vec::new(), 0_usize, None);
+        for (number, line) in self.range(first, last) {
+            let line = match self.shown_from {
+                Some(_) => line.split_once('\t').map_or(line, |(_, line)| line),
+                None => line,
+            };
+            let Some(at) = pattern.find(line) else {
+                continue;
+            };
+            found += 1;
+            if rows.len() < MAX_MATCHES {
+                rows.push(format!("{number}:{}", around(line, at.start())));
+            } else {
+                next.get_or_insert(number);
+            }
+        }
+        let first_line = format!("{found} of {} lines match", self.range(1, usize::MAX).count());
+        SelectedPart::new(first_line, rows.join("\n")).continued("start_line", next)
+    }
 }
 
 /// Returns a line, or, of a long line, the part around the byte offset `at`.
@@ -513,6 +548,25 @@ mod tests {
         let rest = read_text(&text, json!({"pattern": "needle", "start_line": 101})).unwrap();
         assert_eq!(rest.lines().count(), 52);
         assert_eq!(rest.lines().next(), Some("50 of 150 lines match"));
+    }
+
+    #[test]
+    fn paor_6_the_lines_of_a_file_that_was_read_have_the_numbers_of_the_file() {
+        let text = "Lines 11-13 of 20\n11\tone\n12\ttwo error\n13\tthree\n";
+        let read = |parameters| read_text(text, parameters).unwrap();
+        assert_eq!(
+            read(json!({"start_line": 12})),
+            "Lines 12-13 of 13\n\n12\ttwo error\n13\tthree\n"
+        );
+        assert_eq!(
+            read(json!({"end_line": 11})),
+            "Lines 11-11 of 13\n\n11\tone\n"
+        );
+        assert_eq!(
+            read(json!({"pattern": "^two"})),
+            "1 of 3 lines match\n\n12:two error"
+        );
+        assert_eq!(read_text(text, json!({"start_line": 14})).unwrap_err().0, "not_found");
     }
 
     #[test]

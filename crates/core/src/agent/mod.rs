@@ -187,6 +187,13 @@ pub enum AgentCommand {
         /// The other agent's task.
         task: String,
     },
+    /// Give the run the user's guidance that answers the lead's plan. The run then guides the lead, which withdraws the plan (LEAD-2).
+    GuideRun {
+        /// The id of the call that submitted the plan.
+        effect: EffectId,
+        /// The guidance, in the user's words.
+        guidance: String,
+    },
     /// The lead begins to act: its next call is not safe to repeat, or delegates (LEAD-3).
     BeginActing,
     /// Cancel the running request or call; its completion no longer matters.

@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::text::{omission, shorten, shorten_value};
+use crate::text::{first_numbered_line, omission, shorten, shorten_value};
 use crate::tool::{ModelToolResult, OmittedPart};
 
 /// The name of the tool that reads shortened output.
@@ -72,8 +72,13 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
     if head.characters + tail.characters < max / 2 {
         return shorten(text, max, handle).into_owned();
     }
-    let last = text.split_inclusive('\n').count() - tail.lines;
-    let first = head.lines + 1;
+    // The lines of a file that was read have numbers already: its first line follows the output's first line.
+    let number = |line: usize| match first_numbered_line(text) {
+        Some(first) => (first + line).saturating_sub(2),
+        None => line,
+    };
+    let last = number(text.split_inclusive('\n').count() - tail.lines);
+    let first = number(head.lines + 1);
     let lines = match first == last {
         true => format!("line {first}"),
         false => format!("lines {first} to {last}"),
@@ -212,6 +217,13 @@ mod tests {
         assert!(short.ends_with("line 999\nline 1000\n"), "{short}");
         let note = "line 51\n… [lines 52 to 978, 8295 characters left out: read them with read_output, handle a1.3] …\nline 979\n";
         assert!(short.contains(note), "{short}");
+    }
+
+    #[test]
+    fn paor_6_the_lines_that_are_cut_out_of_a_file_have_the_numbers_of_the_file() {
+        let lines: String = (101..=900).map(|number| format!("{number}\tline\n")).collect();
+        let short = shortened(output(json!(format!("Lines 101-900 of 900\n{lines}"))), 600);
+        assert!(short.contains("\n142\tline\n… [lines 143 to "), "{short}");
     }
 
     #[test]

@@ -40,6 +40,8 @@ pub(super) enum DeliveryKey {
     Report(Scope, u32),
     CallAwaitsUser(Scope, u32),
     CallSettled(Scope, u32),
+    /// Guidance that answers a plan of the lead.
+    PlanGuided(Scope, u32),
     Delegation(Scope, u32),
     /// A delegate's findings. Contains the scope and step of the `delegate` call.
     Findings(Scope, u32),
@@ -82,6 +84,7 @@ impl DeliveryKey {
                 Some(DeliveryKey::CallAwaitsUser(effect.scope, effect.step))
             }
             RunInput::CallSettled { effect } => Some(DeliveryKey::CallSettled(effect.scope, effect.step)),
+            RunInput::PlanGuided { effect, .. } => Some(DeliveryKey::PlanGuided(effect.scope, effect.step)),
             RunInput::ActingBegan { effect } => Some(DeliveryKey::Acting(effect.scope, effect.step)),
             RunInput::Delegated { effect, .. } => Some(DeliveryKey::Delegation(effect.scope, effect.step)),
             RunInput::Started { .. }
@@ -205,6 +208,7 @@ impl Machines {
             | RunInput::Redirected { .. }
             | RunInput::CallAwaitsUser { .. }
             | RunInput::CallSettled { .. }
+            | RunInput::PlanGuided { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::DiffRead { .. }
@@ -319,6 +323,7 @@ fn describe_agent_command(command: &AgentCommand) -> Option<String> {
             Some(format!("waiting for agent `{agent}` ({effect})"))
         }
         AgentCommand::CallSettled { .. }
+        | AgentCommand::GuideRun { .. }
         | AgentCommand::BeginActing
         | AgentCommand::Stop
         | AgentCommand::SetTimer { .. } => None,

@@ -142,6 +142,7 @@ impl Replay {
             },
             DeliveryKey::CallAwaitsUser(scope, _)
             | DeliveryKey::CallSettled(scope, _)
+            | DeliveryKey::PlanGuided(scope, _)
             | DeliveryKey::Delegation(scope, _) => scope,
             DeliveryKey::Report(..) => match &line.input {
                 Input::Run(RunInput::AgentFinished { effect, .. }) => {
@@ -192,7 +193,9 @@ impl DeliveryKey {
             | DeliveryKey::Guidance(..)
             | DeliveryKey::Redirection(..) => Part::Brief,
             DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
-            DeliveryKey::CallAwaitsUser(..) | DeliveryKey::CallSettled(..) => Part::Approval,
+            DeliveryKey::CallAwaitsUser(..)
+            | DeliveryKey::CallSettled(..)
+            | DeliveryKey::PlanGuided(..) => Part::Approval,
             DeliveryKey::Delegation(..) | DeliveryKey::Acting(..) => Part::Call,
         }
     }

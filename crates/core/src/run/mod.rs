@@ -107,6 +107,13 @@ pub enum RunInput {
         /// The user's decision.
         decision: Decision,
     },
+    /// The user answered a plan that waits for approval with guidance, which is guidance for the run (LEAD-2, PAOR-8).
+    PlanGuided {
+        /// The effect id of the lead's call that submitted the plan.
+        effect: EffectId,
+        /// The guidance, in the user's words.
+        guidance: String,
+    },
     /// The lead begins to act: its next call is not safe to repeat, or delegates (LEAD-3).
     ActingBegan {
         /// The effect id of the [`RunCommand::StartAgent`] that started or continued the lead.

@@ -254,6 +254,7 @@ impl RunView {
             | RunInput::CallAwaitsUser { .. }
             | RunInput::CallSettled { .. }
             | RunInput::Decided { .. }
+            | RunInput::PlanGuided { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::DiffRead { .. }
@@ -327,7 +328,7 @@ impl RunView {
                 .map(|call| EventKind::tool_finished(*effect, &call, result))
                 .into_iter()
                 .collect(),
-            RunInput::Guided { guidance } => vec![EventKind::Guided {
+            RunInput::Guided { guidance } | RunInput::PlanGuided { guidance, .. } => vec![EventKind::Guided {
                 guidance: guidance.clone(),
                 immediate: false,
             }],
@@ -501,6 +502,7 @@ impl RunView {
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
             | AgentCommand::CallSettled { .. }
+            | AgentCommand::GuideRun { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
             | AgentCommand::SetTimer { .. } => None,

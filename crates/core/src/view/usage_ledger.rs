@@ -116,6 +116,7 @@ impl UsageLedger {
                 | AgentCommand::AskUser { .. }
                 | AgentCommand::CallSettled { .. }
                 | AgentCommand::Delegate { .. }
+                | AgentCommand::GuideRun { .. }
                 | AgentCommand::BeginActing
                 | AgentCommand::SetTimer { .. } => {}
             }
@@ -347,6 +348,7 @@ impl RecordedInput {
             | RunInput::CallAwaitsUser { .. }
             | RunInput::CallSettled { .. }
             | RunInput::Decided { .. }
+            | RunInput::PlanGuided { .. }
             | RunInput::ActingBegan { .. }
             | RunInput::Delegated { .. }
             | RunInput::DiffRead { .. }

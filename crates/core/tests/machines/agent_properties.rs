@@ -148,6 +148,7 @@ fn under_way(agent: &Agent, tool: bool) -> EffectId {
             | AgentCommand::AskUser { .. }
             | AgentCommand::CallSettled { .. }
             | AgentCommand::Delegate { .. }
+            | AgentCommand::GuideRun { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
             | AgentCommand::SetTimer { .. }
@@ -284,6 +285,7 @@ impl Expected {
             AgentCommand::AskApproval { approval, .. } => !settled.contains(&approval.effect),
             AgentCommand::AskUser { question, .. } => !settled.contains(&question.effect),
             AgentCommand::CallSettled { .. }
+            | AgentCommand::GuideRun { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
             | AgentCommand::SetTimer { .. }

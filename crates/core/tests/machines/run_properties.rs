@@ -441,6 +441,7 @@ impl Expected {
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
+            | RunInput::PlanGuided { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };

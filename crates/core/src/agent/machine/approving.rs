@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::waiting::UserRequest;
 use super::{Agent, Commands, Edited, Pending};
+use crate::agent::AgentCommand;
 use crate::agent_report::AgentFailure;
 use crate::approval::{Approval, Decision, DecisionError, ResolvedDecision, resolve};
 use crate::id::EffectId;
@@ -40,6 +41,10 @@ impl Agent {
         decision: Decision,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
+        // A plan that the user answered with guidance is withdrawn as soon as the run has passed the guidance on.
+        if self.plan_guidance.is_some() {
+            return Err(DecisionError::NotPending { effect }.into());
+        }
         let pending = match self.outstanding.at_step(effect.scope, effect.step) {
             Some((_, Pending::User { call, request, .. })) => match request {
                 UserRequest::Approval(approval) => Some((call, approval)),
@@ -54,6 +59,12 @@ impl Agent {
         let policy = &self.run_spec.setup.policy;
         let approved = pending.map(|(_, approval)| approval.clone());
         let settled = resolve(approved.as_deref(), now, effect, decision, policy, check)?;
+        if let (ResolvedDecision::Guide(guidance), Some(plan)) = (&settled, self.waiting_plan()) {
+            self.plan_guidance = Some(guidance.clone());
+            let guidance = guidance.clone();
+            commands.push(AgentCommand::GuideRun { effect: plan, guidance });
+            return Ok(());
+        }
         let Some((effect, call, edited)) = self.end_wait(now, commands) else {
             return Err(DecisionError::NotPending { effect }.into());
         };

@@ -98,6 +98,8 @@ pub struct Agent {
     deadline: Timestamp,
     /// When the delegate of the current call started; `None` if no delegate is working.
     delegating_since: Option<Timestamp>,
+    /// The guidance with which the user answered the plan that waits, until the run has passed it on.
+    plan_guidance: Option<String>,
     /// Whether the user changed the open plan before it was approved (LEAD-2).
     plan_edited: Edited,
     last_at: Timestamp,
@@ -219,6 +221,7 @@ impl Agent {
             started_at: now,
             deadline,
             delegating_since: None,
+            plan_guidance: None,
             plan_edited: Edited::No,
             last_at: now,
         };
@@ -369,6 +372,9 @@ impl Agent {
                 Pending::User { request, .. } => self.request_command(request),
             })
             .collect();
+        if let (Some(guidance), Some(effect)) = (self.plan_guidance.clone(), self.waiting_plan()) {
+            commands.push(AgentCommand::GuideRun { effect, guidance });
+        }
         if self.acting {
             commands.push(AgentCommand::BeginActing);
         }

@@ -92,6 +92,12 @@ impl Agent {
         })
     }
 
+    /// The lead's plan that waits for approval; `None` if there is none.
+    pub(super) fn waiting_plan(&self) -> Option<EffectId> {
+        let approval = self.approval()?;
+        (approval.tool == SUBMIT_PLAN).then_some(approval.effect)
+    }
+
     /// Makes a request to the user. Its call waits until the user decides or answers.
     pub(super) fn await_user(&mut self, call: ToolCall, request: UserRequest, commands: &mut Commands) {
         let effect = request.effect();
@@ -202,6 +208,7 @@ impl Agent {
     /// count towards the time limit (LOOP-5).
     pub(super) fn renew_requests(&mut self, now: Timestamp) {
         let waiting_since = self.waiting_since();
+        self.plan_guidance = None;
         for (effect, pending) in self.outstanding.iter_mut() {
             let (call, edited, request) = match pending {
                 Pending::User {
@@ -255,6 +262,7 @@ impl Agent {
         let Ok(Pending::User { call, edited, .. }) = self.outstanding.finish(effect) else {
             return None;
         };
+        self.plan_guidance = None;
         self.deadline = self.deadline + (now - since);
         commands.push(AgentCommand::CallSettled { effect });
         commands.push(AgentCommand::SetTimer {

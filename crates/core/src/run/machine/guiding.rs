@@ -1,6 +1,8 @@
 //! The user's guidance to the run, and how it reaches the lead and the sub-agents (PAOR-8).
 
 use super::{Commands, Run};
+use crate::id::EffectId;
+use crate::machine::Refusal;
 use crate::run::RunCommand;
 
 impl Run {
@@ -21,6 +23,21 @@ impl Run {
                 guidance,
             });
         }
+    }
+
+    /// Records guidance that answers a plan of the lead. After a restart the lead may send it again.
+    pub(super) fn plan_guided(
+        &mut self,
+        effect: EffectId,
+        guidance: String,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let is_new = effect.scope.agent() == self.lead_id() && self.guided_plans.insert(effect.step);
+        if !is_new {
+            return Err(Refusal::Stale { effect });
+        }
+        self.guide(guidance, commands);
+        Ok(())
     }
 
     /// Returns the commands that send the working lead the guidance given since its start or last continuation. The lead refuses entries

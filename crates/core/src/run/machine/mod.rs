@@ -12,6 +12,7 @@ mod reflecting;
 mod resuming;
 mod work;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use approving::AwaitingUser;
@@ -45,6 +46,8 @@ pub struct Run {
     guidance: Vec<String>,
     /// For each guidance entry, the iteration in which the lead first received it.
     guidance_iterations: Vec<u32>,
+    /// The steps of the lead's plans that the user answered with guidance.
+    guided_plans: BTreeSet<u32>,
     answers: Vec<AnsweredQuestion>,
     /// The lead; `None` until it is started.
     lead: Option<Lead>,
@@ -87,6 +90,7 @@ impl Run {
             iterations: Vec::new(),
             guidance: Vec::new(),
             guidance_iterations: Vec::new(),
+            guided_plans: BTreeSet::new(),
             answers: Vec::new(),
             lead: None,
             work: OutstandingWork::after(steps),
@@ -301,6 +305,7 @@ impl Run {
             } => self.call_awaits_user(now, effect, guidance, request, &mut commands)?,
             RunInput::CallSettled { effect } => self.work.settle_call(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
+            RunInput::PlanGuided { effect, guidance } => self.plan_guided(effect, guidance, &mut commands)?,
             RunInput::ActingBegan { effect } => self.begin_acting(effect, &mut commands)?,
             RunInput::Delegated { effect, agent, task } => {
                 self.delegate(effect, agent, task, &mut commands)?;
@@ -342,7 +347,7 @@ impl Run {
         let is_resumable = self.end().is_some_and(EndReason::is_resumable);
         match input {
             RunInput::Resumed { .. } => true,
-            RunInput::Guided { .. } => is_resumable,
+            RunInput::Guided { .. } | RunInput::PlanGuided { .. } => is_resumable,
             RunInput::Cancelled => !self.phase.is_terminal(),
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
@@ -503,6 +508,7 @@ impl RunInput {
             RunInput::CallAwaitsUser { .. } => "CallAwaitsUser",
             RunInput::CallSettled { .. } => "CallSettled",
             RunInput::Decided { .. } => "Decided",
+            RunInput::PlanGuided { .. } => "PlanGuided",
             RunInput::ActingBegan { .. } => "ActingBegan",
             RunInput::Delegated { .. } => "Delegated",
             RunInput::DiffRead { .. } => "DiffRead",
