@@ -332,7 +332,8 @@ fn paor_10_changes_that_conflict_when_they_are_offered_stay_in_the_worktree() {
     terminal.enters("y");
     let contents = terminal.end_with(0);
     assert!(
-        contents.contains("nothing was applied: note.txt") && contents.contains("Apply them with `dirigent apply "),
+        contents.contains("nothing was applied: note.txt")
+            && contents.contains("Apply them with `dirigent apply "),
         "{contents}"
     );
     assert_eq!(place.read("note.txt"), "the user's own\n");

@@ -55,7 +55,15 @@ pub(crate) async fn demo(
         diff: !command.watching.json,
         ..command.watching
     };
-    let exit = watch(&dirigent, &run, &mut signals, HistoryCursor::default(), &watching, output).await?;
+    let exit = watch(
+        &dirigent,
+        &run,
+        &mut signals,
+        HistoryCursor::default(),
+        &watching,
+        output,
+    )
+    .await?;
     if !watching.json {
         let id = run.id().short();
         output.print(&format!(

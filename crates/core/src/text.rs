@@ -81,4 +81,3 @@ pub fn first_numbered_line(text: &str) -> Option<usize> {
     let (number, _) = lines.next()?.split_once('\t')?;
     number.parse().ok()
 }
-

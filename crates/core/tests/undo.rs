@@ -303,7 +303,10 @@ fn paor_10_what_changed_while_commands_ran_is_counted_by_command() {
             {"command": "cargo fmt", "files": [{"path": "a", "kind": "edited"}]}
         ])
     );
-    assert_eq!(changes[0].title(), "changed while `cargo test` ran, by it or by others");
+    assert_eq!(
+        changes[0].title(),
+        "changed while `cargo test` ran, by it or by others"
+    );
 }
 
 /// Entries of parallel calls, the last of which is a command: every call starts before the first one ends.

@@ -558,15 +558,15 @@ mod tests {
             read(json!({"start_line": 12})),
             "Lines 12-13 of 13\n\n12\ttwo error\n13\tthree\n"
         );
-        assert_eq!(
-            read(json!({"end_line": 11})),
-            "Lines 11-11 of 13\n\n11\tone\n"
-        );
+        assert_eq!(read(json!({"end_line": 11})), "Lines 11-11 of 13\n\n11\tone\n");
         assert_eq!(
             read(json!({"pattern": "^two"})),
             "1 of 3 lines match\n\n12:two error"
         );
-        assert_eq!(read_text(text, json!({"start_line": 14})).unwrap_err().0, "not_found");
+        assert_eq!(
+            read_text(text, json!({"start_line": 14})).unwrap_err().0,
+            "not_found"
+        );
     }
 
     #[test]

@@ -328,14 +328,7 @@ impl<'a> Chat<'a> {
             return Ok(Exit::Killed);
         };
         if self.watching.verbose || self.watching.diff {
-            print_summary(
-                &self.dirigent,
-                &events,
-                run.id(),
-                &self.watching,
-                self.output,
-            )
-            .await?;
+            print_summary(&self.dirigent, &events, run.id(), &self.watching, self.output).await?;
         } else if !self.watching.json {
             self.print_answer(&report, run);
         }

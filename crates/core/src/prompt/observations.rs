@@ -56,9 +56,8 @@ pub(super) fn judged_lines(observed: &[Observation], iteration: u32, edits: File
         move |observation: &Observation| json!(typed_line(observation, max, AgentCalls::WithOutput, edits))
     };
     let (long, short) = (with_output(MAX_STRING), with_output(MIN_STRING));
-    let brief = |observation: &Observation| {
-        json!(typed_line(observation, MIN_STRING, AgentCalls::Brief, edits))
-    };
+    let brief =
+        |observation: &Observation| json!(typed_line(observation, MIN_STRING, AgentCalls::Brief, edits));
     lines_within(&observed, &[&long, &short, &brief], &mut room, Some(iteration))
 }
 
@@ -242,7 +241,9 @@ fn typed_line(
                 let handle = observed.effect.to_string();
                 let only_files = observed.result.only_changed_files();
                 let mut result = observed.result.for_model();
-                result.output = result.output.filter(|output| !edits.hides_output(only_files, output));
+                result.output = result
+                    .output
+                    .filter(|output| !edits.hides_output(only_files, output));
                 CallLine {
                     result: Some(short_result(result, max, &handle)),
                     duration_ms: Some(observed.result.duration),

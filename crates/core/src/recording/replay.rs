@@ -193,9 +193,9 @@ impl DeliveryKey {
             | DeliveryKey::Guidance(..)
             | DeliveryKey::Redirection(..) => Part::Brief,
             DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
-            DeliveryKey::CallAwaitsUser(..)
-            | DeliveryKey::CallSettled(..)
-            | DeliveryKey::PlanGuided(..) => Part::Approval,
+            DeliveryKey::CallAwaitsUser(..) | DeliveryKey::CallSettled(..) | DeliveryKey::PlanGuided(..) => {
+                Part::Approval
+            }
             DeliveryKey::Delegation(..) | DeliveryKey::Acting(..) => Part::Call,
         }
     }

@@ -64,7 +64,10 @@ pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange
     let mut found: Vec<StateChange> = Vec::new();
     for change in changes {
         match change {
-            StateChange::RowsChanged { rows, .. } => match found.iter_mut().find(|known| is_same_table(known, change)) {
+            StateChange::RowsChanged { rows, .. } => match found
+                .iter_mut()
+                .find(|known| is_same_table(known, change))
+            {
                 Some(StateChange::RowsChanged { rows: known, .. }) => *known = known.saturating_add(*rows),
                 Some(_) | None => found.push(change.clone()),
             },

@@ -9,7 +9,8 @@ const REJECTED: &str = "the user rejected the call";
 const GUIDED: &str = "the user did not approve this call and says: ";
 
 /// The end of the error message of a call that the user answered with guidance: what is expected now.
-const GUIDED_NEXT: &str = "\nThe call did not run. Go another way by these words, or finish and say what is left.";
+const GUIDED_NEXT: &str =
+    "\nThe call did not run. Go another way by these words, or finish and say what is left.";
 
 impl ToolResult {
     /// Creates the result of a call that was running when the process ended, and may have taken effect (HOST-2).

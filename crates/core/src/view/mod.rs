@@ -328,10 +328,12 @@ impl RunView {
                 .map(|call| EventKind::tool_finished(*effect, &call, result))
                 .into_iter()
                 .collect(),
-            RunInput::Guided { guidance } | RunInput::PlanGuided { guidance, .. } => vec![EventKind::Guided {
-                guidance: guidance.clone(),
-                immediate: false,
-            }],
+            RunInput::Guided { guidance } | RunInput::PlanGuided { guidance, .. } => {
+                vec![EventKind::Guided {
+                    guidance: guidance.clone(),
+                    immediate: false,
+                }]
+            }
             RunInput::Redirected { guidance } => vec![EventKind::Guided {
                 guidance: guidance.clone(),
                 immediate: true,

@@ -259,7 +259,9 @@ pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
                 )
             }
             AgentCommand::CallSettled { effect } => format!("settled {effect}"),
-            AgentCommand::GuideRun { effect, guidance } => format!("guide the run about {effect}: {guidance}"),
+            AgentCommand::GuideRun { effect, guidance } => {
+                format!("guide the run about {effect}: {guidance}")
+            }
             AgentCommand::BeginActing => "begin to act".to_owned(),
             AgentCommand::Stop => "stop".to_owned(),
             AgentCommand::Delegate { effect, agent, task } => format!("delegate {effect} to {agent}: {task}"),

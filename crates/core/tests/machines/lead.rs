@@ -178,10 +178,7 @@ fn paor_8_guidance_that_answers_a_plan_is_guidance_for_the_run() {
         guidance: guidance.clone(),
     };
     let tells = "guide the run about a7.2: look at y".to_owned();
-    assert_eq!(
-        gives(&mut lead, 20, decided(&approval, answer)),
-        [tells.clone()]
-    );
+    assert_eq!(gives(&mut lead, 20, decided(&approval, answer)), [tells.clone()]);
     let again = lead.handle(at(21), decided(&approval, ApprovalAnswer::Approve));
     assert!(again.is_err(), "it counts once");
     let resumed = gives(&mut lead, 30, agent_resumed());
@@ -192,17 +189,23 @@ fn paor_8_guidance_that_answers_a_plan_is_guidance_for_the_run() {
         effect: effect("a1.2"),
         guidance: guidance.to_owned(),
     };
-    assert_eq!(
-        give(&mut run, 10, guided("look at y")),
-        ["guide a1 1. look at y"]
-    );
+    assert_eq!(give(&mut run, 10, guided("look at y")), ["guide a1 1. look at y"]);
     refused(&mut run, 20, guided("look at y"));
     assert_eq!(run.guidance(), ["look at y"]);
 
     gives(&mut lead, 40, AgentInput::RunGuided { number: 1, guidance });
-    let told: Vec<&str> = lead.conversation().iter().rev().take(2).map(Message::content).collect();
+    let told: Vec<&str> = lead
+        .conversation()
+        .iter()
+        .rev()
+        .take(2)
+        .map(Message::content)
+        .collect();
     assert!(told[0].starts_with("<GUIDANCE>\n1. look at y\n"), "{told:?}");
-    assert!(told[1].contains("gave guidance instead of approving it"), "{told:?}");
+    assert!(
+        told[1].contains("gave guidance instead of approving it"),
+        "{told:?}"
+    );
 }
 
 #[test]

@@ -132,11 +132,20 @@ fn paor_10_changed_rows_are_counted_by_table() {
         connection: "shop".to_owned(),
         table: "reports".to_owned(),
     };
-    let run = changed(vec![rows("orders", 2), table.clone(), edited("a"), rows("orders", 1), rows("users", 4)]);
+    let run = changed(vec![
+        rows("orders", 2),
+        table.clone(),
+        edited("a"),
+        rows("orders", 1),
+        rows("users", 4),
+    ]);
 
     let report = run.report();
 
-    assert_eq!(report.changed_databases, [rows("orders", 3), table, rows("users", 4)]);
+    assert_eq!(
+        report.changed_databases,
+        [rows("orders", 3), table, rows("users", 4)]
+    );
     assert_eq!(
         serde_json::to_value(&report).unwrap()["changed_databases"][0],
         json!({"change": "rows_changed", "connection": "shop", "table": "orders", "rows": 3})

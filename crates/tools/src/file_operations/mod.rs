@@ -152,7 +152,15 @@ pub fn file_operations() -> impl Tool {
     .example(example.clone())
     .read_only(
         READ_ONLY_DESCRIPTION,
-        &["operation", "path", "start_line", "end_line", "numbered", "glob", "depth"],
+        &[
+            "operation",
+            "path",
+            "start_line",
+            "end_line",
+            "numbered",
+            "glob",
+            "depth",
+        ],
         &["read", "list"],
         example,
     )

@@ -62,7 +62,10 @@ impl Agent {
         if let (ResolvedDecision::Guide(guidance), Some(plan)) = (&settled, self.waiting_plan()) {
             self.plan_guidance = Some(guidance.clone());
             let guidance = guidance.clone();
-            commands.push(AgentCommand::GuideRun { effect: plan, guidance });
+            commands.push(AgentCommand::GuideRun {
+                effect: plan,
+                guidance,
+            });
             return Ok(());
         }
         let Some((effect, call, edited)) = self.end_wait(now, commands) else {

@@ -382,7 +382,10 @@ impl Conversation {
         let ask = Message::User {
             content: prompt::summarise_request(task),
         };
-        let left_out: u64 = self.messages[latest..].iter().map(Message::estimated_tokens).sum();
+        let left_out: u64 = self.messages[latest..]
+            .iter()
+            .map(Message::estimated_tokens)
+            .sum();
         let estimated = self.estimated.saturating_sub(left_out) + ask.estimated_tokens();
         let over = most.map_or(0, |most| {
             self.counted.ratio.tokens(estimated).saturating_sub(most)

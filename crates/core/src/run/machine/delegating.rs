@@ -276,7 +276,10 @@ fn includes_call(work: &AgentWork, call: EffectId) -> bool {
 /// ended before that call did.
 fn insert_after(calls: &mut Vec<CallSummary>, call: EffectId, of_delegate: Vec<CallSummary>) {
     let is_call = |known: &CallSummary| known.effect.is_some_and(|effect| effect.is_same_effect(call));
-    let place = calls.iter().position(is_call).map_or(calls.len(), |place| place + 1);
+    let place = calls
+        .iter()
+        .position(is_call)
+        .map_or(calls.len(), |place| place + 1);
     calls.splice(place..place, of_delegate);
 }
 
