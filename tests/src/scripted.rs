@@ -451,5 +451,5 @@ pub fn ask_user(summary: &str, question: &str) -> Reply {
 fn without_preamble(request: &str) -> &str {
     let after = |text, end| str::split_once(text, end).map_or(text, |(_, rest)| rest);
     let request = after(request, "</ENVIRONMENT>\n");
-    after(request, "leave the rest to others.\n")
+    after(request, "so it must say all that matters.\n")
 }

@@ -54,7 +54,7 @@ async fn lead_4_lead_and_sub_agents_are_told_instructions_environment_and_goal()
             ),
             format!("system: {} ", std::env::consts::OS),
             "commands: write only to the workspace, $TMPDIR; ".to_owned(),
-            "top level: AGENTS.md, CLAUDE.md, docs/, notes.txt\n".to_owned(),
+            "top level at the run's start: AGENTS.md, CLAUDE.md, docs/, notes.txt\n".to_owned(),
             "date: 20".to_owned(),
         ] {
             assert!(environment.contains(&fact), "{fact}: {environment}");

@@ -189,7 +189,7 @@ async fn prompt_2_requests_of_runs_in_a_workspace_differ_only_after_what_they_sh
         let same = common(second, &changed[0]);
         let (_, environment) = same.rsplit_once("<ENVIRONMENT>").expect("an environment");
         let (_, last) = environment.rsplit_once(r"\ndate: ").expect("a date");
-        assert!(last.contains(r"\ngit: "), "{last}");
+        assert!(last.contains(r"\ngit at the run's start: "), "{last}");
         assert!(!last.contains("</ENVIRONMENT>"), "{last}");
     }
 }

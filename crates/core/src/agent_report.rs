@@ -200,9 +200,9 @@ pub struct CallSummary {
     /// The shortened output, for the reflector; `null` if there is none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub output: Value,
-    /// True if the call succeeded and did nothing but change files, which a diff shows.
+    /// True if a diff of the files shows all that the call did and returned.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub only_changed_files: bool,
+    pub shown_by_diff: bool,
     /// The agent that a `delegate` call started; `None` for any other call (PAOR-5).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<AgentId>,

@@ -22,7 +22,7 @@ pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator
 
 /// What an agent knows of what its caller knows, for the tools that start agents.
 pub(crate) const SEEN_BY_AGENTS: &str =
-    "Of what you know, the agent sees only the run's goal, the user's guidance and its task";
+    "The agent sees only its task, the run's goal and the user's guidance";
 
 /// Creates the `delegate` tool for an agent with this access and these tools; `None` if there is no agent to delegate to.
 pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> Option<ToolSpec> {

@@ -293,7 +293,7 @@ impl OfferedTools {
         let named = |name: &String| {
             let tools = setup.tools.iter().chain(&of_machine);
             let found = tools.into_iter().find(|tool| tool.name == *name)?;
-            Some(found.offered_to(agent.access).into_owned())
+            Some(found.offered_to(agent.access, agent.answer).into_owned())
         };
         let own: Vec<ToolSpec> = agent.tools.iter().filter_map(named).collect();
         let names = own.iter().map(|tool| tool.name.clone()).collect();

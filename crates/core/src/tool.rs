@@ -14,6 +14,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
+use crate::agent_spec::AnswerForm;
 use crate::time::Millis;
 use crate::token_ratio::estimated_tokens;
 
@@ -79,10 +80,10 @@ pub struct ParameterValues {
 }
 
 impl ToolSpec {
-    /// Returns the tool as it is offered to an agent with this access.
-    pub fn offered_to(&self, access: Access) -> Cow<'_, ToolSpec> {
+    /// Returns the tool as it is offered to an agent with this access. A lead knows the whole tool, because its plans may use it.
+    pub fn offered_to(&self, access: Access, answer: AnswerForm) -> Cow<'_, ToolSpec> {
         match &self.read_only {
-            Some(form) if access < Access::ReadWrite => Cow::Owned(ToolSpec {
+            Some(form) if access < Access::ReadWrite && answer != AnswerForm::Plan => Cow::Owned(ToolSpec {
                 description: form.description.clone(),
                 parameters: form.parameters.clone(),
                 example: form.example.clone(),
@@ -364,10 +365,15 @@ impl ToolResult {
         self
     }
 
-    /// Returns true if the call succeeded and did nothing but change files, so that a diff of the files shows what it did.
-    pub(crate) fn only_changed_files(&self) -> bool {
+    /// Returns true if a diff of the files shows all that the call did and returned: it succeeded and only changed files, and its output is a
+    /// text other than a list.
+    pub(crate) fn shown_by_diff(&self) -> bool {
         let is_file = |change: &StateChange| change.path().is_some();
-        self.succeeded() && !self.changes.is_empty() && self.changes.iter().all(is_file)
+        let is_text = match &self.outcome {
+            ToolOutcome::Success { output } => output.is_string() && self.omit.is_middle(),
+            ToolOutcome::Failure { .. } => false,
+        };
+        is_text && !self.changes.is_empty() && self.changes.iter().all(is_file)
     }
 
     /// Returns true if the call succeeded.

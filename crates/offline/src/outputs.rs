@@ -118,6 +118,17 @@ pub(crate) fn places(lines: &[MatchedLine]) -> impl Iterator<Item = (SourceLocat
     lines.iter().map(|line| (line.location(), line.text.as_str()))
 }
 
+/// Returns the number of uses in the output of a rename; 0 in any other output.
+pub(crate) fn renamed_uses(result: &ModelToolResult) -> u64 {
+    let first = output_text(result).lines().next().unwrap_or_default();
+    let uses = first
+        .starts_with("Renamed `")
+        .then(|| first.rsplit_once("`: "))
+        .flatten();
+    uses.and_then(|(_, uses)| uses.split(' ').next()?.parse().ok())
+        .unwrap_or_default()
+}
+
 impl RenameOutput {
     /// Removes usages, mentions, members and places of a library's name outside the scope.
     pub fn within(mut self, scope: &Scope) -> RenameOutput {

@@ -185,7 +185,7 @@ async fn paor_6_reflection_reads_the_rest_of_a_long_output_by_its_handle() {
     let filler = "all is quiet\n".repeat(1_000);
     let stage = Stage::new().file("log.txt", &format!("{filler}the bell rang\n{filler}"));
     let read = ("file_operations", json!({"operation": "read", "path": "log.txt"}));
-    let rest = json!({"handle": "run.2", "start_line": 1_002, "end_line": 1_002});
+    let rest = json!({"handle": "run.2", "start_line": 1_001, "end_line": 1_001});
     let model = Scripted::new()
         .lead([plan("Read it.", [calls("read", [read])])])
         .reflector([call("read_output", rest), achieved("The bell rang.")]);
@@ -197,5 +197,5 @@ async fn paor_6_reflection_reads_the_rest_of_a_long_output_by_its_handle() {
     let asked = model.reflector_asked();
     assert!(!asked[0].task().contains("the bell rang"));
     let rest = asked[1].result();
-    assert_eq!(rest["output"], "Lines 1002-1002 of 2002\n\n1001\tthe bell rang\n");
+    assert_eq!(rest["output"], "Lines 1001-1001 of 2001\n\n1001\tthe bell rang\n");
 }

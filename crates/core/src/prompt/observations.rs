@@ -72,17 +72,17 @@ pub(super) enum FileEdits {
 
 impl FileEdits {
     /// Returns the maximum number of characters of a call's texts; `max` if they are shown.
-    fn max_text(self, only_changed_files: bool, max: usize) -> usize {
+    fn max_text(self, shown_by_diff: bool, max: usize) -> usize {
         match self {
-            FileEdits::InDiff if only_changed_files => EDIT_TEXT.min(max),
+            FileEdits::InDiff if shown_by_diff => EDIT_TEXT.min(max),
             FileEdits::InDiff | FileEdits::Shown => max,
         }
     }
 
-    /// Returns true if an output only repeats what the diff shows. Data, such as what a rename did not change, is no repetition.
-    fn hides_output(self, only_changed_files: bool, output: &Value) -> bool {
+    /// Returns true if an output only repeats what the diff shows.
+    fn hides_output(self, shown_by_diff: bool) -> bool {
         match self {
-            FileEdits::InDiff => only_changed_files && output.is_string(),
+            FileEdits::InDiff => shown_by_diff,
             FileEdits::Shown => false,
         }
     }
@@ -239,17 +239,15 @@ fn typed_line(
         SubTaskResult::Calls { calls } => {
             let calls = calls.iter().map(|observed| {
                 let handle = observed.effect.to_string();
-                let only_files = observed.result.only_changed_files();
+                let shown_by_diff = observed.result.shown_by_diff();
                 let mut result = observed.result.for_model();
-                result.output = result
-                    .output
-                    .filter(|output| !edits.hides_output(only_files, output));
+                result.output = result.output.filter(|_| !edits.hides_output(shown_by_diff));
                 CallLine {
                     result: Some(short_result(result, max, &handle)),
                     duration_ms: Some(observed.result.duration),
                     parameters: short(
                         &observed.call.parameters,
-                        edits.max_text(only_files, max),
+                        edits.max_text(shown_by_diff, max),
                         Some(&handle),
                     ),
                     ..CallLine::new(&observed.call.tool, Some(handle))
@@ -332,7 +330,7 @@ fn call_summaries(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<CallLin
         CallLine {
             parameters: short(
                 &call.parameters,
-                edits.max_text(call.only_changed_files, max),
+                edits.max_text(call.shown_by_diff, max),
                 handle.as_deref(),
             ),
             success: Some(call.success),
@@ -347,7 +345,7 @@ fn calls_with_output(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<Call
     let calls = call_summaries(work, max, edits).into_iter().zip(&work.calls);
     let with_output = |(line, call): (CallLine, &CallSummary)| CallLine {
         duration_ms: call.effect.map(|_| call.duration),
-        output: (!call.output.is_null() && !edits.hides_output(call.only_changed_files, &call.output))
+        output: (!call.output.is_null() && !edits.hides_output(call.shown_by_diff))
             .then(|| call.output.clone()),
         ..line
     };

@@ -679,7 +679,7 @@ fn paor_6_the_report_holds_what_was_done() {
     let expected = AgentWork {
         calls: vec![
             CallSummary {
-                only_changed_files: true,
+                shown_by_diff: true,
                 effect: Some(effect("a7.2")),
                 tool: "change".to_owned(),
                 parameters: json!({"path": "x"}),
@@ -690,7 +690,7 @@ fn paor_6_the_report_holds_what_was_done() {
                 agent: None,
             },
             CallSummary {
-                only_changed_files: false,
+                shown_by_diff: false,
                 effect: Some(effect("a7.4")),
                 tool: "look".to_owned(),
                 parameters: json!({ "path": long }),

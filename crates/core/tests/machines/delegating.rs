@@ -107,7 +107,7 @@ fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_call
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallSummary {
-        only_changed_files: false,
+        shown_by_diff: false,
         effect: of.map(effect),
         tool: tool.to_owned(),
         parameters: Value::Null,
@@ -279,7 +279,7 @@ fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
     // the caller's own report includes the change
     let mut own = report(text("Done."), &["a.rs"]);
     own.work.calls.push(CallSummary {
-        only_changed_files: false,
+        shown_by_diff: false,
         effect: Some(effect("a2.2")),
         tool: "delegate".to_owned(),
         parameters: Value::Null,

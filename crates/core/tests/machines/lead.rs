@@ -474,7 +474,7 @@ fn lead_3_what_an_agent_did_for_the_lead_is_judged() {
     let mut run = acting();
     let mut report = own(answer(), Vec::new());
     report.work.calls.push(CallSummary {
-        only_changed_files: false,
+        shown_by_diff: false,
         effect: Some(effect("a1.2")),
         tool: "delegate".to_owned(),
         parameters: Value::Null,

@@ -79,7 +79,7 @@ fn observations() -> Vec<Observation> {
                 result: Ok("Renamed `a` to `b` in src/lib.rs:1.".to_owned()),
                 work: AgentWork {
                     calls: vec![CallSummary {
-                        only_changed_files: false,
+                        shown_by_diff: false,
                         effect: Some(effect("a2.2")),
                         tool: "change".to_owned(),
                         parameters: json!({"path": "src/lib.rs"}),

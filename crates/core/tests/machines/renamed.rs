@@ -41,7 +41,7 @@ pub fn renamed() -> Run {
     let (mut run, _) = acting(spec(), &rename());
     let mut report = ended_with(AgentAnswer::Text("Renamed `a` in src/lib.rs.".to_owned()));
     report.work.calls.push(CallSummary {
-        only_changed_files: false,
+        shown_by_diff: false,
         effect: Some(effect("a2.2")),
         tool: "change".to_owned(),
         parameters: json!({"path": "src/lib.rs"}),

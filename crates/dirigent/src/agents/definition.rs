@@ -213,7 +213,10 @@ impl AgentDefinition {
             None => Cow::Borrowed(self.role.as_str()),
         };
         let prompted = |tools: &[&ToolSpec]| {
-            let forms: Vec<_> = tools.iter().map(|tool| tool.offered_to(self.access)).collect();
+            let forms: Vec<_> = tools
+                .iter()
+                .map(|tool| tool.offered_to(self.access, self.answer))
+                .collect();
             let forms: Vec<&ToolSpec> = forms.iter().map(AsRef::as_ref).collect();
             prompt::system_prompt(&role, &forms, self.answer, profile.calls, &limits)
         };

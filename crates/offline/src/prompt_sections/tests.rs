@@ -53,7 +53,7 @@ fn observation(subtask: &str, finding: SubTaskResult) -> Observation {
 fn observations() -> Vec<Observation> {
     let calls = |calls| SubTaskResult::Calls { calls };
     let summary = CallSummary {
-        only_changed_files: false,
+        shown_by_diff: false,
         effect: Some("a2.2".parse().expect("an effect id")),
         tool: "search".to_owned(),
         parameters: json!({"pattern": "a"}),

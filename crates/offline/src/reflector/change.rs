@@ -7,7 +7,7 @@ use dirigent_core::reflection::{Reflection, ReflectionVerdict};
 use super::verdicts::{ReflectionContext, achieved, continue_with, failed};
 use crate::goal::{Goal, NewProject, Rename};
 use crate::new_project;
-use crate::outputs::{RenameOutput, read_data};
+use crate::outputs::renamed_uses;
 use crate::prompt_sections::{
     PastSummaries, calls, failed_call, failure_reason, find_ended, find_observation, program_not_found,
     result, since_last_undo,
@@ -31,7 +31,7 @@ pub(super) fn judge_rename(context: &ReflectionContext, goal: &Rename) -> Reflec
         .flat_map(calls)
         .filter_map(result)
         .filter(|result| result.success)
-        .map(|result| read_data::<RenameOutput>(&result).occurrences)
+        .map(|result| renamed_uses(&result))
         .sum();
     let is_first = continued_iterations(context) == 0 && !was_interrupted(context);
     let how_many = if usages > 0 && is_first {

@@ -30,6 +30,24 @@ impl PlannedEdit {
         }
     }
 
+    pub(super) fn path(&self) -> &str {
+        &self.path
+    }
+
+    /// The lines that differ, with their numbers, as they are after the change.
+    pub(super) fn changed_lines(&self) -> impl Iterator<Item = (usize, String)> {
+        let (before, after) = (
+            String::from_utf8_lossy(&self.before),
+            String::from_utf8_lossy(&self.after),
+        );
+        let lines = (1..).zip(before.lines().zip(after.lines()));
+        let changed = lines.filter(|(_, (before, after))| before != after);
+        let changed: Vec<(usize, String)> = changed
+            .map(|(number, (_, after))| (number, after.to_owned()))
+            .collect();
+        changed.into_iter()
+    }
+
     /// Returns the read state ([`SeenFile`]) after the change: the agent counts as having seen the same lines of the new content as of the
     /// old. `None` if the agent has not seen the old content.
     pub(super) fn seen(&self, seen: &SeenFiles) -> Option<SeenFile> {

@@ -31,6 +31,7 @@ use crate::blocking::{blocking, cancelled};
 use crate::syntax::{Language, is_name, plain};
 use crate::tool::ToolContext;
 use crate::transaction;
+use crate::truncate::truncate_chars;
 use crate::typed::{TypedTool, typed};
 use crate::workspace::Workspace;
 
@@ -41,6 +42,11 @@ const DESCRIPTION: &str = "Renames an identifier in source files (Rust, Python, 
 const READ_ONLY_DESCRIPTION: &str = "Finds every use of an identifier in source files (Rust, Python, JS, TS, Go), by name: every \
     function, variable, field, keyword argument and import so called. Strings and comments with the name are listed too (`mentions`), \
     and with `to`, what already has that name (`clashes`).";
+
+/// The maximum number of changed lines that the result of a rename shows.
+const MAX_CHANGED_LINES: usize = 40;
+/// The maximum length of such a line, in characters.
+const MAX_LINE_CHARS: usize = 200;
 
 /// The parameters of `rename_symbol`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -64,7 +70,8 @@ fn yes() -> bool {
 
 /// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
 ///
-/// Output (each list has at most 200 rows; `totals` counts all rows; empty lists and totals of 0 are left out):
+/// The output of a rename is text: the number of uses, then for each file its path, the number of its uses and the changed lines, and what has
+/// the old name still. The output of a preview, and the metadata `report` of a rename, is data (each list has at most 200 rows; `totals` counts all rows; empty lists and totals of 0 are left out):
 ///
 /// ```json
 /// {
@@ -268,12 +275,54 @@ fn write(
             // A changed file counts as seen only if the agent had seen it before, because this call shows only single lines.
             let seen = context.seen.as_deref();
             let seen_files = changes.iter().filter_map(|change| change.seen(seen?)).collect();
-            ToolResult::success(value(&report))
+            ToolResult::success(renamed_text(&report, &changes).into())
+                .as_list()
+                .with_metadata("report", value(&report))
                 .with_seen(seen_files)
                 .with_changes(applied)
         }
         Err(aborted) => aborted.failure().with_output(value(&report)),
     }
+}
+
+/// Says what was renamed: for each file the number of uses and its changed lines, then what has the old name still.
+fn renamed_text(report: &Report, changes: &[PlannedEdit]) -> String {
+    let count = |number: usize, one: &str, more: &str| match number {
+        1 => format!("1 {one}"),
+        _ => format!("{number} {more}"),
+    };
+    let (from, to) = (&report.from, report.to.as_deref().unwrap_or_default());
+    let (uses, files) = (
+        count(report.occurrences, "use", "uses"),
+        count(changes.len(), "file", "files"),
+    );
+    let mut text = format!("Renamed `{from}` to `{to}`: {uses} in {files}\n");
+    let mut room = MAX_CHANGED_LINES;
+    for change in changes {
+        let uses = report.files.iter().find(|file| file.path == change.path());
+        let uses = uses.map_or_else(String::new, |file| format!(" ({})", file.total));
+        text.push_str(&format!("\n{}{uses}\n", change.path()));
+        for (number, line) in change.changed_lines().take(room) {
+            room -= 1;
+            text.push_str(&format!("{number}\t{}\n", truncate_chars(&line, MAX_LINE_CHARS)));
+        }
+    }
+    if !report.mentions.is_empty() {
+        text.push_str(&format!("\n`{from}` is left in comments and strings:\n"));
+    }
+    for mention in &report.mentions {
+        let line = mention.location.line;
+        text.push_str(&format!("{}:{line}: {}\n", mention.path, mention.location.text));
+    }
+    for path in &report.syntax_errors {
+        text.push_str(&format!(
+            "{path} has syntax errors, so uses in it may be missed\n"
+        ));
+    }
+    for skipped in &report.skipped {
+        text.push_str(&format!("{} was not read: {}\n", skipped.path, skipped.reason));
+    }
+    text
 }
 
 fn failure(error: String, code: &str, report: &Report) -> ToolResult {

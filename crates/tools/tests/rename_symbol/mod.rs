@@ -31,8 +31,12 @@ async fn run(workspace: &TempDir, parameters: Value) -> ToolResult {
     rename_symbol().call(context(workspace.path()), parameters).await
 }
 
+/// The data of the result: the output or, for a rename, the report for operators beside it.
 fn output(result: &ToolResult) -> &Value {
     match &result.outcome {
+        ToolOutcome::Success {
+            output: Value::String(_),
+        } => &result.metadata["report"],
         ToolOutcome::Success { output } | ToolOutcome::Failure { output, .. } => output,
     }
 }

@@ -390,7 +390,7 @@ fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> Cal
             ToolOutcome::Failure { error, .. } => Some(shorten(error, DIGEST_STRING, handle).into_owned()),
         },
         output: short_output(result, handle),
-        only_changed_files: result.only_changed_files(),
+        shown_by_diff: result.shown_by_diff(),
         agent: (call.tool == DELEGATE).then(|| started_agent(result)).flatten(),
     }
 }
