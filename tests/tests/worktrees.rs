@@ -415,7 +415,7 @@ fn host_8_a_second_ctrl_c_kills_an_apply_and_keeps_the_worktree() {
     rename(&place);
     let before = project(&place);
     let mut command = place.command(["apply", "last"]);
-    hang_git(&place, &mut command, "apply --whitespace=nowarn --check");
+    hang_git(&place, &mut command, "add --all");
     let mut applying = command.stderr(Stdio::piped()).spawn().unwrap();
     let mut told = BufReader::new(applying.stderr.take().unwrap()).lines();
     wait_for_git(&place);

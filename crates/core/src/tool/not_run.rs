@@ -101,7 +101,7 @@ impl ToolResult {
     /// Creates the result of a plan that the user did not approve but answered with guidance for the run (LEAD-2).
     pub(crate) fn plan_not_approved() -> Self {
         ToolResult::failure(
-            "the plan was not carried out: the user gave guidance instead of approving it. Plan again, or answer, by this guidance",
+            "the plan was not carried out: the user gave guidance instead of approving it. Plan again, or answer, by the guidance that follows",
         )
             .with_code(code::NOT_APPROVED)
     }

@@ -35,11 +35,9 @@ fn tests_pass() -> Value {
 }
 
 fn edited() -> Value {
-    let mut result = success(usages(&[
-        ("src/a.rs", 1, "parse"),
-        ("src/a.rs", 3, "parse"),
-        ("src/b.rs", 2, "parse"),
-    ]));
+    let mut result = success(json!(
+        "Renamed `parse` to `read`: 3 uses in 2 files\n\nsrc/a.rs (2)\n1\tfn read() {}\n3\tread();\n\nsrc/b.rs (1)\n2\tread();\n"
+    ));
     result["changes"] = json!(["edited src/a.rs", "edited src/b.rs"]);
     ran(
         "edit-1",
