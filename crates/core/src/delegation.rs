@@ -20,10 +20,6 @@ pub fn delegation_targets(access: Access, agents: &[AgentSpec]) -> impl Iterator
     agents.iter().filter(move |agent| agent.access <= access)
 }
 
-/// What an agent knows of what its caller knows, for the tools that start agents.
-pub(crate) const SEEN_BY_AGENTS: &str =
-    "The agent sees only its task, the run's goal and the user's guidance";
-
 /// Creates the `delegate` tool for an agent with this access and these tools; `None` if there is no agent to delegate to.
 pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> Option<ToolSpec> {
     let others: Vec<&AgentSpec> = delegation_targets(access, agents).collect();
@@ -37,7 +33,7 @@ pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> 
         })
         .collect();
     let description = format!(
-        "Assigns a part of your task to another agent and returns its findings. {SEEN_BY_AGENTS}. The agents:\n{}",
+        "Assigns a part of your task to another agent and returns its findings. It sees only its task, the run's goal and the user's guidance. The agents:\n{}",
         lines.join("\n")
     );
     Some(ToolSpec {

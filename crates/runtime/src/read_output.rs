@@ -41,8 +41,8 @@ const BEFORE_MATCH: usize = 100;
 /// The maximum size of a compiled pattern, in bytes.
 const MAX_PATTERN: usize = 64 * 1024;
 
-const DESCRIPTION: &str = "Reads an output that was shortened or left out, by its handle: of a call (`a3.2`), an agent (`a3`), an \
-    iteration (`iteration.2`, `diff.2`), or the run's changes in files so far (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
+const DESCRIPTION: &str = "Reads an output by its handle: of a call (`a3.2`), an agent (`a3`), an iteration (`iteration.2`, `diff.2`), or \
+    what the run has changed in files (`diff`). Returns the lines from `start_line` to `end_line`; with `pattern` (a regular expression), \
     those that match; otherwise `length` characters from `offset`.";
 
 /// The tool `read_output`. It presents a result as text ([`text::Readable`]): the result's long strings without escapes, or one line per

@@ -4,7 +4,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Plan, PlannedCall, SubTask, Work};
-use crate::delegation::SEEN_BY_AGENTS;
 use crate::id::SubTaskId;
 
 /// Returns the JSON Schema (2020-12) of the parameters of [`SUBMIT_PLAN`](crate::call::SUBMIT_PLAN).
@@ -45,7 +44,7 @@ pub fn plan_schema() -> Value {
                         },
                         "task": {
                             "type": "string",
-                            "description": format!("{SEEN_BY_AGENTS}, and the findings of what it depends on.")
+                            "description": "It sees only this, the goal, the guidance and the findings of what it depends on."
                         },
                         "calls": {
                             "type": "array",

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::dialogue::{Dialogue, exited, found, ran, reflect_request, skipped, success, usages};
+use crate::dialogue::{Dialogue, exited, found, ran, reflect_request, skipped, success};
 
 const GOAL: &str = "Find all usages of function `parse` and rename it to `read`";
 

@@ -23,7 +23,7 @@ use crate::typed::{TypedTool, typed};
 use crate::workspace::{FileError, Workspace};
 
 const DESCRIPTION: &str = "Applies a unified diff to files of the workspace, all of it or nothing. It can also create, delete and \
-    rename files. Line numbers and counts may be wrong, but context and removed lines must match the file word for word.";
+    rename files. Line numbers may be wrong; context and removed lines must match word for word.";
 
 /// The parameters of `apply_patch`.
 #[derive(Debug, Deserialize, JsonSchema)]

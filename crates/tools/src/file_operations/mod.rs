@@ -40,7 +40,7 @@ struct Parameters {
     /// Default true.
     numbered: Option<bool>,
     content: Option<String>,
-    /// Copied exactly, with enough lines to occur only once.
+    /// Copied exactly; must occur only once.
     old: Option<String>,
     new: Option<String>,
     #[serde(default)]
