@@ -10,7 +10,8 @@ use serde_json::{Value, json};
 use crate::args::{ApprovalsCommand, ListApprovalsCommand, RemoveApprovalCommand};
 use crate::exit::Exit;
 use crate::open::{open_existing, open_if_created, open_if_exists};
-use crate::output::{Output, escape_invisible, sanitize};
+use crate::output::{Output, sanitize};
+use crate::request_text::one_line;
 use crate::time::local;
 
 pub(crate) async fn approvals(
@@ -74,7 +75,7 @@ pub(crate) fn line(rule: &ApprovalRule) -> String {
     format!(
         "{}  {}  {}",
         style(rule.id).bold(),
-        escape_invisible(&rule.calls.to_string()),
+        one_line(&rule.calls.to_string()),
         style(format!("({within}, since {})", local(rule.at))).dim()
     )
 }

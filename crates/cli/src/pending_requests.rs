@@ -2,10 +2,10 @@
 
 use std::collections::BTreeSet;
 
-use dirigent::RunView;
 use dirigent::approval_rules::{self, CallPattern};
 use dirigent::events::{EffectId, OpenQuestion, Plan, SUBMIT_PLAN, SubTaskId};
 use dirigent::report::WaitingCall;
+use dirigent::{Policy, RunView};
 use serde_json::{Value, json};
 
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -14,6 +14,8 @@ pub(crate) struct PendingRequests {
     pub(crate) calls: Vec<PendingCall>,
     /// The open questions, oldest first.
     pub(crate) questions: Vec<OpenQuestion>,
+    /// The rules of the run.
+    pub(crate) policy: Policy,
 }
 
 /// A call that waits for approval.
@@ -50,12 +52,14 @@ fn proposal(view: &RunView, call: &WaitingCall) -> Option<Proposal> {
 }
 
 impl PendingRequests {
-    pub(crate) fn from_view(view: &RunView) -> PendingRequests {
-        PendingRequests::with_rules(view, &[])
-    }
-
     /// The pending requests of a run whose user always allows the calls `allowed`.
     pub(crate) fn with_rules(view: &RunView, allowed: &[CallPattern]) -> PendingRequests {
+        let mut requests = PendingRequests::from_view(view);
+        allowed.iter().for_each(|calls| requests.allow(calls));
+        requests
+    }
+
+    pub(crate) fn from_view(view: &RunView) -> PendingRequests {
         let policy = &view.run().spec().setup.policy;
         let calls = view.waiting().into_iter().map(|call| PendingCall {
             affected_subtasks: call
@@ -64,15 +68,22 @@ impl PendingRequests {
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
             proposal: proposal(view, &call),
             suggestions: approval_rules::suggestions(&call.approval, policy),
-            allowed_by: allowed
-                .iter()
-                .find(|calls| approval_rules::approves(calls, &call.approval, policy))
-                .cloned(),
+            allowed_by: None,
             call,
         });
         PendingRequests {
             calls: calls.collect(),
             questions: view.questions(),
+            policy: policy.clone(),
+        }
+    }
+
+    /// Marks the pending calls that `calls` allows.
+    pub(crate) fn allow(&mut self, calls: &CallPattern) {
+        for pending in &mut self.calls {
+            if approval_rules::approves(calls, &pending.call.approval, &self.policy) {
+                pending.allowed_by = Some(calls.clone());
+            }
         }
     }
 

@@ -262,7 +262,7 @@ fn quote(word: &str) -> String {
 }
 
 /// Text with its line breaks escaped.
-fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     escape_invisible(text).replace('\n', "⟨U+000A⟩")
 }
 

@@ -670,3 +670,126 @@ fn approve_1_a_rule_that_allows_a_host_is_one_whatever_its_scheme_looks_like() {
         }
     }
 }
+
+#[test]
+fn approve_1_only_patterns_that_mean_what_they_show_are_suggested() {
+    let long = "x".repeat(201);
+    for (tool, parameters, expected) in [
+        (
+            "execute_command",
+            json!({"command": ["cargo", "test", "--quiet"]}),
+            vec![
+                "execute_command(command: cargo test --quiet)",
+                "execute_command(command: cargo test *)",
+                "execute_command",
+            ],
+        ),
+        (
+            "execute_command",
+            json!({"command": "cargo test"}),
+            vec!["execute_command(command: cargo test)", "execute_command"],
+        ),
+        // A shell would interpret the words of these lists.
+        (
+            "execute_command",
+            json!({"command": ["echo", "$(id>x)", "y"]}),
+            vec!["execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": ["grep", "a|sh", "y"]}),
+            vec!["execute_command"],
+        ),
+        // The first two words do not say what these do.
+        (
+            "execute_command",
+            json!({"command": "ls | head -3"}),
+            vec!["execute_command(command: ls | head -3)", "execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "python3 -c x"}),
+            vec!["execute_command(command: python3 -c x)", "execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "bash run.sh x"}),
+            vec!["execute_command(command: bash run.sh x)", "execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "git -C .. push"}),
+            vec!["execute_command(command: git -C .. push)", "execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "ls  -la x"}),
+            vec!["execute_command(command: ls  -la x)", "execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "ls *"}),
+            vec!["execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "ls\nrm x"}),
+            vec!["execute_command"],
+        ),
+        (
+            "execute_command",
+            json!({"command": "make all", "working_directory": "docs"}),
+            vec![
+                "execute_command(command: make all, working_directory: docs)",
+                "execute_command",
+            ],
+        ),
+        (
+            "execute_sql",
+            json!({"operation": "schema", "connection": "app"}),
+            vec!["execute_sql"],
+        ),
+        (
+            "http_request",
+            json!({"method": "GET", "url": "https://docs.rs/rig"}),
+            vec![
+                "http_request(method: GET, url: https://docs.rs/rig)",
+                "http_request(method: GET, url: https://docs.rs/*)",
+                "http_request",
+            ],
+        ),
+        (
+            "pay",
+            json!({"to": "bob", "amount": 5}),
+            vec!["pay(amount: 5, to: bob)", "pay"],
+        ),
+        ("pay", json!({"to": "bob", "note": long}), vec!["pay"]),
+        ("pay", json!({"to": {"name": "bob"}}), vec!["pay"]),
+        // Names of parameters are the model's, too.
+        ("pay", json!({"": "bob"}), vec!["pay"]),
+        ("pay", json!({"a ": "1", "a": "2"}), vec!["pay"]),
+        ("pay", json!({"to: *, x": "bob"}), vec!["pay"]),
+        ("pay", json!({"a\nb": "bob"}), vec!["pay"]),
+    ] {
+        let suggested = CallPattern::suggestions(tool, &parameters);
+        let texts: Vec<String> = suggested.iter().map(ToString::to_string).collect();
+        assert_eq!(texts, expected, "{parameters}");
+        for calls in suggested {
+            let rule = Rule {
+                ruling: Ruling::Allow,
+                calls,
+            };
+            assert!(
+                rule.matches(tool, &parameters, "/shop"),
+                "{} and {parameters}",
+                rule.calls
+            );
+        }
+    }
+    let deceiving = json!({"method": "GET", "url": "https://docs.rs@evil.example/x"});
+    let texts: Vec<String> = CallPattern::suggestions("http_request", &deceiving)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    assert!(!texts.iter().any(|text| text.contains('*')), "{texts:?}");
+}

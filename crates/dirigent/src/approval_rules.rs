@@ -1,4 +1,4 @@
-//! Approval rules: calls that the user always allows, within a run, a conversation, a folder or everywhere ("Always…").
+//! Approval rules: calls that the user always allows, within a run, a conversation, a folder or everywhere.
 //!
 //! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its workspace
 //! and of every run as part of its policy. A rule added while a run is under way does not change its policy: the program that asks the user
@@ -43,6 +43,11 @@ pub enum ApprovalRuleError {
         /// The run.
         run: RunId,
     },
+    /// The pattern is too long to be read, has control characters, or is no pattern that a configuration could have.
+    #[error(
+        "these calls cannot be allowed by a rule: its text would be too long or unclear; add a shorter rule to your configuration"
+    )]
+    Pattern,
     /// There is no rule with this number.
     #[error(
         "there is no approval rule {id}: it was deleted or never existed; list the rules to see their numbers"
@@ -91,7 +96,7 @@ impl ApprovalRules {
     /// Allows calls from now on, and returns the rule. The same rule is not added twice. `run` is the run whose user allows them.
     ///
     /// # Errors
-    /// [`ApprovalRuleError::NoConversation`]; an unknown run; an error of the journal.
+    /// [`ApprovalRuleError::NoConversation`], [`ApprovalRuleError::Pattern`]; an unknown run; an error of the journal.
     pub async fn allow(
         &self,
         run: RunId,
@@ -109,11 +114,18 @@ impl ApprovalRules {
                 Within::Workspace => RuleScope::Workspace(record.workspace),
                 Within::Everywhere => RuleScope::Everywhere,
             };
+            if !calls.is_readable() {
+                return Err(ApprovalRuleError::Pattern.into());
+            }
             let at = now();
-            let new = NewRule { scope, calls, at };
-            let id = journal.add_approval_rule(new.clone())?;
-            let NewRule { scope, calls, at } = new;
-            Ok(ApprovalRule { id, scope, calls, at })
+            loop {
+                let (scope, calls) = (scope.clone(), calls.clone());
+                let id = journal.add_approval_rule(NewRule { scope, calls, at })?;
+                // Another process may have deleted the rule since.
+                if let Some(rule) = journal.approval_rule(id)? {
+                    return Ok(rule);
+                }
+            }
         })
         .await
     }
@@ -149,12 +161,9 @@ impl ApprovalRules {
     /// # Errors
     /// [`ApprovalRuleError::NoSuchRule`]; an error of the journal.
     pub async fn delete(&self, id: u64) -> Result<ApprovalRule, DirigentError> {
-        self.blocking(move |journal| {
-            let found = journal.approval_rules()?.into_iter().find(|rule| rule.id == id);
-            match found {
-                Some(rule) if journal.delete_approval_rule(id)? => Ok(rule),
-                Some(_) | None => Err(ApprovalRuleError::NoSuchRule { id }.into()),
-            }
+        self.blocking(move |journal| match journal.approval_rule(id)? {
+            Some(rule) if journal.delete_approval_rule(id)? => Ok(rule),
+            Some(_) | None => Err(ApprovalRuleError::NoSuchRule { id }.into()),
         })
         .await
     }

@@ -1,9 +1,10 @@
-//! The rules by which the user always allows calls ("Always…"). The user's configuration is never written.
+//! The rules by which the user always allows calls. The user's configuration is never written.
 
 use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::policy::CallPattern;
 use dirigent_core::time::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::types::Type;
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::StoreError;
 use crate::journal::Journal;
@@ -89,6 +90,18 @@ impl Journal {
         Ok(self.wait_for_write(Box::new(write))? > 0)
     }
 
+    /// Reads a rule; `None` if there is none with this number.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn approval_rule(&self, id: u64) -> Result<Option<StoredRule>, StoreError> {
+        self.readers().with(|db| {
+            db.prepare_cached(&format!("{RULES} WHERE id = ?1"))?
+                .query_row([integer(id)], stored)
+                .optional()
+        })
+    }
+
     /// Reads all rules, in the order in which they were added.
     ///
     /// # Errors
@@ -143,8 +156,15 @@ fn stored(row: &Row<'_>) -> rusqlite::Result<StoredRule> {
             RUN => RuleScope::Run(parsed(row, 2)?),
             CONVERSATION => RuleScope::Conversation(parsed(row, 2)?),
             WORKSPACE => RuleScope::Workspace(row.get(2)?),
-            // The table allows no other scope.
-            _ => RuleScope::Everywhere,
+            EVERYWHERE => RuleScope::Everywhere,
+            other => {
+                let unknown = format!("unknown scope of an approval rule: {other}");
+                return Err(rusqlite::Error::FromSqlConversionFailure(
+                    1,
+                    Type::Text,
+                    unknown.into(),
+                ));
+            }
         },
         calls: parsed(row, 3)?,
         at: Timestamp(unsigned(row, 4)?),

@@ -2,7 +2,7 @@
 
 use dirigent::approval_rules::{CallPattern, Within};
 
-use crate::output::escape_invisible;
+use crate::request_text::one_line;
 
 /// What the user chooses from, and the choice to confirm.
 pub(crate) struct AlwaysDialog {
@@ -20,7 +20,7 @@ pub(crate) enum AlwaysResult {
     /// Go back to the decision about the call.
     Back,
     /// Save the rule, and approve the call.
-    Keep(CallPattern, Within),
+    Save(CallPattern, Within),
 }
 
 impl AlwaysDialog {
@@ -28,7 +28,7 @@ impl AlwaysDialog {
     pub(crate) fn new(suggestions: Vec<CallPattern>, workspace: &str, in_chat: bool) -> Self {
         AlwaysDialog {
             suggestions,
-            workspace: escape_invisible(workspace),
+            workspace: one_line(workspace),
             in_chat,
             chosen: None,
         }
@@ -38,7 +38,7 @@ impl AlwaysDialog {
     pub(crate) fn lines(&self) -> Vec<String> {
         let mut lines = vec!["  allow these calls from now on:".to_owned()];
         for (number, calls) in (1..).zip(&self.suggestions) {
-            lines.push(format!("    {number}  {}", escape_invisible(&calls.to_string())));
+            lines.push(format!("    {number}  {}", one_line(&calls.to_string())));
         }
         lines.push(format!("  within: {}", self.words().join(" · ")));
         lines
@@ -67,7 +67,7 @@ impl AlwaysDialog {
         let line = line.trim();
         if let Some((calls, within)) = self.chosen.take() {
             return match line {
-                "y" | "yes" => AlwaysResult::Keep(calls, within),
+                "y" | "yes" => AlwaysResult::Save(calls, within),
                 _ => AlwaysResult::Back,
             };
         }
@@ -105,7 +105,7 @@ impl AlwaysDialog {
 
     /// The rule as it would be saved.
     fn rule_line(&self, calls: &CallPattern, within: Within) -> String {
-        let calls = escape_invisible(&calls.to_string());
+        let calls = one_line(&calls.to_string());
         let within = match within {
             Within::Run => "for the rest of this run".to_owned(),
             Within::Conversation => "in this conversation".to_owned(),
@@ -144,6 +144,6 @@ mod tests {
             assert_eq!(dialog.answer(no), AlwaysResult::Back);
         }
         assert_eq!(dialog.answer("1 folder"), shown);
-        assert_eq!(dialog.answer("y"), AlwaysResult::Keep(narrow, Within::Workspace));
+        assert_eq!(dialog.answer("y"), AlwaysResult::Save(narrow, Within::Workspace));
     }
 }

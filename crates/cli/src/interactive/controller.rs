@@ -17,7 +17,7 @@ use super::keys::Key;
 use crate::output::sanitize;
 use crate::pending_requests::{PendingCall, PendingRequests};
 use crate::prompt::Prompt;
-use crate::request_text::{approval_lines, open_question_lines};
+use crate::request_text::{approval_lines, one_line, open_question_lines};
 
 /// An action for the caller to perform.
 #[derive(Clone, Debug, PartialEq)]
@@ -35,8 +35,15 @@ pub(crate) enum Action {
         within: Within,
         message: Steering,
     },
-    /// Send this message, which approves a call that the rule allows.
-    Allow { calls: CallPattern, message: Steering },
+    /// Send this message, which approves a call, if the user still has the rule that allows `calls`; else call
+    /// [`PromptController::ask_again`].
+    Allow {
+        calls: CallPattern,
+        effect: EffectId,
+        /// The call, as text for the user.
+        shown: String,
+        message: Steering,
+    },
     /// Let the user edit this text in their editor, and pass the new text to [`PromptController::edited`]. Without an editor, call
     /// [`PromptController::edit_in_line`].
     Edit(String),
@@ -133,7 +140,23 @@ impl PromptController {
 
     /// Adds calls that the user always allows.
     pub(crate) fn add_rule(&mut self, calls: CallPattern) {
+        self.requests.allow(&calls);
         self.allowed.push(calls);
+    }
+
+    /// Asks about a call after all that [`Action::Allow`] has not approved: its rule was deleted, or the message was refused.
+    pub(crate) fn ask_again(
+        &mut self,
+        effect: EffectId,
+        calls: &CallPattern,
+        terminal_size: TerminalSize,
+    ) -> Vec<Action> {
+        self.allowed.retain(|allowed| allowed != calls);
+        self.answered.remove(&effect_key(effect));
+        for pending in &mut self.requests.calls {
+            pending.allowed_by = pending.allowed_by.take().filter(|allowed| allowed != calls);
+        }
+        self.open_next(terminal_size).into_iter().collect()
     }
 
     /// Marks a call or question as settled, so that no dialog opens for it.
@@ -172,11 +195,19 @@ impl PromptController {
                 && !self.answered.contains(&effect_key(effect))
             {
                 self.answered.insert(effect_key(effect));
+                let approval = &pending.call.approval;
                 actions.push(Action::Allow {
                     calls: calls.clone(),
+                    effect,
+                    shown: one_line(&format!("{} {}", approval.tool, approval.parameters)),
                     message: approval_of(pending),
                 });
             }
+        }
+        if let Some(dialog) = &self.dialog
+            && self.answered.contains(&effect_key(dialog.kind.effect()))
+        {
+            self.close_dialog();
         }
         actions
     }
@@ -271,6 +302,7 @@ impl PromptController {
             Some(false) | None => self.mark_answered(effect),
         }
         self.close_dialog();
+        actions.extend(self.approve_allowed());
         actions.extend(self.open_next(terminal_size));
         actions
     }
@@ -439,7 +471,7 @@ impl PromptController {
                             dialog.always = None;
                             Vec::new()
                         }
-                        AlwaysResult::Keep(calls, within) => {
+                        AlwaysResult::Save(calls, within) => {
                             dialog.always = None;
                             vec![Action::Always {
                                 calls,
@@ -517,7 +549,7 @@ impl ActiveDialog {
         }
         if pending.suggestions.is_empty() {
             return vec![
-                "  nothing was decided: no rule can allow this, because it is a plan, or your configuration asks about just such calls".to_owned(),
+                "  nothing was decided: no rule can allow this: it is a plan, or cannot be written as a rule, or your configuration asks about just such calls".to_owned(),
             ];
         }
         let always = AlwaysDialog::new(

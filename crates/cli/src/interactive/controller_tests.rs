@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use dirigent::RunId;
 use dirigent::events::Timestamp;
 use dirigent::events::{Approval, Digest, Question};
 use dirigent::report::WaitingCall;
+use dirigent::{Policy, RunId};
 use serde_json::{Value, json};
 
 use super::*;
@@ -49,6 +49,7 @@ fn waiting<const N: usize>(calls: [&str; N]) -> PendingRequests {
     PendingRequests {
         calls: calls.to_vec(),
         questions: Vec::new(),
+        policy: Policy::default(),
     }
 }
 
@@ -60,6 +61,7 @@ fn asking(choices: &[&str]) -> PendingRequests {
     PendingRequests {
         calls: Vec::new(),
         questions: vec![open("run.9", question)],
+        policy: Policy::default(),
     }
 }
 
@@ -299,6 +301,7 @@ fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was
     let requests = PendingRequests {
         calls: vec![call("a3.7", json!({"content": lines.join("\n")}))],
         questions: Vec::new(),
+        policy: Policy::default(),
     };
     let actions = controller.update(requests, TERMINAL_SIZE);
     let first = shown(&actions);
@@ -365,6 +368,7 @@ fn paor_9_a_question_that_is_answered_by_the_command_line_is_not_asked() {
     controller.mark_answered("run.9".parse().unwrap());
     let requests = PendingRequests {
         questions: vec![open("run.9+1", asking(&[]).questions.remove(0).question)],
+        policy: Policy::default(),
         ..PendingRequests::default()
     };
     assert_eq!(controller.update(requests, TERMINAL_SIZE), []);
@@ -440,22 +444,34 @@ fn approve_1_calls_that_are_allowed_for_good_are_approved_without_a_dialog() {
     };
     assert_eq!((calls, message), (&rule, &approval_of(&requests.calls[0])));
 
+    // The second call that waits is allowed as well, and no dialog opens for it.
     controller.add_rule(rule.clone());
-    let _ = controller.on_result(&approval_of(&requests.calls[0]), None, TERMINAL_SIZE);
-    let mut later = waiting(["a3.2", "a4.2"]);
-    later.calls[1].allowed_by = Some(rule.clone());
-    let message = approval_of(&later.calls[1]);
-    let actions = controller.update(later.clone(), TERMINAL_SIZE);
-    assert!(
-        actions.contains(&Action::Allow { calls: rule, message }),
-        "{actions:?}"
-    );
+    let actions = controller.on_result(&approval_of(&requests.calls[0]), None, TERMINAL_SIZE);
+    let [
+        Action::Allow {
+            calls,
+            effect,
+            shown,
+            message,
+        },
+    ] = &actions[..]
+    else {
+        panic!("{actions:?}")
+    };
+    assert_eq!((calls, effect.to_string().as_str()), (&rule, "a3.2"));
+    assert_eq!(shown, "execute_command {\"command\":[\"ls\"]}");
+    assert_eq!(message, &approval_of(&requests.calls[1]));
     // Only once.
-    let again = controller.update(later, TERMINAL_SIZE);
+    let mut later = requests.clone();
+    later.allow(&rule);
+    assert_eq!(controller.update(later, TERMINAL_SIZE), []);
+    // If the rule is deleted, the dialog opens after all.
+    let asked = controller.ask_again(*effect, &rule, TERMINAL_SIZE);
     assert!(
-        !again.iter().any(|action| matches!(action, Action::Allow { .. })),
-        "{again:?}"
+        matches!(&asked[..], [Action::Open(lines)] if lines[0].contains("a3.2")),
+        "{asked:?}"
     );
+    assert!(controller.allowed().is_empty());
 }
 
 #[test]

@@ -14,7 +14,7 @@ mod keys;
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use dirigent::approval_rules::ApprovalRules;
+use dirigent::approval_rules::{ApprovalRules, CallPattern};
 use dirigent::{Dirigent, DirigentError, Event, EventKind, Events, RunHandle, Steering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
@@ -23,8 +23,9 @@ use controller::{Action, PromptController, TerminalSize};
 use keyboard::Keyboard;
 use keys::Key;
 
-use crate::output::{Output, escape_invisible, sanitize};
+use crate::output::{Output, sanitize};
 use crate::pending_requests::PendingRequests;
+use crate::request_text::one_line;
 use crate::screen::Screen;
 
 /// The interaction with the user at the terminal of the process that executes the run.
@@ -198,13 +199,22 @@ impl InteractiveSession {
                     }
                     Err(error) => screen.print_now(&[format!("  {}", sanitize(&error.to_string()))]),
                 },
-                Action::Allow { calls, message } => {
-                    let rule = escape_invisible(&calls.to_string());
-                    screen.print_now(&[match run.steer(message.clone()).await {
-                        Ok(()) => format!("  approved by your rule `{rule}`: {}", effect_of(&message)),
-                        Err(error) => format!("  {}", sanitize(&error.to_string())),
-                    }]);
-                }
+                Action::Allow {
+                    calls,
+                    effect,
+                    shown,
+                    message,
+                } => match self.allow(run, &calls, message).await {
+                    Ok(true) => screen.print_now(&[format!(
+                        "  approved by your rule `{}`: {effect} {shown}",
+                        one_line(&calls.to_string())
+                    )]),
+                    Ok(false) => actions.extend(self.controller.ask_again(effect, &calls, terminal_size())),
+                    Err(error) => {
+                        screen.print_now(&[format!("  {}", sanitize(&error.to_string()))]);
+                        actions.extend(self.controller.ask_again(effect, &calls, terminal_size()));
+                    }
+                },
                 Action::Edit(text) => match external_editor::command() {
                     Some(editor) => actions.extend(self.edit(&editor, &text, screen)),
                     None => self.controller.edit_in_line(),
@@ -220,6 +230,21 @@ impl InteractiveSession {
             }
         }
         opened
+    }
+
+    /// Approves a call, unless the user has removed the rule that allows it; returns whether it did.
+    async fn allow(
+        &self,
+        run: &RunHandle,
+        calls: &CallPattern,
+        message: Steering,
+    ) -> Result<bool, DirigentError> {
+        let rules = self.rules.of_run(run.id()).await?;
+        if !rules.iter().any(|rule| rule.calls == *calls) {
+            return Ok(false);
+        }
+        run.steer(message).await?;
+        Ok(true)
     }
 
     /// Lets the user edit the text in their editor. Until it ends, only the editor uses the terminal.
@@ -243,14 +268,6 @@ impl InteractiveSession {
 
     fn draw(&self, screen: &mut Screen<'_>) {
         screen.prompt(&self.controller.prompt(), self.controller.has_dialog());
-    }
-}
-
-/// The call that a decision is about.
-fn effect_of(message: &Steering) -> String {
-    match message {
-        Steering::Decide { effect, .. } => effect.to_string(),
-        _ => String::new(),
     }
 }
 

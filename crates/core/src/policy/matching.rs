@@ -18,7 +18,7 @@ struct Interpretation {
 }
 
 /// Words that may precede the name of a program in a command.
-const COMMAND_PREFIXES: [&str; 19] = [
+pub(super) const COMMAND_PREFIXES: [&str; 19] = [
     "then", "do", "else", "elif", "if", "while", "until", "!", "{", "time", "exec", "eval", "builtin",
     "command", "env", "nohup", "nice", "xargs", "sudo",
 ];
@@ -220,7 +220,7 @@ fn is_for_a_shell(value: &Value) -> bool {
 }
 
 /// Counts the shell operators that begin another command or a redirection.
-fn operators(text: &str) -> usize {
+pub(super) fn operators(text: &str) -> usize {
     let single = text.matches([';', '&', '|', '\n', '`', '>']).count();
     single + text.matches("$(").count() + text.matches("<(").count()
 }

@@ -1,79 +1,144 @@
-//! Patterns that the user may choose from to allow a call, and calls like it from now on.
+//! Patterns that the user may choose from, to always allow a call, and calls like it.
+//!
+//! The call comes from a model, which must not choose its parameters so that a pattern allows more than the user reads. So a pattern is offered
+//! only for calls whose parameters are plain, and whatever cannot be written as a pattern exactly is left out.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 
 use super::CallPattern;
-use super::matching::text_of;
+use super::matching::{COMMAND_PREFIXES, operators, text_of};
 
-/// Maximum length of a parameter's text in a pattern, in bytes. A longer one is no pattern that a user reads before allowing it.
+/// Maximum length of a pattern's text, in bytes. A user does not read a longer one before allowing it.
 const MAX_TEXT: usize = 200;
 
-/// The parameters by which users tell calls of a tool apart; other tools have all their short texts.
-const TELLING: [(&str, &[&str]); 3] = [
-    ("execute_command", &["command"]),
-    ("execute_sql", &["connection", "sql"]),
-    ("http_request", &["method", "url"]),
+/// Programs that run what their arguments say. Their commands are never widened.
+const INTERPRETERS: [&str; 22] = [
+    "ash",
+    "awk",
+    "bash",
+    "bun",
+    "cmd",
+    "dash",
+    "deno",
+    "docker",
+    "find",
+    "fish",
+    "ksh",
+    "lua",
+    "node",
+    "npx",
+    "perl",
+    "php",
+    "powershell",
+    "pwsh",
+    "ruby",
+    "sh",
+    "ssh",
+    "zsh",
 ];
 
 impl CallPattern {
-    /// Returns patterns that match a call, the narrowest first: the call itself, calls that begin alike (the same program with its first word,
-    /// the same web server), and all calls of the tool. A pattern that would be long, or whose text contains `*`, is left out.
+    /// Returns patterns that match a call, the narrowest first: the call with all its parameters, calls that begin alike (the same program with its
+    /// first word, or the same method and web server), and all calls of the tool. The first two are left out where they could match
+    /// calls that the user does not expect.
     pub fn suggestions(tool: &str, parameters: &Value) -> Vec<CallPattern> {
-        let pattern = |parameters: BTreeMap<String, String>| CallPattern {
-            tool: tool.to_owned(),
-            parameters,
-        };
-        let mut suggestions = Vec::new();
-        if let Some(texts) = telling_texts(tool, parameters) {
-            let wider = widened(tool, &texts);
-            suggestions.push(pattern(texts));
-            suggestions.extend(wider.map(pattern));
-        }
-        suggestions.push(pattern(BTreeMap::new()));
-        suggestions
+        let exact = exact_texts(tool, parameters);
+        let wider = exact.as_ref().and_then(|texts| widened(tool, texts));
+        [exact, wider, Some(BTreeMap::new())]
+            .into_iter()
+            .flatten()
+            .map(|parameters| CallPattern {
+                tool: tool.to_owned(),
+                parameters,
+            })
+            .filter(CallPattern::is_readable)
+            .collect()
+    }
+
+    /// Returns true if the text form of the pattern is short, has no control characters, and is parsed as the same pattern again.
+    pub fn is_readable(&self) -> bool {
+        let text = self.to_string();
+        text.len() <= MAX_TEXT
+            && !text.contains(char::is_control)
+            && text.parse().is_ok_and(|parsed: CallPattern| parsed == *self)
     }
 }
 
-/// The texts of the parameters that tell a call from others of its tool; `None` if they cannot be a pattern.
-fn telling_texts(tool: &str, parameters: &Value) -> Option<BTreeMap<String, String>> {
-    let names = TELLING
+/// The texts of all parameters of a call; `None` if they are not plain, so that no pattern means just this call.
+fn exact_texts(tool: &str, parameters: &Value) -> Option<BTreeMap<String, String>> {
+    let parameters = parameters.as_object()?;
+    // Without `sql`, the call only reads the schema, and its pattern would allow every statement.
+    if parameters.is_empty() || tool == "execute_sql" && !parameters.contains_key("sql") {
+        return None;
+    }
+    let texts: Option<BTreeMap<String, String>> = parameters
         .iter()
-        .find_map(|(name, telling)| (*name == tool).then_some(*telling));
-    let is_telling = |name: &str, value: &Value| match names {
-        Some(names) => names.contains(&name),
-        None => value.as_str().is_some_and(|text| text.len() <= MAX_TEXT),
-    };
-    let texts: BTreeMap<String, String> = parameters
-        .as_object()?
-        .iter()
-        .filter(|(name, value)| is_telling(name, value))
-        .map(|(name, value)| (name.clone(), text_of(value).into_owned()))
+        .map(|(name, value)| is_plain(value).then(|| (name.clone(), text_of(value).into_owned())))
         .collect();
-    let is_readable = |text: &String| text.len() <= MAX_TEXT && !text.contains('*') && !text.contains('\n');
-    (!texts.is_empty() && texts.values().all(is_readable)).then_some(texts)
+    texts.filter(|texts| texts.values().all(|text| !text.contains('*')))
 }
 
-/// The texts of calls that begin alike: a command's program and first word, or a URL's server.
+/// Returns true for values with one meaning only. The text of a list of words equals that of a string, which a shell would interpret, so the words
+/// must mean the same to a shell.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,
+        Value::Array(words) => words.iter().all(|word| word.as_str().is_some_and(is_shell_safe)),
+        Value::Object(_) => false,
+    }
+}
+
+/// Returns true for a word that means the same to a shell and without one.
+fn is_shell_safe(word: &str) -> bool {
+    !word.is_empty()
+        && word
+            .chars()
+            .all(|c| c.is_ascii_alphanumeric() || "-_./:,@+".contains(c))
+}
+
+/// The texts of calls that begin alike: with a command's program and first word, or a URL's method and server.
 fn widened(tool: &str, texts: &BTreeMap<String, String>) -> Option<BTreeMap<String, String>> {
-    let (name, beginning) = match tool {
+    let mut texts = texts.clone();
+    match tool {
         "execute_command" => {
-            let words: Vec<&str> = texts.get("command")?.split(' ').collect();
-            let [program, first, _, ..] = words[..] else {
-                return None;
-            };
-            ("command", format!("{program} {first} *"))
+            let command = texts.get_mut("command")?;
+            *command = widened_command(command)?;
         }
         "http_request" => {
             let url = texts.get("url")?;
-            let host = url.split_once("://")?.1.split(['/', '?', '#']).next()?;
-            let server = &url[..url.len() - url.split_once("://")?.1.len() + host.len()];
-            ("url", format!("{server}/*"))
+            let url = widened_url(url)?;
+            texts.retain(|name, _| name == "method");
+            texts.insert("url".to_owned(), url);
         }
         _ => return None,
-    };
-    let mut texts = texts.clone();
-    texts.insert(name.to_owned(), beginning);
+    }
     Some(texts)
+}
+
+/// `cargo test *` for `cargo test --quiet`; `None` where the first two words do not say what the program does.
+fn widened_command(command: &str) -> Option<String> {
+    let words: Vec<&str> = command.split(' ').collect();
+    let [program, first, _, ..] = words[..] else {
+        return None;
+    };
+    let name = program.rsplit('/').next().unwrap_or(program);
+    let is_interpreter = INTERPRETERS.contains(&name) || name.starts_with("python");
+    let says_little = is_interpreter || COMMAND_PREFIXES.contains(&name) || first.starts_with('-');
+    let is_plain =
+        operators(command) == 0 && is_shell_safe(program) && is_shell_safe(first) && !program.contains('=');
+    (is_plain && !says_little).then(|| format!("{program} {first} *"))
+}
+
+/// `https://docs.rs/*` for `https://docs.rs/rig`; `None` for a URL with anything but a plain host name before its path.
+fn widened_url(url: &str) -> Option<String> {
+    let (scheme, rest) = url.split_once("://")?;
+    let host = rest.split('/').next()?;
+    let is_plain = ["http", "https"].contains(&scheme)
+        && !host.is_empty()
+        && host
+            .chars()
+            .all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-' || c == '.');
+    is_plain.then(|| format!("{scheme}://{host}/*"))
 }
