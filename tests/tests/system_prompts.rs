@@ -1,6 +1,8 @@
 //! PROMPT-1, PROMPT-2: base system prompts, through the library and on the command line.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+use std::collections::BTreeMap;
+
 use dirigent::system_prompts::{SystemPrompt, SystemPromptError, SystemPrompts};
 use dirigent::{ConversationSettings, Dirigent, DirigentError, Goal};
 use dirigent_tests::cli::Place;
@@ -292,6 +294,13 @@ fn prompt_1_the_configuration_names_prompts_of_agents() {
         );
     }
 
+    let enhanced = ["prompts", "show", "--enhanced", "--agent", "explore"];
+    let shown = place
+        .dirigent(given.into_iter().chain(enhanced))
+        .with_code(0)
+        .stdout;
+    assert!(shown.starts_with("You use few words.\n\nYou explore"), "{shown}");
+
     place.write("dirigent.toml", "[base_prompts]\nlead = \"bos\"\n");
     let ended = place.dirigent(
         given
@@ -328,7 +337,7 @@ async fn prompt_2_what_is_shown_as_enhanced_is_what_a_model_gets() {
         .system_prompt("bakery");
     dirigent.start(goal).await.unwrap().outcome().await.unwrap();
     let options = dirigent::PromptOptions {
-        base_prompt: Some(base.into()),
+        base_prompts: BTreeMap::from([("lead".to_owned(), base.into())]),
         ..dirigent::PromptOptions::default()
     };
     let shown = builder

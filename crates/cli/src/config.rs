@@ -84,6 +84,13 @@ pub(crate) async fn check(
     for test in database_tests.collect::<Vec<_>>() {
         connections.push(test.await?);
     }
+    let (rules, unread) = match approvals::rules(db).await {
+        Ok(rules) => (rules, None),
+        Err(error) => (
+            Vec::new(),
+            Some(format!("the approval rules cannot be read: {error:#}")),
+        ),
+    };
     let report = CheckReport {
         connections,
         notes: config
@@ -91,12 +98,13 @@ pub(crate) async fn check(
             .into_iter()
             .chain(unread_configs(&config, &[Path::new(".")]))
             .chain(agents.refused.iter().map(ToString::to_string))
+            .chain(unread)
             .collect(),
         config,
         used,
         results,
         agents,
-        rules: approvals::rules(db).await?,
+        rules,
     };
     let text = if command.json {
         report.json()?.to_string()

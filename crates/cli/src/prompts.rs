@@ -1,13 +1,14 @@
 //! `prompts`: the user's base system prompts, and the prompts and tools that agents' models receive before any task.
 
-use std::io::Read as _;
+use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, bail};
 use console::style;
 use dirigent::system_prompts::{DEFAULT_PROMPT, MAX_PROMPT_BYTES, SystemPrompt, SystemPromptError};
 use dirigent::tools::ToolSpec;
-use dirigent::{AgentPrompt, Dirigent, DirigentError, PromptOptions};
+use dirigent::{AgentPrompt, BasePrompt, Config, Dirigent, DirigentError, PromptOptions};
 use serde_json::{Value, json};
 
 use crate::agents::existing_folder;
@@ -64,17 +65,31 @@ async fn list(db: Option<PathBuf>, command: &ListPromptsCommand, output: &Output
 }
 
 async fn add(db: Option<PathBuf>, command: &AddPromptCommand, output: &Output) -> anyhow::Result<Exit> {
+    let prompts = open(db).await?.system_prompts();
     let text = read_text(&command.source, "")?;
-    let prompt = open(db)
-        .await?
-        .system_prompts()
-        .create(&command.name, &text)
-        .await?;
+    let created = prompts.create(&command.name, &text).await;
+    let prompt = or_print(created, &command.source, &text, output)?;
     output.note(&format!(
         "added; `dirigent chat --system-prompt {}` begins a conversation with it",
         prompt.name
     ));
     Ok(Exit::Success)
+}
+
+/// Returns the stored prompt. If it was not stored, prints the text that was typed in the editor, which would be lost.
+fn or_print(
+    stored: Result<SystemPrompt, DirigentError>,
+    source: &TextSource,
+    text: &str,
+    output: &Output,
+) -> anyhow::Result<SystemPrompt> {
+    match stored {
+        Err(error) if source.is_editor() => {
+            output.print(&sanitize(text));
+            Err(error).context("your text was not stored; it is printed above")
+        }
+        stored => Ok(stored?),
+    }
 }
 
 async fn edit(db: Option<PathBuf>, command: &EditPromptCommand, output: &Output) -> anyhow::Result<Exit> {
@@ -90,14 +105,8 @@ async fn edit(db: Option<PathBuf>, command: &EditPromptCommand, output: &Output)
         .into());
     }
     let text = read_text(&command.source, &present.text)?;
-    let changed = match prompts.update(&present.name, present.version, &text).await {
-        // Text from the editor must not be lost.
-        Err(error) if command.source.is_editor() => {
-            output.print(&text);
-            return Err(error).context("your text was not stored; it is printed above");
-        }
-        changed => changed?,
-    };
+    let updated = prompts.update(&present.name, present.version, &text).await;
+    let changed = or_print(updated, &command.source, &text, output)?;
     output.note(&if changed.version == present.version {
         format!("nothing was changed: `{}` has this text already", changed.name)
     } else {
@@ -114,10 +123,11 @@ async fn delete(db: Option<PathBuf>, command: &DeletePromptCommand, output: &Out
 }
 
 async fn show(db: Option<PathBuf>, command: &ShowPromptCommand, output: &Output) -> anyhow::Result<Exit> {
+    let name = command.name.as_deref().unwrap_or(DEFAULT_PROMPT);
     if command.versions {
         let versions = match open_if_exists(db).await? {
-            Some(dirigent) => dirigent.system_prompts().versions(&command.name).await?,
-            None => vec![SystemPrompt::shipped(&command.name, None)?],
+            Some(dirigent) => dirigent.system_prompts().versions(name).await?,
+            None => vec![SystemPrompt::shipped(name, None)?],
         };
         for prompt in versions {
             if command.json {
@@ -129,7 +139,7 @@ async fn show(db: Option<PathBuf>, command: &ShowPromptCommand, output: &Output)
         }
         return Ok(Exit::Success);
     }
-    let prompt = read(db, &command.name, command.version).await?;
+    let prompt = read(db, name, command.version).await?;
     if command.json {
         output.print(&json!(prompt).to_string());
     } else {
@@ -145,12 +155,11 @@ async fn show_enhanced(
     command: ShowPromptCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let config = config::load(file, command.model.model)?;
-    let base = read(db, &command.name, command.version).await?;
+    let config = config::load(file, command.model.model.clone())?;
     let options = PromptOptions {
         mode: command.mode.into(),
         calls: command.form.map(Into::into),
-        base_prompt: Some(base.into()),
+        base_prompts: base_prompts(db, &config, &command).await?,
     };
     let builder = Dirigent::builder().config(&config);
     let folder = existing_folder(&command.workspace)?;
@@ -165,6 +174,28 @@ async fn show_enhanced(
         output.note(&format!("this prompt has about {} tokens", prompt.tokens));
     }
     Ok(Exit::Success)
+}
+
+/// Reads the base prompts of agents: those of the configuration, and the one that the command gives its agent.
+async fn base_prompts(
+    db: Option<PathBuf>,
+    config: &Config,
+    command: &ShowPromptCommand,
+) -> anyhow::Result<BTreeMap<String, BasePrompt>> {
+    let mut names: BTreeMap<&str, (&str, Option<u32>)> = config
+        .base_prompts()
+        .map(|(agent, name)| (agent, (name, None)))
+        .collect();
+    if let Some(name) = &command.name {
+        names.insert(&command.agent, (name, command.version));
+    } else if !names.contains_key("lead") {
+        names.insert("lead", (DEFAULT_PROMPT, None));
+    }
+    let mut prompts = BTreeMap::new();
+    for (agent, (name, version)) in names {
+        prompts.insert(agent.to_owned(), read(db.clone(), name, version).await?.into());
+    }
+    Ok(prompts)
 }
 
 /// Reads a prompt; without a journal there is only the default prompt.
@@ -184,30 +215,32 @@ impl TextSource {
 
 /// Reads a prompt's text from the arguments, standard input, a file, or the user's editor, in which `present` is edited.
 fn read_text(source: &TextSource, present: &str) -> anyhow::Result<String> {
-    // Reads one byte more than the limit, so that longer text is refused instead of truncated.
-    let limit = MAX_PROMPT_BYTES as u64 + 1;
-    let mut text = String::new();
     match (&source.text, &source.file) {
         (Some(dash), _) if dash == "-" => {
-            std::io::stdin()
-                .take(limit)
-                .read_to_string(&mut text)
-                .context("cannot read the prompt from standard input")?;
+            read_bounded(std::io::stdin()).context("cannot read the prompt from standard input")
         }
-        (Some(given), _) => text.clone_from(given),
-        (None, Some(file)) => {
-            std::fs::File::open(file)
-                .and_then(|opened| opened.take(limit).read_to_string(&mut text))
-                .with_context(|| format!("cannot read the prompt from {}", file.display()))?;
-        }
+        (Some(given), _) => Ok(given.clone()),
+        (None, Some(file)) => std::fs::File::open(file)
+            .map_err(anyhow::Error::from)
+            .and_then(read_bounded)
+            .with_context(|| format!("cannot read the prompt from {}", file.display())),
         (None, None) => match external_editor::command() {
-            Some(editor) => text = external_editor::edit(&editor, &format!("{present}\n"), ".md")?,
+            Some(editor) => external_editor::edit(&editor, &format!("{present}\n"), ".md"),
             None => bail!(
                 "no text was given, and no editor is set: give the text as an argument, use --file, or set EDITOR"
             ),
         },
     }
-    Ok(text)
+}
+
+/// Reads text, unless it is longer than a prompt can be.
+fn read_bounded(input: impl Read) -> anyhow::Result<String> {
+    let mut bytes = Vec::new();
+    input.take(MAX_PROMPT_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > MAX_PROMPT_BYTES {
+        bail!("it has more than {MAX_PROMPT_BYTES} bytes: shorten it");
+    }
+    String::from_utf8(bytes).context("it is not UTF-8 text")
 }
 
 /// Formats a version as `v2, 2026-11-26 19:30`.

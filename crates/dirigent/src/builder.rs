@@ -239,7 +239,7 @@ impl Builder {
         };
         let environment = EnvironmentFacts::new(&ToolSettings::default());
         let stored = StoredSettings {
-            base_prompts: BasePrompts::with_lead(options.base_prompt),
+            base_prompts: BasePrompts::new(options.base_prompts),
             ..StoredSettings::default()
         };
         RunSpecFactory::new(models, registry, specs, self.all_rules(), environment).setup_for(

@@ -63,6 +63,7 @@ pub use builder::Builder;
 pub use config::{Config, ConfigError};
 pub use conversation::{Conversation, ConversationInfo, ConversationSettings, ConversationTurn, Sent};
 pub use dirigent::Dirigent;
+pub use dirigent_core::agent_spec::BasePrompt;
 pub use dirigent_core::agent_spec::ModelProfile;
 pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, DecisionError};
 pub use dirigent_core::end_reason::{EndReason, FailureCause};

@@ -214,7 +214,7 @@ impl SystemPrompts {
                 return Err(SystemPromptError::Exists { name }.into());
             }
             let written = new_version(name, 1, text);
-            if !journal.write_system_prompt(written.clone())? {
+            if !journal.write_system_prompt(written.clone(), 0)? {
                 let name = written.name;
                 return Err(SystemPromptError::Exists { name }.into());
             }
@@ -245,7 +245,9 @@ impl SystemPrompts {
                 return Ok(latest);
             }
             let written = new_version(name, version.saturating_add(1), text);
-            if latest.version == version && journal.write_system_prompt(written.clone())? {
+            if latest.version == version
+                && journal.write_system_prompt(written.clone(), shipped_version(&written.name))?
+            {
                 return Ok(written.into());
             }
             let name = written.name;
@@ -321,15 +323,15 @@ pub(crate) struct BasePrompts(BTreeMap<String, BasePrompt>);
 
 impl Default for BasePrompts {
     fn default() -> Self {
-        BasePrompts::with_lead(None)
+        BasePrompts::new(BTreeMap::new())
     }
 }
 
 impl BasePrompts {
-    /// The prompts of a run whose configuration names none.
-    pub(crate) fn with_lead(lead: Option<BasePrompt>) -> Self {
-        let lead = lead.unwrap_or_else(|| shipped().into());
-        BasePrompts(BTreeMap::from([(LEAD.to_owned(), lead)]))
+    /// These prompts, and the default prompt for a lead without one.
+    pub(crate) fn new(mut prompts: BTreeMap<String, BasePrompt>) -> Self {
+        prompts.entry(LEAD.to_owned()).or_insert_with(|| shipped().into());
+        BasePrompts(prompts)
     }
 
     /// The base prompt of an agent; `None` if its prompt begins with its role.
@@ -380,6 +382,11 @@ fn shipped() -> SystemPrompt {
         text: DEFAULT_TEXT.trim_end().to_owned(),
         at: None,
     }
+}
+
+/// The number of versions of a prompt that ship with Dirigent.
+fn shipped_version(name: &str) -> u32 {
+    u32::from(name == DEFAULT_PROMPT)
 }
 
 fn new_version(name: String, version: u32, text: String) -> StoredPrompt {

@@ -23,13 +23,13 @@ pub struct StoredPrompt {
 }
 
 impl Journal {
-    /// Writes the next version of a prompt; the first version is 1. Returns false, and writes nothing, if the journal already has this
-    /// version or a later one. Blocks on the writer thread.
+    /// Writes the next version of a prompt: the one after the latest in the journal, or after `shipped` if the journal has none. Returns false, and
+    /// writes nothing, if another version would be the next. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.
-    pub fn write_system_prompt(&self, prompt: StoredPrompt) -> Result<bool, StoreError> {
-        let write = move |db: &Connection| insert(db, &prompt).map(Ok);
+    pub fn write_system_prompt(&self, prompt: StoredPrompt, shipped: u32) -> Result<bool, StoreError> {
+        let write = move |db: &Connection| insert(db, &prompt, shipped).map(Ok);
         Ok(self.wait_for_write(Box::new(write))? > 0)
     }
 
@@ -95,7 +95,7 @@ impl Journal {
 }
 
 /// Adds a version within a transaction; returns the number of rows written.
-fn insert(db: &Connection, prompt: &StoredPrompt) -> rusqlite::Result<u64> {
+fn insert(db: &Connection, prompt: &StoredPrompt, shipped: u32) -> rusqlite::Result<u64> {
     let StoredPrompt {
         name,
         version,
@@ -105,9 +105,9 @@ fn insert(db: &Connection, prompt: &StoredPrompt) -> rusqlite::Result<u64> {
     let written = db
         .prepare_cached(
             "INSERT INTO system_prompts (name, version, text, at) SELECT ?1, ?2, ?3, ?4
-             WHERE NOT EXISTS (SELECT 1 FROM system_prompts WHERE name = ?1 AND version >= ?2)",
+             WHERE ?2 = 1 + ifnull((SELECT max(version) FROM system_prompts WHERE name = ?1), ?5)",
         )?
-        .execute(params![name, version, text, integer(at.0)])?;
+        .execute(params![name, version, text, integer(at.0), shipped])?;
     Ok(written as u64)
 }
 

@@ -83,9 +83,9 @@ pub(crate) struct DeletePromptCommand {
 
 #[derive(Args)]
 pub(crate) struct ShowPromptCommand {
-    /// The base system prompt
-    #[arg(value_name = "NAME", default_value = "default")]
-    pub(crate) name: String,
+    /// The base system prompt [default: `default`; with --enhanced, that of the configuration]
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
     /// A version of the prompt [default: the latest]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) version: Option<u32>,

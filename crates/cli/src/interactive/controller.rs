@@ -469,7 +469,7 @@ impl PromptController {
                         AlwaysResult::Show(lines) => vec![Action::Show(lines)],
                         AlwaysResult::Back => {
                             dialog.always = None;
-                            Vec::new()
+                            vec![Action::Show(vec!["  no rule was saved".to_owned()])]
                         }
                         AlwaysResult::Save(calls, within) => {
                             dialog.always = None;

@@ -47,8 +47,9 @@ pub struct PromptOptions {
     pub mode: Mode,
     /// The form in which all models call tools; `None` for the form of each agent's model.
     pub calls: Option<CallForm>,
-    /// The base system prompt of the lead; `None` for the default prompt that ships with Dirigent.
-    pub base_prompt: Option<BasePrompt>,
+    /// The base system prompts of agents, by the agents' names, with `agents` for all sub-agents; the lead has the default prompt that ships with
+    /// Dirigent where it has none here.
+    pub base_prompts: BTreeMap<String, BasePrompt>,
 }
 
 impl ModelResolver {
