@@ -248,6 +248,56 @@ fn loop_11_compact_replaces_the_messages_by_a_summary() {
 }
 
 #[test]
+fn intent_1_facts_and_decisions_are_said_in_words() {
+    let touch = json!({"command": "touch made.txt"});
+    let script = Script::from_fn(move |request| match request.number {
+        1 => call("execute_command", &touch),
+        _ => Turn::text("Made it."),
+    });
+    let served = Served::new("[approvals]\nask = [\"execute_command\"]\n", script);
+    let place = &served.place;
+    let kept = place
+        .dirigent(["chat", "-w", "work", "remember that my name is Ann"])
+        .with_code(0);
+    assert!(
+        kept.stdout.contains("I will remember (about you"),
+        "{}",
+        kept.stdout
+    );
+    let recalled = place
+        .dirigent(["chat", "-c", "last", "what is my name?"])
+        .with_code(0);
+    assert_eq!(recalled.stdout.trim(), "You told me: my name is Ann");
+    assert!(served.requests().is_empty());
+    let facts = place.dirigent(["memory", "list"]).with_code(0);
+    assert!(facts.stdout.contains("my name is Ann"), "{}", facts.stdout);
+
+    let _ = place.dirigent(["chat", "-c", "last", "make a file"]).with_code(4);
+    let unclear = place
+        .dirigent(["chat", "-c", "last", "yes, but wait"])
+        .with_code(4);
+    assert!(unclear.stdout.contains("touch made.txt"), "{}", unclear.stdout);
+    let done = place
+        .dirigent(["chat", "-c", "last", "yes, go ahead"])
+        .with_code(0);
+    assert_eq!(done.stdout.trim(), "Made it.");
+    assert!(place.folder().join("work/made.txt").exists());
+
+    let shown = place.dirigent(["conversations", "show", "last"]).with_code(0);
+    assert!(
+        shown.stdout.contains("memory (remember: \"remember that\")"),
+        "{}",
+        shown.stdout
+    );
+    let shown = place.dirigent(["show", "last", "--verbose"]).with_code(0);
+    assert!(
+        shown.stdout.contains("intent: normal (no rule matched)"),
+        "{}",
+        shown.stdout
+    );
+}
+
+#[test]
 fn host_4_the_offline_model_holds_a_conversation() {
     let place = Place::new();
     place.write("notes.txt", "one\ntwo\n");

@@ -21,6 +21,7 @@ mod faults;
 mod goal_files;
 mod host_library;
 mod instructions;
+mod intents;
 mod journal;
 mod journals;
 mod kill;

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use console::style;
-use dirigent::{ConversationFilter, ConversationInfo, ConversationTurn, Dirigent, DirigentError, StoreError};
+use dirigent::{ConversationFilter, ConversationInfo, ConversationTurn, Dirigent, DirigentError};
 use serde_json::{Value, json};
 
 use crate::args::{
@@ -12,7 +12,7 @@ use crate::args::{
     ShowConversationCommand,
 };
 use crate::exit::Exit;
-use crate::open::{open_existing, open_reading};
+use crate::open::{open_existing, open_if_created, open_reading};
 use crate::output::{Output, sanitize};
 use crate::time::local;
 
@@ -34,15 +34,9 @@ async fn list(
     command: ListConversationsCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let is_default = db.is_none();
-    let dirigent = match open_reading(db).await {
-        Ok(dirigent) => dirigent,
-        // The first conversation creates the default journal.
-        Err(error) if is_default && matches!(error.store_error(), Some(StoreError::Missing { .. })) => {
-            note_none(&command, output);
-            return Ok(Exit::Success);
-        }
-        Err(error) => return Err(error.into()),
+    let Some(dirigent) = open_if_created(db).await? else {
+        note_none(&command, output);
+        return Ok(Exit::Success);
     };
     let workspace = match &command.workspace {
         Some(folder) => Some(folder.canonicalize().map_err(|error| DirigentError::Workspace {
@@ -116,7 +110,11 @@ async fn show(
         }
     } else {
         for turn in &turns {
-            let run = style(format!("run {} · {}", turn.run.short(), local(turn.at))).dim();
+            let intent = turn.intent.as_ref();
+            let intent = intent.map_or_else(String::new, |intent| {
+                format!(" · {}", sanitize(&intent.to_string()))
+            });
+            let run = style(format!("run {} · {}{intent}", turn.run.short(), local(turn.at))).dim();
             let _ = writeln!(
                 text,
                 "{} {}  {run}",
@@ -200,6 +198,7 @@ fn turn_json(turn: &ConversationTurn) -> Value {
         "turn": turn.number,
         "run": turn.run,
         "message": turn.message,
+        "intent": turn.intent,
         "at": turn.at,
         "report": turn.report,
     })

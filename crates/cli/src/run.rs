@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use dirigent::{Config, Dirigent, Mode, Resume, RunId, RunRecord, StoreError, WhenShared};
 
 use crate::agents;
-use crate::args::{ForkCommand, KEEP, ModeChoice, ResumeCommand, RunCommand, RunOptions};
+use crate::args::{ForkCommand, KEEP, ResumeCommand, RunCommand, RunOptions};
 use crate::config;
 use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
@@ -40,16 +40,15 @@ pub(crate) async fn start_new(
     command: RunOptions,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let mode = match (command.mode, command.yes) {
-        (ModeChoice::Auto, false) => Mode::Auto,
-        (ModeChoice::Auto, true) => {
+    let mode = match (Mode::from(command.mode), command.yes) {
+        (Mode::Auto, true) => {
             output.error(
                 "--yes approves plans, and the default mode does not ask about them: add `--mode plan`",
             );
             return Ok(Exit::Usage);
         }
-        (ModeChoice::Plan, false) => Mode::Plan,
-        (ModeChoice::Plan, true) => Mode::ApprovedPlan,
+        (Mode::Plan | Mode::ApprovedPlan, true) => Mode::ApprovedPlan,
+        (mode, false) => mode,
     };
     let config = config::load(file, command.model.model.clone())?;
     config::warn_unread_config(&config, &[Path::new("."), &command.workspace], output);

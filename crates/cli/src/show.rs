@@ -5,14 +5,13 @@ use std::path::{Path, PathBuf};
 
 use console::style;
 use dirigent::{
-    Dirigent, DirigentError, PendingMessage, RunFilter, RunPage, RunRecord, RunState, RunView, StoreError,
-    render,
+    Dirigent, DirigentError, PendingMessage, RunFilter, RunPage, RunRecord, RunState, RunView, render,
 };
 use serde_json::{Value, json};
 
 use crate::args::{GraphForm, RunsCommand, ShowCommand};
 use crate::exit::Exit;
-use crate::open::open_reading;
+use crate::open::{open_if_created, open_reading};
 use crate::output::{Output, sanitize};
 use crate::pending_messages::{load_pending_messages, pending_messages_json, pending_messages_line};
 use crate::pending_requests::PendingRequests;
@@ -28,15 +27,9 @@ pub(crate) async fn runs(
     command: &RunsCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let is_default = db.is_none();
-    let dirigent = match open_reading(db).await {
-        Ok(dirigent) => dirigent,
-        // The first run creates the default journal.
-        Err(error) if is_default && matches!(error.store_error(), Some(StoreError::Missing { .. })) => {
-            note_no_runs(command, output);
-            return Ok(Exit::Success);
-        }
-        Err(error) => return Err(error.into()),
+    let Some(dirigent) = open_if_created(db).await? else {
+        note_no_runs(command, output);
+        return Ok(Exit::Success);
     };
     let RunPage { runs, total, next } = dirigent.runs(filter(command, &dirigent).await?).await?;
     let mut text = String::new();
@@ -245,12 +238,12 @@ pub(crate) async fn show(
             let origin = record.forked_from.map_or_else(String::new, |point| {
                 format!("forked from {} at entry {}\n", point.run.short(), point.seq)
             });
-            let instructions = match command.verbose {
-                true => instructions(&view),
+            let started_with = match command.verbose {
+                true => format!("{}{}", intent(&view), instructions(&view)),
                 false => String::new(),
             };
             output.print(&format!(
-                "run {run}\n{origin}goal: {goal}\n{instructions}{}",
+                "run {run}\n{origin}goal: {goal}\n{started_with}{}",
                 summary(&view, run, detail(command.verbose))
             ));
             if machine.end().is_none() {
@@ -269,6 +262,15 @@ pub(crate) async fn show(
         }
     }
     Ok(Exit::Success)
+}
+
+/// Returns a line that says what the message of a turn was found to be, and why; empty if it was not classified.
+fn intent(view: &RunView) -> String {
+    let turn = view.run().spec().turn.as_ref();
+    match turn.and_then(|turn| turn.intent.as_ref()) {
+        Some(intent) => format!("intent: {}\n", sanitize(&intent.to_string())),
+        None => String::new(),
+    }
 }
 
 /// Returns a line with the files of the project's instructions that the agents were given; empty if there were none.

@@ -15,7 +15,7 @@ use crate::project::SharedProject;
 use crate::prompt;
 use crate::setup::{AgentIndex, DelegationDepth, OfferedTools, SharedSetup};
 use crate::text::shorten;
-use crate::turn::{EarlierTurns, Turn};
+use crate::turn::{EarlierTurns, ReadyAnswer, Turn};
 use serde::{Deserialize, Serialize};
 
 /// The goal of a run, and everything that determines how the run pursues it.
@@ -113,6 +113,11 @@ impl RunSpec {
     /// The context from earlier turns of the run's conversation; `None` if there are none.
     pub fn earlier_turns(&self) -> Option<&EarlierTurns> {
         self.turn.as_ref()?.earlier.as_ref()
+    }
+
+    /// The answer with which the run begins and ends; `None` if the lead answers.
+    pub fn ready_answer(&self) -> Option<&ReadyAnswer> {
+        self.turn.as_ref()?.answer.as_ref()
     }
 
     /// All tools of the run, with their validators.

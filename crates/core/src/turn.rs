@@ -8,8 +8,10 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::end_reason::EndReason;
 use crate::id::{ConversationId, EffectId, RunId};
+use crate::intent::{Classification, MemoryIntent};
 use crate::message::{Message, Usage};
 use crate::prompt;
+use crate::run::Run;
 use crate::run_tree::RunTree;
 use crate::shared_text::SharedText;
 use crate::tool::{SeenFile, SeenFiles};
@@ -24,6 +26,52 @@ pub struct Turn {
     /// The context from earlier turns; `None` for the first turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<EarlierTurns>,
+    /// What the message is, and why (INTENT-1); `None` if it was not classified.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub intent: Option<Classification>,
+    /// The answer, if it needs no model. The turn then ends at once.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<ReadyAnswer>,
+    /// The facts of the memory that the lead reads with the message as the user's notes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
+}
+
+/// An answer that was known when its turn began, such as one from the memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ReadyAnswer {
+    /// The text of the answer.
+    pub text: String,
+    /// The number of the fact that was kept; `None` if none was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_fact: Option<u64>,
+}
+
+impl Turn {
+    /// Creates a turn whose message was not classified.
+    pub fn new(conversation: ConversationId, number: u32, earlier: Option<EarlierTurns>) -> Self {
+        Turn {
+            conversation,
+            number,
+            earlier,
+            intent: None,
+            answer: None,
+            notes: Vec::new(),
+        }
+    }
+
+    /// Returns the number of the fact that the conversation kept last and that was not deleted by an undo since; `None` if there is none.
+    pub fn last_kept_fact(&self) -> Option<u64> {
+        let kept = self.answer.as_ref().and_then(|answer| answer.kept_fact);
+        let is_undone = self
+            .intent
+            .as_ref()
+            .is_some_and(|found| found.memory() == Some(&MemoryIntent::Undo));
+        match kept {
+            None if !is_undone => self.earlier.as_ref()?.kept_fact,
+            kept => kept,
+        }
+    }
 }
 
 /// The context from earlier turns of a conversation.
@@ -41,6 +89,9 @@ pub struct EarlierTurns {
     /// Why the last turn ended without an answer; `None` if it had one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unanswered: Option<String>,
+    /// The number of the fact that the conversation kept last, which the user can have deleted again; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kept_fact: Option<u64>,
     /// Whether the turn begins with a summary of the messages, because the user asked for it (LOOP-11).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub compact: bool,
@@ -170,13 +221,12 @@ impl EarlierTurns {
         let history = earlier.map(|earlier| &earlier.history);
         let mut usage = earlier.map(|earlier| earlier.usage).unwrap_or_default();
         usage += run.usage();
-        let left = machines.lead().map_or_else(
-            || HistoryPart {
-                messages: run.lead_task().into_iter().collect(),
-                ..HistoryPart::default()
-            },
-            |lead| lead.left_history(run.closing_message()),
-        );
+        let history = match (machines.lead(), history) {
+            (Some(lead), history) => extend(history, lead.left_history(run.closing_message())),
+            // The lead did not start.
+            (None, Some(history)) => history.extended(message_pair(run)),
+            (None, None) => History::from_parts(vec![message_pair(run)]),
+        };
         let unanswered = match run.end() {
             Some(EndReason::GoalAchieved) => None,
             Some(reason) => Some(reason.to_string()),
@@ -188,9 +238,25 @@ impl EarlierTurns {
             steps: run.last_step(),
             usage,
             unanswered,
+            kept_fact: run.spec().turn.as_ref().and_then(|turn| turn.last_kept_fact()),
             compact: false,
-            history: extend(history, left),
+            history,
         }
+    }
+}
+
+/// The message of a turn that did not start the lead, with its answer, if it has one.
+fn message_pair(run: &Run) -> HistoryPart {
+    let task = run.lead_task().unwrap_or_else(|| Message::User {
+        content: run.spec().goal.clone(),
+    });
+    let answer = run.answer().map(|answer| Message::Assistant {
+        content: answer.to_owned(),
+        calls: Vec::new(),
+    });
+    HistoryPart {
+        messages: std::iter::once(task).chain(answer).collect(),
+        ..HistoryPart::default()
     }
 }
 

@@ -11,8 +11,8 @@ use dirigent_core::spec::{ModelProbe, RunSpec, Worktree};
 use dirigent_core::steering::Steering;
 use dirigent_core::view::{Event, RunView};
 use dirigent_runtime::{
-    Events, Orchestrator, PendingMessage, Resume, RunHandle, SteerOutcome, UserPresence, WhenShared,
-    pending_messages, read_run, record_run,
+    Events, Orchestrator, PendingMessage, Resume, RunHandle, RunServices, SteerOutcome, UserPresence,
+    WhenShared, pending_messages, read_run, record_run,
 };
 use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRecord};
 use dirigent_tools::{Confinement, repository_summary};
@@ -88,6 +88,9 @@ impl Dirigent {
         worktree: Option<Worktree>,
     ) -> Result<RunHandle, DirigentError> {
         let (user, own, when) = (goal.user, goal.own.services.clone(), goal.when_shared);
+        if goal.turn.as_ref().is_some_and(|turn| turn.answer.is_some()) {
+            return self.start_answered(run, goal, text, workspace).await;
+        }
         let finding = self.find_call_forms(&goal, &workspace);
         let probes = self.starts.unless_cancelled(finding).await?;
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
@@ -112,6 +115,22 @@ impl Dirigent {
         drop(lock);
         announce(&self.orchestrator, others, handle.id());
         Ok(handle)
+    }
+
+    /// Starts a run that ends at once with the answer of its turn. It needs no model, and does not touch its folder.
+    async fn start_answered(
+        &self,
+        run: RunId,
+        goal: Goal,
+        text: String,
+        workspace: String,
+    ) -> Result<RunHandle, DirigentError> {
+        let (run_spec_factory, user) = (self.run_spec_factory.clone(), goal.user);
+        let spec = blocking(move || run_spec_factory.spec(&goal, text, workspace)).await?;
+        let handle = self
+            .orchestrator
+            .start_as(run, spec, user, RunServices::default(), Vec::new());
+        Ok(handle.await?)
     }
 
     /// Reads the information about the project for the agents of a run (LEAD-4).

@@ -61,7 +61,9 @@ pub use agents::{
 };
 pub use builder::Builder;
 pub use config::{Config, ConfigError};
-pub use conversation::{Conversation, ConversationInfo, ConversationSettings, ConversationTurn, Sent};
+pub use conversation::{
+    Conversation, ConversationInfo, ConversationSettings, ConversationTurn, ResumedTurn, Sent, StillWaiting,
+};
 pub use dirigent::Dirigent;
 pub use dirigent_core::agent_spec::BasePrompt;
 pub use dirigent_core::agent_spec::ModelProfile;
@@ -129,6 +131,14 @@ pub mod events {
     pub use dirigent_core::tool::{FileVersion, StateChange, ToolOutcome, ToolResult, display_path};
     pub use dirigent_core::view::{Event, EventKind, JSON_VERSION};
     pub use dirigent_runtime::{Delta, Events};
+}
+
+/// What a message of a conversation is, and why (INTENT-1).
+pub mod intent {
+    pub use dirigent_core::intent::{
+        Classification, HitlIntent, Intent, IntentReason, IntentRule, McpIntent, McpTarget, MemoryIntent,
+        ServiceState,
+    };
 }
 
 /// The reports of runs with everything that they hold, besides [`events`].

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use dirigent::memory::FactId;
 
 pub(crate) const MEMORY_HELP: &str = "\
-A fact is either about you, and applies everywhere, or about one folder. Runs and conversations do not use facts yet.
+A fact is either about you, and applies everywhere, or about one folder. Conversations use them; in a chat, say \"remember that …\".
 
 Facts are stored in plain text in the journal. Text that looks like a password, a key, a token or a card number is refused.
 

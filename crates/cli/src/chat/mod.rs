@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use console::style;
 use dirigent::events::EndReason;
 use dirigent::{
-    Conversation, ConversationInfo, ConversationSettings, Dirigent, Goal, Mode, Report, RunHandle, Sent,
-    SteerOutcome, UserPresence,
+    Conversation, ConversationInfo, ConversationSettings, Dirigent, Goal, Mode, Report, ResumedTurn,
+    RunHandle, Sent, SteerOutcome, StillWaiting, UserPresence,
 };
 
 use self::commands::{COMMANDS, ChatLine};
@@ -21,6 +21,8 @@ use crate::exit::Exit;
 use crate::interactive::HistoryCursor;
 use crate::open::open_configured;
 use crate::output::{Output, sanitize};
+use crate::pending_requests::PendingRequests;
+use crate::request_text::request_lines;
 use crate::signals::ShutdownSignals;
 use crate::undo;
 use crate::watch::{print_summary, user_presence, watch_to_end};
@@ -198,18 +200,13 @@ impl<'a> Chat<'a> {
 
     /// Continues the last turn if its process died or if it waits for the user.
     async fn finish_last_turn(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
-        let Some(last) = self.conversation.last_run().await? else {
-            return Ok(Exit::Success);
-        };
-        let is_open = last.ended_at.is_none() || last.status.as_deref().is_some_and(is_waiting);
-        if last.owner_pid.is_some() || !is_open || self.user == UserPresence::Absent {
+        if self.user == UserPresence::Absent {
             return Ok(Exit::Success);
         }
-        self.output
-            .note(&format!("  continuing the last turn, run {}", last.run.short()));
-        let resume = dirigent::Resume::new().user(self.user);
-        let run = self.dirigent.resume(last.run, resume).await?;
-        self.watch(&run, last.entries, signals).await
+        match self.conversation.resume_last(self.user).await? {
+            Some(resumed) => self.watch_resumed(&resumed, signals).await,
+            None => Ok(Exit::Success),
+        }
     }
 
     /// Executes an input line. Returns `None` to leave the chat.
@@ -307,8 +304,36 @@ impl<'a> Chat<'a> {
                 self.output.note(&format!("  {what}: run {}", run.short()));
                 Ok(Exit::Success)
             }
+            Sent::Resumed(resumed) => self.watch_resumed(&resumed, signals).await,
+            Sent::AskedBack(waiting) => self.ask_back(&waiting).await,
+            Sent::Answer(answer) => {
+                self.output.print(&format!("\n{}", markdown::render(&answer)));
+                Ok(Exit::Success)
+            }
             _ => Ok(Exit::Success),
         }
+    }
+
+    /// Shows again what waits for the user.
+    async fn ask_back(&self, waiting: &StillWaiting) -> anyhow::Result<Exit> {
+        let (view, _) = self.dirigent.read(waiting.run).await?;
+        for line in request_lines(waiting.run, &PendingRequests::from_view(&view)) {
+            self.output.print(&line);
+        }
+        self.output
+            .note("  nothing was decided: say clearly what you want, such as `yes, go ahead`, `no` or `the second one`");
+        Ok(Exit::NeedsUser)
+    }
+
+    async fn watch_resumed(
+        &self,
+        resumed: &ResumedTurn,
+        signals: &mut ShutdownSignals,
+    ) -> anyhow::Result<Exit> {
+        let run = resumed.run.id().short();
+        self.output
+            .note(&format!("  continuing the last turn, run {run}"));
+        self.watch(&resumed.run, resumed.after, signals).await
     }
 
     /// Shows a turn until it ends, then its answer.
@@ -400,12 +425,6 @@ fn turn_line(report: &Report) -> String {
     }
     parts.push(report.duration.to_string());
     format!("  {}", parts.join(" · "))
-}
-
-/// Returns true if a run with this status waits for the user.
-fn is_waiting(status: &str) -> bool {
-    let reason = serde_json::from_str::<EndReason>(status);
-    matches!(reason, Ok(EndReason::UserRequired))
 }
 
 async fn open_with_model(

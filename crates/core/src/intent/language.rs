@@ -70,6 +70,10 @@ pub(super) struct Language {
     pub(super) pronouns: Phrases,
     /// Particles between a request and its fact (记住了 …). English has none.
     pub(super) particles: Phrases,
+    /// Words that make a fact one about the user ("my name is …").
+    pub(super) about_user: Phrases,
+    /// Words that make a fact one about the project, even if it also has one of `about_user` ("I use tabs in this project").
+    pub(super) about_project: Phrases,
     /// The user as the subject of a fact ("remember I …").
     pub(super) first_person: Phrases,
     /// Words that cannot be the subject of a fact ("remember to …", "remember when …").

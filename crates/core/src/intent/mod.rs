@@ -29,11 +29,14 @@ mod quotes;
 mod requests;
 mod words;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::approval::Approval;
 use crate::id::EffectId;
 use crate::question::OpenQuestion;
+use language::all;
 use words::Words;
 
 /// The context that influences how a message is classified.
@@ -95,6 +98,35 @@ pub enum PendingKind {
         /// The suggested answers, in the order shown; empty if there are none.
         choices: Vec<String>,
     },
+}
+
+/// What the message is and why, on one line: `memory (remember: "remember that")`.
+impl fmt::Display for Classification {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match &self.intent {
+            Intent::Mcp(_) => "mcp",
+            Intent::Memory(_) => "memory",
+            Intent::Hitl(_) => "hitl",
+            Intent::Normal => "normal",
+        };
+        let rule = serde_json::to_value(self.reason.rule).unwrap_or_default();
+        let rule = rule.as_str().unwrap_or_default().replace('_', " ");
+        let words: Vec<String> = self
+            .reason
+            .words
+            .iter()
+            .map(|words| format!("{words:?}"))
+            .collect();
+        match (self.reason.rule, words.as_slice()) {
+            (IntentRule::None, _) => write!(f, "{kind} (no rule matched)")?,
+            (_, []) => write!(f, "{kind} ({rule})")?,
+            (_, words) => write!(f, "{kind} ({rule}: {})", words.join(", "))?,
+        }
+        match &self.also {
+            Some(also) => write!(f, ", and {also}"),
+            None => Ok(()),
+        }
+    }
 }
 
 impl From<&Approval> for PendingRequest {
@@ -329,6 +361,14 @@ pub fn classify(message: &str, context: &IntentContext<'_>) -> Classification {
         .unwrap_or_else(|| Classification::new(Intent::Normal, IntentRule::None, []))
 }
 
+/// Returns true for a fact about the user ("my name is Ann", 我喜欢喝茶), and false for one about the project ("the tests need a database",
+/// "we deploy on Fridays", "I use tabs in this project").
+pub fn is_about_user(fact: &str) -> bool {
+    let words = Words::new(fact);
+    let has = |phrases| words.find(0..words.len(), all(phrases)).is_some();
+    has(|language| language.about_user) && !has(|language| language.about_project)
+}
+
 /// Returns true for an answer that is also valid if the message names a tool. An answer to an open question does not count, since every
 /// message would fit it.
 fn is_clear_answer(answer: &Classification) -> bool {
@@ -336,6 +376,43 @@ fn is_clear_answer(answer: &Classification) -> bool {
 }
 
 impl Classification {
+    /// What the message wants of the memory, also beside an MCP intent; `None` if nothing.
+    pub fn memory(&self) -> Option<&MemoryIntent> {
+        match &self.intent {
+            Intent::Memory(intent) => Some(intent),
+            Intent::Mcp(_) => self.also.as_deref()?.memory(),
+            Intent::Hitl(_) | Intent::Normal => None,
+        }
+    }
+
+    /// How the message answers what waits, also beside an MCP intent; `None` if it does not.
+    pub fn answer(&self) -> Option<&HitlIntent> {
+        match &self.intent {
+            Intent::Hitl(intent) => Some(intent),
+            Intent::Mcp(_) => self.also.as_deref()?.answer(),
+            Intent::Memory(_) | Intent::Normal => None,
+        }
+    }
+
+    /// Returns the classification without any words of the message, for one that must not be kept.
+    pub fn without_words(self) -> Self {
+        let intent = match self.intent {
+            Intent::Memory(MemoryIntent::Remember { .. }) => {
+                let fact = String::new();
+                Intent::Memory(MemoryIntent::Remember { fact })
+            }
+            intent => intent,
+        };
+        Classification {
+            intent,
+            reason: IntentReason {
+                rule: self.reason.rule,
+                words: Vec::new(),
+            },
+            also: self.also.map(|also| Box::new(also.without_words())),
+        }
+    }
+
     fn new<'w>(intent: Intent, rule: IntentRule, words: impl IntoIterator<Item = &'w str>) -> Self {
         let words = words.into_iter().map(str::to_owned).collect();
         Classification {

@@ -40,7 +40,9 @@ pub struct IterationContext<'a> {
     pub answers: &'a [AnsweredQuestion],
     /// Summaries of the earlier iterations, in order.
     pub iterations: Vec<PastIteration<'a>>,
-    /// The context from earlier turns of the run's conversation; `None` without earlier turns.
+    /// The facts of the memory that the lead reads, as [`user_notes`](super::user_notes) renders them; `None` if there are none.
+    pub notes: Option<String>,
+    /// What the run's conversation had before the run; `None` without earlier turns.
     pub earlier_turns: Option<TurnContext<'a>>,
 }
 
@@ -49,6 +51,8 @@ pub struct IterationContext<'a> {
 pub struct TurnContext<'a> {
     /// Why the last turn ended without an answer; `None` if it had one.
     pub unanswered: Option<&'a str>,
+    /// Whether the conversation has had no lead before, so that this request is the first that says what a lead must know.
+    pub is_first_request: bool,
 }
 
 /// A question that the user has answered.

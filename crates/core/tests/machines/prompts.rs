@@ -148,6 +148,7 @@ pub fn first_iteration(spec: &RunSpec) -> IterationContext<'_> {
         max_iterations: 15,
         guidance: &[],
         answers: &[],
+        notes: None,
         earlier_turns: None,
         iterations: Vec::new(),
     }
@@ -165,6 +166,7 @@ fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)
             question: "Which `a`?".to_owned(),
             answer: "The function.".to_owned(),
         }],
+        notes: None,
         earlier_turns: None,
         iterations: vec![
             PastIteration {
@@ -452,6 +454,7 @@ fn every_request(said: &str) -> Vec<String> {
     let iteration = IterationContext {
         guidance: &given,
         answers: &answers,
+        notes: None,
         earlier_turns: None,
         iterations: vec![past],
         ..first_iteration(&spec)

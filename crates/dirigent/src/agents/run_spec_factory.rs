@@ -311,6 +311,11 @@ impl RunSpecFactory {
         Workflows::read(folder.as_deref(), workspace, known, is_trusted)
     }
 
+    /// The names of the tools of every run.
+    pub(crate) fn tool_names(&self) -> Vec<String> {
+        self.tools.iter().map(|tool| tool.name.clone()).collect()
+    }
+
     /// Lists the agents of a run for display, including the agents of the project in `workspace`. Reads the disk.
     pub(crate) fn list_agents(&self, workspace: Option<&Path>) -> Agents {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));

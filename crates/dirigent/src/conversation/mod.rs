@@ -1,24 +1,24 @@
 //! Conversations: a user's messages with their answers, in one workspace. Each message is a turn, and each turn is a run, so everything that
 //! holds for runs (resuming, approvals, limits, steering, replay, undo) holds for turns.
 
+mod remembering;
+mod sending;
 mod settings;
 
 use std::path::PathBuf;
-use std::time::SystemTime;
 
-use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{ConversationId, RunId};
+use dirigent_core::intent::Classification;
 use dirigent_core::message::Usage;
 use dirigent_core::run::Report;
-use dirigent_core::steering::Steering;
 use dirigent_core::text::shorten;
-use dirigent_core::time::{Millis, Timestamp};
-use dirigent_core::turn::{EarlierTurns, Turn};
-use dirigent_core::view::RunView;
-use dirigent_runtime::{Orchestrator, Resume, RunHandle, SteerOutcome};
+use dirigent_core::time::Timestamp;
+use dirigent_runtime::Orchestrator;
 use dirigent_store::{ConversationFilter, ConversationRecord, RunRecord};
 
+use crate::time::now;
 use crate::{Dirigent, DirigentError, Goal};
+pub use sending::{ResumedTurn, Sent, StillWaiting};
 pub use settings::ConversationSettings;
 
 /// Maximum length of a title, in characters.
@@ -73,24 +73,12 @@ pub struct ConversationTurn {
     pub run: RunId,
     /// The user's message.
     pub message: String,
+    /// What the message is, and why (INTENT-1); `None` if it was not classified, such as the invocation of a workflow.
+    pub intent: Option<Classification>,
     /// When the turn began.
     pub at: Timestamp,
     /// The report of the run, with the answer as its summary.
     pub report: Report,
-}
-
-/// The outcome of sending a message ([`Conversation::send`]).
-#[non_exhaustive]
-pub enum Sent {
-    /// The message started a turn, or was added to a turn that runs in this process.
-    Turn(RunHandle),
-    /// The message went to the active turn, as guidance or as the answer to its question.
-    Message {
-        /// The turn's run.
-        run: RunId,
-        /// Whether the process that owns the run has handled the message.
-        outcome: SteerOutcome,
-    },
 }
 
 impl Dirigent {
@@ -250,6 +238,12 @@ impl Conversation {
                 number: record.turn.map_or(0, |turn| turn.number),
                 run: record.run,
                 message: record.goal,
+                intent: view
+                    .run()
+                    .spec()
+                    .turn
+                    .as_ref()
+                    .and_then(|turn| turn.intent.clone()),
                 at: record.created_at,
                 report: view.report(),
             });
@@ -273,89 +267,6 @@ impl Conversation {
         Ok(self.last_turns(1).await?.pop())
     }
 
-    /// Sends a message of the user. If the last turn has ended, the message begins a turn. If it is active, the message is guidance to it. If it waits
-    /// for an answer or its process died, it is resumed with the message as the answer or as guidance.
-    ///
-    /// The workspace of `message` is that of the conversation, and its mode that of the conversation's settings.
-    ///
-    /// # Errors
-    /// As [`Dirigent::start`] and [`Dirigent::resume`]; [`DirigentError::ConversationBudget`].
-    pub async fn send(&self, message: Goal) -> Result<Sent, DirigentError> {
-        let Some(last) = self.last_run().await? else {
-            return Ok(Sent::Turn(self.start_turn(message).await?));
-        };
-        let (view, _) = self.dirigent.read(last.run).await?;
-        match LastTurn::from_view(&view, last.owner_pid) {
-            LastTurn::Ended => Ok(Sent::Turn(self.start_turn(message).await?)),
-            LastTurn::Active => {
-                let guidance = message.checked_text()?;
-                let outcome = self
-                    .dirigent
-                    .steer(last.run, Steering::Guide { guidance })
-                    .await?;
-                Ok(Sent::Message {
-                    run: last.run,
-                    outcome,
-                })
-            }
-            LastTurn::Unfinished => {
-                let (user, text) = (message.user, message.checked_text()?);
-                let resume = Resume::new().user(user);
-                let resume = if view.questions().is_empty() {
-                    let guidance = Steering::Guide { guidance: text };
-                    self.dirigent.steer(last.run, guidance).await?;
-                    resume
-                } else {
-                    resume.answer(Some(text))
-                };
-                Ok(Sent::Turn(self.dirigent.resume(last.run, resume).await?))
-            }
-        }
-    }
-
-    /// Starts a turn with a message of the user.
-    ///
-    /// # Errors
-    /// [`DirigentError::TurnUnfinished`] if the last turn has not ended; [`DirigentError::ConversationBudget`]; as [`Dirigent::start`];
-    /// [`dirigent_store::StoreError::TurnExists`] if another process has just started a turn.
-    pub async fn start_turn(&self, message: Goal) -> Result<RunHandle, DirigentError> {
-        let info = self.info().await?;
-        let text = message.checked_text()?;
-        let earlier = match self.last_run().await? {
-            Some(last) => Some((last.turn, self.earlier_turns(&last).await?)),
-            None => None,
-        };
-        let number = earlier
-            .as_ref()
-            .and_then(|(turn, _)| turn.map(|turn| turn.number))
-            .map_or(1, |last| last + 1);
-        let earlier = earlier.map(|(_, earlier)| EarlierTurns {
-            compact: message.compact,
-            ..earlier
-        });
-        let spent = earlier.as_ref().map(|earlier| earlier.usage).unwrap_or_default();
-        let limits = message
-            .limits
-            .clone()
-            .unwrap_or_else(|| self.dirigent.run_spec_factory.limits.clone());
-        let limits = info.settings.bound(limits, &spent)?;
-        let mut goal = message
-            .workspace(&info.workspace)
-            .mode(info.settings.mode)
-            .limits(limits);
-        goal.system_prompt = goal.system_prompt.or(info.settings.system_prompt);
-        goal.turn = Some(Turn {
-            conversation: self.id,
-            number,
-            earlier,
-        });
-        let turn = self.dirigent.start(goal).await?;
-        if info.title.is_empty() {
-            self.rename(&text).await?;
-        }
-        Ok(turn)
-    }
-
     /// Reads the usage of all turns.
     ///
     /// # Errors
@@ -370,40 +281,6 @@ impl Conversation {
         usage += view.run().usage();
         Ok(usage)
     }
-
-    /// Returns the context from the earlier turns for the next turn.
-    async fn earlier_turns(&self, last: &RunRecord) -> Result<EarlierTurns, DirigentError> {
-        let (view, _) = self.dirigent.read(last.run).await?;
-        match LastTurn::from_view(&view, last.owner_pid) {
-            LastTurn::Ended => Ok(EarlierTurns::from_ended(last.run, view.machines())),
-            LastTurn::Active | LastTurn::Unfinished => Err(DirigentError::TurnUnfinished { run: last.run }),
-        }
-    }
-}
-
-/// The state of the last turn.
-enum LastTurn {
-    /// A process owns its run, which has not ended.
-    Active,
-    /// Its run waits for the user, or its process died.
-    Unfinished,
-    Ended,
-}
-
-impl LastTurn {
-    fn from_view(view: &RunView, owner: Option<u32>) -> Self {
-        match (view.run().end(), owner) {
-            (Some(EndReason::UserRequired) | None, Some(_)) => LastTurn::Active,
-            (Some(EndReason::UserRequired) | None, None) => LastTurn::Unfinished,
-            (Some(_), _) => LastTurn::Ended,
-        }
-    }
-}
-
-/// The current time.
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    Timestamp(since.map_or(0, |since| Millis::from(since).0))
 }
 
 fn one_line_title(text: &str) -> String {

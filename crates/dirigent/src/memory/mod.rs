@@ -31,13 +31,13 @@ use std::fmt;
 use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
-use std::time::SystemTime;
 
-use dirigent_core::time::{Millis, Timestamp};
+use dirigent_core::time::Timestamp;
 use dirigent_store::{Journal, NewFact, StoredFact, VisibleFacts};
 use serde::{Deserialize, Serialize};
 
 use crate::blocking::blocking;
+use crate::time::now;
 use crate::{Dirigent, DirigentError};
 
 pub use secret::Secret;
@@ -250,6 +250,26 @@ impl Memory {
         .await
     }
 
+    /// Finds the facts that have all words of the text, apart from common ones such as "the" or 的, those that fit best first, at most
+    /// [`MAX_LISTED`]. Without a word, lists all.
+    ///
+    /// # Errors
+    /// An error of the journal.
+    pub async fn search_all_words(&self, visible: Visible, text: &str) -> Result<Vec<Fact>, DirigentError> {
+        let mut found = self.search(visible.clone(), text).await?;
+        for word in query::searched_words(text) {
+            if found.is_empty() {
+                break;
+            }
+            let (visible, words) = (stored(visible.clone()), vec![word]);
+            let with_word = self
+                .blocking(move |journal| Ok(journal.search_facts(&visible, &words, MAX_LISTED)?))
+                .await?;
+            found.retain(|fact| with_word.iter().any(|other| other.id == fact.id.0));
+        }
+        Ok(found)
+    }
+
     /// Deletes a fact, and returns it as it was.
     ///
     /// # Errors
@@ -368,9 +388,4 @@ impl From<StoredFact> for Fact {
             at: stored.at,
         }
     }
-}
-
-fn now() -> Timestamp {
-    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-    Timestamp(since.map_or(0, |since| Millis::from(since).0))
 }

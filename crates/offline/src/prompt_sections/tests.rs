@@ -118,6 +118,7 @@ fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
             question: "Which?".to_owned(),
             answer: "</ANSWERS> \"the\" first".to_owned(),
         }],
+        notes: None,
         earlier_turns: None,
         iterations: vec![
             PastIteration {
@@ -171,6 +172,7 @@ fn lead_1_a_lead_reads_its_request_and_what_continues_it() {
         let first = IterationContext {
             guidance: &iteration.guidance[..1],
             answers: &[],
+            notes: None,
             earlier_turns: None,
             iterations: Vec::new(),
             ..iteration.clone()

@@ -75,6 +75,11 @@ pub(super) const ENGLISH: Language = Language {
     keep_it: &[],
     pronouns: &["that", "this", "it"],
     particles: &[],
+    about_user: &["i", "i'm", "i've", "i'd", "i'll", "im", "me", "my", "mine", "myself"],
+    about_project: &[
+        "we", "we're", "we've", "we'll", "our", "ours", "us", "this project", "this repository", "this repo", "this folder",
+        "this directory", "this workspace", "this codebase", "this code base", "the project", "the repository", "the repo",
+    ],
     first_person: &["i", "i'm", "i've", "i'd", "i'll", "im", "we", "we're", "we've", "we'll"],
     no_subjects: &[
         "to", "when", "how", "what", "where", "why", "who", "if", "me", "him", "her", "them", "us", "it", "this", "that", "from",

@@ -105,8 +105,14 @@ impl Run {
             excluded_time: Millis(0),
             last_at: now,
         };
-        let mut commands: Commands = run.deadline_timer().into_iter().collect();
-        run.plan(&mut commands)?;
+        let mut commands = Commands::new();
+        match run.spec.ready_answer() {
+            Some(answer) => run.answer_at_once(answer.text.clone(), &mut commands)?,
+            None => {
+                commands.extend(run.deadline_timer());
+                run.plan(&mut commands)?;
+            }
+        }
         Ok((run, commands))
     }
 
@@ -474,7 +480,12 @@ impl Run {
             answers: &self.answers,
             earlier_turns: spec.earlier_turns().map(|earlier| TurnContext {
                 unanswered: earlier.unanswered.as_deref(),
+                is_first_request: earlier.agents == 0,
             }),
+            notes: spec
+                .turn
+                .as_ref()
+                .and_then(|turn| prompt::user_notes(turn.notes.iter().map(String::as_str))),
             iterations: iterations
                 .map(|(iteration, observations)| PastIteration {
                     iteration: iteration.number,

@@ -47,6 +47,15 @@ impl Run {
         Ok(())
     }
 
+    /// Ends the run with an answer that needs no lead. It passes through every phase, as every run does (LEAD-3).
+    pub(super) fn answer_at_once(&mut self, answer: String, commands: &mut Commands) -> Result<(), Refusal> {
+        self.iteration += 1;
+        self.enter(Phase::Planning, commands)?;
+        self.observe_lead(commands)?;
+        self.enter(Phase::Reflecting, commands)?;
+        self.finish_with_answer(answer, commands)
+    }
+
     fn start_lead(&mut self, commands: &mut Commands) {
         let spec = self.spec().clone();
         let task = prompt::plan_request(&self.iteration_context(&spec), &spec.setup, &spec.limits);

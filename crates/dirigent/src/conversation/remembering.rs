@@ -1,0 +1,255 @@
+//! Answers of the memory to messages of a conversation: keeps, recalls and deletes facts, without a model (INTENT-1).
+
+use std::path::PathBuf;
+
+use dirigent_core::intent::{MemoryIntent, is_about_user};
+use dirigent_core::turn::ReadyAnswer;
+
+use crate::DirigentError;
+use crate::memory::{Added, Fact, FactId, FactScope, Memory, MemoryError, Secret, Visible};
+
+/// Maximum number of facts in an answer.
+const MAX_SHOWN: usize = 10;
+
+/// The memory, for one message of a conversation.
+pub(super) struct TurnMemory {
+    pub(super) memory: Memory,
+    /// The folder of the conversation.
+    pub(super) workspace: PathBuf,
+    /// The message of the user, in whose language the answer is.
+    pub(super) message: String,
+    pub(super) undo: UndoHint,
+}
+
+/// The words that delete a fact that was just kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum UndoHint {
+    /// The next message may be "forget that".
+    ForgetThat,
+    /// The message must say which fact.
+    ForgetAbout,
+}
+
+/// An answer of the memory.
+pub(super) struct Answered {
+    pub(super) answer: ReadyAnswer,
+    /// Whether the message must not be kept, because it looks like a secret: later turns would send it to models.
+    pub(super) hides_message: bool,
+    is_chinese: bool,
+}
+
+impl Answered {
+    /// The text that takes the place of a message that must not be kept.
+    pub(super) fn shown_message(&self) -> &'static str {
+        if self.is_chinese {
+            "（要求记住的内容可能含有机密，未保存）"
+        } else {
+            "(a request to remember something that looks like a secret; its words were not kept)"
+        }
+    }
+}
+
+impl TurnMemory {
+    /// Does what the message wants, and says what was done. `last_kept` is the fact that the conversation kept last.
+    pub(super) async fn answer(
+        &self,
+        wanted: &MemoryIntent,
+        last_kept: Option<u64>,
+    ) -> Result<Answered, DirigentError> {
+        match wanted {
+            MemoryIntent::Remember { fact } => self.remember(fact).await,
+            MemoryIntent::Recall { query } => Ok(self.answered(self.recall(query).await?)),
+            MemoryIntent::Forget { query } => Ok(self.answered(self.forget(query).await?)),
+            MemoryIntent::Undo => Ok(self.answered(self.undo(last_kept).await?)),
+        }
+    }
+
+    async fn remember(&self, fact: &str) -> Result<Answered, DirigentError> {
+        let scope = if is_about_user(fact) {
+            FactScope::User
+        } else {
+            FactScope::Workspace(self.workspace.clone())
+        };
+        match self.memory.add(scope, fact).await {
+            Ok(Added::Kept(fact)) => Ok(Answered {
+                answer: ReadyAnswer {
+                    text: self.kept(&fact),
+                    kept_fact: Some(fact.id.0),
+                },
+                ..self.answered(String::new())
+            }),
+            Ok(Added::Known(fact)) => {
+                let text = self.say(
+                    || format!("I remember this already: {}", fact.text),
+                    || format!("这个我已经记住了：{}", fact.text),
+                );
+                Ok(self.answered(text))
+            }
+            Err(DirigentError::Memory(MemoryError::Secret { secret })) => Ok(Answered {
+                hides_message: true,
+                ..self.answered(self.refused(secret))
+            }),
+            Err(DirigentError::Memory(error)) => {
+                let text = self.say(
+                    || format!("I did not keep this: {error}"),
+                    || format!("没有记住：{error}"),
+                );
+                Ok(self.answered(text))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn kept(&self, fact: &Fact) -> String {
+        let about_user = fact.scope == FactScope::User;
+        let english = || {
+            let about = if about_user {
+                "about you, in every folder"
+            } else {
+                "about this folder"
+            };
+            let undo = match self.undo {
+                UndoHint::ForgetThat => "forget that",
+                UndoHint::ForgetAbout => "forget what I told you about …",
+            };
+            format!(
+                "I will remember ({about}): {}\n\nTo undo it, say \"{undo}\".",
+                fact.text
+            )
+        };
+        let chinese = || {
+            let about = if about_user {
+                "关于你，在所有文件夹中"
+            } else {
+                "关于这个文件夹"
+            };
+            let undo = match self.undo {
+                UndoHint::ForgetThat => "撤销刚才的记忆",
+                UndoHint::ForgetAbout => "忘掉关于……",
+            };
+            format!("记住了（{about}）：{}\n\n要撤销，请说“{undo}”。", fact.text)
+        };
+        self.say(english, chinese)
+    }
+
+    fn refused(&self, secret: Secret) -> String {
+        self.say(
+            || {
+                format!(
+                    "I did not keep this, because it looks like it contains {secret}, and facts are sent to models. Keep secrets in a \
+                     password manager, and have me remember only where to find them."
+                )
+            },
+            || "没有记住，因为其中可能含有密码、密钥或卡号等机密，而记住的内容会发送给模型。请把机密存放在密码管理器中，只让我记住它存放的位置。".to_owned(),
+        )
+    }
+
+    async fn recall(&self, query: &str) -> Result<String, DirigentError> {
+        let (all_words, visible) = (query.trim(), self.visible());
+        let mut found = self.memory.search_all_words(visible.clone(), all_words).await?;
+        if found.is_empty() {
+            found = self.memory.search(visible, all_words).await?;
+        }
+        Ok(match found.as_slice() {
+            [] if all_words.is_empty() => self.say(
+                || "I remember no facts yet. Say \"remember that …\" to have me keep one.".to_owned(),
+                || "我还没有记住任何内容。说“记住……”，我就会记住。".to_owned(),
+            ),
+            [] => self.say(
+                || format!("I remember no fact about \"{all_words}\". Say \"remember that …\" to have me keep one."),
+                || format!("我没有记住关于“{all_words}”的内容。说“记住……”，我就会记住。"),
+            ),
+            [only] => self.say(
+                || format!("You told me: {}", only.text),
+                || format!("你告诉过我：{}", only.text),
+            ),
+            several => {
+                let facts = self.list(several);
+                self.say(|| format!("You told me:\n\n{facts}"), || format!("你告诉过我：\n\n{facts}"))
+            }
+        })
+    }
+
+    /// Deletes the fact that has all words of the query, if it is only one: which of several is meant is not guessed.
+    async fn forget(&self, query: &str) -> Result<String, DirigentError> {
+        let found = self.memory.search_all_words(self.visible(), query).await?;
+        match found.as_slice() {
+            [] => Ok(self.say(
+                || format!("I deleted nothing, because I remember no fact about \"{query}\"."),
+                || format!("没有删除，因为我没有记住关于“{query}”的内容。"),
+            )),
+            [only] => self.delete(only.id).await,
+            several => {
+                let facts = self.list(several);
+                Ok(self.say(
+                    || format!("I deleted nothing, because several facts are about this. Say which one:\n\n{facts}"),
+                    || format!("没有删除，因为有多条相关的内容。请说明是哪一条：\n\n{facts}"),
+                ))
+            }
+        }
+    }
+
+    async fn undo(&self, last_kept: Option<u64>) -> Result<String, DirigentError> {
+        match last_kept {
+            Some(id) => self.delete(FactId(id)).await,
+            None => Ok(self.say(
+                || {
+                    "There is nothing to undo: this conversation has kept no fact that is still there."
+                        .to_owned()
+                },
+                || "没有可撤销的内容：这次对话没有记住还在的内容。".to_owned(),
+            )),
+        }
+    }
+
+    async fn delete(&self, id: FactId) -> Result<String, DirigentError> {
+        match self.memory.delete(id).await {
+            Ok(fact) => Ok(self.say(
+                || format!("I have forgotten: {}", fact.text),
+                || format!("已忘掉：{}", fact.text),
+            )),
+            Err(DirigentError::Memory(MemoryError::NoSuchFact { .. })) => Ok(self.say(
+                || "The fact was deleted already.".to_owned(),
+                || "这条内容已经删除了。".to_owned(),
+            )),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn visible(&self) -> Visible {
+        Visible::Workspace(self.workspace.clone())
+    }
+
+    fn list(&self, facts: &[Fact]) -> String {
+        let mut lines: Vec<String> = facts
+            .iter()
+            .take(MAX_SHOWN)
+            .map(|fact| format!("- {}", fact.text))
+            .collect();
+        let more = facts.len().saturating_sub(MAX_SHOWN);
+        if more > 0 {
+            lines.push(self.say(|| format!("- and {more} more"), || format!("- 还有 {more} 条")));
+        }
+        lines.join("\n")
+    }
+
+    fn answered(&self, text: String) -> Answered {
+        Answered {
+            answer: ReadyAnswer {
+                text,
+                kept_fact: None,
+            },
+            hides_message: false,
+            is_chinese: self.is_chinese(),
+        }
+    }
+
+    /// The text in the language of the message.
+    fn say(&self, english: impl FnOnce() -> String, chinese: impl FnOnce() -> String) -> String {
+        if self.is_chinese() { chinese() } else { english() }
+    }
+
+    fn is_chinese(&self) -> bool {
+        self.message.chars().any(|c| matches!(c, '\u{4e00}'..='\u{9fff}'))
+    }
+}
