@@ -381,3 +381,54 @@ async fn host_9_a_turn_replays_and_forks_like_any_run() {
         "a fork is no turn"
     );
 }
+
+#[tokio::test]
+async fn paor_6_outputs_of_earlier_turns_can_be_read_by_their_handles() {
+    let long: String = (0..5_000).map(|number| format!("line {number}\n")).collect();
+    let stage = Stage::new()
+        .file("first.txt", &long)
+        .file("second.txt", "second\n");
+    let read = |path: &str| json!({"operation": "read", "path": path});
+    let one = calls("one", [("file_operations", read("first.txt"))]);
+    let two = calls("two", [("file_operations", read("second.txt"))]);
+    let output = |handle: &str| call("read_output", json!({"handle": handle}));
+    let model = Scripted::new()
+        .lead([
+            plan("Read the first.", [one]),
+            plan("Read the second.", [two]),
+            output("iteration.1"),
+            output("iteration.2"),
+            output("run.2"),
+            call("read_output", json!({"handle": "run.2", "pattern": "line 4321"})),
+            output("iteration.3"),
+            says("All read."),
+        ])
+        .reflector([achieved("Read."), achieved("Read as well.")]);
+    let (dirigent, conversation) = conversation(&stage, &model).await;
+    turn(&conversation, "Read the first file").await;
+    turn(&conversation, "Read the second file").await;
+    assert_eq!(
+        turn(&conversation, "What was in them?").await.summary,
+        "All read."
+    );
+
+    let asked = model.lead_asked();
+    let results: Vec<String> = asked[3..].iter().map(|asked| asked.last().to_owned()).collect();
+    assert!(
+        results[0].contains("first.txt") && !results[0].contains("second.txt"),
+        "{}",
+        results[0]
+    );
+    assert!(
+        results[1].contains("second.txt") && !results[1].contains("first.txt"),
+        "{}",
+        results[1]
+    );
+    assert!(results[2].contains("line 1"), "{}", results[2]);
+    assert!(results[3].contains("line 4321"), "{}", results[3]);
+    assert!(results[4].contains("no iteration 3"), "{}", results[4]);
+    // A fork of the last turn reads them as well.
+    let turns = conversation.turns(1).await.unwrap();
+    assert_eq!(turns[0].report.iteration_count, 1);
+    drop(dirigent);
+}

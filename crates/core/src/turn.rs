@@ -7,10 +7,10 @@ use std::sync::{Arc, OnceLock};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::end_reason::EndReason;
-use crate::id::{ConversationId, EffectId, RunId};
+use crate::id::{ConversationId, EffectId, RunId, Scope};
 use crate::intent::{Classification, MemoryIntent};
 use crate::message::{Message, Usage};
-use crate::prompt;
+use crate::prompt::{self, OutputHandle};
 use crate::run::Run;
 use crate::run_tree::RunTree;
 use crate::shared_text::SharedText;
@@ -84,6 +84,9 @@ pub struct EarlierTurns {
     pub agents: u32,
     /// The number of effects that the run machines of the earlier turns have started. The ids of this turn's effects follow.
     pub steps: u32,
+    /// The number of iterations of the earlier turns. Handles of this turn's iterations follow.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub iterations: u32,
     /// The usage of the earlier turns.
     pub usage: Usage,
     /// Why the last turn ended without an answer; `None` if it had one.
@@ -121,6 +124,27 @@ pub struct HistoryPart {
     /// The files that the lead has seen for the first time, or in a new version.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub seen: Vec<SeenFile>,
+    /// The runs whose outputs the handles in the messages name.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<TurnRun>,
+}
+
+/// The run of a turn, with the last ids of its outputs. Its ids follow those of the turn before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnRun {
+    /// The run.
+    pub run: RunId,
+    /// The id of its last agent.
+    pub agents: u32,
+    /// The step of its run machine's last effect.
+    pub steps: u32,
+    /// The number of its last iteration, counted over the whole conversation.
+    pub iterations: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 impl History {
@@ -221,8 +245,14 @@ impl EarlierTurns {
         let history = earlier.map(|earlier| &earlier.history);
         let mut usage = earlier.map(|earlier| earlier.usage).unwrap_or_default();
         usage += run.usage();
+        let ids = TurnRun {
+            run: last_run,
+            agents: run.agents_started(),
+            steps: run.last_step(),
+            iterations: run.iteration_in_conversation(run.iteration()),
+        };
         let history = match (machines.lead(), history) {
-            (Some(lead), history) => extend(history, lead.left_history(run.closing_message())),
+            (Some(lead), history) => extend(history, lead.left_history(run.closing_message()), ids),
             // The lead did not start.
             (None, Some(history)) => history.extended(message_pair(run)),
             (None, None) => History::from_parts(vec![message_pair(run)]),
@@ -234,14 +264,31 @@ impl EarlierTurns {
         };
         EarlierTurns {
             last_run,
-            agents: run.agents_started(),
-            steps: run.last_step(),
+            agents: ids.agents,
+            steps: ids.steps,
+            iterations: ids.iterations,
             usage,
             unanswered,
             kept_fact: run.spec().turn.as_ref().and_then(|turn| turn.last_kept_fact()),
             compact: false,
             history,
         }
+    }
+}
+
+impl EarlierTurns {
+    /// Returns the run of the earlier turn that has the output with this handle; `None` if the handle is one of this turn, or unknown.
+    pub fn run_of(&self, handle: OutputHandle) -> Option<RunId> {
+        let has = |ids: &TurnRun| match handle {
+            OutputHandle::Call(effect) => match effect.scope {
+                Scope::Run => effect.step <= ids.steps,
+                Scope::Agent(agent) => agent.0 <= ids.agents,
+            },
+            OutputHandle::Agent(agent) => agent.0 <= ids.agents,
+            OutputHandle::Iteration(iteration) | OutputHandle::Diff(iteration) => iteration <= ids.iterations,
+        };
+        let mut runs = self.history.parts().flat_map(|part| &part.runs);
+        runs.find(|ids| has(ids)).map(|ids| ids.run)
     }
 }
 
@@ -261,12 +308,16 @@ fn message_pair(run: &Run) -> HistoryPart {
 }
 
 /// Returns the history that ends with the lead's messages. If they do not begin with those of the history, they have been compacted and replace it.
-fn extend(history: Option<&History>, mut all: HistoryPart) -> History {
+fn extend(history: Option<&History>, mut all: HistoryPart, ids: TurnRun) -> History {
+    all.runs.push(ids);
     let Some(history) = history else {
         return History::from_parts(vec![all]);
     };
     let known = history.messages().count();
     if all.messages.len() < known || !history.messages().eq(&all.messages[..known]) {
+        // Handles remain in what was compacted.
+        all.runs
+            .splice(0..0, history.parts().flat_map(|part| part.runs.iter().copied()));
         return History::from_parts(vec![all]);
     }
     all.messages.drain(..known);

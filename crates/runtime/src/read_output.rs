@@ -151,7 +151,8 @@ fn read(journal: &dyn RunLog, run: RunId, parameters: Value) -> ToolResult {
         Ok(selection) => selection,
         Err(error) => return ToolResult::failure(error).with_code(code::BAD_PARAMETERS),
     };
-    match find(journal, run, handle) {
+    let found = run_with(journal, run, handle).and_then(|run| find(journal, run, handle));
+    match found {
         Ok(Some(found)) => selection.apply(&Readable::from_result(&found)),
         Ok(None) => ToolResult::failure(not_found(handle)).with_code(code::NOT_FOUND),
         Err(error) => ToolResult::failure(error.to_string()).with_code("journal"),
@@ -349,6 +350,16 @@ fn around(line: &str, at: usize) -> String {
     format!("{begin}{shown}{end}")
 }
 
+/// Returns the run that has the output: this one, or that of an earlier turn of its conversation.
+fn run_with(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<RunId, RuntimeError> {
+    let first = journal.entries(run, 0, 1)?.pop().map(|entry| entry.input);
+    let Some(Input::Run(RunInput::Started { spec })) = first else {
+        return Err(RuntimeError::NeverBegan { run });
+    };
+    let earlier = spec.earlier_turns().and_then(|earlier| earlier.run_of(handle));
+    Ok(earlier.unwrap_or(run))
+}
+
 /// Finds the output that a handle names in the journal, in the form in which models see it; `None` if the run has no such handle.
 fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option<Value>, RuntimeError> {
     match handle {
@@ -367,7 +378,7 @@ fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option
                 .run()
                 .iterations()
                 .iter()
-                .filter(|other| other.number == iteration);
+                .filter(|other| view.run().iteration_in_conversation(other.number) == iteration);
             let observed: Vec<&Observation> = iterations
                 .clone()
                 .flat_map(|iteration| &iteration.observations)

@@ -79,7 +79,7 @@ fn last_diff_of(run: RunId, iteration: u32, entries: &[Entry]) -> Result<Option<
             Some(view) => {
                 view.apply(entry.clone()).map_err(refused)?;
                 if matches!(entry.input, Input::Run(RunInput::DiffRead { .. }))
-                    && view.run().iteration() == iteration
+                    && view.run().iteration_in_conversation(view.run().iteration()) == iteration
                 {
                     last = Some(seq);
                 }

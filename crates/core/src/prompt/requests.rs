@@ -32,6 +32,9 @@ pub struct IterationContext<'a> {
     pub files: &'a [GoalFile],
     /// The number of the iteration, counted from 1.
     pub iteration: u32,
+    /// The number of the iteration in handles, counted over the run's conversation.
+    #[serde(skip)]
+    pub iteration_in_conversation: u32,
     /// Maximum number of iterations.
     pub max_iterations: u32,
     /// The user's guidance so far. Plans refer to its entries by number, counted from 1.
@@ -119,7 +122,7 @@ pub struct ContinueContext<'a> {
 /// An iteration that has ended since the lead's last request.
 #[derive(Clone, Debug)]
 pub struct EndedIteration<'a> {
-    /// The number of the iteration, counted from 1.
+    /// The number of the iteration in handles.
     pub iteration: u32,
     /// The reflector's judgement; `None` if there is none.
     pub reflection: Option<&'a Reflection>,
@@ -276,10 +279,10 @@ pub fn reflect_request(
         Values {
             iteration,
             plan,
-            observations: judged_lines(observed, iteration.iteration, edits),
-            changed: changed_lines(changed, diff),
+            observations: judged_lines(observed, iteration.iteration_in_conversation),
+            changed: changed.iter().map(|path| one_line(path)).collect(),
             diff,
-            diff_handle: OutputHandle::Diff(iteration.iteration).to_string(),
+            diff_handle: OutputHandle::Diff(iteration.iteration_in_conversation).to_string(),
         },
     )
 }
@@ -313,7 +316,7 @@ fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
 }
 
 /// Renders the request to a sub-agent: the user's guidance so far (LEAD-4), its task, and the observations of its dependencies in this
-/// iteration (PAOR-5).
+/// iteration (PAOR-5). `iteration` is its number in handles.
 pub fn task_request(task: &str, guidance: &[String], iteration: u32, findings: &[&Observation]) -> String {
     let findings = observation_lines(findings.iter().copied(), Some(iteration));
     render(

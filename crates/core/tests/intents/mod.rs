@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use dirigent_core::intent::{
     Classification, HitlIntent, Intent, IntentContext, IntentRule, KnownService, McpTarget, MemoryIntent,
-    PendingKind, PendingRequest, ServiceState, classify,
+    PendingKind, PendingRequest, ServiceState, classify, is_about_user,
 };
 use proptest::prelude::*;
 use serde_json::json;
@@ -395,5 +395,28 @@ proptest! {
         let found = if end { format!("yes, {message} zzz") } else { format!("zzz {message}, yes") };
         let found = classified(&found, &call);
         prop_assert_ne!(found.reason.rule, IntentRule::Decision);
+    }
+}
+
+#[test]
+fn intent_1_a_fact_is_about_the_user_or_about_the_project() {
+    for fact in [
+        "my name is Ann",
+        "I prefer tabs",
+        "Peter is my boss",
+        "call me Al",
+        "我喜欢喝绿茶",
+    ] {
+        assert!(is_about_user(fact), "{fact}");
+    }
+    let of_project = [
+        "the staging server is called blue",
+        "we deploy on Fridays",
+        "I use tabs in this project",
+        "the word \"my\" is reserved",
+        "我们周五发布",
+    ];
+    for fact in of_project {
+        assert!(!is_about_user(fact), "{fact}");
     }
 }

@@ -145,6 +145,7 @@ pub fn first_iteration(spec: &RunSpec) -> IterationContext<'_> {
         goal: &spec.goal,
         files: &spec.files,
         iteration: 1,
+        iteration_in_conversation: 1,
         max_iterations: 15,
         guidance: &[],
         answers: &[],
@@ -158,6 +159,7 @@ pub fn first_iteration(spec: &RunSpec) -> IterationContext<'_> {
 fn with_third_iteration(spec: &RunSpec, test: impl FnOnce(&IterationContext<'_>)) {
     test(&IterationContext {
         iteration: 3,
+        iteration_in_conversation: 3,
         guidance: &[
             "Search only in src.".to_owned(),
             "Keep `a` in comments.".to_owned(),

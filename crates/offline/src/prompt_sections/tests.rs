@@ -112,6 +112,7 @@ fn with_iteration(test: impl FnOnce(&IterationContext<'_>)) {
         goal: GOAL,
         files: &[],
         iteration: 3,
+        iteration_in_conversation: 3,
         max_iterations: 15,
         guidance: &["only in src".to_owned(), "call it c,\nplease".to_owned()],
         answers: &[AnsweredQuestion {

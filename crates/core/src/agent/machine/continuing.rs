@@ -78,6 +78,7 @@ impl Agent {
             messages: messages.chain(guidance).collect(),
             effects: agent.conversation.effects(),
             seen: self.seen.values().cloned().collect(),
+            runs: Vec::new(),
         }
     }
 

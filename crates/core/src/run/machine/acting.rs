@@ -77,7 +77,8 @@ impl Run {
                     .dependencies(index)
                     .filter_map(|dependency| iteration.observation(dependency))
                     .collect();
-                let task = prompt::task_request(task, &self.guidance, self.iteration, &findings);
+                let number = self.iteration_in_conversation(self.iteration);
+                let task = prompt::task_request(task, &self.guidance, number, &findings);
                 let brief = self.brief(AgentRole::Sub(agent.clone()), task);
                 self.sub_agents += 1;
                 let agent = brief.agent;

@@ -52,7 +52,8 @@ impl Run {
         // A new delegation implies that the agent has received the result of its previous delegation.
         self.work
             .update_agent(effect, |caller| caller.last_delegation = None)?;
-        let task = prompt::task_request(&task, &self.guidance, self.iteration, &[]);
+        let number = self.iteration_in_conversation(self.iteration);
+        let task = prompt::task_request(&task, &self.guidance, number, &[]);
         let brief = AgentBrief {
             depth,
             caller: Some(call),

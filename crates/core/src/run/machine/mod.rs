@@ -136,6 +136,13 @@ impl Run {
         self.iteration
     }
 
+    /// The number of an iteration of this run in handles: counted from the first turn of the conversation, so that a handle names one output of
+    /// the whole conversation.
+    pub fn iteration_in_conversation(&self, iteration: u32) -> u32 {
+        let earlier = self.spec.earlier_turns().map_or(0, |earlier| earlier.iterations);
+        earlier.saturating_add(iteration)
+    }
+
     /// The iterations that have a plan, or in which the lead acted itself; the current one last.
     pub fn iterations(&self) -> &[Iteration] {
         &self.iterations
@@ -468,13 +475,17 @@ impl Run {
         let earlier = &self.iterations[..self.iterations.len().saturating_sub(1)];
         let in_short: Vec<(u32, &[Observation])> = earlier
             .iter()
-            .map(|iteration| (iteration.number, &iteration.observations[..]))
+            .map(|iteration| {
+                let number = self.iteration_in_conversation(iteration.number);
+                (number, &iteration.observations[..])
+            })
             .collect();
         let iterations = earlier.iter().zip(prompt::earlier_observations(&in_short));
         IterationContext {
             goal: &spec.goal,
             files: &spec.files,
             iteration: self.iteration,
+            iteration_in_conversation: self.iteration_in_conversation(self.iteration),
             max_iterations: spec.limits.max_iterations,
             guidance: &self.guidance,
             answers: &self.answers,

@@ -88,7 +88,7 @@ impl Run {
             answers: &self.answers[lead.told_answers..],
             ended: self.iterations[lead.told_iterations..]
                 .iter()
-                .map(ended)
+                .map(|iteration| self.ended(iteration))
                 .collect(),
         });
         let continuation = Continuation {
@@ -123,8 +123,27 @@ impl Run {
     /// The result for a plan of the lead that was open when the run ended: the parts of the iterations that the lead has not received.
     pub(crate) fn closing_message(&self) -> String {
         let told = self.lead.as_ref().map_or(0, |lead| lead.told_iterations);
-        let ended: Vec<EndedIteration<'_>> = self.iterations.iter().skip(told).map(ended).collect();
+        let ended: Vec<EndedIteration<'_>> = self
+            .iterations
+            .iter()
+            .skip(told)
+            .map(|iteration| self.ended(iteration))
+            .collect();
         prompt::closing_message(&ended)
+    }
+
+    /// Describes an ended iteration to the lead, without the lead's own work, which it knows.
+    fn ended<'a>(&self, iteration: &'a Iteration) -> EndedIteration<'a> {
+        let of_others = iteration
+            .observations
+            .iter()
+            .filter(|seen| seen.subtask.0 != LEAD);
+        EndedIteration {
+            iteration: self.iteration_in_conversation(iteration.number),
+            reflection: iteration.reflection.as_ref(),
+            interrupted: iteration.interrupted.as_deref(),
+            observations: of_others.collect(),
+        }
     }
 
     fn agents_left(&self) -> u32 {
@@ -294,21 +313,7 @@ impl Run {
     }
 }
 
-/// Describes an ended iteration to the lead, without the lead's own work, which it knows.
-fn ended(iteration: &Iteration) -> EndedIteration<'_> {
-    let of_others = iteration
-        .observations
-        .iter()
-        .filter(|seen| seen.subtask.0 != LEAD);
-    EndedIteration {
-        iteration: iteration.number,
-        reflection: iteration.reflection.as_ref(),
-        interrupted: iteration.interrupted.as_deref(),
-        observations: of_others.collect(),
-    }
-}
-
-/// Returns true if the observation must be judged by the reflector: something was changed, or an agent other than the lead worked (LEAD-3).
+/// Returns true if the reflector must judge what was observed: something was changed, or an agent other than the lead worked (LEAD-3).
 fn must_be_judged(seen: &Observation) -> bool {
     match &seen.finding {
         SubTaskResult::Agent { work, .. } => seen.subtask.0 != LEAD || needs_reflection(work),
