@@ -25,6 +25,7 @@ mod intents;
 mod journal;
 mod journals;
 mod kill;
+mod long_conversations;
 mod memory;
 mod modes;
 mod openai;
