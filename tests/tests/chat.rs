@@ -248,6 +248,46 @@ fn loop_11_compact_replaces_the_messages_by_a_summary() {
 }
 
 #[test]
+fn host_3_an_answer_that_was_shown_while_it_arrived_is_not_shown_again() {
+    let answer = "**First** part.\n\n- a point\n\nLast part.";
+    let served = Served::new("", Script::from_fn(move |_| Turn::text(answer)));
+    let terminal = Terminal::start(served.place.command(["chat"]));
+    terminal.wait_for_prompt("›");
+    terminal.enters("hello");
+    terminal.wait_until("the answer and the next prompt", |all| {
+        all.contains("Last part.") && last_line(all).trim() == "›"
+    });
+    terminal.types(CTRL_D);
+    let shown = terminal.end_with(0);
+    for line in ["First part.", "• a point", "Last part."] {
+        let times = shown.lines().filter(|shown| shown.trim() == line).count();
+        assert_eq!(times, 1, "{line}: {shown}");
+    }
+}
+
+#[test]
+fn flow_1_workflows_are_listed_and_run_as_turns() {
+    let place = Place::new();
+    place.write("notes.txt", "one\ntwo\n");
+    let terminal = Terminal::start(place.command(["chat", "-w", "work"]));
+    terminal.wait_for_prompt("›");
+    terminal.enters("/workflows");
+    terminal.wait_for("/replace_text");
+    terminal.wait_for_prompt("›");
+    terminal.types("/replace_t\t");
+    terminal.wait_for("› /replace_text");
+    terminal.enters(" two three");
+    terminal.wait_until("the answer and the next prompt", |all| {
+        all.contains("file changed") && last_line(all).trim() == "›"
+    });
+    terminal.types(CTRL_D);
+    let _ = terminal.end_with(0);
+    assert_eq!(place.read("notes.txt"), "one\nthree\n");
+    let list = listed(&place);
+    assert_eq!(list[0]["turns"], 1, "{list:?}");
+}
+
+#[test]
 fn intent_1_facts_and_decisions_are_said_in_words() {
     let touch = json!({"command": "touch made.txt"});
     let script = Script::from_fn(move |request| match request.number {

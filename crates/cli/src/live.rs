@@ -8,6 +8,7 @@ use dirigent::events::{AgentId, AgentRole, Observation, Plan, Scope, StateChange
 use dirigent::{Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use crate::chat::AnswerStream;
 use crate::output::sanitize;
 use crate::plain;
 use crate::prompt::Prompt;
@@ -38,6 +39,8 @@ pub(crate) struct LiveTree {
     prompt: Option<ProgressBar>,
     /// Output to print once the open dialog is closed; `None` while no dialog is open.
     deferred: Option<Vec<String>>,
+    /// The answer of a chat's turn, which is printed while it arrives; `None` outside of a chat.
+    answer: Option<AnswerStream>,
 }
 
 /// The line of a sub-task.
@@ -57,7 +60,8 @@ struct ReplyPreview {
 }
 
 impl LiveTree {
-    pub(crate) fn new() -> Self {
+    /// With `answer`, replies of the lead are printed while they arrive.
+    pub(crate) fn new(answer: Option<AnswerStream>) -> Self {
         let lines = MultiProgress::new();
         let status =
             lines.add(ProgressBar::new_spinner().with_style(style_of("{spinner} {msg} {elapsed:.dim}")));
@@ -75,6 +79,7 @@ impl LiveTree {
             previews: BTreeMap::new(),
             prompt: None,
             deferred: None,
+            answer,
         }
     }
 
@@ -118,7 +123,12 @@ impl LiveTree {
             EventKind::AgentStarted {
                 role: AgentRole::Lead,
                 ..
-            } => self.lead = Some(event.scope),
+            } => {
+                self.lead = Some(event.scope);
+                if let (Some(answer), Scope::Agent(lead)) = (&mut self.answer, event.scope) {
+                    answer.set_lead(lead);
+                }
+            }
             _ => {}
         }
     }
@@ -145,8 +155,22 @@ impl LiveTree {
         }
     }
 
-    /// Appends a piece to the preview of an agent's reply, unless that turn's reply is complete.
+    /// Shows a piece of an agent's reply: prints the blocks of an answer that are complete, and the end of the reply as a preview.
     pub(crate) fn show_delta(&mut self, agent: AgentId, turn: u32, text: &str) {
+        let answer = self.answer.as_mut();
+        if let Some(blocks) = answer.and_then(|answer| answer.push(agent, turn, text)) {
+            self.print(blocks);
+        }
+        self.preview(agent, turn, text);
+    }
+
+    /// Notes that pieces of replies were lost.
+    pub(crate) fn lose_delta(&mut self) {
+        self.answer.iter_mut().for_each(AnswerStream::lose);
+    }
+
+    /// Appends a piece to the preview of an agent's reply, unless that turn's reply is complete.
+    fn preview(&mut self, agent: AgentId, turn: u32, text: &str) {
         let has_replied = self.replied.get(&agent).is_some_and(|last| turn <= *last);
         // Pieces may arrive after the event with the complete reply.
         if has_replied || self.status.is_finished() {
@@ -183,7 +207,12 @@ impl LiveTree {
                 self.replied.remove(&agent);
             }
             // The model is asked again in the same turn.
-            (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => self.remove_preview(agent, u32::MAX),
+            (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => {
+                if self.lead == Some(event.scope) {
+                    self.answer.iter_mut().for_each(AnswerStream::restart);
+                }
+                self.remove_preview(agent, u32::MAX);
+            }
             (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.stop_preview(agent, u32::MAX),
             (
                 EventKind::SubTaskStarted {
@@ -281,7 +310,8 @@ impl LiveTree {
         bar.force_draw();
     }
 
-    pub(crate) fn finish(self) {
+    /// Removes the tree from the screen. Returns what was printed of the answer.
+    pub(crate) fn finish(self) -> Option<AnswerStream> {
         self.status.finish_and_clear();
         if let Some(prompt) = &self.prompt {
             prompt.finish_and_clear();
@@ -295,6 +325,7 @@ impl LiveTree {
         for line in self.subtasks.values() {
             line.bar.abandon();
         }
+        self.answer
     }
 
     fn print_event(&mut self, event: &Event) {
@@ -404,7 +435,7 @@ mod tests {
 
     #[test]
     fn what_a_model_says_is_shown_until_its_reply_is_there() {
-        let mut tree = LiveTree::new();
+        let mut tree = LiveTree::new(None);
         tree.show_delta(ONE, 1, "I will ");
         tree.show_delta(ONE, 1, "look");
         assert_eq!(preview(&tree).unwrap(), "I will look");
@@ -420,7 +451,7 @@ mod tests {
 
     #[test]
     fn a_request_that_failed_mutes_nobody() {
-        let mut tree = LiveTree::new();
+        let mut tree = LiveTree::new(None);
         tree.show_delta(ONE, 1, "I will");
         let failed = EventKind::ModelFailed {
             error: "busy".to_owned(),
@@ -433,7 +464,7 @@ mod tests {
 
     #[test]
     fn a_new_turn_begins_anew_and_nothing_is_shown_when_the_run_is_over() {
-        let mut tree = LiveTree::new();
+        let mut tree = LiveTree::new(None);
         let task = EventKind::SubTaskStarted {
             subtask: "look".into(),
             title: "Look".to_owned(),

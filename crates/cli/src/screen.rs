@@ -5,6 +5,7 @@ use std::io::Write;
 use dirigent::{Delta, Event};
 
 use crate::args::WatchOptions;
+use crate::chat::AnswerStream;
 use crate::live::LiveTree;
 use crate::output::{Output, sanitize};
 use crate::plain;
@@ -34,7 +35,8 @@ impl<'a> Screen<'a> {
         if watching.json {
             Screen::Json(output)
         } else if output.can_redraw() {
-            Screen::Live(LiveTree::new())
+            let answers = watching.in_chat && output.is_interactive() && !watching.verbose && !watching.diff;
+            Screen::Live(LiveTree::new(answers.then(AnswerStream::default)))
         } else if watching.in_chat && !watching.verbose {
             Screen::Silent(output)
         } else {
@@ -79,6 +81,14 @@ impl<'a> Screen<'a> {
         }
     }
 
+    /// Notes that pieces of replies were lost.
+    pub(crate) fn lose_delta(&mut self) {
+        match self {
+            Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => {}
+            Screen::Live(tree) => tree.lose_delta(),
+        }
+    }
+
     /// Prints lines that are not an event, even while a dialog is open. The lines must be sanitized.
     pub(crate) fn print_now(&mut self, lines: &[String]) {
         match self {
@@ -108,12 +118,14 @@ impl<'a> Screen<'a> {
         }
     }
 
-    pub(crate) fn finish(self) {
+    /// Ends the output. Returns what was printed of a chat's answer while it arrived, if anything.
+    pub(crate) fn finish(self) -> Option<AnswerStream> {
         match self {
-            Screen::Json(_) | Screen::Silent(_) => {}
+            Screen::Json(_) | Screen::Silent(_) => None,
             Screen::Plain(mut lines) => {
                 lines.defer_output(false);
                 lines.end_line();
+                None
             }
             Screen::Live(tree) => tree.finish(),
         }

@@ -9,6 +9,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
 use crate::args::{WatchCommand, WatchOptions};
+use crate::chat::AnswerStream;
 use crate::exit::Exit;
 use crate::interactive::{HistoryCursor, InputEvent, InteractiveSession};
 use crate::open::open_reading;
@@ -83,17 +84,24 @@ pub(crate) async fn watch(
     watching: &WatchOptions,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let Some((report, events)) = watch_to_end(dirigent, run, signals, history, watching, output).await?
-    else {
+    let Some(ended) = watch_to_end(dirigent, run, signals, history, watching, output).await? else {
         return Ok(Exit::Killed);
     };
     if !watching.json {
-        print_summary(dirigent, &events, run.id(), watching, output).await?;
+        print_summary(&ended.events, run.id(), watching, output);
     }
-    Ok(Exit::from_end_reason(report.end.as_ref()))
+    Ok(Exit::from_end_reason(ended.report.end.as_ref()))
 }
 
-/// Shows a run of this process until it ends, without its summary. Returns its report and events; `None` if the user killed it.
+/// A run that was shown until it ended.
+pub(crate) struct EndedRun {
+    pub(crate) report: Arc<Report>,
+    pub(crate) events: Events,
+    /// What was printed of a chat's answer while it arrived; `None` if nothing was.
+    pub(crate) answer: Option<AnswerStream>,
+}
+
+/// Shows a run of this process until it ends, without its summary; `None` if the user killed it.
 pub(crate) async fn watch_to_end(
     dirigent: &Dirigent,
     run: &RunHandle,
@@ -101,7 +109,7 @@ pub(crate) async fn watch_to_end(
     history: HistoryCursor,
     watching: &WatchOptions,
     output: &Output,
-) -> anyhow::Result<Option<(Arc<Report>, Events)>> {
+) -> anyhow::Result<Option<EndedRun>> {
     let mut screen = Screen::new(watching, output);
     let mut session = match user_presence(watching, output) {
         UserPresence::Present => {
@@ -124,7 +132,10 @@ pub(crate) async fn watch_to_end(
                     session.handle_event(&event, &events, run, &mut screen).await;
                 }
             }
-            Some(delta) = next_delta(&mut deltas) => screen.show_delta(&delta),
+            Some(delta) = next_delta(&mut deltas) => match delta {
+                NextDelta::Piece(delta) => screen.show_delta(&delta),
+                NextDelta::Lost => screen.lose_delta(),
+            },
             input = next_input(&mut session) => {
                 if matches!(input, InputEvent::HungUp) && signals.handles_hang_up() {
                     cancelled = true;
@@ -149,9 +160,13 @@ pub(crate) async fn watch_to_end(
     }
     // Restores the terminal's mode before the summary is printed.
     drop(session);
-    screen.finish();
+    let answer = screen.finish();
     let report = run.outcome().await.map_err(DirigentError::from)?;
-    Ok(Some((report, events)))
+    Ok(Some(EndedRun {
+        report,
+        events,
+        answer,
+    }))
 }
 
 /// The next input of the user; pending forever without a session.
@@ -162,12 +177,18 @@ async fn next_input(session: &mut Option<InteractiveSession>) -> InputEvent {
     }
 }
 
-/// The next piece of a model's reply. Pieces that arrived faster than they could be shown are skipped.
-async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<Delta> {
+/// What comes next of models' replies.
+enum NextDelta {
+    Piece(Delta),
+    /// Pieces arrived faster than they could be shown.
+    Lost,
+}
+
+async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<NextDelta> {
     loop {
         match deltas.as_mut()?.recv().await {
-            Ok(delta) => return Some(delta),
-            Err(RecvError::Lagged(_)) => {}
+            Ok(delta) => return Some(NextDelta::Piece(delta)),
+            Err(RecvError::Lagged(_)) => return Some(NextDelta::Lost),
             Err(RecvError::Closed) => *deltas = None,
         }
     }

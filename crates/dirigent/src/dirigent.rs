@@ -126,8 +126,8 @@ impl Dirigent {
         workspace: String,
     ) -> Result<RunHandle, DirigentError> {
         let (run_spec_factory, user) = (self.run_spec_factory.clone(), goal.user);
-        let bases = self.base_prompts(goal.system_prompt.clone()).await?;
-        let spec = blocking(move || run_spec_factory.spec(&goal, text, workspace, &bases)).await?;
+        let stored = self.stored_settings(&goal, &workspace).await?;
+        let spec = blocking(move || run_spec_factory.spec(&goal, text, workspace, &stored)).await?;
         let handle = self
             .orchestrator
             .start_as(run, spec, user, RunServices::default(), Vec::new());

@@ -22,6 +22,8 @@ pub(crate) enum ChatLine {
     Compact,
     /// Begin a new conversation.
     Clear,
+    /// List the workflows, all or those of a category.
+    Workflows(Option<String>),
     /// Set the title.
     Title(String),
     Quit,
@@ -29,9 +31,14 @@ pub(crate) enum ChatLine {
     Invalid(String),
 }
 
-/// The commands and their descriptions, for help and completion.
-pub(crate) const COMMANDS: [(&str, &str); 11] = [
+/// The commands with what they do, for help and completion.
+pub(crate) const COMMANDS: [(&str, &str); 13] = [
     ("/help", "list the commands"),
+    (
+        "/workflows",
+        "list the workflows; /workflows CATEGORY those of a category",
+    ),
+    ("/NAME …", "run the workflow NAME as a turn"),
     ("/diff", "show what the last turn changed in files"),
     ("/undo", "undo what the last turn changed in files"),
     ("/cost", "show tokens and cost of this conversation"),
@@ -54,6 +61,7 @@ pub(crate) fn parse(line: &str) -> ChatLine {
     let argument = Some(rest.trim()).filter(|rest| !rest.is_empty());
     match (name, argument) {
         ("/help" | "/?", None) => ChatLine::Help,
+        ("/workflows", category) => ChatLine::Workflows(category.map(str::to_owned)),
         ("/undo", None) => ChatLine::Undo,
         ("/diff", None) => ChatLine::Diff,
         ("/cost", None) => ChatLine::Cost,
@@ -85,6 +93,10 @@ mod tests {
         assert_eq!(
             parse(" /model openai/gpt-5 "),
             ChatLine::Model(Some("openai/gpt-5".to_owned()))
+        );
+        assert_eq!(
+            parse("/workflows code"),
+            ChatLine::Workflows(Some("code".to_owned()))
         );
         assert_eq!(
             parse("/undo it"),

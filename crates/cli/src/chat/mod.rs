@@ -1,5 +1,6 @@
 //! `chat`: a conversation at the terminal, or one message from a script.
 
+mod answer_stream;
 mod commands;
 mod input;
 mod markdown;
@@ -9,10 +10,11 @@ use std::path::{Path, PathBuf};
 use console::style;
 use dirigent::events::EndReason;
 use dirigent::{
-    Conversation, ConversationInfo, ConversationSettings, Dirigent, Goal, Mode, Report, ResumedTurn,
-    RunHandle, Sent, SteerOutcome, StillWaiting, UserPresence,
+    Conversation, ConversationInfo, ConversationSettings, Dirigent, Mode, Report, ResumedTurn, RunHandle,
+    Sent, SteerOutcome, StillWaiting, UserPresence,
 };
 
+pub(crate) use self::answer_stream::AnswerStream;
 use self::commands::{COMMANDS, ChatLine};
 use self::input::{Input, ReadLine};
 use crate::args::{ChatCommand, DiffCommand, UndoCommand, WatchOptions};
@@ -25,7 +27,9 @@ use crate::pending_requests::PendingRequests;
 use crate::request_text::request_lines;
 use crate::signals::ShutdownSignals;
 use crate::undo;
-use crate::watch::{print_summary, user_presence, watch_to_end};
+use crate::watch::{EndedRun, print_summary, user_presence, watch_to_end};
+use crate::workflow::Requested;
+use crate::workflow_text;
 
 /// The number of earlier turns that are shown when a conversation is opened.
 const SHOWN_TURNS: usize = 3;
@@ -126,7 +130,10 @@ impl<'a> Chat<'a> {
     async fn converse(&mut self, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
         let is_terminal = self.user == UserPresence::Present;
         let agents = self.dirigent.agents(Some(&self.info.workspace)).await?;
-        let names = agents.agents.iter().map(|agent| agent.name.clone()).collect();
+        let workflows = self.dirigent.workflows(Some(&self.info.workspace)).await?;
+        let agents = agents.agents.iter().map(|agent| agent.name.clone());
+        let workflows = workflows.names().map(|name| format!("/{name}"));
+        let names = workflows.chain(agents).collect();
         let mut input = Input::new(is_terminal, names)?;
         if is_terminal {
             self.greet(&mut input).await?;
@@ -226,6 +233,14 @@ impl<'a> Chat<'a> {
                 self.output
                     .note("  While a turn runs: type guidance and Enter; Esc or Ctrl-C stops the turn.");
             }
+            ChatLine::Workflows(category) => {
+                let workflows = self.dirigent.workflows(Some(&self.info.workspace)).await?;
+                let list = workflow_text::list(&workflows, category.as_deref());
+                if list.is_empty() {
+                    self.output.note("  there is no workflow of this category");
+                }
+                self.output.note(list.trim_end());
+            }
             ChatLine::Undo => self.undo().await?,
             ChatLine::Diff => self.diff().await?,
             ChatLine::Cost => {
@@ -286,7 +301,15 @@ impl<'a> Chat<'a> {
 
     /// Sends a message, and shows its turn until it ends.
     async fn send(&mut self, message: &str, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
-        let goal = Goal::new(message).workspace(&self.info.workspace).user(self.user);
+        let requested = Requested::Words(message.to_owned());
+        let workspace = &self.info.workspace;
+        let Some(goal) = requested
+            .goal(&self.dirigent, workspace, self.user, self.output)
+            .await?
+        else {
+            return Ok(Exit::Cancelled);
+        };
+        let goal = goal.workspace(workspace).user(self.user);
         let (mut goal, notes) = goal.include_files().await?;
         for note in notes {
             self.output.note(&sanitize(&format!("note: {note}")));
@@ -347,23 +370,27 @@ impl<'a> Chat<'a> {
             last_seq,
             answered: false,
         };
-        let Some((report, events)) =
+        let Some(ended) =
             watch_to_end(&self.dirigent, run, signals, history, &self.watching, self.output).await?
         else {
             return Ok(Exit::Killed);
         };
         if self.watching.verbose || self.watching.diff {
-            print_summary(&self.dirigent, &events, run.id(), &self.watching, self.output).await?;
+            print_summary(&ended.events, run.id(), &self.watching, self.output);
         } else if !self.watching.json {
-            self.print_answer(&report, run);
+            self.print_answer(&ended, run);
         }
-        Ok(Exit::from_end_reason(report.end.as_ref()))
+        Ok(Exit::from_end_reason(ended.report.end.as_ref()))
     }
 
-    fn print_answer(&self, report: &Report, run: &RunHandle) {
-        let answer = markdown::render(&report.summary);
+    /// Prints what was not printed of the answer while it arrived, or why there is none.
+    fn print_answer(&self, ended: &EndedRun, run: &RunHandle) {
+        let report = &ended.report;
+        let answer = ended.answer.as_ref();
+        let rest = answer.map_or(&*report.summary, |answer| answer.rest(&report.summary));
         match &report.end {
-            Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{answer}")),
+            Some(EndReason::GoalAchieved) if rest.trim().is_empty() && !report.summary.is_empty() => {}
+            Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{}", markdown::render(rest))),
             Some(EndReason::Cancelled) => self.output.note("\n  stopped; what was done stays"),
             Some(EndReason::UserRequired) => self.output.note(&format!(
                 "\n  the turn waits for you: dirigent show {}",

@@ -86,7 +86,7 @@ impl Conversation {
     /// - any other message begins a turn. If the last turn is active, waits, or its process died, the message is guidance to it instead.
     ///
     /// A turn that waits, or whose process died, is resumed. The workspace of `message` is that of the conversation, and its mode that of the
-    /// conversation's settings.
+    /// conversation's settings, unless it is a workflow with the mode plan.
     ///
     /// # Errors
     /// As [`Dirigent::start`](crate::Dirigent::start) and [`Dirigent::resume`](crate::Dirigent::resume);
@@ -186,7 +186,14 @@ impl Conversation {
         let info = self.info().await?;
         let mut turn = self.next_turn(last, &message, intent);
         let wanted = turn.intent.as_ref().and_then(Classification::memory).cloned();
-        let mut goal = message.workspace(&info.workspace).mode(info.settings.mode);
+        // A workflow may restrict the lead further than the conversation does.
+        let is_restricted = message.workflow.is_some() && !message.mode.is_auto();
+        let mode = if is_restricted {
+            message.mode
+        } else {
+            info.settings.mode
+        };
+        let mut goal = message.workspace(&info.workspace).mode(mode);
         goal.system_prompt = goal.system_prompt.or(info.settings.system_prompt.clone());
         match wanted {
             Some(wanted) => {

@@ -1,0 +1,188 @@
+//! The answer of a turn while it arrives: whole blocks of Markdown are shown as soon as they are complete.
+//!
+//! A block is a paragraph, a list, a code block and so on: it ends at an empty line outside of code. The model may yet turn out to make a call, so
+//! from the first block that looks like one, nothing is shown.
+
+use dirigent::events::AgentId;
+
+use super::markdown;
+
+/// The part of the lead's reply that was shown.
+#[derive(Debug, Default)]
+pub(crate) struct AnswerStream {
+    /// The agent whose replies are answers; `None` until it is known.
+    lead: Option<AgentId>,
+    /// The number of the lead's request.
+    turn: u32,
+    /// The reply so far.
+    text: String,
+    /// The length of the beginning of the reply that was shown, in bytes.
+    shown: usize,
+    /// Set if nothing more of this reply is shown: it looks like a call, or a piece was lost.
+    is_stopped: bool,
+}
+
+impl AnswerStream {
+    /// Sets the agent whose replies are answers.
+    pub(crate) fn set_lead(&mut self, lead: AgentId) {
+        self.lead = Some(lead);
+    }
+
+    /// Adds a piece of a reply. Returns the blocks that are complete now, rendered; `None` if there are none.
+    pub(crate) fn push(&mut self, agent: AgentId, turn: u32, piece: &str) -> Option<String> {
+        if self.lead != Some(agent) {
+            return None;
+        }
+        if turn != self.turn {
+            let lead = self.lead;
+            *self = AnswerStream {
+                lead,
+                turn,
+                ..AnswerStream::default()
+            };
+        }
+        self.text.push_str(piece);
+        if self.is_stopped {
+            return None;
+        }
+        let end = self.shown + complete_blocks(&self.text[self.shown..]);
+        let mut text = &self.text[self.shown..end];
+        if let Some(call) = first_call(text) {
+            (text, self.is_stopped) = (&text[..call], true);
+        }
+        self.shown += text.len();
+        let rendered = markdown::render(text);
+        (!rendered.is_empty()).then(|| format!("\n{rendered}"))
+    }
+
+    /// Shows nothing more of the reply, because a piece of it was lost.
+    pub(crate) fn lose(&mut self) {
+        self.is_stopped = true;
+    }
+
+    /// Forgets the reply, because the model is asked again in the same turn.
+    pub(crate) fn restart(&mut self) {
+        (self.text, self.is_stopped) = (String::new(), true);
+        self.shown = 0;
+    }
+
+    /// Returns the part of the answer that was not shown.
+    pub(crate) fn rest<'a>(&self, answer: &'a str) -> &'a str {
+        let shown = self.text.get(..self.shown).unwrap_or_default();
+        // Leads and surrounding spaces are not part of an answer.
+        answer
+            .strip_prefix(shown.trim_start())
+            .or_else(|| answer.strip_prefix(shown.trim()))
+            .unwrap_or(answer)
+    }
+}
+
+/// The length of the complete blocks at the beginning, in bytes.
+fn complete_blocks(text: &str) -> usize {
+    let (mut end, mut at, mut fence) = (0, 0, None);
+    for line in text.split_inclusive('\n') {
+        at += line.len();
+        if !line.ends_with('\n') {
+            break;
+        }
+        let trimmed = line.trim();
+        match (fence, fence_of(trimmed)) {
+            (None, Some(opened)) => fence = Some(opened),
+            (Some(opened), Some(closed))
+                if opened == closed && trimmed.trim_start_matches(opened).is_empty() =>
+            {
+                fence = None;
+            }
+            _ if trimmed.is_empty() && fence.is_none() => end = at,
+            _ => {}
+        }
+    }
+    end
+}
+
+/// The character of a line that begins or ends a code block.
+fn fence_of(line: &str) -> Option<char> {
+    ['`', '~']
+        .into_iter()
+        .find(|mark| line.starts_with(&mark.to_string().repeat(3)))
+}
+
+/// Where the first block that may be a call begins: JSON, markup, or a code block with one of these.
+fn first_call(text: &str) -> Option<usize> {
+    let (mut at, mut in_block) = (0, false);
+    let mut lines = text.split_inclusive('\n').peekable();
+    while let Some(line) = lines.next() {
+        let trimmed = line.trim();
+        let is_first = !in_block && !trimmed.is_empty();
+        let begins = |line: &str| line.trim().starts_with(['{', '[', '<']);
+        let is_call =
+            begins(line) || fence_of(trimmed).is_some() && lines.peek().is_some_and(|next| begins(next));
+        if is_first && is_call {
+            return Some(at);
+        }
+        in_block = !trimmed.is_empty();
+        at += line.len();
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEAD: AgentId = AgentId(1);
+
+    fn stream() -> AnswerStream {
+        console::set_colors_enabled(false);
+        let mut stream = AnswerStream::default();
+        stream.set_lead(LEAD);
+        stream
+    }
+
+    /// Pushes the answer in pieces of three bytes; returns what was shown, and what is left for the end.
+    fn show(answer: &str) -> (String, String) {
+        let (mut stream, mut shown) = (stream(), String::new());
+        for piece in answer.as_bytes().chunks(3) {
+            let piece = std::str::from_utf8(piece).unwrap_or_default();
+            shown.extend(stream.push(LEAD, 1, piece).map(|blocks| format!("{blocks}\n")));
+        }
+        (shown, stream.rest(answer.trim()).to_owned())
+    }
+
+    #[test]
+    fn blocks_are_shown_once_and_whole() {
+        let answer = "# Result\n\nTwo files:\n- a\n- b\n\n```rust\nfn a() {}\n\nfn b() {}\n```\n\nDone.";
+        let (shown, rest) = show(answer);
+        let lines = "\nResult\n\nTwo files:\n\n• a\n• b\n\n    fn a() {}\n    \n    fn b() {}\n";
+        assert_eq!(shown, lines);
+        assert_eq!(rest, "Done.");
+    }
+
+    #[test]
+    fn what_may_be_a_call_is_not_shown() {
+        for call in [
+            "{\"tool\": \"search\"}\n\n",
+            "```json\n{\"tool\": 1}\n```\n\n",
+            "<tool_call>\n\nx",
+        ] {
+            assert_eq!(show(call).0, "", "{call}");
+            let (shown, _) = show(&format!("I look.\n\n{call}And more.\n\n"));
+            assert_eq!(shown, "\nI look.\n", "{call}");
+        }
+    }
+
+    #[test]
+    fn other_agents_lost_pieces_and_repeated_requests_leave_the_whole_answer_for_the_end() {
+        let mut stream = stream();
+        assert_eq!(stream.push(AgentId(2), 1, "Sub-agent.\n\n"), None);
+        assert_eq!(stream.push(LEAD, 1, "One.\n\n"), Some("\nOne.".to_owned()));
+        stream.lose();
+        assert_eq!(stream.push(LEAD, 1, "Three.\n\n"), None);
+        assert_eq!(stream.rest("One.\n\nTwo.\n\nThree."), "Two.\n\nThree.");
+        stream.restart();
+        assert_eq!(stream.push(LEAD, 1, "One again.\n\n"), None);
+        assert_eq!(stream.rest("One again.\n\nEnd."), "One again.\n\nEnd.");
+        assert_eq!(stream.push(LEAD, 2, "Next.\n\n"), Some("\nNext.".to_owned()));
+        assert_eq!(stream.rest("Next.\n\nEnd."), "End.");
+    }
+}
