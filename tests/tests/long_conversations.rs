@@ -69,6 +69,8 @@ fn chat_from(served: &Served, first: usize) -> Child {
 fn turns(served: &Served) -> Vec<RunRecord> {
     let journal = Journal::open(&served.place.db()).unwrap();
     let mut turns = journal.runs().unwrap();
+    // A turn that was killed before its first entry never began, and the next message takes its place.
+    turns.retain(|record| record.entries > 0);
     turns.sort_by_key(|record| record.turn.map(|turn| turn.number));
     turns
 }
@@ -116,7 +118,7 @@ fn last_messages(served: &Served) -> Vec<(String, String)> {
 /// The bytes of the journal's entries of each turn, without the contents that turns share.
 fn bytes_of_turns(served: &Served) -> Vec<i64> {
     let db = rusqlite::Connection::open(served.place.db()).unwrap();
-    let query = "SELECT sum(length(body) + coalesce(length(parts), 0)) FROM journal JOIN runs USING (run) GROUP BY run ORDER BY turn";
+    let query = "SELECT sum(length(body) + coalesce(length(parts), 0)) FROM journal JOIN runs ON runs.id = journal.run GROUP BY runs.id ORDER BY turn";
     let mut rows = db.prepare(query).unwrap();
     let bytes = rows.query_map([], |row| row.get(0)).unwrap();
     bytes.collect::<Result<_, _>>().unwrap()

@@ -88,7 +88,7 @@ pub(crate) async fn watch(
         return Ok(Exit::Killed);
     };
     if !watching.json {
-        print_summary(&ended.events, run.id(), watching, output);
+        print_summary(dirigent, &ended.events, run.id(), watching, output).await?;
     }
     Ok(Exit::from_end_reason(ended.report.end.as_ref()))
 }

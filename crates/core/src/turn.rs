@@ -286,6 +286,8 @@ impl EarlierTurns {
             },
             OutputHandle::Agent(agent) => agent.0 <= ids.agents,
             OutputHandle::Iteration(iteration) | OutputHandle::Diff(iteration) => iteration <= ids.iterations,
+            // Always of the turn that reads it.
+            OutputHandle::RunDiff => false,
         };
         let mut runs = self.history.parts().flat_map(|part| &part.runs);
         runs.find(|ids| has(ids)).map(|ids| ids.run)

@@ -19,7 +19,7 @@ const DEFAULT_LIMIT: usize = 100;
 
 const RECORDS: &str = "
     SELECT conversation, title, workspace, settings, created_at,
-           (SELECT count(*) FROM runs WHERE runs.conversation = conversations.conversation),
+           (SELECT count(*) FROM runs WHERE runs.conversation = conversations.conversation AND entries > 0),
            coalesce((SELECT max(runs.created_at) FROM runs WHERE runs.conversation = conversations.conversation), created_at) AS used_at
     FROM conversations";
 

@@ -31,7 +31,7 @@ pub(crate) enum ChatLine {
     Invalid(String),
 }
 
-/// The commands with what they do, for help and completion.
+/// The commands and their descriptions, for help and completion.
 pub(crate) const COMMANDS: [(&str, &str); 13] = [
     ("/help", "list the commands"),
     (

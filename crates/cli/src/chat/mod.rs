@@ -376,7 +376,14 @@ impl<'a> Chat<'a> {
             return Ok(Exit::Killed);
         };
         if self.watching.verbose || self.watching.diff {
-            print_summary(&ended.events, run.id(), &self.watching, self.output);
+            print_summary(
+                &self.dirigent,
+                &ended.events,
+                run.id(),
+                &self.watching,
+                self.output,
+            )
+            .await?;
         } else if !self.watching.json {
             self.print_answer(&ended, run);
         }

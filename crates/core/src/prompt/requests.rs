@@ -279,8 +279,8 @@ pub fn reflect_request(
         Values {
             iteration,
             plan,
-            observations: judged_lines(observed, iteration.iteration_in_conversation),
-            changed: changed.iter().map(|path| one_line(path)).collect(),
+            observations: judged_lines(observed, iteration.iteration_in_conversation, edits),
+            changed: changed_lines(changed, diff),
             diff,
             diff_handle: OutputHandle::Diff(iteration.iteration_in_conversation).to_string(),
         },
