@@ -178,7 +178,10 @@ fn paor_8_guidance_that_answers_a_plan_is_guidance_for_the_run() {
         guidance: guidance.clone(),
     };
     let tells = "guide the run about a7.2: look at y".to_owned();
-    assert_eq!(gives(&mut lead, 20, decided(&approval, answer)), [tells.clone()]);
+    assert_eq!(
+        gives(&mut lead, 20, decided(&approval, answer)),
+        std::slice::from_ref(&tells)
+    );
     let again = lead.handle(at(21), decided(&approval, ApprovalAnswer::Approve));
     assert!(again.is_err(), "it counts once");
     let resumed = gives(&mut lead, 30, agent_resumed());
