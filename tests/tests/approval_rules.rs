@@ -21,8 +21,8 @@ fn two_files() -> Script {
         }
         // The system prompt and the goal come first; each call adds two messages.
         match request.messages().len() {
-            2 => command(&["touch", "-a", "first.txt"]),
-            4 => command(&["touch", "-a", "second.txt"]),
+            2 => command(&["touch", "both.txt", "first.txt"]),
+            4 => command(&["touch", "both.txt", "second.txt"]),
             _ => Turn::text("Both are there."),
         }
     })
@@ -36,15 +36,15 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
     terminal.wait_until("the dialog", |all| last_line(all).starts_with("a1.2: "));
     terminal.enters("always");
     terminal.wait_until("the choices", |all| {
-        all.contains("1  execute_command(command: touch -a first.txt)")
-            && all.contains("2  execute_command(command: touch -a *)")
+        all.contains("1  execute_command(command: touch both.txt first.txt)")
+            && all.contains("2  execute_command(command: touch both.txt *)")
             // The configuration asks about the tool, so all its calls cannot be allowed.
             && !all.contains("3  execute_command")
             && last_line(all).starts_with("a1.2, number and where")
     });
     terminal.enters("2 folder");
     terminal.wait_until("the rule", |all| {
-        all.contains("rule: allow `execute_command(command: touch -a *)` without asking, in all runs in ")
+        all.contains("rule: allow `execute_command(command: touch both.txt *)` without asking, in all runs in ")
             && last_line(all).contains("y/n")
     });
     assert!(!served.place.work().join("first.txt").exists());
@@ -52,7 +52,7 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
     let contents = terminal.end_with(0);
     assert!(contents.contains("rule 1 is saved"), "{contents}");
     assert!(
-        contents.contains("approved by your rule `execute_command(command: touch -a *)`: a1."),
+        contents.contains("approved by your rule `execute_command(command: touch both.txt *)`: a1."),
         "{contents}"
     );
     for file in ["first.txt", "second.txt"] {
@@ -65,12 +65,12 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
     assert!(served.place.work().join("second.txt").exists());
     let listed = served.place.dirigent(["approvals", "list"]).with_code(0).stdout;
     assert!(
-        listed.starts_with("1  execute_command(command: touch -a *)  (in "),
+        listed.starts_with("1  execute_command(command: touch both.txt *)  (in "),
         "{listed}"
     );
     let checked = served.place.dirigent(["config", "check", "--offline"]).stdout;
     assert!(
-        checked.contains("you always allow\n  1  execute_command(command: touch -a *)"),
+        checked.contains("you always allow\n  1  execute_command(command: touch both.txt *)"),
         "{checked}"
     );
     let _ = served.place.dirigent(["approvals", "remove", "1"]).with_code(0);

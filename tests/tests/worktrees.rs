@@ -433,7 +433,7 @@ fn host_8_a_second_ctrl_c_kills_an_apply_and_keeps_the_worktree() {
     assert_eq!(worktrees(&place).len(), 1);
 
     let _ = place.dirigent(["apply", "last"]).with_code(0);
-    assert!(place.read("price.js").contains("parse"));
+    assert!(place.read("price.js").contains("function readPrice"));
 }
 
 #[test]
