@@ -44,8 +44,9 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
     });
     terminal.enters("2 folder");
     terminal.wait_until("the rule", |all| {
-        all.contains("rule: allow `execute_command(command: touch both.txt *)` without asking, in all runs in ")
-            && last_line(all).contains("y/n")
+        all.contains(
+            "rule: allow `execute_command(command: touch both.txt *)` without asking, in all runs in ",
+        ) && last_line(all).contains("y/n")
     });
     assert!(!served.place.work().join("first.txt").exists());
     terminal.enters("y");

@@ -226,7 +226,7 @@ mod permissions {
     fn bound_by_permissions(place: &Place, inner: &Command) -> Command {
         let mut command = Command::new("setpriv");
         place.settle(&mut command);
-        // A user without that right cannot give it up.
+        // Only root has these capabilities; for other users, dropping them would fail.
         if rustix::process::geteuid().is_root() {
             command.args(["--bounding-set=-all", "--inh-caps=-all"]);
         }

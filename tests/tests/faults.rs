@@ -41,7 +41,7 @@ const SIDE_BY_SIDE: usize = 8;
 
 // Faults
 
-/// What is wrong with a reply, or is sent instead of it.
+/// A fault to inject: a flaw in the reply, or something sent instead of the reply.
 #[derive(Clone)]
 enum Wrong {
     Instead(Fault),

@@ -30,7 +30,7 @@ fn user_messages(request: &Request) -> usize {
     request.messages().iter().filter(is_user).count()
 }
 
-/// A sequence of random numbers (xorshift), which the seed repeats.
+/// A pseudo-random number generator (xorshift): the same seed gives the same sequence.
 struct Random(u64);
 
 impl Random {

@@ -43,7 +43,7 @@ pub(crate) async fn start_new(
     let mode = match (Mode::from(command.mode), command.yes) {
         (Mode::Auto, true) => {
             output.error(
-                "--yes approves plans, and the default mode does not ask about them: add `--mode plan`",
+                "--yes has no effect in the default mode, which does not ask for approval of plans: add `--mode plan`",
             );
             return Ok(Exit::Usage);
         }

@@ -120,7 +120,7 @@ pub(crate) async fn guide(
     target.send(message, &accepted, command.json, output).await
 }
 
-/// The text for accepted guidance. A run that has ended plans again only after a resume.
+/// Returns the text for accepted guidance. If the run has ended, the text says that guidance takes effect only after a resume.
 fn guidance_accepted(target: &TargetRun) -> String {
     let TargetRun {
         run, end, requests, ..

@@ -14,7 +14,7 @@ const MAX_LINE: usize = 300;
 /// A call that confirms the result. As submitted, it has only `call` and a part of `line`; the check sets the other fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Confirmation {
-    /// The handle of the call.
+    /// The call's effect id.
     pub call: EffectId,
     /// The command line, or the tool with its parameters; empty until checked.
     #[serde(default, skip_serializing_if = "String::is_empty")]

@@ -191,8 +191,8 @@ impl UndoPlan {
         }
     }
 
-    /// Returns true if the recorded original of a file indicates an unreported change: this plan undoes the call that recorded it, but no
-    /// undone call reported this version of the file.
+    /// Returns true if the call `effect` may have changed the file without reporting it: the plan undoes `effect`, which recorded `version` as
+    /// the original content, but none of the calls that the plan undoes reported that version.
     pub fn is_unreported(&self, effect: EffectId, path: &str, version: &FileVersion) -> bool {
         self.calls.contains(&effect) && !self.reported.contains(&(path.to_owned(), version.clone()))
     }

@@ -141,7 +141,7 @@ pub mod intent {
     };
 }
 
-/// The reports of runs with everything that they hold, besides [`events`].
+/// Run reports and the types that they contain, except those in [`events`].
 pub mod report {
     pub use dirigent_core::confirmation::Confirmation;
     pub use dirigent_core::plan::SubTaskState;

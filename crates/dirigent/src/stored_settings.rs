@@ -6,7 +6,7 @@ use dirigent_core::policy::Rule;
 use crate::system_prompts::BasePrompts;
 use crate::{Dirigent, DirigentError, Goal};
 
-/// The settings of a run that are in the journal.
+/// Settings of a new run that come from the journal instead of the configuration.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct StoredSettings {
     pub(crate) base_prompts: BasePrompts,

@@ -343,7 +343,7 @@ fn changed_within(journal: &Journal, folder: &Path) -> Result<Vec<String>, Dirig
             Err(RuntimeError::NeverBegan { .. }) => continue,
             // A damaged fork does not keep the changes in the worktree.
             Err(error) => {
-                tracing::warn!(run = %record.run, %error, "ignored files that the run changed are not found");
+                tracing::warn!(run = %record.run, %error, "cannot read the run, so git-ignored files that it changed in the worktree cannot be determined");
                 continue;
             }
         };

@@ -46,7 +46,7 @@ pub struct ConversationRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct ConversationFilter {
-    /// The text that the title or a message of the user contains. ASCII letters match in upper and lower case.
+    /// The text that the title or a message of the user contains. Case-insensitive for ASCII letters.
     pub text: Option<String>,
     /// The folder in which its turns work: an absolute path with links resolved.
     pub workspace: Option<String>,

@@ -20,7 +20,7 @@ use rusqlite::Connection;
 /// A write within a transaction. A refusal must come before its first change, because the transaction continues after it.
 pub(crate) type RecordWrite = Box<dyn Fn(&Connection) -> rusqlite::Result<Result<u64, StoreError>> + Send>;
 
-/// The record of a run that is created.
+/// The initial record of a new run.
 pub(crate) struct NewRun {
     pub(crate) turn: Option<TurnNumber>,
     pub(crate) goal: String,

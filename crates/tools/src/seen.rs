@@ -212,7 +212,7 @@ impl Stale {
                     Some(excerpt(context, &name, &bytes, &part)),
                 ),
                 Err(_) => (
-                    "it is not text: call again if you want to change it all the same".to_owned(),
+                    "it is not text, so it is not shown: repeat the call to change it anyway".to_owned(),
                     Value::Null,
                     Some(content(&name, &bytes)),
                 ),

@@ -301,7 +301,7 @@ async fn what_a_command_printed_is_kept_where_the_time_of_the_caller_ends_first(
     });
 
     assert!(
-        error(&result).contains("did not end before the time of this agent or of the call was over"),
+        error(&result).contains("did not end within the remaining time of this agent or of the call"),
         "{result:?}"
     );
     assert!(stdout(&result).ends_with("xso far\n"));

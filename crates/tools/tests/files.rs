@@ -497,7 +497,7 @@ async fn list_finds_the_files_that_match_a_glob() {
             json!({"glob": "*.{md,rs}", "depth": 2}),
             json!([".hidden/c.rs", "a.rs", "src/a.md"]),
         ),
-        // A pattern matches below the folder or as the whole path.
+        // A pattern is matched against the path relative to `path`, and against the path relative to the workspace.
         (
             json!({"path": "src", "glob": "deep/**"}),
             json!(["src/deep/er/est/d.rs"]),

@@ -262,7 +262,7 @@ async fn paor_5_long_content_is_shown_in_part_with_the_way_to_the_rest() {
     assert_eq!(lines, numbered(1, &line.repeat(163)));
     let (message, shown) = refused(agent.writes("binary", "text").await);
     assert!(
-        message.ends_with("it is not text: call again if you want to change it all the same"),
+        message.ends_with("it is not text, so it is not shown: repeat the call to change it anyway"),
         "{message}"
     );
     assert_eq!(shown, Value::Null);

@@ -16,7 +16,7 @@ use super::keys::{Decoder, Key};
 /// The escape sequences that turn bracketed paste on and off. While it is on, the terminal marks the start and end of pasted text.
 const BRACKETED_PASTE: [&str; 2] = ["\u{1b}[?2004h", "\u{1b}[?2004l"];
 
-/// The time after which an escape byte without others is the Escape key, not the beginning of another key's sequence.
+/// The time after which a lone escape byte counts as the Escape key, not the beginning of another key's sequence.
 const ESCAPE_DELAY: std::time::Duration = std::time::Duration::from_millis(50);
 
 pub(crate) struct Keyboard {

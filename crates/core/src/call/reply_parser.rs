@@ -354,7 +354,7 @@ impl Calls {
         let is_form_alone = self.spans.is_empty() && !self.placeholders.is_empty();
         if is_form_alone && !SurroundingText::new(content, scan, &self.placeholders).has_words() {
             return Err(MalformedReply::WrongFields {
-                problems: vec!["replace the placeholder by the name of a tool".to_owned()],
+                problems: vec!["replace the placeholder with the name of a tool".to_owned()],
             });
         }
         let mut around = SurroundingText::new(content, scan, &self.spans);

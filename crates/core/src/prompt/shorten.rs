@@ -72,7 +72,7 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
     if head.characters + tail.characters < max / 2 {
         return shorten(text, max, handle).into_owned();
     }
-    // The lines of a file that was read have numbers already: its first line follows the output's first line.
+    // The output of a file read already has line numbers: use those. Its first line is a header, so the file starts on the second.
     let number = |line: usize| match first_numbered_line(text) {
         Some(first) => (first + line).saturating_sub(2),
         None => line,

@@ -283,7 +283,7 @@ fn call_7_a_quoted_end_of_thinking_makes_no_thinking_of_the_words_before_it() {
     let reply = format!("NOTES.md says:\n# Notes\n</think>\n{}", the_call());
     let said = |given: &[&str]| said_after(CallForm::Json, given, &[], &reply);
     assert_eq!(said(&[&given]), in_prose(&reply));
-    // The tags of the model's own template mark its thinking.
+    // Here `</think>` was not quoted from a tool result, so it ends the model's own thinking, and the call after it counts.
     let deleted = one_call("delete", parameters(), false);
     assert_eq!(said(&[&the_call().to_string()]), deleted);
 }

@@ -146,7 +146,7 @@ pub enum RefusalReason {
     NoSnapshot,
     /// An interrupted or failed call may have changed the file without reporting it. The journal has the content from before the call.
     #[error(
-        "may have been changed by the interrupted or failed call {call}, or by others since: compare it yourself"
+        "may have been changed by the interrupted or failed call {call}, or by others since, so it was not restored: check its content"
     )]
     Interrupted {
         /// The effect id of the interrupted call.

@@ -37,7 +37,7 @@ impl TimeLimit {
 impl fmt::Display for TimeLimit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.before_deadline {
-            f.write_str("before the time of this agent or of the call was over")
+            f.write_str("within the remaining time of this agent or of the call")
         } else {
             write!(f, "within {} s", self.time.as_secs())
         }

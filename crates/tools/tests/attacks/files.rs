@@ -182,7 +182,7 @@ async fn devices_and_the_files_of_the_kernel() {
             assert!(error.contains("is a device"), "{error}");
         }
     }
-    // Links whose targets are more than the path that they show.
+    // Magic links of procfs: the kernel follows them to the object itself, not to the path that `readlink` returns.
     for path in ["root/etc/passwd", "cwd/Cargo.toml", "exe"] {
         let (code, error) = outcome(call("/proc/self".as_ref(), read(path)).await);
         assert_eq!(code, "not_a_file", "{path}: {error}");

@@ -312,7 +312,7 @@ impl Agent {
         self.malformed
     }
 
-    /// The usage of the agent so far; for a lead, since its start.
+    /// The agent's total usage since it started; for a lead, this includes the work before its last continuation.
     pub fn usage(&self) -> Usage {
         let mut usage = self.earlier_usage;
         usage += self.work().usage;
