@@ -312,7 +312,13 @@ fn intent_1_facts_and_decisions_are_said_in_words() {
     let facts = place.dirigent(["memory", "list"]).with_code(0);
     assert!(facts.stdout.contains("my name is Ann"), "{}", facts.stdout);
 
-    let _ = place.dirigent(["chat", "-c", "last", "make a file"]).with_code(4);
+    // Whatever words decide about was shown in full before.
+    let waiting = place.dirigent(["chat", "-c", "last", "make a file"]).with_code(4);
+    assert!(waiting.stderr.contains("touch made.txt"), "{waiting}");
+    assert!(
+        waiting.stderr.contains("works in "),
+        "the conversation has another folder: {waiting}"
+    );
     let unclear = place
         .dirigent(["chat", "-c", "last", "yes, but wait"])
         .with_code(4);

@@ -110,6 +110,17 @@ impl<'a> Chat<'a> {
             }
         }
         let conversation = dirigent.conversation(conversation.id()).await?;
+        // Without a greeting, nothing else would say that a conversation works in another folder than the current one.
+        let is_elsewhere = std::env::current_dir()
+            .and_then(|folder| folder.canonicalize())
+            .is_ok_and(|folder| folder != info.workspace);
+        if command.context.is_some() && command.message.is_some() && is_elsewhere && !command.watching.json {
+            let folder = sanitize(&info.workspace.display().to_string());
+            output.note(&format!(
+                "  conversation {} works in {folder}",
+                conversation.id().short()
+            ));
+        }
         Ok(Chat {
             user: user_presence(&command.watching, output),
             watching: WatchOptions {
@@ -399,10 +410,16 @@ impl<'a> Chat<'a> {
             Some(EndReason::GoalAchieved) if rest.trim().is_empty() && !report.summary.is_empty() => {}
             Some(EndReason::GoalAchieved) => self.output.print(&format!("\n{}", markdown::render(rest))),
             Some(EndReason::Cancelled) => self.output.note("\n  stopped; what was done stays"),
-            Some(EndReason::UserRequired) => self.output.note(&format!(
-                "\n  the turn waits for you: dirigent show {}",
-                run.id().short()
-            )),
+            Some(EndReason::UserRequired) => {
+                self.output.note(
+                    "\n  the turn waits for you: decide or answer with your next message, or with a command",
+                );
+                // What words may decide about must have been shown in full (APPROVE-3).
+                let requests = ended.events.with_view(PendingRequests::from_view);
+                for line in request_lines(run.id(), &requests.unwrap_or_default()) {
+                    self.output.note(&line);
+                }
+            }
             Some(reason) => {
                 self.output.note("");
                 self.output.error(&sanitize(&reason.to_string()));

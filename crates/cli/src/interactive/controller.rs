@@ -239,6 +239,12 @@ impl PromptController {
     /// Handles a key. The caller passes only keys that were pressed after everything shown so far was visible.
     pub(crate) fn press(&mut self, key: Key, terminal_size: TerminalSize) -> Vec<Action> {
         if key == Key::Escape {
+            if let Some(dialog) = &mut self.dialog
+                && dialog.has_focus
+                && dialog.leave_step()
+            {
+                return vec![Action::Show(vec!["  nothing was decided".to_owned()])];
+            }
             return if self.in_chat {
                 vec![Action::Cancel]
             } else {
@@ -537,6 +543,15 @@ impl ActiveDialog {
                 .line
                 .prompt(format!("{effect}: "), format!("v whole call · {DIALOG_HELP}")),
         }
+    }
+
+    /// Leaves the choice of a rule or the editing of parameters; returns false if the dialog was in neither.
+    fn leave_step(&mut self) -> bool {
+        let was_in_step = self.always.take().is_some() || self.editing_parameters;
+        if was_in_step {
+            (self.editing_parameters, self.line) = (false, Editor::default());
+        }
+        was_in_step
     }
 
     /// Begins to allow calls from now on, unless the whole call has not been shown; returns the lines to show.

@@ -482,3 +482,19 @@ fn approve_1_what_no_rule_can_allow_is_not_offered() {
     let refused = shown(&types(&mut controller, "always\n"));
     assert!(refused.contains("no rule can allow this"), "{refused}");
 }
+
+#[test]
+fn approve_1_esc_leaves_the_choice_of_a_rule_and_not_the_turn() {
+    let mut requests = waiting(["a2.2"]);
+    requests.calls[0].suggestions = vec!["execute_command(command: ls)".parse().unwrap()];
+    let mut controller = PromptController::new(true, Vec::new());
+    let _ = controller.update(requests, TERMINAL_SIZE);
+    let _ = controller.open();
+    for step in ["always\n", "always\n1 run\n", "e\n"] {
+        let _ = types(&mut controller, step);
+        let left = controller.press(Key::Escape, TERMINAL_SIZE);
+        assert_eq!(shown(&left), "  nothing was decided", "{step}");
+        assert_eq!(left.len(), 1);
+    }
+    assert_eq!(controller.press(Key::Escape, TERMINAL_SIZE), [Action::Cancel]);
+}
