@@ -377,7 +377,7 @@ impl ChatModel for Witness {
         let system = request.messages[0].content();
         let plans = [&*roles::lead(Mode::Auto), roles::REFLECTOR]
             .iter()
-            .any(|role| system.starts_with(role.trim_end()));
+            .any(|role| system.contains(role.trim_end()));
         let answer = match &self.asked {
             Asked::ByAgents(scripted) if plans => scripted.chat(request),
             Asked::ByAgents(_) | Asked::ByAll => self.real.chat(request),
