@@ -222,6 +222,22 @@ fn writing(gate: &Gate) -> Script {
     })
 }
 
+/// Wide enough for the folder's path in each line.
+const WIDE: Dimensions = Dimensions {
+    rows: 30,
+    columns: 250,
+};
+
+/// A repository whose runs write a note without waiting.
+fn writes_at_once() -> Served {
+    let gate = Gate::new();
+    gate.open();
+    let served = Served::new("", writing(&gate));
+    served.place.write("readme.txt", "r\n");
+    commit(&served.place);
+    served
+}
+
 #[test]
 fn paor_10_a_killed_run_goes_on_in_its_worktree() {
     let gate = Gate::new();
@@ -253,19 +269,10 @@ fn paor_10_a_killed_run_goes_on_in_its_worktree() {
 
 #[test]
 fn paor_10_in_a_terminal_the_changes_of_a_worktree_are_offered() {
-    let gate = Gate::new();
-    gate.open();
-    let served = Served::new("", writing(&gate));
+    let served = writes_at_once();
     let place = &served.place;
-    place.write("readme.txt", "r\n");
-    commit(place);
-    // Wide enough for the folder's path in each line.
-    let size = Dimensions {
-        rows: 30,
-        columns: 250,
-    };
     let command = place.command(["run", "Write a note", "--workspace", "work", "--worktree"]);
-    let terminal = Terminal::sized(command, size);
+    let terminal = Terminal::sized(command, WIDE);
     terminal.wait_for_prompt("[y/N/show]");
     terminal.enters("show");
     terminal.wait_until("the shown change, and the question again", |all| {
@@ -280,16 +287,8 @@ fn paor_10_in_a_terminal_the_changes_of_a_worktree_are_offered() {
 
 #[test]
 fn host_8_ctrl_c_at_the_offer_keeps_the_worktree_and_the_recording() {
-    let gate = Gate::new();
-    gate.open();
-    let served = Served::new("", writing(&gate));
+    let served = writes_at_once();
     let place = &served.place;
-    place.write("readme.txt", "r\n");
-    commit(place);
-    let size = Dimensions {
-        rows: 30,
-        columns: 250,
-    };
     let command = place.command([
         "run",
         "Write a note",
@@ -299,7 +298,7 @@ fn host_8_ctrl_c_at_the_offer_keeps_the_worktree_and_the_recording() {
         "--record",
         "run.jsonl",
     ]);
-    let terminal = Terminal::sized(command, size);
+    let terminal = Terminal::sized(command, WIDE);
     terminal.wait_for_prompt("[y/N/show]");
     let recorded = fs::read_to_string(place.folder().join("run.jsonl")).unwrap();
     assert!(recorded.contains("Write a note"), "{recorded}");
@@ -315,18 +314,10 @@ fn host_8_ctrl_c_at_the_offer_keeps_the_worktree_and_the_recording() {
 
 #[test]
 fn paor_10_changes_that_conflict_when_they_are_offered_stay_in_the_worktree() {
-    let gate = Gate::new();
-    gate.open();
-    let served = Served::new("", writing(&gate));
+    let served = writes_at_once();
     let place = &served.place;
-    place.write("readme.txt", "r\n");
-    commit(place);
-    let size = Dimensions {
-        rows: 30,
-        columns: 250,
-    };
     let command = place.command(["run", "Write a note", "--workspace", "work", "--worktree"]);
-    let terminal = Terminal::sized(command, size);
+    let terminal = Terminal::sized(command, WIDE);
     terminal.wait_for_prompt("[y/N/show]");
     place.write("note.txt", "the user's own\n");
     terminal.enters("y");
