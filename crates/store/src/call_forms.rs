@@ -7,7 +7,6 @@ use rusqlite::{Connection, OptionalExtension, params};
 use serde_json::Value;
 
 use crate::error::StoreError;
-use crate::job::Job;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
@@ -39,7 +38,7 @@ impl Journal {
     /// # Errors
     /// A write failure.
     pub fn store_call_form(&self, found: FoundCallForm) -> Result<(), StoreError> {
-        self.wait(|reply| Job::StoreCallForm { found, reply })
+        self.write(Box::new(move |db| store(db, &found).map(|()| Ok(0))))
     }
 }
 
@@ -60,7 +59,7 @@ fn load(db: &Connection, address: &str, model: &str) -> rusqlite::Result<Option<
 }
 
 /// Stores a form within a transaction.
-pub(crate) fn store(db: &Connection, found: &FoundCallForm) -> rusqlite::Result<()> {
+fn store(db: &Connection, found: &FoundCallForm) -> rusqlite::Result<()> {
     let FoundCallForm {
         address,
         model,

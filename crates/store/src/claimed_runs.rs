@@ -11,7 +11,6 @@ use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, params};
 
-use crate::call_forms;
 use crate::chain::Chain;
 use crate::chained_entries::{self, Head};
 use crate::contents;
@@ -24,7 +23,6 @@ use crate::owner::{self, Liveness, Owner};
 use crate::progress::Progress;
 use crate::sql::{conversation_key, integer, run_key};
 use crate::stored_entry::StoredEntry;
-use crate::trusted_files;
 use dirigent_runtime::run_log::{ForkPoint, NewEntry, Position, RunEnding};
 
 /// The runs that this process owns.
@@ -97,8 +95,6 @@ impl ClaimedRuns {
                 original,
                 ..
             } => contents::insert(db, digest, Some(bytes), original.as_ref()).map(|()| JobOutcome::Done(0)),
-            Job::StoreCallForm { found, .. } => call_forms::store(db, found).map(|()| JobOutcome::Done(0)),
-            Job::TrustFile { file, .. } => trusted_files::store(db, file).map(|()| JobOutcome::Done(0)),
             Job::Write { write, .. } => Ok(match write(db)? {
                 Ok(number) => JobOutcome::Done(number),
                 Err(error) => JobOutcome::Refused(error),
@@ -201,8 +197,6 @@ impl ClaimedRuns {
             Job::Post { .. }
             | Job::RejectMessage { .. }
             | Job::StoreContent { .. }
-            | Job::StoreCallForm { .. }
-            | Job::TrustFile { .. }
             | Job::Write { .. }
             | Job::Import { .. }
             | Job::DeleteRun { .. }

@@ -8,7 +8,6 @@ use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use crate::error::StoreError;
-use crate::job::Job;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
@@ -75,10 +74,7 @@ impl Journal {
     /// A write failure.
     pub fn add_fact(&self, fact: NewFact) -> Result<Option<u64>, StoreError> {
         let write = move |db: &Connection| add(db, &fact).map(Ok);
-        let id = self.wait(|reply| Job::Write {
-            write: Box::new(write),
-            reply,
-        })?;
+        let id = self.wait_for_write(Box::new(write))?;
         Ok(Some(id).filter(|id| *id > 0))
     }
 
@@ -88,10 +84,7 @@ impl Journal {
     /// A write failure.
     pub fn delete_fact(&self, id: u64) -> Result<bool, StoreError> {
         let write = move |db: &Connection| delete(db, id).map(Ok);
-        let deleted = self.wait(|reply| Job::Write {
-            write: Box::new(write),
-            reply,
-        })?;
+        let deleted = self.wait_for_write(Box::new(write))?;
         Ok(deleted > 0)
     }
 

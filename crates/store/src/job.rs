@@ -8,10 +8,8 @@ use std::sync::mpsc::SyncSender;
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
 
-use crate::call_forms::FoundCallForm;
 use crate::error::StoreError;
 use crate::maintenance::{ContentReferences, ImportedRun, PruneFilter};
-use crate::trusted_files::TrustedFile;
 use dirigent_runtime::run_log::{
     Durability, ForkPoint, MessageId, NewEntry, Original, Position, RunEnding, TurnNumber,
 };
@@ -79,14 +77,6 @@ pub(crate) enum Job {
         original: Option<Original>,
         reply: SyncSender<Result<(), StoreError>>,
     },
-    StoreCallForm {
-        found: FoundCallForm,
-        reply: SyncSender<Result<(), StoreError>>,
-    },
-    TrustFile {
-        file: TrustedFile,
-        reply: SyncSender<Result<(), StoreError>>,
-    },
     /// Writes records that belong to no run.
     Write {
         write: RecordWrite,
@@ -129,8 +119,6 @@ impl Job {
             | Job::Fork { .. }
             | Job::Release { .. }
             | Job::RejectMessage { .. }
-            | Job::StoreCallForm { .. }
-            | Job::TrustFile { .. }
             | Job::Write { .. }
             | Job::DeleteRun { .. }
             | Job::DeleteContents { .. }

@@ -4,7 +4,6 @@ use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
 use crate::error::StoreError;
-use crate::job::Job;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
@@ -34,7 +33,7 @@ impl Journal {
     /// # Errors
     /// A write failure.
     pub fn trust_file(&self, file: TrustedFile) -> Result<(), StoreError> {
-        self.wait(|reply| Job::TrustFile { file, reply })
+        self.write(Box::new(move |db| store(db, &file).map(|()| Ok(0))))
     }
 }
 
@@ -51,7 +50,7 @@ fn load(db: &Connection) -> rusqlite::Result<Vec<TrustedFile>> {
 }
 
 /// Stores a trusted file within a transaction.
-pub(crate) fn store(db: &Connection, file: &TrustedFile) -> rusqlite::Result<()> {
+fn store(db: &Connection, file: &TrustedFile) -> rusqlite::Result<()> {
     let TrustedFile { path, digest, at } = file;
     db.prepare_cached("INSERT OR REPLACE INTO trusted_files (path, digest, at) VALUES (?1, ?2, ?3)")?
         .execute(params![path, digest, integer(at.0)])

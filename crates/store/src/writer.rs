@@ -158,11 +158,7 @@ impl Writer {
             Job::Write { reply, .. } | Job::DeleteRun { reply, .. } | Job::DeleteContents { reply, .. } => {
                 let _ = reply.send(result);
             }
-            Job::StoreContent { reply, .. }
-            | Job::StoreCallForm { reply, .. }
-            | Job::TrustFile { reply, .. }
-            | Job::Import { reply, .. }
-            | Job::Flush { reply } => {
+            Job::StoreContent { reply, .. } | Job::Import { reply, .. } | Job::Flush { reply } => {
                 let _ = reply.send(result.map(drop));
             }
         }
