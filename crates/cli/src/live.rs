@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use console::style;
 use dirigent::events::{AgentId, AgentRole, Observation, Plan, Scope, StateChange, SubTaskId, Work};
-use dirigent::{Event, EventKind};
+use dirigent::{Delta, Event, EventKind};
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
 use crate::chat::AnswerStream;
@@ -156,21 +156,17 @@ impl LiveTree {
     }
 
     /// Shows a piece of an agent's reply: prints the blocks of an answer that are complete, and the end of the reply as a preview.
-    pub(crate) fn show_delta(&mut self, agent: AgentId, turn: u32, text: &str) {
+    pub(crate) fn show_delta(&mut self, delta: &Delta) {
         let answer = self.answer.as_mut();
-        if let Some(blocks) = answer.and_then(|answer| answer.push(agent, turn, text)) {
+        if let Some(blocks) = answer.and_then(|answer| answer.push(delta)) {
             self.print(blocks);
         }
-        self.preview(agent, turn, text);
-    }
-
-    /// Notes that pieces of replies were lost.
-    pub(crate) fn lose_delta(&mut self) {
-        self.answer.iter_mut().for_each(AnswerStream::lose);
+        self.preview(delta);
     }
 
     /// Appends a piece to the preview of an agent's reply, unless that turn's reply is complete.
-    fn preview(&mut self, agent: AgentId, turn: u32, text: &str) {
+    fn preview(&mut self, delta: &Delta) {
+        let (agent, turn) = (delta.agent, delta.turn);
         let has_replied = self.replied.get(&agent).is_some_and(|last| turn <= *last);
         // Pieces may arrive after the event with the complete reply.
         if has_replied || self.status.is_finished() {
@@ -191,7 +187,7 @@ impl LiveTree {
         if preview.turn != turn {
             (preview.turn, preview.tail) = (turn, Tail::default());
         }
-        preview.tail.push(text);
+        preview.tail.push(&delta.text);
         let (_, columns) = console::Term::stderr().size();
         // A line of full width wraps on some terminals.
         let columns = usize::from(columns).saturating_sub(preview.indent + 1);
@@ -208,9 +204,6 @@ impl LiveTree {
             }
             // The model is asked again in the same turn.
             (EventKind::ModelFailed { .. }, Scope::Agent(agent)) => {
-                if self.lead == Some(event.scope) {
-                    self.answer.iter_mut().for_each(AnswerStream::restart);
-                }
                 self.remove_preview(agent, u32::MAX);
             }
             (EventKind::AgentFinished { .. }, Scope::Agent(agent)) => self.stop_preview(agent, u32::MAX),
@@ -428,6 +421,11 @@ mod tests {
         event(Scope::Agent(ONE), kind)
     }
 
+    fn show_delta(tree: &mut LiveTree, turn: u32, text: &str) {
+        let delta = serde_json::json!({"agent": ONE, "turn": turn, "start": 0, "text": text});
+        tree.show_delta(&serde_json::from_value(delta).unwrap());
+    }
+
     /// The preview of the first agent's reply.
     fn preview(tree: &LiveTree) -> Option<String> {
         tree.previews.get(&ONE).map(|preview| preview.bar.message())
@@ -436,15 +434,15 @@ mod tests {
     #[test]
     fn what_a_model_says_is_shown_until_its_reply_is_there() {
         let mut tree = LiveTree::new(None);
-        tree.show_delta(ONE, 1, "I will ");
-        tree.show_delta(ONE, 1, "look");
+        show_delta(&mut tree, 1, "I will ");
+        show_delta(&mut tree, 1, "look");
         assert_eq!(preview(&tree).unwrap(), "I will look");
         tree.show(&replied(1));
         assert_eq!(preview(&tree), None);
         // Pieces and events arrive independently.
-        tree.show_delta(ONE, 1, " at it");
+        show_delta(&mut tree, 1, " at it");
         assert_eq!(preview(&tree), None);
-        tree.show_delta(ONE, 3, "Found");
+        show_delta(&mut tree, 3, "Found");
         tree.show(&replied(2));
         assert_eq!(preview(&tree).unwrap(), "Found");
     }
@@ -452,13 +450,13 @@ mod tests {
     #[test]
     fn a_request_that_failed_mutes_nobody() {
         let mut tree = LiveTree::new(None);
-        tree.show_delta(ONE, 1, "I will");
+        show_delta(&mut tree, 1, "I will");
         let failed = EventKind::ModelFailed {
             error: "busy".to_owned(),
         };
         tree.show(&event(Scope::Agent(ONE), failed));
         assert_eq!(preview(&tree), None);
-        tree.show_delta(ONE, 1, "I shall");
+        show_delta(&mut tree, 1, "I shall");
         assert_eq!(preview(&tree).unwrap(), "I shall");
     }
 
@@ -471,8 +469,8 @@ mod tests {
             agent: Some(ONE),
         };
         tree.show(&event(Scope::Run, task));
-        tree.show_delta(ONE, 1, "one");
-        tree.show_delta(ONE, 2, "two");
+        show_delta(&mut tree, 1, "one");
+        show_delta(&mut tree, 2, "two");
         assert_eq!(preview(&tree).unwrap(), "two");
         let over = EventKind::RunFinished {
             reason: dirigent::EndReason::Cancelled,
@@ -480,7 +478,7 @@ mod tests {
         };
         tree.show(&event(Scope::Run, over));
         assert_eq!(preview(&tree), None);
-        tree.show_delta(ONE, 3, "three");
+        show_delta(&mut tree, 3, "three");
         assert_eq!(preview(&tree), None);
     }
 }

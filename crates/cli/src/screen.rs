@@ -77,15 +77,7 @@ impl<'a> Screen<'a> {
     pub(crate) fn show_delta(&mut self, delta: &Delta) {
         match self {
             Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => {}
-            Screen::Live(tree) => tree.show_delta(delta.agent, delta.turn, &delta.text),
-        }
-    }
-
-    /// Notes that pieces of replies were lost.
-    pub(crate) fn lose_delta(&mut self) {
-        match self {
-            Screen::Json(_) | Screen::Plain(_) | Screen::Silent(_) => {}
-            Screen::Live(tree) => tree.lose_delta(),
+            Screen::Live(tree) => tree.show_delta(delta),
         }
     }
 

@@ -132,10 +132,7 @@ pub(crate) async fn watch_to_end(
                     session.handle_event(&event, &events, run, &mut screen).await;
                 }
             }
-            Some(delta) = next_delta(&mut deltas) => match delta {
-                NextDelta::Piece(delta) => screen.show_delta(&delta),
-                NextDelta::Lost => screen.lose_delta(),
-            },
+            Some(delta) = next_delta(&mut deltas) => screen.show_delta(&delta),
             input = next_input(&mut session) => {
                 if matches!(input, InputEvent::HungUp) && signals.handles_hang_up() {
                     cancelled = true;
@@ -177,18 +174,12 @@ async fn next_input(session: &mut Option<InteractiveSession>) -> InputEvent {
     }
 }
 
-/// What comes next of models' replies.
-enum NextDelta {
-    Piece(Delta),
-    /// Pieces arrived faster than they could be shown.
-    Lost,
-}
-
-async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<NextDelta> {
+/// The next piece of a model's reply; pieces that arrived faster than they could be shown are missing.
+async fn next_delta(deltas: &mut Option<broadcast::Receiver<Delta>>) -> Option<Delta> {
     loop {
         match deltas.as_mut()?.recv().await {
-            Ok(delta) => return Some(NextDelta::Piece(delta)),
-            Err(RecvError::Lagged(_)) => return Some(NextDelta::Lost),
+            Ok(delta) => return Some(delta),
+            Err(RecvError::Lagged(_)) => {}
             Err(RecvError::Closed) => *deltas = None,
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use dirigent_core::agent::{Agent, AgentCommand, AgentInput, AgentTimer};
 use dirigent_core::agent_report::{AgentFailure, AgentReport};
@@ -284,10 +285,16 @@ impl AgentState {
         }
         if let Some(listeners) = self.resources.listeners.sender() {
             let (agent, turn) = (machine.id(), machine.turns());
+            let sent = AtomicUsize::new(0);
             request = request.deltas(DeltaSink::new(move |text| {
-                let text = text.into();
+                let delta = Delta {
+                    agent,
+                    turn,
+                    start: sent.fetch_add(text.len(), Ordering::Relaxed),
+                    text: text.into(),
+                };
                 // The listeners may be gone.
-                let _ = listeners.send(Delta { agent, turn, text });
+                let _ = listeners.send(delta);
             }));
         }
         let expected = ExpectedUsage {

@@ -3,14 +3,14 @@
 use std::sync::{Arc, OnceLock};
 
 use dirigent_core::id::AgentId;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast;
 
 /// The number of deltas that a listener may lag behind before it misses the oldest.
 const CHANNEL_CAPACITY: usize = 256;
 
-/// A piece of a model's reply, as it arrives. JSON: `{"agent": 1, "turn": 1, "text": "…"}`.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+/// A piece of a model's reply, as it arrives. JSON: `{"agent": 1, "turn": 1, "start": 0, "text": "…"}`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Delta {
     /// The agent that asked the model.
@@ -18,6 +18,9 @@ pub struct Delta {
     /// The number of the agent's model request, from 1. A request that is repeated after an interruption keeps its number, and its pieces
     /// start again at the beginning of the reply.
     pub turn: u32,
+    /// Where the piece begins in the reply, in bytes. A listener that has received less of the reply has missed pieces; 0 begins a reply, or the
+    /// same one again after an interruption.
+    pub start: usize,
     /// The text of the piece.
     pub text: Arc<str>,
 }

@@ -3,6 +3,7 @@
 //! A block is a paragraph, a list, a code block and so on: it ends at an empty line outside of code. The model may yet turn out to make a call, so
 //! from the first block that looks like one, nothing is shown.
 
+use dirigent::Delta;
 use dirigent::events::AgentId;
 
 use super::markdown;
@@ -18,7 +19,8 @@ pub(crate) struct AnswerStream {
     text: String,
     /// The length of the beginning of the reply that was shown, in bytes.
     shown: usize,
-    /// Set if nothing more of this reply is shown: it looks like a call, or a piece was lost.
+    /// Set if nothing more of this reply is shown: it looks like a call, a piece of it was missed, or it was shown before the model was asked
+    /// again.
     is_stopped: bool,
 }
 
@@ -29,22 +31,23 @@ impl AnswerStream {
     }
 
     /// Adds a piece of a reply. Returns the blocks that are complete now, rendered; `None` if there are none.
-    pub(crate) fn push(&mut self, agent: AgentId, turn: u32, piece: &str) -> Option<String> {
-        if self.lead != Some(agent) {
+    pub(crate) fn push(&mut self, delta: &Delta) -> Option<String> {
+        if self.lead != Some(delta.agent) {
             return None;
         }
-        if turn != self.turn {
-            let lead = self.lead;
+        if delta.start == 0 || delta.turn != self.turn {
             *self = AnswerStream {
-                lead,
-                turn,
+                lead: self.lead,
+                turn: delta.turn,
+                is_stopped: delta.turn == self.turn && self.shown > 0,
                 ..AnswerStream::default()
             };
         }
-        self.text.push_str(piece);
+        self.is_stopped |= delta.start != self.text.len();
         if self.is_stopped {
             return None;
         }
+        self.text.push_str(&delta.text);
         let end = self.shown + complete_blocks(&self.text[self.shown..]);
         let mut text = &self.text[self.shown..end];
         if let Some(call) = first_call(text) {
@@ -53,17 +56,6 @@ impl AnswerStream {
         self.shown += text.len();
         let rendered = markdown::render(text);
         (!rendered.is_empty()).then(|| format!("\n{rendered}"))
-    }
-
-    /// Shows nothing more of the reply, because a piece of it was lost.
-    pub(crate) fn lose(&mut self) {
-        self.is_stopped = true;
-    }
-
-    /// Forgets the reply, because the model is asked again in the same turn.
-    pub(crate) fn restart(&mut self) {
-        (self.text, self.is_stopped) = (String::new(), true);
-        self.shown = 0;
     }
 
     /// Returns the part of the answer that was not shown.
@@ -127,7 +119,10 @@ fn first_call(text: &str) -> Option<usize> {
 }
 
 #[cfg(test)]
+#[allow(clippy::expect_used)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     const LEAD: AgentId = AgentId(1);
@@ -139,12 +134,18 @@ mod tests {
         stream
     }
 
+    fn piece(agent: AgentId, turn: u32, start: usize, text: &str) -> Delta {
+        let delta = json!({"agent": agent, "turn": turn, "start": start, "text": text});
+        serde_json::from_value(delta).expect("the JSON of a delta")
+    }
+
     /// Pushes the answer in pieces of three bytes; returns what was shown, and what is left for the end.
     fn show(answer: &str) -> (String, String) {
         let (mut stream, mut shown) = (stream(), String::new());
-        for piece in answer.as_bytes().chunks(3) {
-            let piece = std::str::from_utf8(piece).unwrap_or_default();
-            shown.extend(stream.push(LEAD, 1, piece).map(|blocks| format!("{blocks}\n")));
+        for (index, bytes) in answer.as_bytes().chunks(3).enumerate() {
+            let text = std::str::from_utf8(bytes).unwrap_or_default();
+            let blocks = stream.push(&piece(LEAD, 1, 3 * index, text));
+            shown.extend(blocks.map(|blocks| format!("{blocks}\n")));
         }
         (shown, stream.rest(answer.trim()).to_owned())
     }
@@ -172,17 +173,40 @@ mod tests {
     }
 
     #[test]
-    fn other_agents_lost_pieces_and_repeated_requests_leave_the_whole_answer_for_the_end() {
+    fn the_answer_of_another_agent_is_not_shown() {
         let mut stream = stream();
-        assert_eq!(stream.push(AgentId(2), 1, "Sub-agent.\n\n"), None);
-        assert_eq!(stream.push(LEAD, 1, "One.\n\n"), Some("\nOne.".to_owned()));
-        stream.lose();
-        assert_eq!(stream.push(LEAD, 1, "Three.\n\n"), None);
+        assert_eq!(stream.push(&piece(AgentId(2), 1, 0, "Sub-agent.\n\n")), None);
+        assert_eq!(stream.rest("Answer."), "Answer.");
+    }
+
+    #[test]
+    fn after_a_missed_piece_the_rest_is_left_for_the_end() {
+        let mut stream = stream();
+        assert_eq!(
+            stream.push(&piece(LEAD, 1, 0, "One.\n\n")),
+            Some("\nOne.".to_owned())
+        );
+        assert_eq!(stream.push(&piece(LEAD, 1, 12, "Three.\n\n")), None);
         assert_eq!(stream.rest("One.\n\nTwo.\n\nThree."), "Two.\n\nThree.");
-        stream.restart();
-        assert_eq!(stream.push(LEAD, 1, "One again.\n\n"), None);
-        assert_eq!(stream.rest("One again.\n\nEnd."), "One again.\n\nEnd.");
-        assert_eq!(stream.push(LEAD, 2, "Next.\n\n"), Some("\nNext.".to_owned()));
+        // The beginning of the next reply is missed, and all of the one after it is received.
+        assert_eq!(stream.push(&piece(LEAD, 2, 3, "ne.\n\nTwo.\n\n")), None);
+        assert_eq!(stream.rest("One.\n\nTwo."), "One.\n\nTwo.");
+        assert_eq!(
+            stream.push(&piece(LEAD, 3, 0, "Next.\n\n")),
+            Some("\nNext.".to_owned())
+        );
         assert_eq!(stream.rest("Next.\n\nEnd."), "End.");
+    }
+
+    #[test]
+    fn the_reply_to_a_repeated_request_is_shown_if_nothing_of_the_first_was() {
+        let mut stream = stream();
+        assert_eq!(stream.push(&piece(LEAD, 1, 0, "On")), None);
+        assert_eq!(
+            stream.push(&piece(LEAD, 1, 0, "Two.\n\n")),
+            Some("\nTwo.".to_owned())
+        );
+        assert_eq!(stream.push(&piece(LEAD, 1, 0, "Three.\n\n")), None);
+        assert_eq!(stream.rest("Three.\n\nEnd."), "Three.\n\nEnd.");
     }
 }

@@ -35,7 +35,10 @@ async fn call_2_the_reply_is_streamed_and_only_the_whole_reply_is_journaled() {
     ];
     assert_eq!(
         serde_json::to_value(told).unwrap(),
-        json!([{"agent": 2, "turn": 1, "text": "wor"}, {"agent": 2, "turn": 1, "text": "ked"}])
+        json!([
+            {"agent": 2, "turn": 1, "start": 0, "text": "wor"},
+            {"agent": 2, "turn": 1, "start": 3, "text": "ked"},
+        ])
     );
     ended(&run).await.unwrap();
     let journal = serde_json::to_string(&world.entries(run.id())).unwrap();
