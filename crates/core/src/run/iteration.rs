@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::id::AgentId;
 use crate::observation::{Observation, ObservedCall, SubTaskResult};
 use crate::plan::PlanGraph;
-use crate::reflection::Reflection;
+use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::time::Timestamp;
 
 /// One iteration of a run: its plan, observations and reflection.
@@ -57,6 +57,12 @@ impl Iteration {
     /// Returns true if the lead made a plan, and false if it did the work itself and ended with text.
     pub fn has_plan(&self) -> bool {
         self.has_plan
+    }
+
+    /// Returns true if the reflector found the goal achieved at the end of this iteration.
+    pub fn is_achieved(&self) -> bool {
+        let reflection = self.reflection.as_ref();
+        reflection.is_some_and(|reflection| reflection.verdict == ReflectionVerdict::Achieved)
     }
 
     /// The running sub-tasks, by index in the plan.

@@ -18,7 +18,7 @@ use crate::observation::{Observation, SubTaskResult};
 use crate::phase::Phase;
 use crate::plan::{Plan, PlanGraph, SubTaskState};
 use crate::question::{OpenQuestion, Question};
-use crate::reflection::{Reflection, ReflectionVerdict};
+use crate::reflection::Reflection;
 use crate::time::Millis;
 use crate::tool::StateChange;
 use crate::usage::UsageReport;
@@ -225,10 +225,10 @@ impl Run {
     /// The confirmations of the result: only those that the reflector of the current iteration lists (PAOR-10).
     fn confirmations(&self) -> Vec<Confirmation> {
         let current = self.iterations().last();
-        let current = current.filter(|iteration| iteration.number == self.iteration());
+        let current =
+            current.filter(|iteration| iteration.number == self.iteration() && iteration.is_achieved());
         let reflection = current.and_then(|iteration| iteration.reflection.as_ref());
-        let achieved = reflection.filter(|reflection| reflection.verdict == ReflectionVerdict::Achieved);
-        achieved.map_or_else(Vec::new, |reflection| reflection.confirmed_by.clone())
+        reflection.map_or_else(Vec::new, |reflection| reflection.confirmed_by.clone())
     }
 }
 

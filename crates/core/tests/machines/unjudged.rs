@@ -9,7 +9,7 @@ use dirigent_core::tool::StateChange;
 use serde_json::json;
 
 use crate::driver::{acting, agent_ended, give, reflected, running, told};
-use crate::fixture::{ended_with, resumed, spec};
+use crate::fixture::{effect, ended_with, resumed, spec};
 
 fn guided() -> RunInput {
     RunInput::Guided {
@@ -122,10 +122,37 @@ fn lead_3_work_of_a_plan_that_urgent_guidance_stopped_is_judged_after_the_next_a
 }
 
 #[test]
-fn lead_3_judged_work_is_not_judged_again() {
+fn lead_3_an_answer_after_the_verdict_continue_is_judged_even_if_nothing_more_changed() {
     let (mut run, _) = running(spec());
     give(&mut run, 10, agent_ended("run.1", edited(0)));
-    give(&mut run, 20, reflected("run.2", "continue", "Say what you did."));
+    give(&mut run, 20, reflected("run.2", "continue", "One is left."));
     give(&mut run, 30, agent_ended("run.3", answered("I edited a.rs.", 0)));
-    assert_eq!(run.answer(), Some("I edited a.rs."));
+    assert_eq!(run.phase(), Phase::Reflecting);
+    assert!(told(&run, "run.4").contains("I edited a.rs."));
+    give(&mut run, 40, reflected("run.4", "achieved", "It is done."));
+    assert_eq!(run.end(), Some(&EndReason::GoalAchieved));
+}
+
+#[test]
+fn lead_3_an_answer_after_the_users_decision_is_judged_even_if_nothing_more_changed() {
+    let (mut run, _) = running(spec());
+    give(&mut run, 10, agent_ended("run.1", edited(0)));
+    give(&mut run, 20, reflected("run.2", "ask_user", "Is that enough?"));
+    let answer = RunInput::UserAnswered {
+        effect: effect("run.3"),
+        answer: "No.".to_owned(),
+    };
+    give(&mut run, 30, answer);
+    give(&mut run, 40, agent_ended("run.4", answered("I edited a.rs.", 0)));
+    assert_eq!(run.phase(), Phase::Reflecting);
+}
+
+#[test]
+fn lead_3_work_with_which_the_goal_was_achieved_is_not_judged_again() {
+    let (mut run, _) = running(spec());
+    give(&mut run, 10, agent_ended("run.1", edited(0)));
+    give(&mut run, 20, guided());
+    give(&mut run, 30, reflected("run.2", "achieved", "It is done."));
+    give(&mut run, 40, agent_ended("run.3", answered("It was in src.", 1)));
+    assert_eq!(run.answer(), Some("It was in src."));
 }

@@ -17,7 +17,7 @@ use dirigent_store::{Durability, ForkPoint, NewEntry};
 use serde_json::json;
 
 use crate::approvals::{self, Calls, approve, risk_of};
-use crate::script::{Gate, Scripted, achieved, ask_user, call, plan_work, say, tools};
+use crate::script::{Gate, Scripted, achieved, ask_user_until, call, plan_work, say, tools};
 use crate::world::{World, ended, within};
 
 /// A model that works on its goal and reports any guidance.
@@ -286,7 +286,7 @@ async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
             "lead" if asked.task().contains("only in src") => say("As you said."),
             "lead" => plan_work(),
             "worker" => say("worked"),
-            _ => ask_user(),
+            _ => ask_user_until(&asked, "As you said."),
         }
     });
     let world = World::new(model, tools([])).await;
@@ -318,6 +318,7 @@ async fn host_9_a_fork_of_a_run_whose_lead_failed_in_a_later_iteration_keeps_the
                 }),
                 "lead" => say("That was all."),
                 "worker" => say("worked"),
+                _ if !is_out => achieved(),
                 _ => call(
                     "submit_reflection",
                     json!({"verdict": "continue", "summary": "Go on."}),
@@ -337,11 +338,11 @@ async fn host_9_a_fork_of_a_run_whose_lead_failed_in_a_later_iteration_keeps_the
         .fork(handle.id(), None, None, UserPresence::Absent);
     let report = ended(&fork.await.unwrap()).await.unwrap();
 
-    assert_eq!(report.summary, "That was all.");
+    assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(
         world.model.asked() - asked,
-        1,
-        "only the failed request is made again"
+        2,
+        "the failed request is made again and its answer judged, and nothing else is asked"
     );
 }
 

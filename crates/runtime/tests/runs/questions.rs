@@ -11,7 +11,7 @@ use dirigent_core::view::EventKind;
 use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 use dirigent_store::{Journal, StoreError};
 
-use crate::script::{Gate, Scripted, ask_user, plan_work, say, tools};
+use crate::script::{Gate, Scripted, ask_user_until, plan_work, say, tools};
 use crate::world::{World, ended, event, resumed, start_up, store_error, within};
 
 /// Asks the user after its first iteration, and answers the goal once it has the user's answer.
@@ -21,7 +21,7 @@ pub fn asking() -> Arc<Scripted> {
             "lead" if asked.task().contains("the blue one") => say("The blue one it is."),
             "lead" => plan_work(),
             "worker" => say("worked"),
-            _ => ask_user(),
+            _ => ask_user_until(&asked, "The blue one it is."),
         }
     })
 }
@@ -68,8 +68,8 @@ async fn paor_9_without_a_user_the_run_pauses_until_it_is_resumed_with_an_answer
     assert_eq!(question.choices, ["a", "b"]);
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
     assert_eq!(report.summary, "The blue one it is.");
-    // Only the lead's last request is repeated.
-    assert_eq!(world.model.asked() - asked, 1);
+    // The lead's answer to the goal, and the judgement of it.
+    assert_eq!(world.model.asked() - asked, 2);
 }
 
 #[tokio::test]
@@ -134,7 +134,7 @@ async fn paor_9_a_question_outlives_the_orchestrator_that_asked_it() {
     handle.answer("the blue one").await.unwrap();
 
     assert_eq!(ended(&handle).await.unwrap().summary, "The blue one it is.");
-    assert_eq!(model.asked() - asked, 1);
+    assert_eq!(model.asked() - asked, 2);
 }
 
 #[tokio::test]
@@ -144,7 +144,7 @@ async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() 
             "lead" if asked.task().contains(r#""answer":"b""#) => say("It is b."),
             "lead" => plan_work(),
             "worker" => say("worked"),
-            _ => ask_user(),
+            _ => ask_user_until(&asked, "It is b."),
         }
     });
     let world = World::new(model, tools([])).await;
@@ -235,7 +235,7 @@ async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
             "lead" if asked.task().contains("for the second") => say("Both are answered."),
             "lead" => plan_work(),
             "worker" => say("worked"),
-            _ => ask_user(),
+            _ => ask_user_until(&asked, "Both are answered."),
         }
     });
     let world = World::new(model, tools([])).await;

@@ -191,10 +191,23 @@ pub fn work(id: &str, depends_on: &[&str]) -> Value {
 }
 
 pub fn achieved() -> Reply {
+    achieved_with("It is done.")
+}
+
+fn achieved_with(summary: &str) -> Reply {
     call(
         "submit_reflection",
-        json!({"verdict": "achieved", "summary": "It is done."}),
+        json!({"verdict": "achieved", "summary": summary}),
     )
+}
+
+/// The reply of a reflector that asks the user until the lead's answer is this text, and then finds the goal achieved with it.
+pub fn ask_user_until(asked: &Asked, answer: &str) -> Reply {
+    if asked.task().contains(answer) {
+        achieved_with(answer)
+    } else {
+        ask_user()
+    }
 }
 
 pub fn ask_user() -> Reply {
@@ -202,6 +215,18 @@ pub fn ask_user() -> Reply {
         "submit_reflection",
         json!({"verdict": "ask_user", "summary": "Unclear.", "question": "Which one?", "choices": ["a", "b"]}),
     )
+}
+
+/// Demands more work until the lead's answer is this text, and then finds the goal achieved with it.
+pub fn continue_until(asked: &Asked, answer: &str) -> Reply {
+    if asked.task().contains(answer) {
+        achieved_with(answer)
+    } else {
+        call(
+            "submit_reflection",
+            json!({"verdict": "continue", "summary": "Not yet."}),
+        )
+    }
 }
 
 /// A tool whose results are computed by a function.

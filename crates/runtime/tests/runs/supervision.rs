@@ -16,8 +16,8 @@ use dirigent_runtime::{Resume, RunHandle, RuntimeError, UserPresence};
 
 use super::fragile::{crash, crash_agent};
 use super::script::{
-    Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user, call, plan, plan_call, plan_work, say,
-    tools, work,
+    Asked, Gate, Reply, Scripted, Scriptool, achieved, ask_user_until, call, continue_until, plan, plan_call,
+    plan_work, say, tools, work,
 };
 use super::world::{World, ended, event, within};
 use serde_json::json;
@@ -271,10 +271,7 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
                 gate.pass().await;
                 say("worked")
             }
-            _ => call(
-                "submit_reflection",
-                json!({"verdict": "continue", "summary": "Not yet."}),
-            ),
+            _ => continue_until(&asked, "Both were heard."),
         }
     });
     let world = World::new(model, tools([])).await;
@@ -300,7 +297,7 @@ async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
                 gate.pass().await;
                 say("The blue one it is.")
             }
-            "reflector" => ask_user(),
+            "reflector" => ask_user_until(&asked, "The blue one it is."),
             _ => usual(asked).await,
         }
     });

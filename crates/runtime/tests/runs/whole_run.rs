@@ -9,7 +9,9 @@ use dirigent_core::view::{Event, EventKind};
 use dirigent_runtime::{Events, UserPresence, read_run};
 use serde_json::json;
 
-use crate::script::{Asked, Gate, Reply, Scripted, achieved, call, counting, plan, say, tools, work};
+use crate::script::{
+    Asked, Gate, Reply, Scripted, achieved, call, continue_until, counting, plan, say, tools, work,
+};
 use crate::world::{World, ended, event, within};
 
 async fn look_then_work(asked: Asked) -> Reply {
@@ -143,10 +145,7 @@ async fn paor_8_guidance_is_in_the_next_plan_request() {
                 gate.pass().await;
                 say("worked")
             }
-            _ => call(
-                "submit_reflection",
-                json!({"verdict": "continue", "summary": "Not yet."}),
-            ),
+            _ => continue_until(&asked, "As you said."),
         }
     });
     let world = World::new(model, tools([])).await;

@@ -279,7 +279,7 @@ impl Run {
     }
 
     /// Accepts text instead of a plan as the answer to the goal (SPEC, "Where the rules meet", 6). The reflector judges it if there is work
-    /// that it has not judged (LEAD-3). Guidance that came after the lead's last request needs another iteration (PAOR-8).
+    /// with which it has not yet found the goal achieved (LEAD-3). Guidance that came after the lead's last request needs another iteration (PAOR-8).
     fn accept_answer(
         &mut self,
         text: String,
@@ -301,11 +301,12 @@ impl Run {
         self.finish_with_answer(text, commands)
     }
 
-    /// Returns true if something was changed or delegated since the last reflection (LEAD-3). An iteration ends without a reflection if
-    /// the run failed before it and was resumed, or if guidance led to the next plan. In a conversation, only plans are judged.
+    /// Returns true if something was changed or delegated since the reflector last found the goal achieved (LEAD-3). After any other
+    /// verdict, an answer of the lead is judged even if it changed nothing more. An iteration ends without a reflection if the run failed
+    /// before it and was resumed, or if guidance led to the next plan. In a conversation, only plans are judged.
     fn has_unjudged_work(&self) -> bool {
         let unjudged = self.iterations.iter().rev();
-        let unjudged = unjudged.take_while(|iteration| iteration.reflection.is_none());
+        let unjudged = unjudged.take_while(|iteration| !iteration.is_achieved());
         let only_plans = self.spec().turn.is_some();
         unjudged
             .filter(|iteration| iteration.has_plan() || !only_plans)
