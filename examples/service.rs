@@ -21,7 +21,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
 
     let dirigent = builder().build().await?;
     let counted = dirigent.start(goal("Count the lines in notes.txt")).await?;
-    // This one waits for an approval.
+    // This run waits for an approval.
     let waiting = goal("run `ls`").user(UserPresence::Present);
     let waiting = dirigent.start(waiting).await?;
     let mut events = waiting.events(0);

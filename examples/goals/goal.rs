@@ -14,7 +14,7 @@ use crate::replies::Replies;
 pub struct Goal {
     /// The name of its folder.
     pub name: String,
-    /// What its `goal.toml` says.
+    /// The content of its `goal.toml`.
     pub file: GoalFile,
     /// The replies of its models.
     pub replies: Replies,
@@ -55,7 +55,7 @@ struct Expectation {
 /// The files of a workspace, by their paths.
 type Files = BTreeMap<String, Vec<u8>>;
 
-/// A goal's workspace in a folder of its own.
+/// A goal's workspace in its own folder.
 pub struct Workspace {
     folder: PathBuf,
     /// The files before the run.

@@ -184,7 +184,7 @@ mod tests {
             ((4, 100), (3, 100), 0, false),
             ((4, 150), (3, 100), 1, true),
             ((4, 151), (3, 100), 1, false),
-            // Asked twice, the reflector costs a request more than it may.
+            // A reflector that is asked twice costs one request more than allowed.
             ((5, 100), (3, 100), 2, false),
         ] {
             assert_eq!(row(run, plain, reflector).holds(), holds, "{run:?} {plain:?}");

@@ -378,7 +378,7 @@ pub fn copy(from: &Path, to: &Path) {
     }
 }
 
-/// The variables with the folders of cargo and rustup. By default these folders are in the home, but tests have a home of their own.
+/// The variables with the folders of cargo and rustup. By default these folders are in the home, but tests have their own home.
 fn tool_homes() -> Vec<(OsString, OsString)> {
     let home = std::env::var_os("HOME").map(PathBuf::from).unwrap_or_default();
     let at = |name: &str, default: &str| {

@@ -69,7 +69,7 @@ pub fn read_meter() -> impl Tool {
     .access(Access::ReadOnly)
 }
 
-/// `fail`: fails with an error message of its own.
+/// `fail`: fails with its own error message.
 pub fn fail() -> impl Tool {
     typed("fail", "Fails.", |_, Nothing {}| async {
         ToolResult::failure("the valve is shut; open it first")

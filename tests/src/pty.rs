@@ -26,7 +26,7 @@ pub const CTRL_C: &str = "\u{3}";
 /// Ctrl-U: deletes the line.
 pub const CTRL_U: &str = "\u{15}";
 
-/// A command in a terminal of its own. The command is killed on drop.
+/// A command in its own terminal. The command is killed on drop.
 pub struct Terminal {
     child: Child,
     keys: Arc<Pty>,
@@ -208,7 +208,7 @@ impl Terminal {
         self.shown.state().hung_up = true;
         self.types("x");
         self.wait_for_end();
-        // Keep the terminal's last open handle, so that dropping it closes the terminal.
+        // The assignment drops the old handle. The new handle is the last open one of the terminal, so dropping it closes the terminal.
         let (pty, _) = pty_process::blocking::open().expect("a pseudo-terminal");
         self.keys = Arc::new(pty);
         self.child.wait().expect("a child")

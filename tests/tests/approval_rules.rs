@@ -61,7 +61,7 @@ fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
         std::fs::remove_file(served.place.work().join(file)).unwrap();
     }
 
-    // Later runs in the folder do not ask either, also where nobody could answer.
+    // Later runs in the folder do not ask either, even if nobody could answer.
     let _ = served.place.dirigent(RUN).with_code(0);
     assert!(served.place.work().join("second.txt").exists());
     let listed = served.place.dirigent(["approvals", "list"]).with_code(0).stdout;

@@ -312,7 +312,7 @@ fn intent_1_facts_and_decisions_are_said_in_words() {
     let facts = place.dirigent(["memory", "list"]).with_code(0);
     assert!(facts.stdout.contains("my name is Ann"), "{}", facts.stdout);
 
-    // Whatever words decide about was shown in full before.
+    // A call about which the user decides in words was shown in full before.
     let waiting = place.dirigent(["chat", "-c", "last", "make a file"]).with_code(4);
     assert!(waiting.stderr.contains("touch made.txt"), "{waiting}");
     assert!(

@@ -182,9 +182,9 @@ enum Always {
 /// Whether the second model is used.
 #[derive(Clone, Copy, Debug)]
 enum Spare {
-    /// It answers instead of the first one.
+    /// The second model answers instead of the first.
     Helps,
-    /// It is not asked: the first model has answered, or no model could help.
+    /// The second model is not asked: the first model has answered, or no model could help.
     NotAsked,
 }
 
@@ -873,7 +873,7 @@ async fn pursue(stage: &Stage, model: Arc<dyn ChatModel>, form: Form, notes: &No
     let run = dirigent.start(stage.goal("Note it")).await.unwrap();
     let report = run.outcome().await.expect("the run is carried out to its end");
     let mut replayed = json!(dirigent.read(run.id()).await.unwrap().0.report());
-    // Only the report from the journal has the account.
+    // Only the report from the journal has the usage by agent and model.
     replayed.as_object_mut().unwrap().remove("account");
     assert_eq!(replayed, json!(*report), "the journal tells the same");
     assert_eq!(stage.journaled_end()["reason"], json!(report.end)["reason"]);

@@ -1,4 +1,4 @@
-//! INTENT-1, APPROVE-2: what a message of a conversation is decides what becomes of it, through the library.
+//! INTENT-1, APPROVE-2: how each kind of message of a conversation is handled, through the library.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use dirigent::memory::{FactScope, Visible};
@@ -160,7 +160,7 @@ async fn intent_1_negated_quoted_and_other_words_are_normal_messages() {
     }
 }
 
-/// A turn with a command that waits for approval, and nobody there.
+/// A turn with a command that waits for approval, without a user.
 async fn waiting_turn(stage: &Stage, model: &Scripted) -> (Dirigent, Conversation) {
     let (dirigent, chat) = conversation(stage, model).await;
     let ask = Rule {

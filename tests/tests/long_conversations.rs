@@ -69,19 +69,20 @@ fn chat_from(served: &Served, first: usize) -> Child {
 fn turns(served: &Served) -> Vec<RunRecord> {
     let journal = Journal::open(&served.place.db()).unwrap();
     let mut turns = journal.runs().unwrap();
-    // A turn that was killed before its first entry never began, and the next message takes its place.
+    // A turn that was killed before its first entry never began, and the next message becomes a turn in its place.
     turns.retain(|record| record.entries > 0);
     turns.sort_by_key(|record| record.turn.map(|turn| turn.number));
     turns
 }
 
-/// Sends all messages. Kills the chat at the numbers of requests that `kills` has, each after a pause, and goes on as a user would.
+/// Sends all messages. Kills the chat after each of the numbers of requests in `kills`, each time after a pause, and then continues as a
+/// user would.
 fn converse(served: &Served, kills: &[(usize, Duration)]) {
     let _ = served.place.dirigent(["chat", "message 0"]).with_code(0);
     for (requests, pause) in kills {
         let first = turns(served).len();
         let mut child = chat_from(served, first);
-        // The point in time of a kill is random on purpose; nothing is expected of it.
+        // The point in time of a kill is random on purpose; no result is expected of the kill itself.
         let so_far = served.requests().len();
         let _ = served.wait_for_requests(so_far + requests);
         std::thread::sleep(*pause);
@@ -89,7 +90,7 @@ fn converse(served: &Served, kills: &[(usize, Duration)]) {
         child.wait().unwrap();
         let unfinished = turns(served).last().is_some_and(|last| last.ended_at.is_none());
         if unfinished {
-            // A turn whose last entry was stored, but not yet its end, has nothing left to resume.
+            // A turn may have stored its last entry, but not yet its end. It has nothing left to resume.
             let resumed = served.place.dirigent(["resume", "last", "--non-interactive"]);
             let has_ended = resumed.stderr.contains("already ended");
             assert!(has_ended || resumed.code() == Some(0), "{resumed}");
@@ -99,7 +100,7 @@ fn converse(served: &Served, kills: &[(usize, Duration)]) {
     assert!(child.wait().unwrap().success());
 }
 
-/// The messages of the last request, without the system prompt and what changes from place to place.
+/// The messages of the last request, without the system prompt and the part that differs between places.
 fn last_messages(served: &Served) -> Vec<(String, String)> {
     let last = served.requests().last().unwrap().clone();
     let text = |message: &Value| {

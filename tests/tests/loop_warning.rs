@@ -1,5 +1,5 @@
-//! LOOP-2: the warning that is logged when an agent's loop is ended. It has a process of its own: `tracing` caches for all threads of a
-//! process whether anybody listened when a warning first occurred, so no other test may trigger it first.
+//! LOOP-2: the warning that is logged when an agent's loop is ended. The test runs in its own process: `tracing` caches for all threads
+//! of a process whether anybody listened when a warning first occurred, so no other test may trigger it first.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::io::Write;

@@ -1,6 +1,6 @@
 //! The end-to-end tests, a module each: one program, as linking the whole of Dirigent takes longer than most of these tests.
 //!
-//! A test that needs a process of its own is a file next to this one with an entry in `Cargo.toml`.
+//! A test that needs its own process is a file next to this one with an entry in `Cargo.toml`.
 
 mod agent_limits;
 mod agent_loop;

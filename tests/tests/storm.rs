@@ -337,7 +337,7 @@ async fn check_journal(dirigent: &Dirigent, run: &RunHandle, report: &Report) {
     }
     let without_usage = |report: &Report| {
         let mut json = json!(report);
-        // Only the report from the journal has the account.
+        // Only the report from the journal has the usage by agent and model.
         let fields = json.as_object_mut().unwrap();
         fields.retain(|field, _| field != "usage" && field != "account");
         json

@@ -540,7 +540,7 @@ fn paor_10_a_summary_and_a_diff_tell_what_changed_while_a_command_ran_apart() {
     let (served, ended) = with_command();
     let place = &served.place;
     let told = format!(
-        "\nChanged 1 file:\n  edited   notes.txt\n\n2 files changed while `{MAKE}` ran, by it or by others:\n  created  made.txt\n  edited   other.txt\n"
+        "\nChanged 1 file:\n  edited   notes.txt\n\n2 files changed while `{MAKE}` ran, by this command or something else:\n  created  made.txt\n  edited   other.txt\n"
     );
     assert!(ended.stdout.contains(&told), "{ended}");
     assert!(!ended.stdout.contains("user.txt"), "{ended}");
@@ -551,7 +551,7 @@ fn paor_10_a_summary_and_a_diff_tell_what_changed_while_a_command_ran_apart() {
     assert!(!own.contains("made.txt"), "{own}");
     assert!(
         during.starts_with(&format!(
-            " `{MAKE}` ran, by it or by others:\n# created made.txt\n# diff --git"
+            " `{MAKE}` ran, by this command or something else:\n# created made.txt\n# diff --git"
         )),
         "{during}"
     );
@@ -598,7 +598,7 @@ fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
     let shown = place.dirigent(["undo", "last", "--dry-run"]).with_code(0);
     let preview = format!(
         "To undo the changes of run RUN in PLACE/work:\n  restore   notes.txt\n\
-         Also changed while `{MAKE}` ran, by it or by others:\n  created   made.txt\n  \
+         Also changed while `{MAKE}` ran, by this command or something else:\n  created   made.txt\n  \
          edited    other.txt  (cannot be restored: its content before or after the command is unknown)\n\
          Not undone, because only changes to files can be undone:\n  other effects of `{MAKE}`\n\
          What changed while commands ran is left as it is; undo it, too, with `dirigent undo RUN --include-commands`.\n"
@@ -660,7 +660,7 @@ fn paor_10_a_file_that_a_tool_changed_and_then_a_command_is_undone_as_a_whole_or
     assert!(during.ends_with("# @@ -1 +1,2 @@\n#  two\n# +more\n"), "{during}");
 
     let refused = place.dirigent(["undo", "last", "--yes"]).with_code(2);
-    let reason = "Cannot be undone:\n  notes.txt also changed while `echo more >> notes.txt` ran, by it or by others\n";
+    let reason = "Cannot be undone:\n  notes.txt also changed while `echo more >> notes.txt` ran, by this command or something else\n";
     assert!(refused.stdout.contains(reason), "{refused}");
     assert_eq!(place.read("notes.txt"), "two\nmore\n");
 

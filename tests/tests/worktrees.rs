@@ -1,4 +1,4 @@
-//! PAOR-10: runs in a git worktree of their own, and runs that share a folder.
+//! PAOR-10: runs in their own git worktrees, and runs that share a folder.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::fs;

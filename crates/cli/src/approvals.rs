@@ -80,8 +80,8 @@ pub(crate) fn line(rule: &ApprovalRule) -> String {
     )
 }
 
-/// `{"id": 3, "calls": "execute_command(command: cargo test *)", "scope": "workspace", "subject": "/home/me/shop", "at": 1764150000000}`; `subject`
-/// is `null` for a rule that holds everywhere.
+/// `{"id": 3, "calls": "execute_command(command: cargo test *)", "scope": "workspace", "subject": "/home/me/shop", "at": 1764150000000}`;
+/// `subject` is `null` for a rule that applies everywhere.
 pub(crate) fn as_json(rule: &ApprovalRule) -> Value {
     let (scope, subject) = match &rule.scope {
         RuleScope::Run(run) => ("run", Some(run.to_string())),

@@ -26,9 +26,9 @@ pub(crate) enum Offer {
 /// Whether the user is told that the run waits for others before it starts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum WaitNotice {
-    /// It does not wait.
+    /// The run does not wait.
     No,
-    /// It waits for other runs; the text describes them to the user.
+    /// The run waits for other runs; the text describes them to the user.
     For(String),
 }
 
@@ -117,8 +117,8 @@ impl WaitNotice {
         }
     }
 
-    /// Starts a run and returns it, or how the process exits if a signal ended the wait for its start. A signal that comes too late for this
-    /// cancels the run, and a second one no longer waits.
+    /// Starts a run and returns it, or returns how the process exits if a signal ended the wait for the start. A run that was started
+    /// despite the signal is cancelled; a second signal ends the wait at once.
     pub(crate) async fn start(
         self,
         dirigent: &Dirigent,

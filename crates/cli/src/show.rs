@@ -264,7 +264,8 @@ pub(crate) async fn show(
     Ok(Exit::Success)
 }
 
-/// Returns a line that says what the message of a turn was found to be, and why; empty if it was not classified.
+/// Returns a line with the classification of the turn's message and the reason for it; empty if the message was not
+/// classified.
 fn intent(view: &RunView) -> String {
     let turn = view.run().spec().turn.as_ref();
     match turn.and_then(|turn| turn.intent.as_ref()) {

@@ -60,8 +60,8 @@ impl ShutdownSignals {
         }
     }
 
-    /// Waits for Ctrl-C, SIGTERM or SIGQUIT. A second SIGHUP comes from the same closed terminal. It does not mean that the user wants to stop
-    /// waiting.
+    /// Waits for Ctrl-C, SIGTERM or SIGQUIT. Ignores SIGHUP: a second SIGHUP comes from the same closed terminal, and
+    /// does not mean that the user wants to stop waiting.
     pub(crate) async fn interrupted(&mut self) {
         while self.next().await == ShutdownSignal::HungUp {}
     }

@@ -30,7 +30,8 @@ pub(crate) fn summary(view: &RunView, run: RunId, detail: Detail) -> String {
         .as_ref()
         .and_then(|end| next_command(run, end, &requests));
     if report.end.is_some() {
-        // The report of an ended run already contains the question; of several, it does not say how to answer each.
+        // The report of an ended run already contains the question. If there are several questions, it does not say how
+        // to answer each of them.
         if let [_] = requests.questions.as_slice() {
             requests.questions.clear();
         }

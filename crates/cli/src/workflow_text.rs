@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::output::sanitize;
 
-/// The workflows by category, and the files that define none.
+/// The workflows by category, and the files that do not define a workflow.
 pub(crate) fn list(workflows: &Workflows, category: Option<&str>) -> String {
     let mut text = String::new();
     for group in workflows.categories() {

@@ -16,8 +16,9 @@ use crate::open::open_existing;
 use crate::output::{Output, sanitize};
 use crate::signals::ShutdownSignals;
 
-/// After a run, offers to apply the changes in its worktree, or says how to. Removes a worktree without changes. The run has ended as it has: an
-/// error is only reported, and the worktree stays. So it does after a signal.
+/// After a run, offers to apply the changes in its worktree, or says how to apply them. Removes a worktree without
+/// changes. The offer does not affect how the run ended: after an error, which is only reported, or a signal, the
+/// worktree is kept.
 pub(crate) async fn offer(
     dirigent: &Dirigent,
     run: RunId,
@@ -49,7 +50,7 @@ pub(crate) async fn offer(
 enum Offered {
     /// The changes were applied, or there were none.
     Settled,
-    /// They stay in the worktree.
+    /// The changes stay in the worktree.
     Kept,
 }
 
@@ -88,8 +89,8 @@ async fn offer_changes(
     }
 }
 
-/// Applies the changes in a worktree. The first Ctrl-C only says so, because git may have changed some files already; a second one kills git.
-/// Returns `None` if it was killed.
+/// Applies the changes in a worktree. The first Ctrl-C only prints a note, because git may already have changed some
+/// files; a second Ctrl-C kills git. Returns `None` if git was killed.
 async fn apply_unless_killed(
     worktree: &RunWorktree,
     signals: &mut ShutdownSignals,

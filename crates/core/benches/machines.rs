@@ -82,7 +82,7 @@ fn spec() -> RunSpec {
     }
 }
 
-/// Each sub-task looks at a file; nine of ten depend on one or two before them.
+/// A plan in which each sub-task looks at a file; nine of ten sub-tasks depend on one or two earlier sub-tasks.
 fn plan(count: usize) -> Plan {
     let subtasks = (0..count).map(|index| {
         let depends_on = [index.checked_sub(10), index.checked_sub(37)]
@@ -111,7 +111,7 @@ fn plan(count: usize) -> Plan {
     }
 }
 
-/// A run that waits for its lead, and what its lead will say.
+/// A run that waits for its lead, and the lead's next reply.
 fn planning(plan: Plan) -> (Run, RunInput) {
     planning_with(spec(), plan)
 }
@@ -193,7 +193,7 @@ fn agent_step(criterion: &mut Criterion) {
             };
             black_box(agent.handle(NOW, replied).unwrap());
             let effect = next();
-            // Another result each time: an agent that repeats itself is stuck.
+            // The result differs each time, because an agent that repeats itself counts as stuck.
             let finished = AgentInput::ToolFinished {
                 effect,
                 result: ToolResult::success(json!(format!("fn main() {{ {effect} }}"))),

@@ -1,4 +1,5 @@
-//! The brief of an agent: its role and task. The continuation of a lead: the run's message to it when the run needs it again.
+//! The brief of an agent: its role and task. Also the continuation of a lead: the message that the run sends when it
+//! needs the lead again.
 
 use serde::{Deserialize, Serialize};
 

@@ -27,7 +27,8 @@ pub(crate) fn is_control_tool(tool: &str) -> bool {
     tool == DELEGATE || is_reserved(tool)
 }
 
-/// Returns the tools of this module for an agent with this form of answer; none for the reflector, whose verdicts say the same.
+/// Returns the tools of this module for an agent with this form of answer; none for the reflector, which uses its
+/// verdicts instead.
 pub fn loop_tools(answer: AnswerForm) -> Vec<ToolSpec> {
     match answer {
         AnswerForm::Text | AnswerForm::Plan => vec![ask_user_tool(), report_tool()],

@@ -1,5 +1,5 @@
-//! Describes a run's project to its agents: the project's instructions, and the environment (LEAD-4). It is read once, when the
-//! run starts, and journaled with the run's spec.
+//! Describes a run's project to its agents: the project's instructions, and the environment (LEAD-4). The project is
+//! read once, when the run starts, and journaled with the run's spec.
 
 use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
@@ -19,7 +19,7 @@ pub struct Project {
     pub environment: Environment,
 }
 
-/// The instructions in a project's files, such as `AGENTS.md`. They are the project's word: weaker than the user's.
+/// The instructions in a project's files, such as `AGENTS.md`. The user's own instructions take precedence over these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Instructions {
     /// The files in the order in which agents read them: files of outer folders first, each followed by the files that it imports.

@@ -57,7 +57,7 @@ impl OpenQuestion {
         }
     }
 
-    /// Returns the same question, asked again.
+    /// Returns the question as if it were asked at `now`, with a new expiry.
     pub(crate) fn renewed(&self, limits: &RunLimits, now: Timestamp) -> Self {
         OpenQuestion {
             asked_at: now,
@@ -77,7 +77,7 @@ impl OpenQuestion {
     }
 }
 
-/// The reason why no open question is the one that an answer is for.
+/// The reason why an answer cannot be assigned to an open question.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectionError {
@@ -95,7 +95,7 @@ pub enum SelectionError {
         /// The open questions.
         open: Vec<OpenQuestion>,
     },
-    /// The answer has several words, of which the first is not a question's id.
+    /// The answer has several words, and the first word is not the id of a question.
     #[error(
         "`{word}` is not the id of a question, such as `a3.7`: put an answer of several words in quotes. Open: {}",
         listed(open)
@@ -106,7 +106,7 @@ pub enum SelectionError {
         /// The open questions.
         open: Vec<OpenQuestion>,
     },
-    /// Several questions are open, and the answer names none.
+    /// Several questions are open, and the answer does not name any of them.
     #[error("several questions are open; specify the one to answer: {}", listed(open))]
     Several {
         /// The open questions.

@@ -19,7 +19,7 @@ pub struct ReflectorDiff {
     /// The number of changed files that are not in `files`.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub omitted: usize,
-    /// Why the diff could not be read; `None` if it was.
+    /// Why the diff could not be read; `None` if it was read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
@@ -32,7 +32,8 @@ pub struct DiffedFile {
     /// The kind of the change; `None` for a moved folder.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kind: Option<FileChangeKind>,
-    /// The command while which the file changed, by it or by others; `None` for the change of a file tool.
+    /// The command that was running when the file changed, whoever changed the file; `None` for the change of a file
+    /// tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub during: Option<String>,
     /// The number of added lines.
@@ -68,7 +69,7 @@ impl DiffedFile {
         }
     }
 
-    /// Says that the file changed while this command ran.
+    /// Records that the file changed while this command ran.
     pub fn during(self, command: &str) -> Self {
         DiffedFile {
             during: Some(command.to_owned()),

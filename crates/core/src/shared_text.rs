@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::digest::sha256_hex;
 
-/// A text that many journal entries contain. It consists of pieces: a text that extends another one has the other's pieces and one more, so
-/// that a journal stores only the last piece.
+/// A text that many journal entries contain. It consists of pieces: a text that extends another text has the pieces of
+/// that text and one more, so that a journal stores only the last piece.
 #[derive(Clone, Debug)]
 pub struct SharedText {
     text: Arc<str>,

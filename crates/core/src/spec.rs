@@ -35,7 +35,7 @@ pub struct RunSpec {
     /// The files of the workspace that the goal mentions and includes, as they were when the run started.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub files: Vec<GoalFile>,
-    /// The run's place in its conversation; `None` for a run that belongs to none.
+    /// The run's place in its conversation; `None` outside of a conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub turn: Option<Box<Turn>>,
     /// The git worktree that was made for the run and contains its workspace; `None` if the run works in the user's own folder.
@@ -55,7 +55,7 @@ pub struct RunSpec {
     pub workflow: Option<Box<UsedWorkflow>>,
 }
 
-/// The workflow of a run, and how it restricts the run. `setup` has the tools and the rules that result.
+/// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsedWorkflow {
     /// The name by which the user invoked it.
@@ -115,7 +115,8 @@ impl RunSpec {
         self.turn.as_ref()?.earlier.as_ref()
     }
 
-    /// The answer with which the run begins and ends; `None` if the lead answers.
+    /// The answer that was known before the run; the run returns it at once, without asking a model. `None` if the lead
+    /// answers.
     pub fn ready_answer(&self) -> Option<&ReadyAnswer> {
         self.turn.as_ref()?.answer.as_ref()
     }
@@ -139,9 +140,9 @@ impl RunSpec {
         deepest.unwrap_or(&agent.system_prompt)
     }
 
-    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the run's goal (LEAD-4). Empty, or ends with a
-    /// line break. Takes up a quarter of the model's context window at most. The reflector judges by its request alone, so that no file of the
-    /// project sways it.
+    /// Returns the text that an agent with this role receives before its task: the project, and for a sub-agent the
+    /// run's goal (LEAD-4). Empty, or ends with a line break. Takes up a quarter of the model's context window at most.
+    /// Empty for the reflector, which judges by its request alone, so that no file of the project influences it.
     pub(crate) fn preamble(&self, role: &AgentRole, agent: &AgentSpec) -> Arc<str> {
         let Some(project) = &self.project else {
             return "".into();

@@ -57,8 +57,8 @@ pub struct ToolSpec {
     pub example: Value,
 }
 
-/// What agents that may not change files are told of a tool: nothing of operations that they cannot use. Their calls are checked against the
-/// tool's own parameters all the same.
+/// The description of a tool for agents that may not change files, without the operations that they cannot use. Their
+/// calls are still checked against the parameters of the tool itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadOnlyForm {
     /// The description, in place of [`ToolSpec::description`].
@@ -244,10 +244,10 @@ pub struct ToolResult {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OmittedPart {
-    /// The middle, as of a log: what went wrong is at its beginning or its end.
+    /// The middle, as for a log, whose beginning and end show what went wrong.
     #[default]
     Middle,
-    /// The end, as of a list.
+    /// The end, as for a list.
     End,
 }
 

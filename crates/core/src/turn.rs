@@ -32,7 +32,7 @@ pub struct Turn {
     /// The answer, if it needs no model. The turn then ends at once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<ReadyAnswer>,
-    /// The facts of the memory that the lead reads with the message as the user's notes.
+    /// Facts from the memory. The lead receives them together with the message, as notes from the user.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
 }
@@ -42,7 +42,7 @@ pub struct Turn {
 pub struct ReadyAnswer {
     /// The text of the answer.
     pub text: String,
-    /// The number of the fact that was kept; `None` if none was.
+    /// The number of the fact that was kept; `None` if no fact was kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kept_fact: Option<u64>,
 }
@@ -134,11 +134,11 @@ pub struct HistoryPart {
 pub struct TurnRun {
     /// The run.
     pub run: RunId,
-    /// The id of its last agent.
+    /// The id of the run's last agent.
     pub agents: u32,
-    /// The step of its run machine's last effect.
+    /// The step of the run machine's last effect.
     pub steps: u32,
-    /// The number of its last iteration, counted over the whole conversation.
+    /// The number of the run's last iteration, counted over the whole conversation.
     pub iterations: u32,
 }
 
@@ -286,7 +286,7 @@ impl EarlierTurns {
             },
             OutputHandle::Agent(agent) => agent.0 <= ids.agents,
             OutputHandle::Iteration(iteration) | OutputHandle::Diff(iteration) => iteration <= ids.iterations,
-            // Always of the turn that reads it.
+            // This handle always means the diff of the turn that reads it.
             OutputHandle::RunDiff => false,
         };
         let mut runs = self.history.parts().flat_map(|part| &part.runs);
@@ -309,7 +309,8 @@ fn message_pair(run: &Run) -> HistoryPart {
     }
 }
 
-/// Returns the history that ends with the lead's messages. If they do not begin with those of the history, they have been compacted and replace it.
+/// Returns the history that ends with the lead's messages. If the lead's messages do not begin with the messages of the
+/// history, they have been compacted, and replace the history.
 fn extend(history: Option<&History>, mut all: HistoryPart, ids: TurnRun) -> History {
     all.runs.push(ids);
     let Some(history) = history else {
@@ -317,7 +318,7 @@ fn extend(history: Option<&History>, mut all: HistoryPart, ids: TurnRun) -> Hist
     };
     let known = history.messages().count();
     if all.messages.len() < known || !history.messages().eq(&all.messages[..known]) {
-        // Handles remain in what was compacted.
+        // Compacted messages may still contain handles.
         all.runs
             .splice(0..0, history.parts().flat_map(|part| part.runs.iter().copied()));
         return History::from_parts(vec![all]);

@@ -52,7 +52,8 @@ pub struct PathChange {
     pub diff: Option<String>,
 }
 
-/// Changes that happened while a command ran, made by the command or by others, without the changes of file tools (PAOR-10).
+/// Changes that happened while a command ran, made by the command or by something else, without the changes of file
+/// tools (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DuringCommand {
     /// The call that ran the command.
@@ -80,7 +81,8 @@ pub struct RestorePath {
 }
 
 impl RestorePath {
-    /// Returns the undone changes in groups between which something else changed the path; one group if nothing else did.
+    /// Returns the undone changes in groups between which something else changed the path; one group if nothing else
+    /// changed it.
     pub fn uninterrupted(&self) -> Vec<&[PathChange]> {
         match self.changed_by_others {
             true => self
@@ -142,7 +144,8 @@ enum Undone {
 }
 
 impl UndoPlan {
-    /// Returns the net changes while each command ran, over all its executions, in the order of the first ones.
+    /// Returns the net changes while each command ran, over all executions of the command. Commands are in the order of
+    /// their first executions.
     pub fn command_changes(&self) -> Vec<CommandChanges> {
         command_changes(&self.during_commands)
     }

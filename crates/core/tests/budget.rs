@@ -10,7 +10,7 @@ use dirigent_core::message::Usage;
 use dirigent_core::price::{Cost, Price};
 use proptest::prelude::{ProptestConfig, Strategy, any, prop_assert, prop_assert_eq, proptest};
 
-/// One dollar for a million tokens sent, half of it for cached ones, four for those received.
+/// One dollar for a million tokens sent, half a dollar for cached tokens, four dollars for tokens received.
 const PRICE: Price = Price {
     input: Cost(1_000_000_000),
     cached_input: Cost(500_000_000),
@@ -138,7 +138,8 @@ fn host_6_siblings_wait_for_what_others_may_give_back_and_are_refused_what_nobod
     let mut budget = tokens(10_000);
     let first = granted(budget.reserve(&ask(3_000)));
     assert_eq!(budget.reserved().tokens(), 7_096);
-    // At once it could have 904 tokens, but a whole reply after the first request is settled, so it waits.
+    // The request could get 904 tokens at once, but it waits, because it can get a whole reply after the first request
+    // is settled.
     assert_eq!(budget.reserve(&ask(2_000)), ReservationOutcome::Wait);
     assert_eq!(
         budget.reserve(&ask(9_800)),

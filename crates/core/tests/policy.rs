@@ -700,7 +700,7 @@ fn approve_1_only_patterns_that_mean_what_they_show_are_suggested() {
             json!({"command": ["grep", "a|sh", "y"]}),
             vec!["execute_command"],
         ),
-        // The first two words do not say what these do.
+        // The first two words do not say what these commands do.
         (
             "execute_command",
             json!({"command": "ls | head -3"}),
@@ -765,7 +765,7 @@ fn approve_1_only_patterns_that_mean_what_they_show_are_suggested() {
         ),
         ("pay", json!({"to": "bob", "note": long}), vec!["pay"]),
         ("pay", json!({"to": {"name": "bob"}}), vec!["pay"]),
-        // Names of parameters are the model's, too.
+        // The names of parameters come from the model, too.
         ("pay", json!({"": "bob"}), vec!["pay"]),
         ("pay", json!({"a ": "1", "a": "2"}), vec!["pay"]),
         ("pay", json!({"to: *, x": "bob"}), vec!["pay"]),

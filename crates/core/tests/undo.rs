@@ -305,7 +305,7 @@ fn paor_10_what_changed_while_commands_ran_is_counted_by_command() {
     );
     assert_eq!(
         changes[0].title(),
-        "changed while `cargo test` ran, by it or by others"
+        "changed while `cargo test` ran, by this command or something else"
     );
 }
 

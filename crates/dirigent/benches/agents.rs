@@ -275,7 +275,7 @@ async fn subject(variant: &str, rounds: u32, subtasks: u32, journal: &Path, work
 }
 
 fn main() {
-    // As cargo has it: only `cargo bench` passes this.
+    // Cargo's convention: only `cargo bench` passes this argument.
     let is_test = !flag("--bench");
     let (agents, rounds) = (
         number("--agents", if is_test { 2 } else { 100 }),

@@ -1,11 +1,12 @@
 //! Approval rules: calls that the user always allows, within a run, a conversation, a folder or everywhere.
 //!
-//! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its workspace
-//! and of every run as part of its policy. A rule added while a run is under way does not change its policy: the program that asks the user
-//! looks the rules up with [`ApprovalRules::of_run`] and answers requests that [`approves`] accepts, instead of asking.
+//! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its
+//! workspace and of every run as part of its policy. A rule that is added while a run is active does not change the run's policy: the
+//! program that asks the user looks up the rules with [`ApprovalRules::of_run`] and approves the requests that [`approves`] accepts,
+//! instead of asking the user.
 //!
-//! A rule never counts against a rule that denies, nor against one that asks about the same calls as precisely ([`Policy::allows_with`]), and never
-//! approves a plan.
+//! A rule never overrides a rule that denies the call, or that asks about it and is at least as specific ([`Policy::allows_with`]), and
+//! never approves a plan.
 
 use dirigent_core::approval::Approval;
 use dirigent_core::call::SUBMIT_PLAN;
@@ -20,7 +21,7 @@ use crate::{Dirigent, DirigentError};
 pub use dirigent_core::policy::CallPattern;
 pub use dirigent_store::{RuleScope, StoredRule as ApprovalRule};
 
-/// Within what a run's user allows calls.
+/// The scope of a rule: where it allows calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Within {
     /// The run.
@@ -37,13 +38,13 @@ pub enum Within {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ApprovalRuleError {
-    /// The run is no turn of a conversation.
-    #[error("run {} is no turn of a conversation: allow the calls within the run or its folder", run.short())]
+    /// The run is not a turn of a conversation.
+    #[error("run {} is not a turn of a conversation: allow the calls within the run or its folder", run.short())]
     NoConversation {
         /// The run.
         run: RunId,
     },
-    /// The pattern is too long to be read, has control characters, or is no pattern that a configuration could have.
+    /// The pattern is too long to be read, has control characters, or could not appear in a configuration.
     #[error(
         "these calls cannot be allowed by a rule: its text would be too long or unclear; add a shorter rule to your configuration"
     )]
@@ -138,7 +139,7 @@ impl ApprovalRules {
         self.blocking(|journal| Ok(journal.approval_rules()?)).await
     }
 
-    /// Lists the rules that hold in a run, in the order in which they were added.
+    /// Lists the rules that apply to a run, in the order in which they were added.
     ///
     /// # Errors
     /// An unknown run; an error of the journal.
@@ -156,7 +157,7 @@ impl ApprovalRules {
         .await
     }
 
-    /// Deletes a rule, and returns it as it was. Runs that started with it keep it.
+    /// Deletes a rule and returns it. Runs that started with the rule keep it.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoSuchRule`]; an error of the journal.
@@ -177,14 +178,14 @@ impl ApprovalRules {
     }
 }
 
-/// Returns true if a rule that allows `calls` approves the call that waits. `policy` is that of its run.
+/// Returns true if a rule that allows `calls` approves the waiting call. `policy` is the policy of the call's run.
 pub fn approves(calls: &CallPattern, approval: &Approval, policy: &Policy) -> bool {
     approval.tool != SUBMIT_PLAN
         && policy.allows_with(calls, &approval.tool, &approval.parameters, &approval.workspace)
 }
 
-/// Returns the patterns with which a user may allow the call that waits, and calls like it from now on, the narrowest first. Empty if no rule can:
-/// for a plan, or where a rule of the policy asks about just these calls.
+/// Returns the patterns with which a user may allow the call that waits, and calls like it from now on, the narrowest first. Empty if no
+/// rule can allow the call: for a plan, or if a rule of the policy asks about exactly these calls.
 pub fn suggestions(approval: &Approval, policy: &Policy) -> Vec<CallPattern> {
     let mut patterns = CallPattern::suggestions(&approval.tool, &approval.parameters);
     patterns.retain(|calls| approves(calls, approval, policy));

@@ -92,9 +92,9 @@ impl Builder {
         self
     }
 
-    /// Sets one model for all agents. The default is the models of the configuration or, without a configuration, the [`OfflineModel`]. If
-    /// a configuration is set too, requests to this model contain references of the configured models, and prompts are made for those
-    /// models; a typical model in this case is a wrapper of [`Config::models`].
+    /// Sets one model for all agents. The default is the models of the configuration or, without a configuration, the [`OfflineModel`].
+    /// If a configuration is also set, its models determine the prompts, and each request names one of its models by reference. A model
+    /// for this case is typically a wrapper of [`Config::models`].
     pub fn model(mut self, model: impl ChatModel) -> Self {
         self.model = Some(Arc::new(model));
         self

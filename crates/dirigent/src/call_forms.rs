@@ -43,7 +43,7 @@ impl CallForms {
         }
     }
 
-    /// The number of forms found so far. It grows whenever a form is found.
+    /// The number of forms found so far. The number grows whenever a form is found.
     pub(crate) fn count(&self) -> usize {
         self.lock().len()
     }

@@ -50,8 +50,8 @@ impl Dirigent {
         Builder::new()
     }
 
-    /// Starts a run. With [`WhenShared::Wait`](crate::WhenShared::Wait), returns once the run may begin; until then nothing of it is journaled,
-    /// and a caller that no longer waits has not started it.
+    /// Starts a run. With [`WhenShared::Wait`](crate::WhenShared::Wait), returns once the run may begin; until then nothing of the run is
+    /// journaled, and the run is not started if the caller stops waiting.
     ///
     /// # Errors
     /// [`DirigentError::EmptyGoal`], [`DirigentError::Workspace`], [`DirigentError::WorkspaceShared`], [`DirigentError::StartsBlocked`], [`DirigentError::StartCancelled`],
@@ -227,13 +227,14 @@ impl Dirigent {
     /// included.
     ///
     /// # Errors
-    /// Only that the async runtime is shutting down.
+    /// Only if the async runtime is shutting down.
     pub async fn agents(&self, workspace: Option<&Path>) -> Result<Agents, DirigentError> {
         let (run_spec_factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
         blocking(move || Ok::<_, DirigentError>(run_spec_factory.list_agents(workspace.as_deref()))).await
     }
 
-    /// Finds out how the models of a goal call tools, where the configuration leaves it open (CALL-4). Returns the requests that were made.
+    /// Finds out how the models of a goal call tools, if the configuration does not specify it (CALL-4). Returns the requests that were
+    /// made.
     async fn find_call_forms(&self, goal: &Goal, workspace: &str) -> Result<Vec<ModelProbe>, DirigentError> {
         let Some(configured) = &self.configured else {
             return Ok(Vec::new());
@@ -273,7 +274,7 @@ impl Dirigent {
     /// the fork: a call that waits or has not ended needs approval again in the fork (APPROVE-3).
     ///
     /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder. The fork asks the
-    /// models of this orchestrator and uses its tools, also if the original run had a model or tools of its own ([`Goal::model`]).
+    /// models of this orchestrator and uses its tools, even if the original run had its own model or tools ([`Goal::model`]).
     ///
     /// # Errors
     /// [`dirigent_runtime::RuntimeError::CannotFork`] if there is no such entry or the run had already ended at it;
@@ -400,8 +401,8 @@ impl Dirigent {
             .await
     }
 
-    /// Like [`Dirigent::diff`] for a run that is watched, also for a replayed one, which is in no journal. Leaves out what interrupted calls may
-    /// have changed.
+    /// Like [`Dirigent::diff`] for a run that is watched, including a replayed run, which is not in any journal. Leaves out what
+    /// interrupted calls may have changed.
     ///
     /// # Errors
     /// An error of the journal.

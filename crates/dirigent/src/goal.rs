@@ -32,9 +32,9 @@ pub struct Goal {
     pub(crate) instructions: ProjectInstructions,
     /// The files that the lead reads with the goal.
     pub(crate) files: Vec<GoalFile>,
-    /// The workflow that the goal comes from, whose restrictions hold for the run.
+    /// The workflow that the goal comes from, whose restrictions apply to the run.
     pub(crate) workflow: Option<UsedWorkflow>,
-    /// The name of the lead's base system prompt; `None` for that of the configuration, or the default.
+    /// The name of the lead's base system prompt; `None` for the configured prompt or, without one, the default prompt.
     pub(crate) system_prompt: Option<String>,
     /// The place of the run in its conversation.
     pub(crate) turn: Option<Turn>,
@@ -151,7 +151,7 @@ impl Goal {
     }
 
     /// Sets what happens if other active runs of the journal, in any process, work in the workspace or in a folder above or below it. The
-    /// default is [`WhenShared::GoOn`]. A run in a worktree of its own shares its folder with no other run.
+    /// default is [`WhenShared::GoOn`]. A run in its own worktree does not share its folder with any other run.
     pub fn when_shared(mut self, when: WhenShared) -> Self {
         self.when_shared = when;
         self
@@ -196,8 +196,8 @@ impl Goal {
         self
     }
 
-    /// Has a turn of a conversation begin with the model's summary of the earlier messages, in place of most of them (LOOP-11). No effect for a
-    /// first turn, and for a run that belongs to no conversation.
+    /// Has a turn of a conversation begin with the model's summary of the earlier messages, in place of most of them (LOOP-11). No effect
+    /// for a first turn, and outside of a conversation.
     pub fn compact(mut self) -> Self {
         self.compact = true;
         self

@@ -22,10 +22,10 @@ const MAX_MENTIONS: usize = 50;
 const MAX_PATH: usize = 1024;
 
 impl Goal {
-    /// Includes the workspace's text files that the text mentions as `@path` or `@"path with spaces"`: the lead reads them with the goal. The
-    /// text itself does not change. A mention begins at the start of a word, and the file must exist; any other `@` has no meaning. Together,
-    /// the files may have 64 KiB; of a longer file, the first lines are included. A run in a worktree of its own has the files as they are in the
-    /// workspace, with uncommitted changes.
+    /// Includes the workspace's text files that the text mentions as `@path` or `@"path with spaces"`: the lead reads them with the goal.
+    /// The text itself does not change. A mention begins at the start of a word, and the file must exist; any other `@` has no meaning.
+    /// Together, the files may have 64 KiB; of a longer file, the first lines are included. A run in its own worktree gets the files as
+    /// they are in the workspace, with uncommitted changes.
     ///
     /// Without this call, a goal includes no files. So a program decides whether the text may cause files to be read, for example if it
     /// comes from somebody else. The agents of the run can read the same files.
@@ -33,7 +33,8 @@ impl Goal {
     /// Also returns notes for the user about words that look like mentions, but name no file that can be included.
     ///
     /// # Errors
-    /// Only that the async runtime is shutting down. A workspace that cannot be opened is reported by [`Dirigent::start`](crate::Dirigent::start).
+    /// Only if the async runtime is shutting down. A workspace that cannot be opened is reported by
+    /// [`Dirigent::start`](crate::Dirigent::start).
     ///
     /// ```
     /// use dirigent::Goal;
@@ -138,7 +139,7 @@ fn mentions(text: &str) -> Vec<Mention> {
         .collect()
 }
 
-/// Returns the paths that the text after an `@` may begin with; `None` if it begins with none.
+/// Returns the paths that the text after an `@` may begin with; `None` if the text does not begin with a path.
 fn candidates(rest: &str) -> Option<Vec<String>> {
     if let Some(quoted) = rest.strip_prefix('"') {
         let (path, _) = quoted.split_once('"')?;

@@ -111,7 +111,7 @@ pub use undo::{
 pub use workflows::{Workflow, WorkflowError, Workflows};
 pub use worktree::{AppliedWorktree, RunWorktree};
 
-/// The events of runs with everything that they hold, and the live previews of model replies. `docs/events.md` describes their JSON form.
+/// The events of runs with all their data, and the live previews of model replies. `docs/events.md` describes their JSON form.
 pub mod events {
     pub use dirigent_core::agent_report::{AgentFailure, AgentWork, CallSummary};
     pub use dirigent_core::approval::{Approval, ApprovalAnswer, Decision, Digest};
@@ -133,7 +133,7 @@ pub mod events {
     pub use dirigent_runtime::{Delta, Events};
 }
 
-/// What a message of a conversation is, and why (INTENT-1).
+/// The intents of messages in a conversation, and the reasons for them (INTENT-1).
 pub mod intent {
     pub use dirigent_core::intent::{
         Classification, HitlIntent, Intent, IntentReason, IntentRule, McpIntent, McpTarget, MemoryIntent,

@@ -63,7 +63,7 @@ impl Dirigent {
     /// including their worktrees. They can then no longer be shown, forked or undone.
     ///
     /// # Errors
-    /// An error of the journal. Runs that were deleted before it stay deleted.
+    /// An error of the journal. Runs that were deleted before the error stay deleted.
     pub async fn prune_runs(
         &self,
         older_than: Duration,

@@ -114,7 +114,7 @@ pub enum SystemPromptError {
         /// The number of the latest version.
         latest: u32,
     },
-    /// The prompt has changed since the version to which a change was made.
+    /// The prompt has changed since the version that the caller wanted to change.
     #[error(
         "the system prompt `{name}` was not changed, because it has version {latest} by now, and the change was made to version {version}: \
          read the latest version, and change that"
@@ -328,7 +328,7 @@ impl Default for BasePrompts {
 }
 
 impl BasePrompts {
-    /// These prompts, and the default prompt for a lead without one.
+    /// These prompts, with the default prompt for the lead if none is set for it.
     pub(crate) fn new(mut prompts: BTreeMap<String, BasePrompt>) -> Self {
         prompts.entry(LEAD.to_owned()).or_insert_with(|| shipped().into());
         BasePrompts(prompts)

@@ -63,8 +63,8 @@ async fn discard(folder: PathBuf) {
 }
 
 impl Dirigent {
-    /// Creates a worktree for a new run, at the commit that is checked out in the repository of `origin`. Once starts are cancelled, nothing
-    /// of it remains.
+    /// Creates a worktree for a new run, at the commit that is checked out in the repository of `origin`. If starts are cancelled,
+    /// nothing of the worktree remains.
     pub(crate) async fn make_worktree(
         &self,
         run: RunId,

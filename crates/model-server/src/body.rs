@@ -1,6 +1,6 @@
 //! Replies on the wire: events, frames and breaks.
 //!
-//! This module cuts bytes; the content is `completion`'s.
+//! This module splits bytes into frames; `completion` makes the content.
 
 use serde_json::{Value, json};
 

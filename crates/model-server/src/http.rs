@@ -24,7 +24,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Pause between two pieces of [`Then::Pour`].
 const POUR_PAUSE: Duration = Duration::from_millis(5);
 
-/// A request as it came.
+/// A request as received.
 #[derive(Clone, Debug, Default)]
 pub struct HttpRequest {
     /// The request line and the headers, with the empty line after them.

@@ -19,7 +19,7 @@ pub struct Request {
     /// Number of the attempt at the turn, from 1. A request with the same messages as the conversation's previous request is the next
     /// attempt.
     pub attempt: usize,
-    /// The request as it came.
+    /// The request as received.
     pub http: HttpRequest,
     /// The body as JSON; null if it is not JSON.
     pub body: Value,

@@ -37,7 +37,7 @@ pub enum ModelSetupError {
         /// The problem with the address.
         problem: String,
     },
-    /// `base_url` holds a user name or a password, which would end up in logs.
+    /// `base_url` contains a user name or a password, which would end up in logs.
     #[error("the model's base_url holds credentials: leave them out, and set the key as api_key")]
     CredentialsInUrl,
     /// The key has characters that no HTTP header can carry.

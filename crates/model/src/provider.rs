@@ -15,7 +15,7 @@ pub struct Provider {
     pub protocol: Protocol,
     /// Base URL of the provider's API.
     pub base_url: &'static str,
-    /// Environment variables that may hold the API key, the preferred one first.
+    /// Environment variables that may contain the API key, the preferred one first.
     pub key_variables: &'static [&'static str],
     /// Environment variable that overrides `base_url`; `None` if the provider has no such convention.
     pub base_url_variable: Option<&'static str>,

@@ -1,6 +1,7 @@
 //! Parsing of a conversation: the agent's role, its request, and the results so far.
 //!
-//! A lead is continued in the same conversation: what it looked at before does not count any more, because files have changed since.
+//! A lead is continued in the same conversation. The results of its earlier calls do not count any more, because files have changed
+//! since.
 //!
 //! The offline model is stateless: for each reply, it works through its task from the start. When it needs the result of a call, and the
 //! conversation does not contain the result yet, it replies with the call: see [`Conversation::result_of`].

@@ -36,7 +36,7 @@ pub(crate) struct RenameOutput {
     pub modules: Vec<MatchedLine>,
     /// Lines that show that the name belongs to a library.
     pub foreign: Vec<MatchedLine>,
-    /// Usages as a property, keyword argument or key, whose owner is unknown.
+    /// Usages as a property, a keyword argument or a key, for which it is unknown to which object or type the name belongs.
     pub members: Vec<MatchedLine>,
     /// Lines where the new name is already in use.
     pub clashes: Vec<MatchedLine>,
@@ -130,7 +130,7 @@ pub(crate) fn renamed_uses(result: &ModelToolResult) -> u64 {
 }
 
 impl RenameOutput {
-    /// Removes usages, mentions, members and places of a library's name outside the scope.
+    /// Removes everything outside the scope: usages, mentions, members, and places where the name belongs to a library.
     pub fn within(mut self, scope: &Scope) -> RenameOutput {
         let before = self.files.len();
         self.files.retain(|file| scope.contains(&file.path));

@@ -45,7 +45,7 @@ impl Later<'_> {
         text.starts_with(&format!("<{}>\n", tags::GUIDANCE))
     }
 
-    /// The iteration that has ended before the message; `None` if none has.
+    /// The iteration that has ended before the message; `None` if no iteration has ended.
     fn ended(&self) -> Option<PastIteration<'static>> {
         let observations: Vec<Value> = json_lines(self.text, tags::OBSERVATIONS).collect();
         let judgement = section(self.text, tags::JUDGEMENT);
@@ -70,7 +70,7 @@ impl Later<'_> {
 }
 
 /// The end of the line of a file that changed while a command ran.
-const DURING_COMMAND: &str = " ran, by it or by others)";
+const DURING_COMMAND: &str = " ran, by this command or something else)";
 
 #[derive(Deserialize)]
 struct Judgement {
@@ -161,7 +161,7 @@ impl<'a> Sections<'a> {
         json_lines(last.unwrap_or(self.request), tags::OBSERVATIONS).collect()
     }
 
-    /// Returns the observations of all earlier iterations of which this conversation tells, for a lead.
+    /// For a lead, returns the observations of all earlier iterations that this conversation contains.
     pub fn past_observations(&self) -> impl Iterator<Item = ObservationLine> {
         let continuations = self.texts().skip(1).filter(|text| Later::is_continuation(text));
         std::iter::once(self.request)

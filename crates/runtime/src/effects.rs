@@ -21,8 +21,8 @@ use crate::spans;
 /// within a second (HOST-8).
 const GRACE: Duration = Duration::from_millis(800);
 
-/// The maximum size of a tool's output or error, in bytes. Longer ones are truncated, because they would fill the journal and every model
-/// request.
+/// The maximum size of a tool's output or error, in bytes. Longer texts are truncated, because they would fill the journal and every
+/// model request.
 const MAX_RESULT_BYTES: usize = 1024 * 1024;
 
 /// Runs a tool call in its span.

@@ -1,4 +1,4 @@
-//! The runtime's errors. A run that fails is not one of them: it ends with a [`dirigent_core::run::EndReason`].
+//! The runtime's errors. A failed run is not an error of the runtime: it ends with a [`dirigent_core::run::EndReason`].
 
 use crate::run_log::RunLogError;
 use dirigent_core::approval::DecisionError;
@@ -42,7 +42,7 @@ pub enum RuntimeError {
         /// The run's id.
         run: RunId,
     },
-    /// The answer names no open question, or several are open and it names none (LEAD-4).
+    /// The answer is for a question that is not open, or names no question while several are open (LEAD-4).
     #[error("run {}: {error}", run.short())]
     Question {
         /// The run's id.
@@ -74,8 +74,8 @@ pub enum RuntimeError {
         /// Why the answer was rejected.
         error: AnswerError,
     },
-    /// The run rejected a message, either for a reason without a variant of its own, or in another process, which reports its reason only
-    /// as text.
+    /// The run rejected a message, either for a reason without its own variant, or in another process, which reports its reason only as
+    /// text.
     #[error("run {} rejected the message: {reason}", run.short())]
     MessageRejected {
         /// The run's id.

@@ -19,7 +19,7 @@ use crate::journal_reader::read_view;
 use crate::outcome::Outcome;
 use crate::run_mailbox::{RunMailbox, RunMessage, RunMessageBody, SendError};
 
-/// A handle of a run that this process owns. Clones are handles of the same run; dropping them does not stop it.
+/// A handle of a run that this process owns. Clones are handles of the same run; dropping them does not stop the run.
 #[derive(Clone)]
 pub struct RunHandle {
     pub(crate) run: RunId,
@@ -129,8 +129,8 @@ impl RunHandle {
         self.send(RunMessage::unacknowledged(Steering::Cancel))
     }
 
-    /// Sends a steering message to the run, and returns once the message is journaled. From then on, it takes effect even if this process
-    /// dies.
+    /// Sends a steering message to the run, and returns once the message is journaled. From then on, the message takes effect even if
+    /// this process dies.
     ///
     /// # Errors
     /// The reason of the rejection: [`RuntimeError::Decision`], [`RuntimeError::NoAgent`], [`RuntimeError::NoQuestion`],

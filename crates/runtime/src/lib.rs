@@ -13,8 +13,8 @@
 //! and tool calls run in separate tasks that send their results back, so that an actor reacts to cancellation, guidance and deadlines at
 //! once. All decisions are made by the machines, none in this crate.
 //!
-//! What the actors need of the world are ports: [`run_log::RunLog`], where runs are journaled; [`dirigent_model::ChatModel`]; and
-//! [`dirigent_tools::ToolSource`].
+//! The actors reach everything outside of this crate through ports: [`run_log::RunLog`], where runs are journaled;
+//! [`dirigent_model::ChatModel`]; and [`dirigent_tools::ToolSource`].
 #![warn(missing_docs)]
 
 mod ack;

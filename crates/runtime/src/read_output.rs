@@ -261,7 +261,7 @@ impl SelectedPart {
     }
 }
 
-/// A text whose lines have numbers: those of the file for the output of a `read`, otherwise from 1.
+/// A text with numbered lines. The lines of a `read` output have the line numbers of the file; any other text is numbered from 1.
 struct NumberedText<'a> {
     text: &'a str,
     /// The first number; `None` if the lines do not show their numbers.
@@ -350,7 +350,7 @@ fn around(line: &str, at: usize) -> String {
     format!("{begin}{shown}{end}")
 }
 
-/// Returns the run that has the output: this one, or that of an earlier turn of its conversation.
+/// Returns the run that has the output: this run, or the run of an earlier turn of its conversation.
 fn run_with(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<RunId, RuntimeError> {
     let first = journal.entries(run, 0, 1)?.pop().map(|entry| entry.input);
     let Some(Input::Run(RunInput::Started { spec })) = first else {
@@ -393,7 +393,7 @@ fn find(journal: &dyn RunLog, run: RunId, handle: OutputHandle) -> Result<Option
     }
 }
 
-/// Returns a call's result as a value. That it succeeded goes without saying.
+/// Returns a call's result as a value. The field `success` is left out of a successful result.
 fn presented(result: &ToolResult) -> Value {
     let mut value = json!(result.for_model());
     if let Value::Object(fields) = &mut value
@@ -463,7 +463,7 @@ fn chosen_answer(
     let chosen = agent
         .and_then(Agent::question)
         .map(|asked| asked.question.choose(text));
-    // An accepted answer selects something.
+    // The question has accepted this answer, so it can be selected.
     Ok(chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()))
 }
 

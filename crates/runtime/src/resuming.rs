@@ -65,8 +65,8 @@ impl Resume {
         self
     }
 
-    /// Sets what happens if other runs work in the run's workspace. The orchestrator does not look for them: this is for the program that
-    /// resumes the run, which reads it with [`Self::shared`].
+    /// Sets what happens if other runs work in the run's workspace. The orchestrator does not look for such runs: the program that
+    /// resumes the run does, and reads this setting with [`Self::shared`].
     #[must_use]
     pub fn when_shared(mut self, when: WhenShared) -> Self {
         self.when_shared = when;

@@ -41,8 +41,8 @@ fn files_of_command(command: CommandDiff) -> impl Iterator<Item = DiffedFile> {
     })
 }
 
-/// Reads the whole diff that the reflector of an iteration received in shortened form; `None` if it received none. Contents that the
-/// workspace no longer has are replaced by the individual changes.
+/// Reads the whole diff that the reflector of an iteration received in shortened form; `None` if it received none. If the workspace no
+/// longer has the content of a file, the file's individual changes are returned instead of its net diff.
 pub(crate) fn diff_of_iteration(
     journal: &dyn RunLog,
     run: RunId,

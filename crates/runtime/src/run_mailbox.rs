@@ -39,7 +39,7 @@ pub(crate) enum SendError {
     NoQuestion,
 }
 
-/// Whether the run accepts messages, and which question it asks itself. Its agents' questions are not part of it.
+/// Whether the run accepts messages, and which question it asks itself. The state does not include questions of the run's agents.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum MailboxState {
     /// The run accepts messages and asks no question.
@@ -99,8 +99,8 @@ impl RunMailbox {
         }
     }
 
-    /// Adds the message that informs a run about the runs that share its workspace. Since it is there before the run begins, the run
-    /// handles it first.
+    /// Adds the message that informs a run about the runs that share its workspace. The message is added before the run begins, so the
+    /// run handles it first.
     pub(crate) fn sharing_with(self, runs: Vec<RunId>) -> Self {
         if !runs.is_empty() {
             let message = RunMessage::unacknowledged(Steering::ShareWorkspace { runs });

@@ -1,7 +1,7 @@
 //! The `tracing` spans of a run: the run, its iterations, its agents, and their model requests and tool calls, each within the one before.
 //!
-//! Names and attributes are those of OpenTelemetry's semantic conventions for generative AI; what they do not define begins with `dirigent.`
-//! (`docs/tracing.md`). No span contains text of the user, of a model or of a tool.
+//! Names and attributes are those of OpenTelemetry's semantic conventions for generative AI; names that the conventions do not define
+//! begin with `dirigent.` (`docs/tracing.md`). No span contains text of the user, of a model or of a tool.
 
 use dirigent_core::agent_report::AgentReport;
 use dirigent_core::brief::AgentBrief;

@@ -1,4 +1,4 @@
-//! HOST-10: the spans of a run, as a subscriber receives them. The test has a process of its own: `tracing` caches for each span whether
+//! HOST-10: the spans of a run, as a subscriber receives them. The test runs in its own process: `tracing` caches for each span whether
 //! any subscriber wants it, and other tests have no subscriber.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, dead_code)]
 

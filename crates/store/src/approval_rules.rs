@@ -12,7 +12,7 @@ use crate::sql::{conversation_key, integer, parsed, run_key, unsigned};
 
 const RULES: &str = "SELECT id, scope, subject, calls, at FROM approval_rules";
 
-/// Where a rule holds.
+/// The scope of a rule: the runs to which it applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RuleScope {
     /// In one run. Deleted with the run.
@@ -28,11 +28,11 @@ pub enum RuleScope {
 /// A rule to add.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewRule {
-    /// Where it holds.
+    /// Where the rule applies.
     pub scope: RuleScope,
-    /// The calls that it allows.
+    /// The calls that the rule allows.
     pub calls: CallPattern,
-    /// When it is added.
+    /// When the rule is added.
     pub at: Timestamp,
 }
 
@@ -41,11 +41,11 @@ pub struct NewRule {
 pub struct StoredRule {
     /// The rule's number. The number of a deleted rule is never used again.
     pub id: u64,
-    /// Where it holds.
+    /// Where the rule applies.
     pub scope: RuleScope,
-    /// The calls that it allows.
+    /// The calls that the rule allows.
     pub calls: CallPattern,
-    /// When it was added.
+    /// When the rule was added.
     pub at: Timestamp,
 }
 
@@ -67,7 +67,8 @@ const WORKSPACE: &str = "workspace";
 const EVERYWHERE: &str = "everywhere";
 
 impl Journal {
-    /// Adds a rule; returns its number, or that of the same rule if it exists. Blocks on the writer thread.
+    /// Adds a rule and returns its number. If the same rule exists already, returns the number of the existing rule. Blocks on the writer
+    /// thread.
     ///
     /// # Errors
     /// A write failure.
@@ -114,7 +115,7 @@ impl Journal {
         })
     }
 
-    /// Reads the rules that hold where one of these scopes is, in the order in which they were added.
+    /// Reads the rules with one of these scopes, in the order in which they were added.
     ///
     /// # Errors
     /// A read failure.

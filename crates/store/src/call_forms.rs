@@ -1,4 +1,4 @@
-//! The forms in which models call tools, found by a request to each model. They belong to no run.
+//! The forms in which models call tools, found by a request to each model. They do not belong to a run.
 
 use dirigent_core::call::CallForm;
 use dirigent_core::time::Timestamp;
@@ -24,7 +24,7 @@ pub struct FoundCallForm {
 }
 
 impl Journal {
-    /// Reads the form in which a model was found to call tools; `None` if it was never looked for.
+    /// Reads the form in which a model was found to call tools; `None` if the form has not been determined yet.
     ///
     /// # Errors
     /// Any failure to read the journal.

@@ -28,7 +28,7 @@ const RECORDS: &str = "
 pub struct ConversationRecord {
     /// The conversation's id.
     pub conversation: ConversationId,
-    /// The title; empty until it has one.
+    /// The title; empty if there is none yet.
     pub title: String,
     /// Absolute path of the folder in which its turns work.
     pub workspace: String,
@@ -212,7 +212,8 @@ impl Journal {
     }
 }
 
-/// Returns the reason why a run cannot become this turn; `None` if it can. A turn that never began makes way.
+/// Returns the reason why a run cannot become this turn; `None` if it can. An earlier turn with this number that never began is no
+/// obstacle: it is replaced.
 pub(crate) fn refuse_turn(
     db: &Connection,
     path: &Path,

@@ -371,7 +371,7 @@ pub enum StoreError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EntryProblem {
-    /// The entry was stored, and is not there.
+    /// The entry was stored, but is missing now.
     #[error("is missing from the journal")]
     Missing,
     /// The entry, or its position among the run's entries, has changed since it was stored.

@@ -26,7 +26,7 @@ pub struct NewFact {
     pub workspace: Option<String>,
     /// The fact's text.
     pub text: String,
-    /// The text by which facts are the same. A second fact with it is not added.
+    /// The normalized text, by which equal facts are recognized. A fact with the same normalized text is not added again.
     pub same: String,
     /// When it is added.
     pub at: Timestamp,
@@ -45,7 +45,7 @@ pub struct StoredFact {
     pub at: Timestamp,
 }
 
-/// Which facts a list or a search has.
+/// Which facts a list or a search includes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum VisibleFacts {
     /// The user's facts.
@@ -100,7 +100,7 @@ impl Journal {
         })
     }
 
-    /// Finds the fact that is the same as a new one would be: of the same folder, or of the user.
+    /// Finds an existing fact that is equal to a new fact, for the same folder or as a fact of the user.
     ///
     /// # Errors
     /// A read failure.

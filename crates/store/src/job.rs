@@ -77,7 +77,7 @@ pub(crate) enum Job {
         original: Option<Original>,
         reply: SyncSender<Result<(), StoreError>>,
     },
-    /// Writes records that belong to no run.
+    /// Writes records that do not belong to a run.
     Write {
         write: RecordWrite,
         /// Receives the number that the write returns.

@@ -182,7 +182,7 @@ fn remove_outdated(folder: &Path) {
     }
 }
 
-/// Identifies the time since the machine was started; nil where the system does not tell.
+/// Identifies the time since the machine was started; nil if the system does not provide it.
 fn boot_id() -> Uuid {
     fs::read_to_string("/proc/sys/kernel/random/boot_id")
         .ok()

@@ -1,4 +1,4 @@
-//! Lists of runs: which runs a list has, page by page, newest first.
+//! Lists of runs: which runs a list includes, page by page, newest first.
 
 use std::str::FromStr;
 
@@ -17,7 +17,7 @@ const REASON: &str = "coalesce(CASE json_valid(status) WHEN 1 THEN status ->> 'r
 /// The default number of runs of a page.
 const DEFAULT_LIMIT: usize = 100;
 
-/// The state of a run as its record tells, in JSON in snake case.
+/// The state of a run, derived from its record. JSON: the name in snake case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -65,7 +65,7 @@ impl RunState {
         let reason = status.and_then(|status| serde_json::from_str(status).ok());
         match (record.owner_pid, reason) {
             (Some(_), _) => RunState::Running,
-            // Its reason cannot be read.
+            // The reason for the run's end cannot be read.
             (None, None) if record.ended_at.is_some() => RunState::Failed,
             (None, None) if record.entries == 0 => RunState::NeverBegan,
             (None, None) => RunState::Interrupted,
@@ -132,7 +132,7 @@ pub struct UnknownRunState {
     name: String,
 }
 
-/// Which runs a list has. The default is all runs, 100 a page.
+/// Selects the runs of a list. The default is all runs, 100 per page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct RunFilter {

@@ -7,14 +7,15 @@ use crate::files::create_private_folder;
 use crate::journal::Journal;
 use crate::owner;
 
-/// The right to start or resume runs of the journal in one step with looking for others. Released on drop, or with the end of the process.
+/// The right to look for other runs of the journal and then to start or resume a run, as one atomic step. Released on drop, or with the
+/// end of the process.
 #[derive(Debug)]
 pub struct StartLock {
     _file: File,
 }
 
 impl Journal {
-    /// Creates a [`StartLock`]; `None` if another one of this journal exists, in any process. Starting a run does not require the lock: it
+    /// Creates a [`StartLock`]; `None` if any process already has the lock of this journal. Starting a run does not require the lock: it
     /// only excludes others that also take it.
     ///
     /// # Errors

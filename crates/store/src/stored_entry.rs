@@ -72,7 +72,7 @@ impl<'a> StoredEntry<'a> {
         })
     }
 
-    /// Returns the checksum of the entries up to this one, from that of the entries before it.
+    /// Returns the checksum of the entries up to this one, given the checksum of the entries before it.
     pub(crate) fn chain_after(&self, before: Chain) -> Chain {
         before.next(|hash| {
             let agent = self.agent.map_or(0, |number| u64::from(number) + 1);
@@ -126,7 +126,7 @@ impl<'a> StoredEntry<'a> {
         let Ok(parts) = serde_json::from_str::<Vec<SharedPart>>(&parts) else {
             return Ok(Err(EntryProblem::Changed));
         };
-        // The last part was cut out of a body without the others.
+        // The parts were removed one after the other, so the part that was removed last is inserted first.
         for SharedPart(offset, digest) in parts.into_iter().rev() {
             let offset = usize::try_from(offset).unwrap_or(usize::MAX);
             match contents::load_shared(db, &digest)? {

@@ -23,8 +23,8 @@ pub struct StoredPrompt {
 }
 
 impl Journal {
-    /// Writes the next version of a prompt: the one after the latest in the journal, or after `shipped` if the journal has none. Returns false, and
-    /// writes nothing, if another version would be the next. Blocks on the writer thread.
+    /// Writes the next version of a prompt: the one after the latest in the journal, or after `shipped` if the journal has none. Returns
+    /// false, and writes nothing, if the version of `prompt` is not the next one. Blocks on the writer thread.
     ///
     /// # Errors
     /// A write failure.

@@ -1,4 +1,4 @@
-//! The files that the user trusts, by their content. They belong to no run.
+//! The files that the user trusts, by their content. They do not belong to a run.
 
 use dirigent_core::time::Timestamp;
 use rusqlite::{Connection, params};

@@ -57,7 +57,7 @@ fn is_folder(dir: &Dir, name: &OsStr) -> bool {
     dir.symlink_metadata(name).is_ok_and(|metadata| metadata.is_dir())
 }
 
-/// Opens a folder for changes. Some caches take away the right to change their own.
+/// Opens a folder for changes. Makes it writable first, because some caches remove the write permission from their own folders.
 fn open(dir: &Dir, path: &Path) -> io::Result<Dir> {
     open_up(dir, path);
     dir.open_dir(path)

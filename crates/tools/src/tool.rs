@@ -40,8 +40,8 @@ pub struct ToolContext {
     pub seen: Option<Arc<SeenFiles>>,
     /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
     pub content_store: Option<Arc<dyn ContentStore>>,
-    /// The time at which the call is stopped without its result, because the agent's time or the call's own ends. A tool that has something to
-    /// show by then ends before, as a failure with the code `timed_out`. `None` if no time is set.
+    /// The time at which the call is stopped without its result, because the time of the agent or of the call is over. A tool with
+    /// partial output ends earlier, as a failure with the code `timed_out`, so that the output is not lost. `None` if no time is set.
     pub deadline: Option<Instant>,
     /// Cancelled when the result is no longer needed.
     pub cancel: CancellationToken,

@@ -148,8 +148,8 @@ impl TypedTool {
         self
     }
 
-    /// Makes the calls in which the parameter has one of the values need [`Access::ReadWrite`], so that other agents' are refused before
-    /// anyone is asked.
+    /// Makes the calls in which the parameter has one of the values need [`Access::ReadWrite`], so that such calls of other agents are
+    /// refused before anyone is asked.
     pub fn changes_where(mut self, parameter: &str, values: &[&str]) -> Self {
         self.spec.changes_where = Some(parameter_values(parameter, values));
         self
@@ -161,8 +161,8 @@ impl TypedTool {
         self
     }
 
-    /// Sets what agents without [`Access::ReadWrite`] are told of the tool: this description, these of its parameters, only these values of
-    /// `operation` if the tool has this parameter, and this example. They have no use for the rest.
+    /// Sets the form of the tool for agents without [`Access::ReadWrite`]: this description, only these parameters, only these values of
+    /// the parameter `operation` (if there is one), and this example. Such agents cannot use the rest.
     pub fn read_only(
         mut self,
         description: impl Into<String>,
@@ -290,7 +290,7 @@ fn parameters_schema<P: JsonSchema>() -> Value {
     schema
 }
 
-/// Returns true for a default that says no more than that the field may be left out.
+/// Returns true for a default that only says that the field may be left out.
 fn is_plain_default(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(false) => true,
@@ -300,8 +300,8 @@ fn is_plain_default(value: &Value) -> bool {
     }
 }
 
-/// Removes `null` from the types, enumerations and defaults of the fields that may be left out: `null` counts as left out there anyway
-/// (CALL-6).
+/// Removes `null` from the types, enumerations and defaults of the fields that may be left out: for these fields, `null` counts as left
+/// out anyway (CALL-6).
 fn remove_null_of_optional_fields(object: &mut Map<String, Value>) {
     let required = object.get("required").cloned().unwrap_or_default();
     let is_required = |name: &String| {

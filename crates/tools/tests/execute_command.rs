@@ -98,7 +98,7 @@ while :; do sleep 1000; done"#;
 /// More output than a pipe's buffer: once it is written, the call is reading, so its timeout is running.
 const FLOOD: &str = "head -c 2000000 /dev/zero | tr '\\0' x; ";
 
-/// The test's clock, which has passed the limit and stands still until this is dropped.
+/// The test's clock, which has passed the limit and is paused until this is dropped.
 struct Stopped {
     _blocked: mpsc::Sender<()>,
 }
@@ -268,7 +268,7 @@ async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
         &workspace,
         json!({"command": ["sh", "-c", script], "timeout_seconds": LIMIT.as_secs()}),
     );
-    // The call has all the time it needs: the clock stands still until it ends.
+    // The call has all the time it needs: the clock is paused until the call ends.
     let (result, _stopped) = tokio::join!(call, async {
         lifeline.ready().await;
         Stopped::past_the_limit().await

@@ -380,7 +380,7 @@ async fn hammer(mut agent: Agent<'_>, name: &str, lines: usize) -> usize {
 #[tokio::test]
 async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
     let folder = Folder::with(&[("a.rs", b"fn n0() {}\n// end")]);
-    // Each agent has tools of its own.
+    // Each agent has its own tools.
     let agent = || Agent::beside(&folder, &built_in(&ToolSettings::default()));
     let rename = async {
         let mut agent = agent();
@@ -392,7 +392,7 @@ async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
         }
     };
 
-    // Each call works on a thread of its own.
+    // Each call works on its own thread.
     let (first, second, ()) = tokio::join!(
         hammer(agent(), "first", 150),
         hammer(agent(), "second", 150),

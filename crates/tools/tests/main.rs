@@ -1,6 +1,6 @@
 //! The tools as agents call them, a module for each tool or concern: one program, as linking all tools takes longer than most of these tests.
 //!
-//! A test that needs a process of its own is a file next to this one with an entry in `Cargo.toml`.
+//! A test that needs its own process is a file next to this one with an entry in `Cargo.toml`.
 
 mod apply_patch;
 mod attacks;

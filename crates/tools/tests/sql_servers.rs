@@ -112,7 +112,7 @@ fn changes_about(result: &ToolResult, tables: &[&str]) -> Vec<StateChange> {
     changes.cloned().collect()
 }
 
-/// The lines of a schema that contain one of these tables. Other tests have tables of their own.
+/// The lines of a schema that contain one of these tables. Other tests have their own tables.
 fn lines_about(schema: &str, names: &[&str]) -> Vec<String> {
     let named = |line: &&str| names.iter().any(|name| line.contains(name));
     schema.lines().filter(named).map(str::to_owned).collect()

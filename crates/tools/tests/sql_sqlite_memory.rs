@@ -1,4 +1,4 @@
-//! The memory limit of `execute_sql` on SQLite. This test has a process of its own, because the limit applies to the memory of the whole
+//! The memory limit of `execute_sql` on SQLite. This test runs in its own process, because the limit applies to the memory of the whole
 //! process, so statements of parallel tests would be ended, too.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 

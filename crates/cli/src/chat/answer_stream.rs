@@ -61,7 +61,7 @@ impl AnswerStream {
     /// Returns the part of the answer that was not shown.
     pub(crate) fn rest<'a>(&self, answer: &'a str) -> &'a str {
         let shown = self.text.get(..self.shown).unwrap_or_default();
-        // Leads and surrounding spaces are not part of an answer.
+        // The answer has neither the blank lines before the reply nor the spaces around it.
         answer
             .strip_prefix(shown.trim_start())
             .or_else(|| answer.strip_prefix(shown.trim()))
@@ -188,7 +188,7 @@ mod tests {
         );
         assert_eq!(stream.push(&piece(LEAD, 1, 12, "Three.\n\n")), None);
         assert_eq!(stream.rest("One.\n\nTwo.\n\nThree."), "Two.\n\nThree.");
-        // The beginning of the next reply is missed, and all of the one after it is received.
+        // The stream misses the beginning of the next reply, and receives the whole reply after that.
         assert_eq!(stream.push(&piece(LEAD, 2, 3, "ne.\n\nTwo.\n\n")), None);
         assert_eq!(stream.rest("One.\n\nTwo."), "One.\n\nTwo.");
         assert_eq!(

@@ -190,7 +190,7 @@ impl<'a> Chat<'a> {
         }
     }
 
-    /// Tells which conversation this is, and shows its last turns.
+    /// Prints which conversation this is, and shows its last turns.
     async fn greet(&self, input: &mut Input) -> anyhow::Result<()> {
         let turns = self.conversation.turns(HISTORY).await?;
         let messages: Vec<String> = turns.iter().map(|turn| turn.message.clone()).collect();
@@ -348,7 +348,7 @@ impl<'a> Chat<'a> {
         }
     }
 
-    /// Shows again what waits for the user.
+    /// Shows the pending requests again.
     async fn ask_back(&self, waiting: &StillWaiting) -> anyhow::Result<Exit> {
         let (view, _) = self.dirigent.read(waiting.run).await?;
         for line in request_lines(waiting.run, &PendingRequests::from_view(&view)) {
@@ -401,7 +401,7 @@ impl<'a> Chat<'a> {
         Ok(Exit::from_end_reason(ended.report.end.as_ref()))
     }
 
-    /// Prints what was not printed of the answer while it arrived, or why there is none.
+    /// Prints the part of the answer that was not printed while it arrived, or why there is no answer.
     fn print_answer(&self, ended: &EndedRun, run: &RunHandle) {
         let report = &ended.report;
         let answer = ended.answer.as_ref();
@@ -414,7 +414,7 @@ impl<'a> Chat<'a> {
                 self.output.note(
                     "\n  the turn waits for you: decide or answer with your next message, or with a command",
                 );
-                // What words may decide about must have been shown in full (APPROVE-3).
+                // The user may decide about the calls in words, so the calls must have been shown in full (APPROVE-3).
                 let requests = ended.events.with_view(PendingRequests::from_view);
                 for line in request_lines(run.id(), &requests.unwrap_or_default()) {
                     self.output.note(&line);

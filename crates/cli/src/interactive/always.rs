@@ -4,7 +4,7 @@ use dirigent::approval_rules::{CallPattern, Within};
 
 use crate::request_text::one_line;
 
-/// What the user chooses from, and the choice to confirm.
+/// The suggested patterns, and the choice that the user must confirm.
 pub(crate) struct AlwaysDialog {
     suggestions: Vec<CallPattern>,
     workspace: String,
@@ -44,7 +44,7 @@ impl AlwaysDialog {
         lines
     }
 
-    /// The words for what a rule holds within.
+    /// The words for the scope of a rule.
     fn words(&self) -> Vec<&'static str> {
         let conversation = self.in_chat.then_some("conversation");
         ["run"]

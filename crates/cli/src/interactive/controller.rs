@@ -28,8 +28,8 @@ pub(crate) enum Action {
     Open(Vec<String>),
     /// Send this message to the run, and pass the result to [`PromptController::on_result`].
     Send(Steering),
-    /// Keep a rule that allows these calls, tell the controller of it with [`PromptController::add_rule`], and send the message, which approves the
-    /// call that the user was asked about.
+    /// Save a rule that allows these calls, pass the rule to [`PromptController::add_rule`], and send the message,
+    /// which approves the call that the user was asked about.
     Always {
         calls: CallPattern,
         within: Within,
@@ -144,7 +144,8 @@ impl PromptController {
         self.allowed.push(calls);
     }
 
-    /// Asks about a call after all that [`Action::Allow`] has not approved: its rule was deleted, or the message was refused.
+    /// Opens the dialog about a call that [`Action::Allow`] did not approve: the rule was deleted, or the message was
+    /// refused.
     pub(crate) fn ask_again(
         &mut self,
         effect: EffectId,
@@ -564,7 +565,7 @@ impl ActiveDialog {
         }
         if pending.suggestions.is_empty() {
             return vec![
-                "  nothing was decided: no rule can allow this: it is a plan, or cannot be written as a rule, or your configuration asks about just such calls".to_owned(),
+                "  nothing was decided: no rule can allow this: it is a plan, it cannot be expressed as a rule, or your configuration requires approval for exactly these calls".to_owned(),
             ];
         }
         let always = AlwaysDialog::new(

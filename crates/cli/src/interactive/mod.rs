@@ -159,7 +159,7 @@ impl InteractiveSession {
         }
     }
 
-    /// Stops reading input for good.
+    /// Stops reading input permanently.
     pub(crate) fn close_input(&mut self) {
         (self.keyboard, self.input_closed) = (None, true);
     }
@@ -232,7 +232,7 @@ impl InteractiveSession {
         opened
     }
 
-    /// Approves a call, unless the user has removed the rule that allows it; returns whether it did.
+    /// Approves a call, unless the user has removed the rule that allows it; returns true if the call was approved.
     async fn allow(
         &self,
         run: &RunHandle,

@@ -65,7 +65,8 @@ fn parse_after(
     parser.parse(&ModelReply::text(said))
 }
 
-/// A call in a reply is quoted if the reply becomes part of the context; it is not executed when other words repeat it.
+/// A call in a reply counts as quoted once the reply is part of the context: it is not executed if a later reply
+/// repeats it among other words.
 fn quoted_calls_are_not_carried_out(form: CallForm, content: &str, calls: &[ToolCall]) {
     let mut given = given_calls(content);
     for call in calls {
@@ -83,7 +84,8 @@ fn quoted_calls_are_not_carried_out(form: CallForm, content: &str, calls: &[Tool
     }
 }
 
-/// Whether a reply has no words but its call: nothing before its first bracket or markup, and nothing after the last.
+/// Returns true if a reply consists only of its call: no words before its first bracket or markup, and none after the
+/// last.
 fn is_whole(said: &str) -> bool {
     let first = said.find(['{', '[', '<', '◁', '`', '~']).unwrap_or(said.len());
     let thinks = ["[/", "◁", "<"].iter().any(|tag| said.contains(tag));

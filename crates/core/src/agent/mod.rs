@@ -162,14 +162,14 @@ pub enum AgentCommand {
     AskApproval {
         /// The approval to ask for.
         approval: Arc<Approval>,
-        /// For a lead, the number of the run's guidance entries that it knows.
+        /// For a lead, the number of the run's guidance entries that the lead knows.
         guidance: Option<u32>,
     },
     /// Ask the user the question of a call (LEAD-4).
     AskUser {
         /// The question to ask.
         question: Arc<OpenQuestion>,
-        /// For a lead, the number of the run's guidance entries that it knows.
+        /// For a lead, the number of the run's guidance entries that the lead knows.
         guidance: Option<u32>,
     },
     /// Withdraw the request of a call that waited for the user: it was settled or has expired, or the loop ended.

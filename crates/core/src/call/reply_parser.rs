@@ -359,7 +359,8 @@ impl Calls {
         }
         let mut around = SurroundingText::new(content, scan, &self.spans);
         around.markup |= self.has_markup;
-        // The closing tag that turns the words before it into thinking may be part of a quotation.
+        // A closing thinking tag without an opening tag turns everything before it into thinking, but the tag may only
+        // be quoted.
         let quotes_thinking = scan.is_unopened && context.has_thinking_end() && self.new.is_empty();
         let answer = if quotes_thinking { 0 } else { scan.answer };
         let in_prose = || Some(ReplyContent::CallInProse(content[answer..].trim().to_owned()));

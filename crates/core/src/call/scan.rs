@@ -37,7 +37,7 @@ pub(super) struct Scan<'t> {
     pub(super) is_unopened: bool,
     /// Whether the reply consists of unclosed thinking text.
     pub(super) only_thinking: bool,
-    /// Offset of the first call markup that no readable call follows.
+    /// Offset of the first call markup that is not followed by a readable call.
     pub(super) bare_markup: Option<usize>,
     /// Offset after the last tag that closes a call.
     pub(super) last_closer: Option<usize>,

@@ -22,7 +22,7 @@ pub(super) enum Choice {
     Unclear(IntentRule),
 }
 
-/// Finds the answer in a message; `None` if it is not about the choices.
+/// Finds the answer in a message; `None` if the message is not about the choices.
 pub(super) fn find(words: &Words<'_>, choices: &[String]) -> Option<Choice> {
     if let Some(number) = by_text(words, choices) {
         return Some(Choice::Number(number, IntentRule::ChoiceText));
@@ -77,7 +77,8 @@ pub(super) fn by_text(words: &Words<'_>, choices: &[String]) -> Option<usize> {
     })
 }
 
-/// The number of the choice if the message, apart from fillers, is a number. `None` if it is not; the rule if the number is unclear.
+/// The number of the choice if the message, apart from fillers, is a number. `None` if the message is not a number; the
+/// rule if the number is unclear.
 pub(super) fn number(words: &Words<'_>, choices: usize) -> Option<Result<usize, IntentRule>> {
     if words.is_question() {
         return None;
@@ -115,7 +116,7 @@ fn ends_with_number(words: &Words<'_>, choices: usize) -> bool {
             .any(|at| single_number(words, at..range.end, choices).is_some())
 }
 
-/// The number in these tokens if they are nothing else: `2`, `option 2`, `the second one`, 第二个.
+/// The number in these tokens if the tokens are nothing else: `2`, `option 2`, `the second one`, 第二个.
 fn single_number(words: &Words<'_>, range: Range<usize>, choices: usize) -> Option<usize> {
     let mut at = range.start;
     while let Some(end) = words.longest_in(at..range.end, all(|language| language.number_before)) {

@@ -6,7 +6,7 @@ use super::words::Words;
 use super::{Classification, HitlIntent, Intent, IntentRule, PendingKind, PendingRequest};
 use crate::id::EffectId;
 
-/// Classifies a message as an answer to a pending request; `None` if its words fit none.
+/// Classifies a message as an answer to a pending request; `None` if the words fit no request.
 pub(super) fn classify(words: &Words<'_>, pending: &[PendingRequest]) -> Option<Classification> {
     if words.source().is_empty() {
         return None;
@@ -46,8 +46,8 @@ fn answer_to(words: &Words<'_>, request: &PendingRequest) -> Option<Classificati
     }
 }
 
-/// Classifies an answer to one of several pending requests. It counts only if it fits exactly one. Numbers fit none, since they could also
-/// refer to the list of requests.
+/// Classifies an answer to one of several pending requests. The answer counts only if it fits exactly one request. A
+/// number fits none, because it could also refer to the list of requests.
 fn answer_to_one_of(words: &Words<'_>, pending: &[PendingRequest]) -> Option<Classification> {
     let mut calls = Vec::new();
     let mut open = Vec::new();

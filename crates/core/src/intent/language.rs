@@ -20,9 +20,9 @@ pub(super) struct Language {
     pub(super) joints: Phrases,
     /// Words before a verb that make its clause a question, a condition or a statement ("how do we use …", "if …").
     pub(super) not_requests: Phrases,
-    /// Subjects that, directly before a verb, show that it is not a request to Dirigent ("we use …").
+    /// Subjects that, directly before a verb, show that the verb is not a request to Dirigent ("we use …").
     pub(super) subjects: Phrases,
-    /// Phrases that end with a subject and make a request all the same ("can you use …", 帮我).
+    /// Phrases that end with a subject and nevertheless make a request ("can you use …", 帮我).
     pub(super) requested: Phrases,
 
     /// Particles that end a question (吗). English has none.
@@ -32,7 +32,7 @@ pub(super) struct Language {
 
     /// Verbs for using a tool ("use", "call").
     pub(super) use_verbs: Phrases,
-    /// Words that introduce a tool, but only a known one ("with the search tool").
+    /// Words that introduce a tool, but only if the tool is known ("with the search tool").
     pub(super) means: Phrases,
     /// Words that may come between the verb and a name ("use the …").
     pub(super) articles: Phrases,
@@ -70,9 +70,10 @@ pub(super) struct Language {
     pub(super) pronouns: Phrases,
     /// Particles between a request and its fact (记住了 …). English has none.
     pub(super) particles: Phrases,
-    /// Words that make a fact one about the user ("my name is …").
+    /// Words that show that a fact is about the user ("my name is …").
     pub(super) about_user: Phrases,
-    /// Words that make a fact one about the project, even if it also has one of `about_user` ("I use tabs in this project").
+    /// Words that show that a fact is about the project, even if the fact also contains one of `about_user` ("I use
+    /// tabs in this project").
     pub(super) about_project: Phrases,
     /// The user as the subject of a fact ("remember I …").
     pub(super) first_person: Phrases,
@@ -147,7 +148,7 @@ pub(super) struct Language {
     pub(super) numbers: &'static [Phrases],
     /// Words for the last choice ("the last one").
     pub(super) last: Phrases,
-    /// Phrases that take none of the choices, so that the whole message is the answer ("something else").
+    /// Phrases that reject all choices, so that the whole message is the answer ("something else").
     pub(super) none_of_them: Phrases,
 }
 

@@ -100,7 +100,7 @@ pub enum PendingKind {
     },
 }
 
-/// What the message is and why, on one line: `memory (remember: "remember that")`.
+/// The message's intent and the reason for it, on one line: `memory (remember: "remember that")`.
 impl fmt::Display for Classification {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let kind = match &self.intent {
@@ -155,7 +155,8 @@ pub struct Classification {
     pub intent: Intent,
     /// The rule that applied, and the words that it matched.
     pub reason: IntentReason,
-    /// A second intent, Memory or HITL, of a message whose first intent is MCP. A tool's name does not make a fact or an answer disappear.
+    /// A second intent, Memory or HITL, of a message whose first intent is MCP. A message that names a tool may also
+    /// contain a fact or an answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub also: Option<Box<Classification>>,
 }
@@ -206,7 +207,7 @@ pub enum McpTarget {
         /// The tool's name.
         name: String,
     },
-    /// A name that is neither a known tool nor a known service. The user is told so.
+    /// A name that is neither a known tool nor a known service. The user is told that the name is unknown.
     Unknown {
         /// The name as written.
         name: String,
@@ -376,7 +377,7 @@ fn is_clear_answer(answer: &Classification) -> bool {
 }
 
 impl Classification {
-    /// What the message wants of the memory, also beside an MCP intent; `None` if nothing.
+    /// The request about facts that the message contains, also in addition to an MCP intent; `None` if there is none.
     pub fn memory(&self) -> Option<&MemoryIntent> {
         match &self.intent {
             Intent::Memory(intent) => Some(intent),
@@ -385,7 +386,7 @@ impl Classification {
         }
     }
 
-    /// How the message answers what waits, also beside an MCP intent; `None` if it does not.
+    /// The message's answer to a pending call or question, also in addition to an MCP intent; `None` if there is none.
     pub fn answer(&self) -> Option<&HitlIntent> {
         match &self.intent {
             Intent::Hitl(intent) => Some(intent),
@@ -394,7 +395,7 @@ impl Classification {
         }
     }
 
-    /// Returns the classification without any words of the message, for one that must not be kept.
+    /// Returns the classification without any words of the message, for a message that must not be stored.
     pub fn without_words(self) -> Self {
         let intent = match self.intent {
             Intent::Memory(MemoryIntent::Remember { .. }) => {

@@ -43,8 +43,8 @@ pub struct SubTask {
     /// The sub-tasks that must be done before this sub-task starts: succeeded, or ended in any way if they may fail.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub depends_on: Vec<SubTaskId>,
-    /// True for a check that may fail, such as a baseline: however it ends, its dependents start and see how. They are skipped only if the
-    /// user stops it.
+    /// True for a check that may fail, such as a baseline: its dependents start however it ends, and see the result.
+    /// They are skipped only if the user stops the sub-task.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub may_fail: bool,
     /// The work to do.

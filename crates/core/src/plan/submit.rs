@@ -16,12 +16,12 @@ pub fn plan_schema() -> Value {
         "properties": {
             "summary": {
                 "type": "string",
-                "description": "The idea; without sub-tasks, why there are none."
+                "description": "The idea of the plan. If there are no sub-tasks, the reason."
             },
             "answers_guidance": {
                 "type": "array",
                 "items": {"type": "integer", "minimum": 0},
-                "description": "The numbers of the GUIDANCE that it takes into account."
+                "description": "The numbers of the GUIDANCE that the plan takes into account."
             },
             "subtasks": {
                 "type": "array",

@@ -1,7 +1,8 @@
-//! Patterns that the user may choose from, to always allow a call, and calls like it.
+//! Patterns with which the user may always allow a call, and calls like it.
 //!
-//! The call comes from a model, which must not choose its parameters so that a pattern allows more than the user reads. So a pattern is offered
-//! only for calls whose parameters are plain, and whatever cannot be written as a pattern exactly is left out.
+//! The call comes from a model, which must not choose its parameters so that a pattern allows more than the user reads.
+//! So a pattern is offered only for calls whose parameters are plain, and a pattern is left out if it cannot express
+//! its calls exactly.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +14,7 @@ use super::matching::{COMMAND_PREFIXES, operators, text_of};
 /// Maximum length of a pattern's text, in bytes. A user does not read a longer one before allowing it.
 const MAX_TEXT: usize = 200;
 
-/// Programs that run what their arguments say. Their commands are never widened.
+/// Programs that run code or commands given in their arguments. Their commands are never widened.
 const INTERPRETERS: [&str; 22] = [
     "ash",
     "awk",
@@ -40,9 +41,9 @@ const INTERPRETERS: [&str; 22] = [
 ];
 
 impl CallPattern {
-    /// Returns patterns that match a call, the narrowest first: the call with all its parameters, calls that begin alike (the same program with its
-    /// first word, or the same method and web server), and all calls of the tool. The first two are left out where they could match
-    /// calls that the user does not expect.
+    /// Returns patterns that match a call, the narrowest first: the call with all its parameters, calls that begin
+    /// alike (the same program with its first word, or the same method and web server), and all calls of the tool. The
+    /// first two kinds are left out if they could match calls that the user does not expect.
     pub fn suggestions(tool: &str, parameters: &Value) -> Vec<CallPattern> {
         let exact = exact_texts(tool, parameters);
         let wider = exact.as_ref().and_then(|texts| widened(tool, texts));
@@ -66,7 +67,7 @@ impl CallPattern {
     }
 }
 
-/// The texts of all parameters of a call; `None` if they are not plain, so that no pattern means just this call.
+/// The texts of all parameters of a call; `None` if they are not plain: then no pattern matches only this call.
 fn exact_texts(tool: &str, parameters: &Value) -> Option<BTreeMap<String, String>> {
     let parameters = parameters.as_object()?;
     // Without `sql`, the call only reads the schema, and its pattern would allow every statement.
@@ -80,8 +81,8 @@ fn exact_texts(tool: &str, parameters: &Value) -> Option<BTreeMap<String, String
     texts.filter(|texts| texts.values().all(|text| !text.contains('*')))
 }
 
-/// Returns true for values with one meaning only. The text of a list of words equals that of a string, which a shell would interpret, so the words
-/// must mean the same to a shell.
+/// Returns true for values with only one meaning. A pattern cannot tell a list of words from a string with the same
+/// text, which a shell would interpret. So words are plain only if a shell does not change them.
 fn is_plain(value: &Value) -> bool {
     match value {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => true,

@@ -46,8 +46,8 @@ pub(super) fn observation_lines<'a>(
     lines_within(&observed, &forms, &mut room, iteration)
 }
 
-/// Like [`observation_lines`], but for the reflector: includes the duration and the output in short of each call of an agent. An
-/// observation that does not fit with these is formatted without them.
+/// Like [`observation_lines`], but for the reflector: includes the duration and the shortened output of each call of an
+/// agent. An observation that does not fit with these details is formatted without them.
 ///
 /// With [`FileEdits::InDiff`], the texts of calls that only changed files are left out.
 pub(super) fn judged_lines(observed: &[Observation], iteration: u32, edits: FileEdits) -> Vec<Value> {
@@ -66,7 +66,7 @@ pub(super) fn judged_lines(observed: &[Observation], iteration: u32, edits: File
 pub(super) enum FileEdits {
     /// With the texts that were replaced and written.
     Shown,
-    /// Without them, because the prompt has the run's diff.
+    /// Without these texts, because the prompt has the run's diff.
     InDiff,
 }
 

@@ -45,7 +45,7 @@ pub struct IterationContext<'a> {
     pub iterations: Vec<PastIteration<'a>>,
     /// The facts of the memory that the lead reads, as [`user_notes`](super::user_notes) renders them; `None` if there are none.
     pub notes: Option<String>,
-    /// What the run's conversation had before the run; `None` without earlier turns.
+    /// The conversation before the run; `None` without earlier turns.
     pub earlier_turns: Option<TurnContext<'a>>,
 }
 
@@ -54,7 +54,8 @@ pub struct IterationContext<'a> {
 pub struct TurnContext<'a> {
     /// Why the last turn ended without an answer; `None` if it had one.
     pub unanswered: Option<&'a str>,
-    /// Whether the conversation has had no lead before, so that this request is the first that says what a lead must know.
+    /// Whether the conversation has not had a lead yet, so that this request must contain everything that a lead needs
+    /// to know.
     pub is_first_request: bool,
 }
 
@@ -297,7 +298,8 @@ fn changed_lines(changed: &[&str], diff: Option<&ReflectorDiff>) -> Vec<String> 
     changed.iter().map(|path| one_line(path)).chain(during).collect()
 }
 
-/// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations have them.
+/// Formats a sub-task of the plan without the parameters of the calls that were observed: the observations contain
+/// these parameters.
 fn without_observed(subtask: &SubTask, observed: &[Observation]) -> Value {
     let made = observed
         .iter()

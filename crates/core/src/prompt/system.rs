@@ -113,7 +113,8 @@ enum Terminates {
     No,
 }
 
-/// Returns true if the agent ends with its submission. The plan of a lead stays open: its result comes back (LEAD-1).
+/// Returns true if the agent ends with its submission. A lead does not end with its plan: it receives the plan's result
+/// (LEAD-1).
 fn ends_work(answer: AnswerForm) -> bool {
     match answer {
         AnswerForm::Text | AnswerForm::Plan => false,

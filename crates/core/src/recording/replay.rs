@@ -20,8 +20,9 @@ use crate::user_request::UserRequestKind;
 /// restarts, and panics of agents. Everything else is derived and compared with the recording: briefs, model requests, tool calls,
 /// delegations and their results, questions, reports, and the end of the run. The returned journal equals the journal of the recorded run.
 ///
-/// The names and profiles of models are taken from the recording, agent by agent, because no model is called; so is what the agents were told
-/// about the project, because its folder may have changed since.
+/// The names and profiles of models are taken from the recording, agent by agent, because no model is called. The
+/// information about the project that the agents received is taken from the recording, too, because the project's
+/// folder may have changed since.
 ///
 /// # Errors
 /// Returns the first [`Difference`] between the replay and the recording.

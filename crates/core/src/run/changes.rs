@@ -24,7 +24,7 @@ pub struct ChangedFile {
     pub kind: FileChangeKind,
 }
 
-/// Changes that happened while a command of the run ran, made by the command or by others (PAOR-10).
+/// Changes that happened while a command of the run ran, made by the command or by something else (PAOR-10).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct CommandChanges {
     /// The command line.
@@ -59,7 +59,7 @@ pub(super) fn changes<'a>(
         .chain(unreported.iter().flat_map(|work| &work.changes))
 }
 
-/// Returns the changes of databases in the order of the first ones, with the rows of each table added up.
+/// Returns the changes of databases, each table in the order of its first change, with the rows of each table added up.
 pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<StateChange> {
     let mut found: Vec<StateChange> = Vec::new();
     for change in changes {
@@ -101,7 +101,8 @@ fn is_same_table(one: &StateChange, other: &StateChange) -> bool {
     table(one).is_some() && table(one) == table(other)
 }
 
-/// Returns the net changes while each command ran, over all its executions, in the order of the first ones.
+/// Returns the net changes while each command ran, over all executions of the command. Commands are in the order of
+/// their first executions.
 pub(crate) fn command_changes(during: &[DuringCommand]) -> Vec<CommandChanges> {
     let mut commands: Vec<(&str, Vec<&StateChange>)> = Vec::new();
     for DuringCommand { command, changes, .. } in during {
@@ -118,16 +119,17 @@ pub(crate) fn command_changes(during: &[DuringCommand]) -> Vec<CommandChanges> {
 }
 
 impl CommandChanges {
-    /// Returns the title of the files: "changed while `cargo test` ran, by it or by others".
+    /// Returns the title of the files: "changed while `cargo test` ran, by this command or something else".
     pub fn title(&self) -> String {
         during_command_title(&self.command)
     }
 }
 
-/// Returns the title for the changes while a command ran, in words for users: "changed while `cargo test` ran, by it or by others".
+/// Returns the title for the changes while a command ran, in words for users: "changed while `cargo test` ran, by this
+/// command or something else".
 pub fn during_command_title(command: &str) -> String {
     let command = single_line(command, MAX_COMMAND);
-    format!("changed while `{command}` ran, by it or by others")
+    format!("changed while `{command}` ran, by this command or something else")
 }
 
 impl FileChangeKind {

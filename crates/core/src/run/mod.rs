@@ -171,7 +171,7 @@ pub enum RunInput {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         interrupted: BTreeMap<AgentId, AgentWork>,
     },
-    /// Other runs work in the run's workspace. Nothing follows from it; watchers see it.
+    /// Other runs work in the run's workspace. Only for watchers: the run does not react.
     WorkspaceShared {
         /// The ids of the other runs.
         runs: Vec<RunId>,

@@ -52,8 +52,9 @@ pub struct Report {
     pub waiting: Vec<WaitingCall>,
     /// The files that file tools changed, with their net changes over the whole run.
     pub changed: Vec<ChangedFile>,
-    /// The files that changed while commands ran, by the command or by others, without the changes of file tools (PAOR-10). Empty in
-    /// [`Run::report`]; found by [`RunView::report`](crate::view::RunView::report), which knows which calls ran at the same time.
+    /// The files that changed while commands ran, by the command or by something else, without the changes of file
+    /// tools (PAOR-10). Empty in [`Run::report`]; found by [`RunView::report`](crate::view::RunView::report), which
+    /// knows which calls ran at the same time.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed_during_commands: Vec<CommandChanges>,
     /// The tables that were created, dropped or whose rows changed, in the order of the first changes, with all rows of a table added up.

@@ -75,7 +75,8 @@ pub enum StateChange {
         command: String,
         /// The exit code; `None` if a signal ended the process.
         code: Option<i32>,
-        /// The files that were created, edited or deleted while the command ran, by the command or by others, sorted by path (PAOR-10).
+        /// The files that were created, edited or deleted while the command ran, by the command or by something else,
+        /// sorted by path (PAOR-10).
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         files: Vec<StateChange>,
     },

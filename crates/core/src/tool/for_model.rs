@@ -1,8 +1,9 @@
 //! The result of a tool in the form in which models read it.
 //!
-//! A result is text: its output, and above it marks where there is something to say about the call. A mark is a line `Name: text`; further
-//! lines of its text are indented. The first line tells failure from success, and a tool's output cannot imitate a mark, because the line
-//! `Output:` separates them wherever they could be confused.
+//! A result is text: the output, preceded by marks if there is something to report about the call. A mark is a line
+//! `Name: text`; further lines of its text are indented. The first line tells failure from success, and a tool's output
+//! cannot imitate a mark, because the line `Output:` separates the marks from the output wherever they could be
+//! confused.
 
 use std::fmt;
 
@@ -21,7 +22,8 @@ use super::{OmittedPart, StateChange, ToolOutcome, ToolResult};
 /// src/a.rs:3: unused variable
 /// ```
 ///
-/// Absent parts are omitted, and a success without marks is its output alone. An output that is no text is JSON on one line.
+/// Absent parts are omitted, and a success without marks is its output alone. An output that is not text is JSON on one
+/// line.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub struct ModelToolResult {
@@ -169,7 +171,7 @@ impl fmt::Display for ModelToolResult {
     }
 }
 
-/// Writes marks, each on a line of its own.
+/// Writes marks, each on its own line.
 struct Marks<'a, 'b> {
     f: &'a mut fmt::Formatter<'b>,
     any: bool,

@@ -125,8 +125,9 @@ impl Calls {
         ended.flat_map(|call| call.changes.iter().map(|change| (call.effect, change)))
     }
 
-    /// Returns what changed while each of the commands ran that ended after an entry, in journal order. Leaves out what file tools changed
-    /// at the same time. This is the only place that tells the one from the other (PAOR-10).
+    /// Returns what changed while each of the commands ran that ended after an entry, in journal order. Leaves out what
+    /// file tools changed at the same time. Only this function separates the changes of file tools from all others
+    /// (PAOR-10).
     pub(crate) fn during_commands(&self, after: u64) -> Vec<DuringCommand> {
         let mut found = Vec::new();
         for call in self.ended.iter().filter(|call| call.last > after) {

@@ -123,7 +123,8 @@ impl ChangeMerger {
         source: Source,
     ) {
         if source == Source::Command && after == PathState::Unknown {
-            // Nothing can be restored, because it cannot be seen whether the file is still as the command left it.
+            // Nothing can be restored, because it is unknown whether the file is still in the state in which the
+            // command left it.
             return;
         }
         let (stage, path) = self.locate(path);

@@ -187,7 +187,7 @@ impl RunView {
         self.ledger.account(&self.machines, usage, self.last_at)
     }
 
-    /// Returns how the changes of the run until now can be undone, which is also what its diff shows.
+    /// Returns how the changes of the run until now can be undone. The run's diff shows the same changes.
     pub fn undo_plan(&self) -> UndoPlan {
         UndoPlan::from_calls(&self.calls)
     }

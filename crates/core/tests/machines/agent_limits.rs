@@ -1,4 +1,5 @@
-//! An agent's limits on turns and time: what its model is told about them, and the report of an agent that reached one (LOOP-2, LOOP-5).
+//! An agent's limits on turns and time: what its model is told about these limits, and the report of an agent that
+//! reached a limit (LOOP-2, LOOP-5).
 
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
 use dirigent_core::agent_report::AgentFailure;

@@ -369,7 +369,7 @@ fn paor_8_while_others_work_guidance_leaves_a_sub_agents_question_open() {
     refused(&mut run, 50, absent("a2.2"));
     assert_eq!(give(&mut run, 60, settled("a2.2")), [""; 0]);
     assert_eq!(give(&mut run, 62, settled("a3.2")), [""; 0]);
-    // it knows the guidance now
+    // the agent knows the guidance now
     assert_eq!(give(&mut run, 64, asked_question("a3.4")), [""; 0]);
     assert_eq!(
         give(&mut run, 70, answered("run.2", "Found.")),

@@ -185,7 +185,7 @@ fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
     agent.handle(minutes(5), overdue.clone()).unwrap_err();
     let result = ToolResult::success(json!("Found."));
     agent.handle(minutes(61), tool_ended("a7.2", result)).unwrap();
-    // It had used one of its five minutes before it delegated.
+    // The agent had used one of its five minutes before it delegated.
     agent.handle(minutes(64), overdue.clone()).unwrap_err();
     let ended = agent.handle(minutes(65), overdue).unwrap();
     assert_eq!(

@@ -33,7 +33,8 @@ pub fn graph(subtasks: &[(&str, &[&str])]) -> PlanGraph {
     PlanGraph::new(Arc::new(plan(subtasks))).unwrap()
 }
 
-/// Sub-tasks by number, each with the numbers of its dependencies: smaller ones, or others if a test wants a cycle.
+/// Sub-tasks by number, each with the numbers of its dependencies. A dependency has a smaller number, unless a test
+/// needs a cycle.
 pub fn numbered(dependencies: &[Vec<usize>]) -> Arc<Plan> {
     let subtasks = dependencies.iter().enumerate().map(|(index, depends_on)| {
         let depends_on: Vec<String> = depends_on.iter().map(|index| format!("t{index}")).collect();

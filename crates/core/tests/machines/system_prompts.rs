@@ -132,7 +132,7 @@ fn prompt_2_every_prompt_begins_with_its_role_and_leaves_nothing_unfilled() {
                     calls,
                     &AgentLimits::default(),
                 );
-                // With native calls, tools are not in the prompt. Plans and reflections have a tool of their own.
+                // With native calls, tools are not in the prompt. Plans and reflections have their own tools.
                 let has_tools = !tools.is_empty() || answer != AnswerForm::Text;
                 let first = match calls == CallForm::Native && has_tools {
                     true => "# How to call a tool\n",

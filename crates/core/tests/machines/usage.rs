@@ -299,7 +299,8 @@ pub fn assert_account(view: &RunView, was_cut_off: bool) {
     let mut agents = UsageTotals::default();
     for agent in &account.agents {
         agents += agent.totals;
-        // All of the agent's usage is its model's or was caused by it; it may be waiting for another reply.
+        // All of the agent's usage comes from its model or was caused by its model; the agent may be waiting for
+        // another reply.
         let of_models = sum(&agent.models);
         assert_eq!(
             (of_models.usage, of_models.malformed),

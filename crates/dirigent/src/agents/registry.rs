@@ -138,9 +138,9 @@ pub(crate) struct AgentRegistry {
 }
 
 impl AgentRegistry {
-    /// Creates a registry of the shipped and the program's agents. An agent of the program replaces a shipped agent of the same name. Shipped agents
-    /// lose tools that need more access than they have, which happens if the program replaced a built-in tool. All lose optional tools that do
-    /// not exist.
+    /// Creates a registry of the shipped and the program's agents. An agent of the program replaces a shipped agent of the same name.
+    /// Shipped agents lose tools that need more access than they have, which happens if the program replaced a built-in tool. All agents
+    /// lose optional tools that do not exist.
     pub(crate) fn new(
         shipped: Vec<AgentDefinition>,
         program: &[AgentDefinition],

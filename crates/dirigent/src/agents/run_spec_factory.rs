@@ -36,7 +36,7 @@ pub(crate) struct ModelResolver {
     pub(crate) profile: ModelProfile,
     /// The profile of the model of a goal, which all agents ask whatever the configuration says; `None` if the goal has no model.
     pub(crate) own: Option<ModelProfile>,
-    /// How models call tools whose configuration leaves it open.
+    /// How models call tools if their configuration does not specify it.
     pub(crate) forms: CallForms,
 }
 
@@ -47,8 +47,8 @@ pub struct PromptOptions {
     pub mode: Mode,
     /// The form in which all models call tools; `None` for the form of each agent's model.
     pub calls: Option<CallForm>,
-    /// The base system prompts of agents, by the agents' names, with `agents` for all sub-agents; the lead has the default prompt that ships with
-    /// Dirigent where it has none here.
+    /// The base system prompts of agents, by the agents' names, with `agents` for all sub-agents; a lead without an entry gets the
+    /// default prompt that ships with Dirigent.
     pub base_prompts: BTreeMap<String, BasePrompt>,
 }
 
@@ -335,7 +335,7 @@ impl RunSpecFactory {
             .collect()
     }
 
-    /// How models call tools whose configuration leaves it open.
+    /// How models call tools if their configuration does not specify it.
     pub(crate) fn call_forms(&self) -> &CallForms {
         &self.models.forms
     }
@@ -466,8 +466,9 @@ impl RunSpecFactory {
         allowed.map(described).collect()
     }
 
-    /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts, and the calls that the user had allowed for good come from the recording, and the
-    /// project's agents too if the project's folder no longer exists.
+    /// Builds the spec for replaying a recorded run. The models, the agents' limits, their call forms and base prompts, and the rules by
+    /// which the user always allowed calls come from the recording, and the project's agents too if the project's folder no longer
+    /// exists.
     pub(crate) fn spec_for_replay(
         &self,
         recorded: &RunSetup,

@@ -1,5 +1,5 @@
-//! Conversations: a user's messages with their answers, in one workspace. Each message is a turn, and each turn is a run, so everything that
-//! holds for runs (resuming, approvals, limits, steering, replay, undo) holds for turns.
+//! Conversations: a user's messages with their answers, in one workspace. Each message is a turn, and each turn is a run, so everything
+//! that applies to runs (resuming, approvals, limits, steering, replay, undo) applies to turns.
 
 mod remembering;
 mod sending;
@@ -73,7 +73,7 @@ pub struct ConversationTurn {
     pub run: RunId,
     /// The user's message.
     pub message: String,
-    /// What the message is, and why (INTENT-1); `None` if it was not classified, such as the invocation of a workflow.
+    /// The message's intent, and the reason for it (INTENT-1); `None` if it was not classified, such as the invocation of a workflow.
     pub intent: Option<Classification>,
     /// When the turn began.
     pub at: Timestamp,

@@ -50,7 +50,7 @@ impl Answered {
 }
 
 impl TurnMemory {
-    /// Does what the message wants, and says what was done. `last_kept` is the fact that the conversation kept last.
+    /// Carries out the request, and returns the answer. `last_kept` is the fact that the conversation kept last.
     pub(super) async fn answer(
         &self,
         wanted: &MemoryIntent,
@@ -170,7 +170,8 @@ impl TurnMemory {
         })
     }
 
-    /// Deletes the fact that has all words of the query, if it is only one: which of several is meant is not guessed.
+    /// Deletes the only fact that has all words of the query. If several facts have them, deletes none, because it is not clear which one
+    /// is meant.
     async fn forget(&self, query: &str) -> Result<String, DirigentError> {
         let found = self.memory.search_all_words(self.visible(), query).await?;
         match found.as_slice() {

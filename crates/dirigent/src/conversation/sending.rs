@@ -17,12 +17,12 @@ use super::{Conversation, ConversationInfo};
 use crate::memory::Visible;
 use crate::{DirigentError, Goal};
 
-/// What became of a message ([`Conversation::send`]).
+/// The outcome of a message ([`Conversation::send`]).
 #[non_exhaustive]
 pub enum Sent {
     /// The message began a turn. If no model was needed, such as for a fact to remember, the turn has its answer already.
     Turn(RunHandle),
-    /// The message went to the last turn, which waited for the user or was interrupted, and goes on in this process.
+    /// The message went to the last turn, which waited for the user or was interrupted, and continues in this process.
     Resumed(ResumedTurn),
     /// The message went to the active turn, as guidance, as a decision about a call, or as the answer to its question.
     Message {
@@ -31,13 +31,13 @@ pub enum Sent {
         /// Whether the process that owns the run has handled the message.
         outcome: SteerOutcome,
     },
-    /// The message sounds like an answer to what waits for the user, but not clearly like one. Nothing was decided: show again what waits.
+    /// The message may be an answer to a pending request, but is not clearly one. Nothing was decided: show the pending requests again.
     AskedBack(StillWaiting),
     /// The memory answered while a turn is active or waits. The turn is not changed, and the answer is not part of the conversation.
     Answer(String),
 }
 
-/// A turn that goes on in this process.
+/// A turn that continues in this process.
 #[non_exhaustive]
 pub struct ResumedTurn {
     /// The turn's run.
@@ -46,7 +46,7 @@ pub struct ResumedTurn {
     pub after: u64,
 }
 
-/// What waits for the user in the last turn.
+/// The requests of the last turn that wait for the user.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct StillWaiting {
@@ -60,7 +60,7 @@ pub struct StillWaiting {
     pub questions: Vec<OpenQuestion>,
 }
 
-/// The last turn of a conversation, as the journal has it.
+/// The last turn of a conversation, as recorded in the journal.
 struct LastTurn {
     record: RunRecord,
     view: RunView,
@@ -77,15 +77,15 @@ enum TurnState {
 }
 
 impl Conversation {
-    /// Sends a message of the user, after finding out by its words what it is (INTENT-1):
+    /// Sends a message of the user, after classifying it by its words (INTENT-1):
     ///
-    /// - a fact to remember, to recall or to forget is handled by the memory, without a model. The answer is a turn of its own, unless a turn
-    ///   is active or waits;
-    /// - if the last turn waits for the user, clear words decide about its call or answer its question; unclear words change nothing and are
-    ///   asked back;
+    /// - a fact to remember, to recall or to forget is handled by the memory, without a model. The answer is a separate turn, unless a
+    ///   turn is active or waits;
+    /// - if the last turn waits for the user, clear words decide about its call or answer its question; unclear words change nothing, and
+    ///   the user is asked again;
     /// - any other message begins a turn. If the last turn is active, waits, or its process died, the message is guidance to it instead.
     ///
-    /// A turn that waits, or whose process died, is resumed. The workspace of `message` is that of the conversation, and its mode that of the
+    /// A turn that waits, or whose process died, is resumed. `message` gets the workspace of the conversation, and the mode of the
     /// conversation's settings, unless it is a workflow with the mode plan.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ impl Conversation {
     /// [`DirigentError::ConversationBudget`]; [`DirigentError::TurnUnfinished`] for a workflow if the last turn has not ended.
     pub async fn send(&self, message: Goal) -> Result<Sent, DirigentError> {
         match self.try_to_send(message.clone()).await {
-            // The turn may have ended, or another process begun one, while the message was on its way.
+            // The turn may have ended, or another process may have begun a turn, while the message was on its way.
             Err(error) if has_missed_turn(&error) => self.try_to_send(message).await,
             sent => sent,
         }
@@ -116,7 +116,7 @@ impl Conversation {
         }
     }
 
-    /// Starts a turn with a message of the user, whatever its words are.
+    /// Starts a turn with a message of the user, without classifying its words.
     ///
     /// # Errors
     /// [`DirigentError::TurnUnfinished`] if the last turn has not ended; [`DirigentError::ConversationBudget`]; as
@@ -248,7 +248,7 @@ impl Conversation {
         }
     }
 
-    /// The facts that join the conversation's first message to a model: the few that it is about.
+    /// The few facts that are relevant to the conversation's first message to a model, and that are sent with this message.
     async fn notes(
         &self,
         info: &ConversationInfo,
@@ -353,7 +353,7 @@ impl LastTurn {
                 let reason = reason.clone();
                 decide(*effect, ApprovalAnswer::Reject { reason })
             }
-            // Words are no parameters: the model makes the changed call, which is shown in its turn (APPROVE-3).
+            // Words cannot serve as parameters: the model makes the changed call, which is then shown for approval (APPROVE-3).
             HitlIntent::Edit { effect, words } => {
                 let guidance = words.clone();
                 decide(*effect, ApprovalAnswer::Guide { guidance })
@@ -374,7 +374,7 @@ impl LastTurn {
         }
     }
 
-    /// A decision about a call that waits. It holds only for the call as the journal has it (APPROVE-3).
+    /// A decision about a waiting call. It applies only to the call as recorded in the journal (APPROVE-3).
     fn decision(&self, effect: EffectId, answer: ApprovalAnswer) -> Result<Steering, DirigentError> {
         let approvals = self.view.approvals();
         let approval = approvals.iter().find(|approval| approval.effect == effect);

@@ -14,11 +14,12 @@ use crate::DirigentError;
 pub struct ConversationSettings {
     /// Which actions the lead may take itself, and whether its plans wait for the user (LEAD-2).
     pub mode: Mode,
-    /// The default model, by its reference in the configuration; `None` for the configured default. Programs open the conversation with it.
+    /// The default model, by its reference in the configuration; `None` for the configured default. A program that opens the conversation
+    /// uses this model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// The base system prompt with which the lead's system prompt begins (PROMPT-1), by its name in [`crate::Dirigent::system_prompts`]; `None` for
-    /// that of the configuration, or the default. It may be edited between turns.
+    /// The base system prompt with which the lead's system prompt begins (PROMPT-1), by its name in [`crate::Dirigent::system_prompts`];
+    /// `None` for the configured prompt or, without one, the default prompt. The prompt may be edited between turns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub system_prompt: Option<String>,
     /// The maximum number of tokens of all turns together; `None` for no limit.

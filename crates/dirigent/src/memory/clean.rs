@@ -11,7 +11,7 @@ pub(super) fn one_line(text: &str) -> String {
     visible.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// The form of a fact in which two equal facts are the same: in lower case, without final punctuation.
+/// The normalized form of a fact, by which equal facts are recognized: in lower case, without final punctuation.
 pub(super) fn same(text: &str) -> String {
     let text = text.trim_end_matches(['.', '!', '。', '！', ' ']);
     text.to_lowercase()

@@ -250,7 +250,7 @@ impl Memory {
         .await
     }
 
-    /// Finds the facts that have all words of the text, apart from common ones such as "the" or 的, those that fit best first, at most
+    /// Finds the facts that have all words of the text, apart from common ones such as "the" or 的, the best matches first, at most
     /// [`MAX_LISTED`]. Without a word, lists all.
     ///
     /// # Errors
@@ -270,7 +270,7 @@ impl Memory {
         Ok(found)
     }
 
-    /// Deletes a fact, and returns it as it was.
+    /// Deletes a fact and returns it.
     ///
     /// # Errors
     /// [`MemoryError::NoSuchFact`]; an error of the journal.
@@ -332,7 +332,7 @@ fn checked(text: &str) -> Result<String, MemoryError> {
     }
 }
 
-/// The first facts within the limits of relevant facts.
+/// Selects facts in order, up to [`MAX_RELEVANT`] facts with [`MAX_RELEVANT_CHARS`] characters in total. Skips facts that do not fit.
 fn bounded(found: Vec<Fact>) -> Vec<Fact> {
     let mut left = MAX_RELEVANT_CHARS;
     let fits = |fact: &Fact| {

@@ -39,7 +39,7 @@ pub(super) fn from_shell(word: &str) -> ArgumentWord {
     }
 }
 
-/// Splits `key=value`, if the text begins with a name and `=`. An operator such as `==` is no separator.
+/// Splits `key=value`, if the text begins with a name and `=`. An operator such as `==` is not a separator.
 fn split_key(text: &str) -> (Option<&str>, &str) {
     let is_name = |key: &str| {
         key.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')

@@ -107,7 +107,7 @@ async fn host_7_a_request_beyond_a_minutes_tokens_is_sent_alone() {
     };
     let asks = [request(), small(), request(), small()];
     join_all(asks.map(|asked| model.chat(asked))).await;
-    // Larger requests wait until no tokens count any more; the small ones are sent next to an outstanding reply.
+    // Larger requests wait until no tokens count any more; the small ones are sent while a reply is outstanding.
     assert_eq!(script.times(), [0, 61_000, 123_000, 184_000]);
 }
 

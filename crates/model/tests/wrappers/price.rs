@@ -8,7 +8,7 @@ use dirigent_model::{Alternative, ChatModel, Fallback, Priced};
 
 use super::script::{Reply, Script, Scripted, fails, ok, request, unavailable};
 
-/// Per million tokens: ten dollars for those sent, one dollar for cached ones, and a hundred dollars for those received.
+/// Per million tokens: ten dollars for tokens sent, one dollar for cached tokens, a hundred dollars for tokens received.
 const DEAR: Price = Price {
     input: Cost(10_000_000_000),
     cached_input: Cost(1_000_000_000),

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value};
 
-/// The number of characters above which a single-line string is shown as a text of its own.
+/// The number of characters above which a single-line string is shown as a separate text.
 const LONG: usize = 400;
 /// The maximum size of [`Readable::rest`] in characters of JSON. If the values are larger, they are appended to the texts instead.
 const MAX_REST: usize = 1_000;

@@ -1,4 +1,5 @@
-//! The port to where runs are journaled. The actors know nothing else of it, so it can be a database, or the log of a durable engine.
+//! The interface to the store in which runs are journaled. The actors use only this trait, so the store can be a database or the log of a
+//! durable-execution engine.
 
 mod error;
 mod message;

@@ -80,7 +80,7 @@ pub struct RunRecord {
     pub owner_pid: Option<u32>,
     /// The number of entries in the run.
     pub entries: u64,
-    /// The run's place in its conversation; `None` for a run that belongs to none.
+    /// The run's place in its conversation; `None` outside of a conversation.
     pub turn: Option<TurnNumber>,
     /// The point at which the run was forked from another run; `None` if it was not forked.
     pub forked_from: Option<ForkPoint>,

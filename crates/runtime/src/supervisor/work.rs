@@ -61,7 +61,7 @@ impl SupervisorState {
         Ok(())
     }
 
-    /// The span of a new agent, within that of the agent that delegated to it, or of the iteration.
+    /// The span of a new agent, within the span of the agent that delegated to it or, without one, of the iteration.
     fn agent_span(&mut self, brief: &AgentBrief) -> Span {
         let caller = brief.caller.and_then(|effect| match effect.scope {
             Scope::Agent(agent) => self.agent_spans.get(&agent).cloned(),

@@ -249,7 +249,7 @@ async fn paor_9_without_a_user_the_run_pauses_and_keeps_its_pending_calls() {
         let pending = handle.approvals().await.unwrap();
         assert_eq!(pending.len(), 1);
 
-        // Resumed without a decision, it pauses again.
+        // Resumed without a decision, the run pauses again.
         let run = handle.id();
         let resume = world.orchestrator.resume(run, Resume::new());
         let again = ended(&resume.await.unwrap()).await.unwrap();
@@ -333,7 +333,7 @@ async fn approve_3_decisions_of_another_process_count_once() {
 
     let handle = world.start(UserPresence::Present).await;
     let asked = approvals(&handle, 1).await;
-    // On a slow machine it is accepted a little later; then the run ends.
+    // On a slow machine the decision is accepted a little later; then the run ends.
     within(other.steer(handle.id(), decide(&asked[0]))).await.unwrap();
     ended(&handle).await.unwrap();
 

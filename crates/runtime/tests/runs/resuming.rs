@@ -201,7 +201,8 @@ async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as
         );
         let told = serde_json::to_string(&report.iterations[0].observations).unwrap();
         let said = told.matches("was interrupted: the process ended while it ran");
-        // The worker's interrupted call is in its list of calls and its text, the plan's is in the observed call.
+        // The report has the worker's interrupted call in the worker's list of calls and text, and the plan's interrupted call in the
+        // observed call.
         assert_eq!(said.count() > 0, under_way > 0, "cut off after {cut}: {told}");
         interrupted += under_way;
     }

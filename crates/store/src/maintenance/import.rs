@@ -207,7 +207,7 @@ impl ImportedRun {
         }
     }
 
-    /// Adds the run within a transaction. Refuses it before anything is written.
+    /// Adds the run within a transaction. If the run is refused, nothing has been written yet.
     pub(crate) fn insert(&self, db: &Connection) -> rusqlite::Result<JobOutcome> {
         let record = &self.record;
         let run = record.id;

@@ -29,9 +29,9 @@ pub struct PruneFilter {
 /// Whether runs that can be resumed are deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PausedRuns {
-    /// They are kept.
+    /// Such runs are kept.
     Keep,
-    /// They are deleted like finished runs.
+    /// Such runs are deleted like finished runs.
     Delete,
 }
 
@@ -313,7 +313,7 @@ impl ContentReferences {
         self.keep_extended(db)
     }
 
-    /// Removes the texts that other, used texts extend.
+    /// Removes from the unused texts those that a used text extends.
     fn keep_extended(&mut self, db: &Connection) -> rusqlite::Result<()> {
         let extended: HashMap<String, String> = db
             .prepare("SELECT digest, before FROM contents WHERE before IS NOT NULL")?

@@ -57,7 +57,7 @@ impl Room {
         }
     }
 
-    /// Uses up the room for one entry. Returns false if there is none left.
+    /// Uses up the room for one entry. Returns false if there is no room left.
     pub(super) fn takes_one(&mut self) -> bool {
         let has_room = self.entries > 0;
         self.was_short |= !has_room;

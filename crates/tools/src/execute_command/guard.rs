@@ -5,8 +5,8 @@
 //! command and all its processes have ended. Git's content (commits, branches and the index) is not protected. Changes that other programs
 //! make to protected files while a command runs are reverted, too.
 //!
-//! Commands that run in the same workspace at the same time share the snapshot that was taken before the first of them, so a file that one
-//! command planted is never part of another command's snapshot. This holds only for the commands of one process.
+//! Commands that run in the same workspace at the same time share the snapshot that was taken before the first of them, so a file that
+//! one command planted is never part of another command's snapshot. This applies only to the commands of one process.
 //!
 //! Repositories deeper in the workspace are found by their `.git`, those in outer folders first, in at most [`MAX_FOLDERS`] folders. A repository
 //! that a command creates stays, without hooks and settings. A bare repository has no `.git`, so it is not recognised.

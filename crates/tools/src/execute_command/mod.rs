@@ -65,13 +65,13 @@ fn default_timeout() -> u64 {
 
 /// Creates the tool `execute_command`, which runs a program or a shell line in the [`Sandbox`] with a clean environment.
 ///
-/// A line for a shell runs with `pipefail`: in bash, or in `sh` if there is no bash, where `sh` has it.
+/// A line for a shell runs with `pipefail`: in bash or, if there is no bash, in `sh`, if that supports it.
 ///
 /// The output is what the command printed, without escape sequences and with the last state of progress bars: its standard output, or
 /// below a line `stdout:` its standard output and below a line `stderr:` its standard error if it printed to both. Lines `Note: …` above
-/// it are about leftover processes and restored files. A command that is killed keeps in it what it printed until then. Any outcome other
-/// than exit code 0 is a failure with the same output, and its error states the exit code. Metadata for operators: `confined` and
-/// `network`. Unix only; commands can be confined on Linux only.
+/// it are about leftover processes and restored files. The output of a killed command contains what the command printed until then. Any
+/// outcome other than exit code 0 is a failure with the same output, and its error states the exit code. Metadata for operators:
+/// `confined` and `network`. Unix only; commands can be confined on Linux only.
 ///
 /// The reported change is the command's exit, with the files that were created, edited or deleted while the command ran. These are detected
 /// by name, size and time, so changes by other processes count, too; ignored files do not. They are unknown (metadata

@@ -28,8 +28,8 @@ pub(super) enum CommandLine {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Shell {
     Bash,
-    /// The system's `sh`, if there is no bash. Some, such as dash before 0.5.13, have no `pipefail`: there, only the last command of a
-    /// pipeline counts.
+    /// The system's `sh`, if there is no bash. Some versions, such as dash before 0.5.13, have no `pipefail`: with them, only the last
+    /// command of a pipeline counts.
     Sh,
 }
 

@@ -1,4 +1,4 @@
-//! The time that a command may take. It ends before the caller would stop the call, so that the output until then is not lost.
+//! The time that a command may take. The time ends before the caller would stop the call, so that the output until then is not lost.
 
 use std::fmt;
 use std::time::Duration;
@@ -16,7 +16,7 @@ pub(super) struct TimeLimit {
 }
 
 impl TimeLimit {
-    /// Chooses the earlier end: the call's timeout, or so long before the deadline that the result with the output still counts.
+    /// Chooses the earlier end: the call's timeout, or the deadline minus the time that is needed to return the output as a result.
     pub(super) fn new(timeout_seconds: u64, deadline: Option<Instant>) -> Self {
         let timeout = Duration::from_secs(timeout_seconds);
         let left = deadline.map(|deadline| deadline.saturating_duration_since(Instant::now()));

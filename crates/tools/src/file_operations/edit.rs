@@ -31,7 +31,7 @@ const CONTEXT_LINES: usize = 2;
 /// The occurrences that an edit replaces.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Occurrences {
-    /// The only one. Several are an error.
+    /// The only occurrence. Several occurrences are an error.
     Only,
     /// All occurrences, except those that overlap an earlier one.
     All,

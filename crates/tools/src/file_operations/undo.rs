@@ -44,7 +44,7 @@ impl NotRestored {
 #[derive(Default)]
 struct UndoOutput {
     paths: Vec<String>,
-    /// Files that changed only while commands ran. They are left unchanged, because others may have changed them.
+    /// Files that changed only while commands ran. They are left unchanged, because something else may have changed them.
     by_commands: Vec<String>,
     not_restored: Vec<NotRestored>,
     changes: Vec<StateChange>,

@@ -28,7 +28,7 @@ use crate::tool::ToolContext;
 use crate::typed::{TypedTool, typed};
 
 const DESCRIPTION: &str = "Shows the state and history of the workspace's git repository. `diff` compares the working tree, or with \
-    `staged` the index, with `revision`. `show` shows a commit, or a file at one (`HEAD~2:src/a.rs`). `blame` takes one of `paths`, \
+    `staged` the index, with `revision`. `show` shows a commit, or a file at a revision (`HEAD~2:src/a.rs`). `blame` takes one of `paths`, \
     and lines.";
 
 /// Creates the read-only tool `git`. A call returns about 64 KiB at most:

@@ -19,7 +19,7 @@ const DISALLOWED_V4: [(Ipv4Net, &str); 17] = [
     (v4([169, 254, 0, 0], 16), "link-local or cloud metadata"),
     (v4([172, 16, 0, 0], 12), "a private network"),
     // Contains Oracle Cloud's metadata service (192.0.0.192).
-    (v4([192, 0, 0, 0], 24), "reserved for protocols"),
+    (v4([192, 0, 0, 0], 24), "for IETF protocol assignments"),
     (v4([192, 0, 2, 0], 24), "for documentation"),
     (v4([192, 88, 99, 0], 24), "a tunnel"),
     (v4([192, 168, 0, 0], 16), "a private network"),
@@ -42,7 +42,7 @@ const DISALLOWED_V6: [(Ipv6Net, &str); 14] = [
     // Contains Teredo (2001::/32), benchmarks (2001:2::/48) and ORCHID identifiers, which are not addresses (2001:10::/28, 2001:20::/28).
     (
         v6([0x2001, 0, 0, 0, 0, 0, 0, 0], 23),
-        "a tunnel or reserved for protocols",
+        "an address range of a tunnel or for IETF protocol assignments",
     ),
     (v6([0x2001, 0xdb8, 0, 0, 0, 0, 0, 0], 32), "for documentation"),
     (v6([0x2002, 0, 0, 0, 0, 0, 0, 0], 16), "a tunnel"),

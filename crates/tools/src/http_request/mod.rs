@@ -15,8 +15,8 @@
 //! | `refused_address` | the host is this machine, a private network, cloud metadata or the like, and the configuration does not allow it |
 //! | `refused` | neither http nor https; a user or password in the URL; a header reserved for the tool; a redirect from https to http; a redirect to another origin, unless the method is GET, HEAD or OPTIONS; a content encoding that was not requested |
 //! | `too_many_redirects` | more than 10 redirects |
-//! | `unreachable` | an unknown host, no connection, a response that is not HTTP, or an interrupted response; the output holds the part that arrived |
-//! | `timed_out` | [`HttpRules::timeout`] was exceeded; the output holds the part of the response that arrived |
+//! | `unreachable` | an unknown host, no connection, a response that is not HTTP, or an interrupted response; the output contains the part that arrived |
+//! | `timed_out` | [`HttpRules::timeout`] was exceeded; the output contains the part of the response that arrived |
 //! | `http_status` | the server responded with a status of 400 or more; the output is the same as for a success |
 //! | `cancelled` | the call was cancelled |
 

@@ -1,6 +1,6 @@
 //! Redirects (RFC 9110, section 15.4).
 //!
-//! A request with an unsafe method is never forwarded to another origin, nor is a header that may hold credentials.
+//! A request with an unsafe method is never forwarded to another origin, nor is a header that may contain credentials.
 
 use reqwest::StatusCode;
 use reqwest::header::{self, HeaderMap, HeaderName};

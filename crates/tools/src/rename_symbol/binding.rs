@@ -8,16 +8,16 @@ use tree_sitter::Node;
 use super::{go, rust};
 use crate::syntax::Language;
 
-/// Whether an identifier belongs to something other than its scope: to an object, a type, or a function's parameters.
+/// What an identifier is qualified by instead of its scope: an object, a type, or a function's parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Owner {
-    /// No owner: the scope determines what the name refers to.
+pub(super) enum Qualifier {
+    /// Not qualified: the scope determines what the name refers to.
     Scope,
-    /// A module or a type: the name follows `::`, is selected from a package, or is the name of a macro. It cannot refer to a local
-    /// variable.
+    /// Qualified by a module or a type: the name follows `::`, is selected from a package, or is the name of a macro. It cannot refer to
+    /// a local variable.
     Item,
-    /// The identifier is a property, a keyword argument or an object key, and the syntax does not show to which object, type or function it
-    /// belongs.
+    /// Qualified by something unknown: the identifier is a property, a keyword argument or an object key, and the syntax does not show to
+    /// which object, type or function it belongs.
     Unknown,
 }
 
@@ -147,10 +147,10 @@ pub(super) fn script_import(node: Node<'_>, ancestors: &[Node<'_>], text: &str) 
     Some(Span::from_node(source))
 }
 
-/// Returns the owner of an identifier that is neither a definition nor imported.
-pub(super) fn owner(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Owner {
+/// Returns the qualifier of an identifier that is neither a definition nor imported.
+pub(super) fn qualifier(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Qualifier {
     let Some((parent, around)) = ancestors.split_last() else {
-        return Owner::Scope;
+        return Qualifier::Scope;
     };
     let has_owner = match node.kind() {
         "identifier" => {
@@ -167,8 +167,8 @@ pub(super) fn owner(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Owner
         _ => false,
     };
     match has_owner {
-        true => Owner::Unknown,
-        false => Owner::Scope,
+        true => Qualifier::Unknown,
+        false => Qualifier::Scope,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tree_sitter::Node;
 
-use super::binding::{Owner, Span};
+use super::binding::{Qualifier, Span};
 use super::syntax::{Part, Role};
 use crate::syntax::is_definition;
 
@@ -68,18 +68,18 @@ pub(super) fn is_standard(import: &str) -> bool {
 /// Classifies an identifier. `ancestors` are its enclosing nodes, the outermost first.
 pub(super) fn identifier(node: Node<'_>, field: Option<&str>, ancestors: &[Node<'_>], text: &str) -> Part {
     let Some((parent, around)) = ancestors.split_last() else {
-        return Part::Identifier(Role::Use, Owner::Scope);
+        return Part::Identifier(Role::Use, Qualifier::Scope);
     };
     if is_definition(*parent, field) {
-        return Part::Identifier(Role::Definition, Owner::Scope);
+        return Part::Identifier(Role::Definition, Qualifier::Scope);
     }
-    let owner = match (node.kind(), parent.kind(), field) {
-        ("field_identifier", ..) => Owner::Unknown,
-        (_, "qualified_type", Some("name")) => Owner::Item,
-        _ => Owner::Scope,
+    let qualifier = match (node.kind(), parent.kind(), field) {
+        ("field_identifier", ..) => Qualifier::Unknown,
+        (_, "qualified_type", Some("name")) => Qualifier::Item,
+        _ => Qualifier::Scope,
     };
     if let Some(path) = imported(field, *parent, ancestors, text) {
-        return Part::Identifier(Role::Imported(path), owner);
+        return Part::Identifier(Role::Imported(path), qualifier);
     }
     let is_local = || around.iter().any(|outer| outer.kind() == "block");
     let role = match (parent.kind(), field) {
@@ -95,7 +95,7 @@ pub(super) fn identifier(node: Node<'_>, field: Option<&str>, ancestors: &[Node<
         ("expression_list", _) if declares(*parent, around) => Role::Local,
         _ => Role::Use,
     };
-    Part::Identifier(role, owner)
+    Part::Identifier(role, qualifier)
 }
 
 /// Returns true if a list of expressions is the left side of a declaration.

@@ -36,11 +36,11 @@ use crate::typed::{TypedTool, typed};
 use crate::workspace::Workspace;
 
 const DESCRIPTION: &str = "Renames an identifier in source files (Rust, Python, JS, TS, Go); without `preview: false` it only shows \
-    what it would change. It goes by name: every function, variable, field, keyword argument and import so called. Strings and \
+    what it would change. It matches by name: every function, variable, field, keyword argument or import with this name. Strings and \
     comments stay, but are listed (`mentions`). A new name that already exists is refused (`clashes`).";
 
-const READ_ONLY_DESCRIPTION: &str = "Finds every use of an identifier in source files (Rust, Python, JS, TS, Go), by name: every \
-    function, variable, field, keyword argument and import so called. Strings and comments with the name are listed too (`mentions`), \
+const READ_ONLY_DESCRIPTION: &str = "Finds every use of an identifier in source files (Rust, Python, JS, TS, Go). It matches by name: every \
+    function, variable, field, keyword argument or import with this name. Strings and comments with the name are listed too (`mentions`), \
     and with `to`, what already has that name (`clashes`).";
 
 /// The maximum number of changed lines that the result of a rename shows.
@@ -70,8 +70,9 @@ fn yes() -> bool {
 
 /// The tool `rename_symbol`: renames an identifier in all source files, by their syntax (PAOR-2).
 ///
-/// The output of a rename is text: the number of uses, then for each file its path, the number of its uses and the changed lines, and what has
-/// the old name still. The output of a preview, and the metadata `report` of a rename, is data (each list has at most 200 rows; `totals` counts all rows; empty lists and totals of 0 are left out):
+/// The output of a rename is text: the number of uses, then for each file its path, the number of its uses and the changed lines, and the
+/// places that still have the old name. The output of a preview, and the metadata `report` of a rename, is data (each list has at most
+/// 200 rows; `totals` counts all rows; empty lists and totals of 0 are left out):
 ///
 /// ```json
 /// {
@@ -100,13 +101,14 @@ fn yes() -> bool {
 ///   entries of a Python module's `__all__`.
 /// - `modules` are Python imports that bind the name to a module, whose file is not renamed: `import old`, and `from a import old` if there
 ///   is a file or folder called `old`. The path of a module in an import is never changed.
-/// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, paths into the
-///   standard libraries of Rust and Go, and all uses if no searched file introduces the name by a definition, a variable, a parameter, a
-///   field or the like (`introductions`). An item in the `impl` of a trait does not introduce its name, because the trait does; a variable
-///   of Rust or Go introduces it for its own file, but not for `x.old`, `x::old` and `old!`. If only a part of the files has been renamed,
-///   the uses in the others look like those of a library.
-/// - `members` are usages whose owner the syntax does not show: properties, fields and methods after a dot, Python's keyword arguments, and
-///   the keys of objects in JavaScript, including the shorthand `{old}`. The keys of an object assigned to `module.exports` are not listed.
+/// - `foreign` are places where the name belongs to a library: imports of Python and JavaScript from outside the workspace, paths into
+///   the standard libraries of Rust and Go, and all uses if no searched file introduces the name by a definition, a variable, a
+///   parameter, a field or the like (`introductions`). An item in the `impl` of a trait does not introduce its name, because the trait
+///   does; a variable of Rust or Go introduces its name only for its own file, and not for `x.old`, `x::old` and `old!`. If only a part
+///   of the files has been renamed, the uses in the other files look like uses of a library.
+/// - `members` are usages for which the syntax does not show the object, type or function that has the name: properties, fields and
+///   methods after a dot, Python's keyword arguments, and the keys of objects in JavaScript, including the shorthand `{old}`. The keys of
+///   an object assigned to `module.exports` are not listed.
 /// - `clashes` are identifiers with the new name anywhere in the workspace, also outside `paths`.
 /// - `syntax_errors` are files that contain the old or the new name and have syntax errors. The old name is replaced in them as well.
 /// - `skipped` are files that could not be read as text. Ignored and hidden files are read only if `paths` names them.
@@ -285,7 +287,7 @@ fn write(
     }
 }
 
-/// Says what was renamed: for each file the number of uses and its changed lines, then what has the old name still.
+/// Says what was renamed: for each file the number of uses and its changed lines, then the places that still have the old name.
 fn renamed_text(report: &Report, changes: &[PlannedEdit]) -> String {
     let count = |number: usize, one: &str, more: &str| match number {
         1 => format!("1 {one}"),

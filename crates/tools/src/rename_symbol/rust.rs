@@ -5,7 +5,7 @@
 
 use tree_sitter::Node;
 
-use super::binding::{Owner, Span};
+use super::binding::{Qualifier, Span};
 use super::syntax::{Part, Role};
 use crate::syntax::is_definition;
 
@@ -15,7 +15,7 @@ pub(super) const STANDARD_CRATES: &[&str] = &["alloc", "core", "proc_macro", "st
 /// Classifies an identifier. `ancestors` are its enclosing nodes, the outermost first.
 pub(super) fn identifier(node: Node<'_>, field: Option<&str>, ancestors: &[Node<'_>], text: &str) -> Part {
     let Some((parent, around)) = ancestors.split_last() else {
-        return Part::Identifier(Role::Use, Owner::Scope);
+        return Part::Identifier(Role::Use, Qualifier::Scope);
     };
     if is_tokens(*parent) {
         return in_macro(node, ancestors, text);
@@ -25,11 +25,11 @@ pub(super) fn identifier(node: Node<'_>, field: Option<&str>, ancestors: &[Node<
             true => Role::Declared,
             false => Role::Definition,
         };
-        return Part::Identifier(role, Owner::Scope);
+        return Part::Identifier(role, Qualifier::Scope);
     }
-    let owner = owner(node, field, *parent);
+    let qualifier = qualifier(node, field, *parent);
     if let Some(root) = path_root(node, ancestors).filter(|root| STANDARD_CRATES.contains(&root.text(text))) {
-        return Part::Identifier(Role::Imported(root), owner);
+        return Part::Identifier(Role::Imported(root), qualifier);
     }
     let role = match (parent.kind(), field) {
         ("ERROR", _)
@@ -39,7 +39,7 @@ pub(super) fn identifier(node: Node<'_>, field: Option<&str>, ancestors: &[Node<
         (kind, _) if is_pattern(kind, field) && !begins_upper(node, text) => Role::Local,
         _ => Role::Use,
     };
-    Part::Identifier(role, owner)
+    Part::Identifier(role, qualifier)
 }
 
 /// Returns true for an item of an `impl` of a trait, whose name the trait determines, and for an item of an `extern` block, which is
@@ -76,14 +76,14 @@ fn begins_upper(node: Node<'_>, text: &str) -> bool {
     name.starts_with(char::is_uppercase)
 }
 
-fn owner(node: Node<'_>, field: Option<&str>, parent: Node<'_>) -> Owner {
+fn qualifier(node: Node<'_>, field: Option<&str>, parent: Node<'_>) -> Qualifier {
     match (node.kind(), parent.kind(), field) {
-        ("field_identifier", ..) => Owner::Unknown,
+        ("field_identifier", ..) => Qualifier::Unknown,
         ("shorthand_field_identifier", ..)
         | (_, "scoped_identifier" | "scoped_type_identifier" | "type_binding", Some("name"))
         | (_, "macro_invocation", Some("macro"))
-        | (_, "attribute", _) => Owner::Item,
-        _ => Owner::Scope,
+        | (_, "attribute", _) => Qualifier::Item,
+        _ => Qualifier::Scope,
     }
 }
 
@@ -121,9 +121,9 @@ fn in_macro(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Part {
     let around = Neighbours::new(node, text);
     let outer = ancestors.iter().rev().find(|outer| !is_tokens(**outer));
     let attribute = outer.filter(|outer| outer.kind() == "attribute");
-    let owner = match around.is_qualified() || around.is_macro() || attribute.is_some() {
-        true => Owner::Item,
-        false => Owner::Scope,
+    let qualifier = match around.is_qualified() || around.is_macro() || attribute.is_some() {
+        true => Qualifier::Item,
+        false => Qualifier::Scope,
     };
     let introduces = match attribute {
         Some(attribute) => is_derive_macro(*attribute, text),
@@ -134,7 +134,7 @@ fn in_macro(node: Node<'_>, ancestors: &[Node<'_>], text: &str) -> Part {
         true => Role::Bound,
         false => Role::Use,
     };
-    Part::Identifier(role, owner)
+    Part::Identifier(role, qualifier)
 }
 
 /// Returns true for the attribute that names the derive macro which a function implements.

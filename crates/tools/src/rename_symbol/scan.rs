@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use tokio_util::sync::CancellationToken;
 
-use super::binding::{Owner, is_in_workspace};
+use super::binding::{Qualifier, is_in_workspace};
 use super::lines::Lines;
 use super::report::Report;
 use super::similar::SimilarWords;
@@ -56,7 +56,7 @@ pub(super) struct NameOccurrences {
 pub(super) struct Found {
     pub(super) range: Range<usize>,
     role: Role,
-    owner: Owner,
+    qualifier: Qualifier,
 }
 
 impl Affected {
@@ -72,8 +72,9 @@ impl Affected {
     fn without_variable(&self) -> impl Iterator<Item = &Found> {
         let has_variable = self.names.found.iter().any(|found| found.role == Role::Local);
         let found = self.names.found.iter();
-        found
-            .filter(move |found| !has_variable || found.owner != Owner::Scope || found.role == Role::Declared)
+        found.filter(move |found| {
+            !has_variable || found.qualifier != Qualifier::Scope || found.role == Role::Declared
+        })
     }
 }
 
@@ -315,7 +316,7 @@ impl Scan<'_> {
         let mut found: Vec<Found> = Vec::new();
         let mut clashes = 0;
         syntax.visit(|range, text, part| match (part, purpose) {
-            (Part::Identifier(role, owner), _) => {
+            (Part::Identifier(role, qualifier), _) => {
                 let name = language.name_of(text);
                 if Some(name) == self.query.to {
                     clashes += 1;
@@ -329,11 +330,15 @@ impl Scan<'_> {
                             report.add_module(path, location);
                         }
                     }
-                    match owner {
-                        Owner::Unknown => report.add_member(path, || lines.location(range.start)),
-                        Owner::Item | Owner::Scope => {}
+                    match qualifier {
+                        Qualifier::Unknown => report.add_member(path, || lines.location(range.start)),
+                        Qualifier::Item | Qualifier::Scope => {}
                     }
-                    found.push(Found { range, role, owner });
+                    found.push(Found {
+                        range,
+                        role,
+                        qualifier,
+                    });
                 }
             }
             (Part::Module(Binding::Bound), Purpose::Rename) if text == self.query.from => {

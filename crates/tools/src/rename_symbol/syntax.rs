@@ -7,7 +7,7 @@ use std::ops::Range;
 use tokio_util::sync::CancellationToken;
 use tree_sitter::{Node, Tree};
 
-use super::binding::{Owner, Span, binds, owner, python_import, script_import};
+use super::binding::{Qualifier, Span, binds, python_import, qualifier, script_import};
 use super::export::is_export;
 use super::format::{captured, is_format_string};
 use super::python_format::formatted;
@@ -25,7 +25,7 @@ pub(super) struct Syntax<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
     /// An identifier, or text that the language interprets as one.
-    Identifier(Role, Owner),
+    Identifier(Role, Qualifier),
     /// A part of a module path in a Python import: the name of a file or folder.
     Module(Binding),
     Prose(Prose),
@@ -61,7 +61,7 @@ pub(super) enum Role {
     /// The name of a variable, a field or the like at the place that introduces it.
     Bound,
     /// The name of a variable or parameter of Rust or Go at the place that introduces it, if it can be used only in the same file, and only
-    /// without an owner before it.
+    /// without a qualifier before it, as in `x.name` or `x::name`.
     Local,
     /// Anything else.
     Use,
@@ -140,7 +140,7 @@ impl Syntax<'_> {
     fn visit_string(&self, node: Node<'_>, parents: &[Node<'_>], see: &mut impl FnMut(Range<usize>, Part)) {
         match self.language {
             Language::Python if is_export(node, parents, self.text) => {
-                see(node.byte_range(), Part::Identifier(Role::Use, Owner::Scope));
+                see(node.byte_range(), Part::Identifier(Role::Use, Qualifier::Scope));
                 return;
             }
             Language::Python => {
@@ -177,7 +177,7 @@ fn visit_template(content: Range<usize>, names: Vec<Range<usize>>, see: &mut imp
     for name in names {
         see(done..name.start, Part::Prose(Prose::String));
         done = name.end;
-        see(name, Part::Identifier(Role::Use, Owner::Scope));
+        see(name, Part::Identifier(Role::Use, Qualifier::Scope));
     }
     see(done..content.end, Part::Prose(Prose::String));
 }
@@ -227,14 +227,14 @@ fn identifier(
         Language::Go => return go::identifier(node, field, parents, text),
         Language::Python => python_imported(parents),
         Language::JavaScript | Language::TypeScript | Language::Tsx => script_import(node, parents, text)
-            .map(|from| Part::Identifier(Role::Imported(from), Owner::Scope)),
+            .map(|from| Part::Identifier(Role::Imported(from), Qualifier::Scope)),
     };
     imported.unwrap_or_else(|| match parents.last() {
-        Some(parent) if is_definition(*parent, field) => Part::Identifier(Role::Definition, Owner::Scope),
+        Some(parent) if is_definition(*parent, field) => Part::Identifier(Role::Definition, Qualifier::Scope),
         Some(_) if binds(language, field, parents) => {
-            Part::Identifier(Role::Bound, owner(node, parents, text))
+            Part::Identifier(Role::Bound, qualifier(node, parents, text))
         }
-        Some(_) | None => Part::Identifier(Role::Use, owner(node, parents, text)),
+        Some(_) | None => Part::Identifier(Role::Use, qualifier(node, parents, text)),
     })
 }
 
@@ -247,7 +247,7 @@ fn python_imported(parents: &[Node<'_>]) -> Option<Part> {
     let (inner, outer) = around.split_last()?;
     let imported = |statement| {
         let from = python_import(statement)?;
-        Some(Part::Identifier(Role::Imported(from), Owner::Scope))
+        Some(Part::Identifier(Role::Imported(from), Qualifier::Scope))
     };
     Some(match (inner.kind(), outer.last().map(|outer| outer.kind())) {
         ("import_statement", _) => Part::Module(Binding::Bound),

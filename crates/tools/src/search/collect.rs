@@ -69,7 +69,7 @@ impl<'m> Collector<'m> {
         }
     }
 
-    /// Collects the matches that `search` finds in one file, unless it turns out to be binary.
+    /// Collects the matches that `search` finds in one file, unless the file turns out to be binary.
     pub(super) fn search(
         &mut self,
         path: &str,

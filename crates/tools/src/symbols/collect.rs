@@ -204,7 +204,7 @@ fn node_line(node: Node<'_>, name: &str, text: &str) -> usize {
 /// Returns a definition up to its body, with whitespace collapsed.
 fn signature(node: Node<'_>, text: &str) -> String {
     let end = node.child_by_field_name("body").map(|body| body.start_byte());
-    // The value of a variable may be a function with a body of its own.
+    // The value of a variable may be a function with its own body.
     let value = node.child_by_field_name("value");
     let inner = value.and_then(|value| value.child_by_field_name("body"));
     let end = end

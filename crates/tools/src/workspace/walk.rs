@@ -27,9 +27,9 @@ const MAX_DEPTH: usize = 200;
 /// The treatment of files and folders whose names start with a dot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Hidden {
-    /// Leave them out.
+    /// Leave such entries out.
     Skip,
-    /// Walk them like others.
+    /// Walk such entries like others.
     Include,
 }
 

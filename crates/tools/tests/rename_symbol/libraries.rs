@@ -1,4 +1,4 @@
-//! Names that belong to modules, to libraries, or to unknown owners.
+//! Names that belong to modules, to libraries, or to unknown objects.
 
 use serde_json::json;
 
@@ -210,7 +210,7 @@ async fn paor_2_a_librarys_name_in_rust_is_reported() {
         "macro_rules! a { ($x:expr) => { $x.old() }; }",
         "macro_rules! a { ($x:ident) => { b::old!($x) }; }",
         "make! { fn a() { x.old() } }",
-        // a variable has no owner
+        // a variable has no qualifier
         "fn f(old: u32) { x.old(); }",
         "fn f() { let old = x.old(); }",
         "fn f() { let old = old![1]; }",
@@ -320,7 +320,7 @@ async fn paor_2_a_librarys_name_in_go_is_reported() {
         "type A interface { b.old }",
         "func f() { switch x.(type) { case a.old: } }",
         "var x = a.old",
-        // a variable has no owner
+        // a variable has no qualifier
         "func f(old int) { x.old() }",
         "func f() { old := x.old() }",
         "func f() { var old a.old }",

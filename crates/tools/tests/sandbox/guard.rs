@@ -93,7 +93,7 @@ async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
     assert!(!workspace.path().join(".git").exists());
 }
 
-/// Runs each command in a workspace of its own, and checks the files that remain.
+/// Runs each command in its own workspace, and checks the files that remain.
 #[tokio::test]
 async fn what_a_command_plants_does_not_stay() {
     let outside = TempDir::new().unwrap();

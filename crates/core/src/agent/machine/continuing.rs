@@ -25,7 +25,8 @@ impl Agent {
         self.run_spec = run_spec;
     }
 
-    /// Goes on with the run's message. Turns and time are counted anew, and the next report has the work since then.
+    /// Continues with the run's message. Turns and time are counted from zero again, and the next report contains the
+    /// work since then.
     pub(super) fn go_on(&mut self, now: Timestamp, continuation: Continuation, commands: &mut Commands) {
         let Continuation {
             number,
@@ -61,8 +62,8 @@ impl Agent {
         self.ask(now, commands);
     }
 
-    /// Returns the lead's messages for the next turn of the conversation. Every call in them has a result: `closing_message` for a plan
-    /// that is open.
+    /// Returns the lead's messages for the next turn of the conversation. Every call in these messages has a result;
+    /// the result of an open plan is `closing_message`.
     pub(crate) fn left_history(&self, closing_message: String) -> HistoryPart {
         let mut agent = self.clone();
         let submitted = agent.has_submitted();
@@ -126,14 +127,16 @@ impl Agent {
         rest
     }
 
-    /// Saves the calls of the last reply that have no result, for a continuation: the running one, and those after it.
+    /// Saves the calls of the last reply that have no result, for a continuation: the running call, and the calls after
+    /// it.
     pub(super) fn keep_open_calls(&mut self) {
         let running = self.current_call().cloned();
         let rest = self.take_calls();
         self.open_calls.extend(running.into_iter().chain(rest));
     }
 
-    /// The number of the run's next guidance entry that the lead does not know. Entries that were lost with a killed process come again.
+    /// The number of the run's next guidance entry that the lead does not know. Entries that were lost when a process
+    /// was killed are sent again.
     pub(super) fn next_guidance(&self) -> u32 {
         let of_run = |guidance: &&Guidance| matches!(guidance, Guidance::OfRun(_));
         let waiting = self.guidance.iter().filter(of_run).count();
@@ -141,7 +144,8 @@ impl Agent {
         u32::try_from(known + 1).unwrap_or(u32::MAX)
     }
 
-    /// Cancels the request or call, and makes a new request with the guidance. The run stops a delegate; its findings end the call.
+    /// Cancels the request or call, and makes a new request with the guidance. If a delegate is working, the run stops
+    /// it, and its findings become the result of the call.
     pub(super) fn redirect(
         &mut self,
         now: Timestamp,

@@ -369,9 +369,10 @@ impl Conversation {
         });
     }
 
-    /// Returns a request for a summary of all turns except the latest; `None` if there are no earlier turns. The request begins with the
-    /// same messages as the previous requests, with their outputs, so that the summary can say what they showed. Outputs are shortened only if
-    /// the request would exceed `most` tokens. `task` is the agent's task.
+    /// Returns a request for a summary of all turns except the latest; `None` if there are no earlier turns. The
+    /// request begins with the same messages as the previous requests, with their outputs, so that the summary can say
+    /// what the outputs showed. Outputs are shortened only if the request would exceed `most` tokens. `task` is the
+    /// agent's task.
     pub(super) fn summary_request(&self, task: &str, most: Option<u64>) -> Option<Vec<Message>> {
         let latest = self.latest_turn();
         let is_turn = |message: &Message| matches!(message, Message::Assistant { .. });
@@ -403,7 +404,8 @@ impl Conversation {
         Some(messages)
     }
 
-    /// Returns true if a summary replaces only messages of earlier turns of the conversation, so that the task stays as a message of its own.
+    /// Returns true if a summary replaces only messages of earlier turns of the conversation, so that the task stays a
+    /// separate message.
     pub(super) fn keeps_task(&self) -> bool {
         self.history > 0 && self.latest_turn() <= self.history
     }
@@ -487,7 +489,8 @@ impl ShownCall {
         prompt::shorten_result(self.shown(text), max, handle.as_deref())
     }
 
-    /// Shows a shorter result, and returns the estimated tokens saved. Does nothing if it does not have fewer tokens.
+    /// Shows a shorter result, and returns the estimated tokens saved. Does nothing if this result does not have fewer
+    /// tokens.
     fn replace(&mut self, text: &mut String, shorter: ModelToolResult) -> u64 {
         let short = content(&shorter);
         let (before, now) = (estimated_tokens(text), estimated_tokens(&short));

@@ -120,7 +120,7 @@ enum State {
 enum Guidance {
     /// Given to this agent alone.
     OfAgent(String),
-    /// Given to the run; its plans refer to it by number (PAOR-8).
+    /// Given to the run, whose plans refer to the guidance by number (PAOR-8).
     OfRun(String),
 }
 

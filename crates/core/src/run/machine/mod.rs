@@ -153,7 +153,7 @@ impl Run {
         &self.guidance
     }
 
-    /// For each guidance entry that the lead has received, the iteration in which it first did (PAOR-8).
+    /// For each guidance entry that the lead has received, the iteration in which it first received the entry (PAOR-8).
     pub(crate) fn guidance_iterations(&self) -> &[u32] {
         &self.guidance_iterations
     }

@@ -47,7 +47,8 @@ impl Run {
         Ok(())
     }
 
-    /// Ends the run with an answer that needs no lead. It passes through every phase, as every run does (LEAD-3).
+    /// Ends the run with an answer that needs no lead. The run passes through every phase, as every other run does
+    /// (LEAD-3).
     pub(super) fn answer_at_once(&mut self, answer: String, commands: &mut Commands) -> Result<(), Refusal> {
         self.iteration += 1;
         self.enter(Phase::Planning, commands)?;
@@ -194,7 +195,7 @@ impl Run {
                     self.iterations
                         .push(Iteration::new(self.iteration, own_work, None));
                 }
-                // A run that is resumed after its end has only to know the work.
+                // A run that is resumed after its end only needs to know the lead's work.
                 if self.phase == Phase::Failed {
                     return Ok(());
                 }

@@ -39,7 +39,7 @@ pub(super) struct RunningAgent {
     awaited_call: Option<AwaitedCall>,
     /// The number of the run's guidance entries that the agent knows.
     known_guidance: u32,
-    /// The number of these entries that the agent will know once its outdated question is settled.
+    /// The number of the run's guidance entries that the agent will know once its outdated question is settled.
     sent_guidance: u32,
     /// The effect steps of this agent's outstanding delegates.
     delegates: BTreeSet<u32>,
