@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn the_calls_of_the_run_are_no_work() {
+    fn the_runs_own_calls_are_left_out_of_the_plain_conversation() {
         let both = [
             assistant(vec![call("1", "search"), call("2", "delegate")]),
             result("1", "search"),

@@ -80,7 +80,7 @@ fn loop_2_turns_are_set_on_the_command_line_for_all_agents_and_for_one() {
 }
 
 #[test]
-fn loop_2_turns_are_set_in_an_agents_file_which_goes_before_what_all_sub_agents_have() {
+fn loop_2_turns_in_an_agents_file_take_precedence_over_those_of_all_sub_agents() {
     let lead = "[limits.lead]\nmax_turns = 2\n";
     let all = format!("{lead}[limits.agents]\nmax_turns = 4\n");
     assert_eq!(turns(lead, "max_turns: 3", &[]), [2, 3]);
@@ -131,7 +131,7 @@ fn loop_2_each_agent_is_told_its_limits() {
 }
 
 #[test]
-fn loop_5_a_lead_past_its_configured_time_ends_the_run() {
+fn loop_5_a_lead_that_reaches_its_configured_time_limit_ends_the_run() {
     let gate = Gate::new();
     let script = Script::from_fn(move |_| Turn::text("never").wait_before_headers(&gate));
     let served = Served::new("[limits.lead]\ntimeout = \"1s\"\n", script);
@@ -185,7 +185,7 @@ fn loop_2_config_check_and_agents_show_the_limits_of_each() {
 }
 
 #[test]
-fn loop_2_the_limits_that_the_shipped_configuration_shows_are_the_ones_that_hold() {
+fn loop_2_the_limits_in_the_shipped_configuration_are_the_defaults() {
     let shipped = std::fs::read_to_string(root().join("config/dirigent.toml")).unwrap();
     let (_, block) = shipped.split_once("\n# [limits.lead]\n").unwrap();
     let (block, _) = block.split_once("\n\n").unwrap();

@@ -128,7 +128,7 @@ async fn loop_7_loop_6_a_failed_calls_error_goes_back_and_the_model_finds_anothe
 }
 
 #[tokio::test]
-async fn loop_8_what_a_call_changed_reaches_the_model_in_its_result() {
+async fn loop_8_the_result_of_a_call_lists_its_changes() {
     let stage = Stage::new().file("b.txt", "old\n").file("c.txt", "c\n");
     let file = |parameters| call("file_operations", parameters);
     let replies = [

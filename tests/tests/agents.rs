@@ -168,7 +168,7 @@ fn paor_5_a_users_file_defines_an_agent_and_replaces_a_shipped_one_of_its_name()
 }
 
 #[test]
-fn paor_5_a_wrong_file_is_refused_with_its_line_and_the_others_are_there() {
+fn paor_5_an_invalid_file_is_refused_with_its_line_and_the_others_are_used() {
     let wrong = [
         ("a-key.md", file("description: d\ntolls: [search]")),
         ("b-tool.md", file("description: d\ntools: [serch]")),
@@ -211,7 +211,7 @@ fn paor_5_a_wrong_file_is_refused_with_its_line_and_the_others_are_there() {
 }
 
 #[test]
-fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
+fn paor_5_an_invalid_user_file_removes_the_shipped_agent_that_it_would_replace() {
     // given a user who has restricted a shipped agent, and a mistake in the file
     let files = Files::new()
         .with_config("[roles]\nimplement = \"offline\"\n")
@@ -232,7 +232,7 @@ fn paor_5_a_wrong_file_of_the_users_leaves_no_wider_agent_in_its_place() {
 }
 
 #[test]
-fn paor_5_a_wrong_file_of_the_users_leaves_neither_its_own_name_nor_the_one_it_says() {
+fn paor_5_an_invalid_user_file_reserves_its_file_name_and_the_name_in_it() {
     // the name is readable despite a mistake elsewhere in the file
     for slip in ["access: read only", "description: a: b", "tools: ["] {
         let files = Files::new().with(
@@ -282,7 +282,7 @@ fn paor_5_files_written_for_claude_code_load_as_they_are() {
 }
 
 #[test]
-fn paor_5_a_projects_agents_only_look_unless_the_user_says_otherwise() {
+fn paor_5_a_projects_agents_are_read_only_unless_the_user_allows_more() {
     let greedy = file(
         "name: greedy\ndescription: Wants all.\ntools: [execute_command, file_operations, search, delegate]\naccess: read-write",
     );
@@ -373,7 +373,7 @@ fn paor_5_a_project_gets_no_more_than_the_users_agents_have() {
 }
 
 #[test]
-fn paor_5_a_projects_agent_takes_no_name_and_chooses_no_model_of_its_own() {
+fn paor_5_a_projects_agent_can_neither_replace_an_agent_nor_choose_any_model() {
     let model = |model: &str| {
         file(&format!(
             "name: {}\ndescription: d\nmodel: {model}",
@@ -422,7 +422,7 @@ fn paor_5_a_projects_agent_takes_no_name_and_chooses_no_model_of_its_own() {
 
 #[cfg(unix)]
 #[test]
-fn paor_5_a_projects_folder_leads_nowhere_else_and_keeps_nobody_waiting() {
+fn paor_5_links_and_pipes_in_a_projects_agent_folder_are_neither_followed_nor_read() {
     use std::os::unix::fs::symlink;
 
     let files = Files::new()
@@ -484,7 +484,7 @@ fn paor_5_a_project_has_a_bounded_number_of_agents_with_bounded_descriptions() {
 }
 
 #[test]
-fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
+fn paor_5_the_roles_of_a_projects_agents_are_bounded_individually_and_in_total() {
     let of = |bytes: usize| format!("---\ndescription: d\n---\n{}\n", "x".repeat(bytes));
     let mut files = Files::new()
         .with("project/.claude/agents/00-long.md", of(64 * 1024 + 1))
@@ -506,7 +506,7 @@ fn paor_5_the_roles_of_a_projects_agents_are_bounded_one_by_one_and_together() {
 }
 
 #[test]
-fn loop_5_an_agent_that_says_its_time_has_that_and_others_have_the_configured_one() {
+fn loop_5_an_agents_own_time_limit_takes_precedence_over_the_configured_one() {
     let files = Files::new()
         .with_config("[limits.agents]\ntimeout = \"1h\"\n")
         .with("user/agents/says.md", file("description: d\ntimeout: 5m"))
@@ -556,7 +556,7 @@ const EXPERT: &str =
     "---\nname: api-expert\ndescription: Knows the API.\ntools: Read, Edit, Bash\n---\nYou are api-expert.\n";
 
 #[tokio::test]
-async fn paor_5_a_projects_agent_gets_a_sub_task_and_can_only_look() {
+async fn paor_5_a_projects_agent_works_on_a_sub_task_with_read_access_only() {
     let stage = Stage::new().file(".claude/agents/api-expert.md", EXPERT);
     let model = wanting_to_write();
     let config = Config::load(&Sources::none()).unwrap();
@@ -623,7 +623,7 @@ fn write_own(place: &Place, name: &str, text: &str) {
 }
 
 #[test]
-fn paor_5_agents_are_listed_with_where_they_come_from_and_why_one_is_refused() {
+fn paor_5_agents_are_listed_with_sources_and_reasons_for_refusals() {
     let place = place("");
     write_own(
         &place,
@@ -655,7 +655,7 @@ fn paor_5_agents_are_listed_with_where_they_come_from_and_why_one_is_refused() {
 }
 
 #[test]
-fn paor_5_a_broken_file_is_told_at_a_runs_start_and_does_not_keep_it_from_running() {
+fn paor_5_an_invalid_agent_file_is_reported_at_the_start_of_a_run_which_continues() {
     let place = place("");
     write_own(&place, "slip.md", &file("description: d\nacess: read-only"));
     let ran = place.run("Count the lines in notes.txt").with_code(0);
@@ -694,7 +694,7 @@ fn summary(stdout: &str) -> Option<&str> {
 }
 
 #[test]
-fn approve_1_rules_of_all_files_are_shown_with_where_each_comes_from_and_journaled_with_a_run() {
+fn approve_1_rules_of_all_files_are_shown_with_their_sources_and_journaled() {
     let place = place(
         "[approvals]\nallow = [\n  \"execute_command(command: cargo test*)\",\n]\nask = [\"execute_command\"]\ndeny = [\"execute_command(command: rm *)\"]\n",
     );
@@ -752,7 +752,7 @@ fn approve_1_rules_of_all_files_are_shown_with_where_each_comes_from_and_journal
 }
 
 #[test]
-fn approve_1_a_rule_that_could_never_fit_is_an_error() {
+fn approve_1_a_rule_that_can_never_match_is_an_error() {
     let mut told = String::new();
     for rules in [
         "deny = [\"exeute_command\"]",

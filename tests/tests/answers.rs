@@ -97,7 +97,7 @@ fn at_once<const N: usize>(place: &Place, commands: [&[&str]; N]) -> mpsc::Recei
 }
 
 #[test]
-fn paor_9_a_number_picks_the_choice_and_the_plan_is_told_its_text() {
+fn paor_9_a_number_selects_a_choice_and_the_next_plan_receives_its_text() {
     for how in [&["resume", "last", "--answer", "2"][..], &["answer", "last", "2"]] {
         let served = stopped(&CHOICES, &open());
         let place = &served.place;
@@ -119,7 +119,7 @@ fn paor_9_a_number_picks_the_choice_and_the_plan_is_told_its_text() {
 }
 
 #[test]
-fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
+fn paor_9_a_number_without_a_choice_is_refused_and_the_question_stays_open() {
     let served = stopped(&CHOICES, &open());
     let place = &served.place;
     for how in [
@@ -156,7 +156,7 @@ fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
 }
 
 #[test]
-fn paor_9_the_terminal_and_other_processes_refuse_a_number_of_no_choice_alike() {
+fn paor_9_the_terminal_and_other_processes_refuse_a_number_without_a_choice() {
     let served = Served::new("", asking(&CHOICES, &open()));
     let place = &served.place;
     let terminal = Terminal::start(place.command(RUN));
@@ -175,7 +175,7 @@ fn paor_9_the_terminal_and_other_processes_refuse_a_number_of_no_choice_alike() 
 }
 
 #[test]
-fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_the_other_is_refused() {
+fn paor_9_of_two_processes_that_resume_with_an_answer_one_is_refused() {
     let gate = Gate::new();
     let served = stopped(&[], &gate);
     let place = &served.place;
@@ -205,7 +205,7 @@ fn paor_9_of_two_processes_that_resume_with_an_answer_at_once_one_goes_on_and_th
 }
 
 #[test]
-fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_other_is_refused() {
+fn paor_9_the_second_of_two_answers_to_an_unowned_run_is_refused() {
     let served = stopped(&[], &open());
     let place = &served.place;
     let ended = at_once(
@@ -244,7 +244,7 @@ fn paor_9_of_two_answers_to_a_run_that_nobody_carries_out_one_is_kept_and_the_ot
 }
 
 #[test]
-fn paor_9_of_a_resumption_with_an_answer_and_an_answer_at_once_one_counts_and_the_other_is_refused() {
+fn paor_9_of_a_resume_with_an_answer_and_a_concurrent_answer_one_is_refused() {
     let gate = Gate::new();
     let served = stopped(&[], &gate);
     let place = &served.place;
@@ -267,7 +267,7 @@ fn paor_9_of_a_resumption_with_an_answer_and_an_answer_at_once_one_counts_and_th
 }
 
 #[test]
-fn paor_8_guidance_that_was_kept_is_part_of_the_plan_after_the_answer() {
+fn paor_8_stored_guidance_is_part_of_the_plan_after_the_answer() {
     let served = stopped(&[], &open());
     let place = &served.place;
     let before = served.requests().len();
@@ -281,7 +281,7 @@ fn paor_8_guidance_that_was_kept_is_part_of_the_plan_after_the_answer() {
 }
 
 #[test]
-fn paor_8_a_plan_that_answers_guidance_that_was_not_given_goes_back_to_the_lead() {
+fn paor_8_a_plan_that_answers_unknown_guidance_is_sent_back_to_the_lead() {
     let script = Script::from_fn(|request| match () {
         () if mentions(request, "but the user gave no guidance: omit `answers_guidance`") => {
             Turn::text("I was told.")
@@ -331,7 +331,7 @@ fn last_of(served: &Served, task: &str) -> std::sync::Arc<Request> {
 }
 
 #[test]
-fn lead_4_questions_of_two_agents_are_answered_in_any_order_once_nothing_else_can_go_on() {
+fn lead_4_when_all_work_waits_two_questions_can_be_answered_in_any_order() {
     let served = Served::new("", agents_that_ask(&open()));
     let place = &served.place;
     let stopped = place.dirigent(RUN).with_code(4);
@@ -394,7 +394,7 @@ fn lead_4_questions_of_two_agents_are_answered_in_any_order_once_nothing_else_ca
 }
 
 #[test]
-fn paor_8_guidance_instead_of_answers_lets_a_stopped_run_go_on() {
+fn paor_8_a_stopped_run_continues_with_guidance_instead_of_answers() {
     let of_agents = Served::new("", agents_that_ask(&open()));
     let of_reflector = stopped(&CHOICES, &open());
     let _ = of_agents.place.dirigent(RUN).with_code(4);
@@ -410,7 +410,7 @@ fn paor_8_guidance_instead_of_answers_lets_a_stopped_run_go_on() {
 }
 
 #[test]
-fn lead_4_a_question_of_an_agent_is_answered_in_the_terminal_and_another_from_elsewhere() {
+fn lead_4_questions_of_agents_are_answered_at_the_terminal_and_from_elsewhere() {
     let gate = Gate::new();
     let served = Served::new("", agents_that_ask(&gate));
     let place = &served.place;
@@ -439,7 +439,7 @@ fn lead_4_a_question_of_an_agent_is_answered_in_the_terminal_and_another_from_el
 }
 
 #[test]
-fn lead_4_the_lead_asks_and_its_question_outlives_a_kill() {
+fn lead_4_a_question_of_the_lead_survives_a_kill() {
     let script = Script::from_fn(|request| match request.turn {
         1 => asks("Which one?", &CHOICES),
         _ => Turn::text("Then that one."),
@@ -459,7 +459,7 @@ fn lead_4_the_lead_asks_and_its_question_outlives_a_kill() {
 }
 
 #[test]
-fn host_2_a_sub_agents_question_beside_a_sibling_at_work_outlives_a_kill() {
+fn host_2_a_sub_agents_question_survives_a_kill_while_a_sibling_works() {
     let gate = Gate::new();
     let waits = gate.clone();
     let served = Served::new(

@@ -29,7 +29,7 @@ fn two_files() -> Script {
 }
 
 #[test]
-fn approve_1_always_keeps_a_rule_after_it_was_shown_and_asks_no_more() {
+fn approve_1_always_saves_a_rule_after_showing_it_and_stops_asking() {
     let served = Served::new(ASK, two_files());
     let run = ["run", "Make the files", "--workspace", "work", "--mode", "auto"];
     let terminal = Terminal::start(served.place.command(run));
@@ -109,7 +109,7 @@ async fn turn(
 }
 
 #[tokio::test]
-async fn approve_1_a_rule_of_a_conversation_holds_in_its_turns_alone_and_never_against_one_that_denies() {
+async fn approve_1_a_conversations_rule_applies_to_its_turns_and_never_overrides_a_denial() {
     let stage = Stage::new();
     let touch = || call("execute_command", json!({"command": "touch made.txt"}));
     let replies = [
@@ -182,7 +182,7 @@ async fn approve_1_a_rule_of_a_conversation_holds_in_its_turns_alone_and_never_a
 }
 
 #[tokio::test]
-async fn approve_1_rules_go_with_what_they_are_about() {
+async fn approve_1_rules_are_deleted_with_their_run_or_conversation() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("Hello."), says("Hello.")]);
     let dirigent = stage.builder(model).build().await.unwrap();

@@ -33,7 +33,7 @@ fn said(place: &Place, ended: &Ended) -> String {
 // Goals
 
 #[test]
-fn paor_2_a_name_that_is_not_there_is_answered_with_the_nearest() {
+fn paor_2_a_missing_name_is_answered_with_the_nearest_names() {
     hopeless(
         &Place::with_sample(),
         "rename parse_amnt to parse_money",
@@ -43,7 +43,7 @@ fn paor_2_a_name_that_is_not_there_is_answered_with_the_nearest() {
 }
 
 #[test]
-fn paor_2_a_new_name_that_is_no_name_is_refused() {
+fn paor_2_an_invalid_new_name_is_refused() {
     hopeless(
         &Place::with_sample(),
         "rename parse_amount to 9lives",
@@ -131,7 +131,7 @@ fn asked() -> Place {
 }
 
 #[test]
-fn paor_9_a_name_in_use_is_asked_about_and_another_name_goes_on() {
+fn paor_9_a_name_in_use_is_asked_about_and_the_run_continues_with_another_name() {
     let place = asked();
 
     let ended = place
@@ -191,7 +191,7 @@ fn host_3_a_demo_without_a_journal_leaves_no_folder_behind() {
 }
 
 #[test]
-fn host_3_a_workspace_that_is_no_folder_is_refused() {
+fn host_3_a_workspace_that_is_not_a_folder_is_refused() {
     let place = Place::with_sample();
     let missing = refused(&place, &["run", "count the files", "--workspace", "nowhere"], 2);
     assert_eq!(
@@ -235,7 +235,7 @@ mod permissions {
     }
 
     #[test]
-    fn paor_7_a_project_that_may_not_be_written_stays_whole_and_the_summary_says_why() {
+    fn paor_7_a_read_only_project_stays_unchanged_and_the_summary_says_why() {
         let place = Place::new();
         place.write(
             "price.js",
@@ -283,7 +283,7 @@ fn with_journal() -> Place {
 }
 
 #[test]
-fn host_2_a_journal_that_another_process_keeps_to_itself_is_reported() {
+fn host_2_a_journal_locked_by_another_process_is_reported() {
     let place = with_journal();
     let other = Connection::open(place.db()).unwrap();
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
@@ -301,7 +301,7 @@ fn host_2_a_journal_that_another_process_keeps_to_itself_is_reported() {
 }
 
 #[test]
-fn host_2_a_file_that_is_no_database_is_refused() {
+fn host_2_a_file_that_is_not_a_database_is_refused() {
     let place = Place::with_sample();
     std::fs::write(place.db(), "Dear diary,\n".repeat(100)).unwrap();
     refused_journal(
@@ -382,7 +382,7 @@ fn host_2_a_journal_in_an_impossible_place_is_refused() {
 // Runs
 
 #[test]
-fn host_3_a_run_that_is_not_there_is_reported() {
+fn host_3_an_unknown_run_is_reported() {
     let place = Place::new();
     drop(dirigent_store::Journal::open(&place.db()).unwrap());
     let said_of = |arguments: &[&str]| said(&place, &refused(&place, arguments, 2));
@@ -401,7 +401,7 @@ fn host_3_a_run_that_is_not_there_is_reported() {
 }
 
 #[test]
-fn host_3_the_beginning_of_several_ids_is_refused_with_all_of_them() {
+fn host_3_an_ambiguous_id_is_refused_with_all_matching_runs() {
     let place = with_journal();
     let _ = place.run("count the files").with_code(0);
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
@@ -433,7 +433,7 @@ fn host_3_a_run_that_has_ended_cannot_be_resumed() {
 }
 
 #[test]
-fn paor_9_an_answer_to_no_question_is_refused() {
+fn paor_9_an_answer_without_a_question_is_refused() {
     let place = asked();
     // Without its question in the journal, the run looks as if it was interrupted before it asked.
     let journal = Connection::open(place.db()).unwrap();
@@ -495,7 +495,7 @@ fn host_3_bad_arguments_are_named() {
 }
 
 #[test]
-fn paor_3_an_iteration_limit_ends_the_run_with_what_is_done_and_left() {
+fn paor_3_at_the_iteration_limit_the_run_ends_with_done_and_remaining_work() {
     let place = Place::with_sample();
     let amount = place.read("src/amount.rs").replace(
         "pub fn parse_amount(",
@@ -556,7 +556,7 @@ fn paor_12_a_time_limit_ends_a_command_that_takes_longer() {
 }
 
 #[test]
-fn host_3_a_mistyped_journal_is_an_error_and_none_is_made() {
+fn host_3_a_mistyped_journal_path_is_an_error_and_creates_no_journal() {
     let place = Place::new();
     for arguments in [
         &["runs", "--db", "mistyped.db"][..],

@@ -38,23 +38,22 @@ const TOOLS: [&str; 8] = [
 const LONGEST_REPLY: u64 = 4_096;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_a_token_for_each_byte() {
+async fn host_6_sixteen_agents_stay_within_their_budget_with_a_token_per_byte() {
     check_every_form(Tokenizer::Bytes(1.0), [200_000, 600_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_a_token_for_three_bytes() {
+async fn host_6_sixteen_agents_stay_within_their_budget_with_a_token_per_three_bytes() {
     check_every_form(Tokenizer::Bytes(3.3), [60_000, 300_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_a_token_for_five_bytes() {
+async fn host_6_sixteen_agents_stay_within_their_budget_with_a_token_per_five_bytes() {
     check_every_form(Tokenizer::Bytes(5.0), [50_000, 250_000]).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_sixteen_agents_keep_within_their_budget_in_every_form_with_more_tokens_for_code_than_for_prose()
- {
+async fn host_6_sixteen_agents_stay_within_their_budget_with_more_tokens_for_code() {
     check_every_form(Tokenizer::Words, [60_000, 300_000]).await;
 }
 
@@ -93,7 +92,7 @@ async fn check_every_form(tokenizer: Tokenizer, budgets: [u64; 2]) {
 
 /// The estimate is close: the server counts one token for four bytes.
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_a_server_that_counts_nothing_or_nonsense_is_held_to_the_estimate() {
+async fn host_6_missing_or_implausible_counts_of_a_server_are_replaced_by_estimates() {
     for says in [Says::Nothing, Says::Nonsense] {
         for form in [CallForm::Json, CallForm::Native] {
             let (served, report) = run_out(form, Tokenizer::Bytes(4.0), says, 150_000).await;

@@ -49,7 +49,7 @@ async fn scouted(replies: impl IntoIterator<Item = Reply>) -> Scouted {
 const NOTE: &str = r#"{"tool": "note", "parameters": {"text": "one"}, "terminate": false}"#;
 
 #[tokio::test]
-async fn call_1_terminate_true_runs_the_call_returns_its_result_and_asks_no_more() {
+async fn call_1_terminate_true_runs_the_call_and_ends_the_loop_with_its_result() {
     let scouted = scouted([last_call("note", json!({"text": "one"})), says("never asked")]).await;
 
     assert_eq!(scouted.notes, ["one"]);
@@ -58,7 +58,7 @@ async fn call_1_terminate_true_runs_the_call_returns_its_result_and_asks_no_more
 }
 
 #[tokio::test]
-async fn call_2_native_calls_run_in_order_and_the_text_beside_them_calls_nothing() {
+async fn call_2_native_calls_run_in_order_and_calls_in_their_text_are_ignored() {
     let (one, two) = (json!({"text": "one"}), json!({"text": "two"}));
 
     let scouted = scouted([native([("note", two), ("note", one)]), says("Done.")]).await;

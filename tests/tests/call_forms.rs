@@ -47,7 +47,7 @@ fn of_runs(served: &Served) -> Vec<Arc<Request>> {
 }
 
 #[test]
-fn call_4_a_model_that_calls_natively_is_offered_its_tools_natively_and_asked_only_once() {
+fn call_4_a_model_with_native_calls_is_probed_once_and_offered_tools_natively() {
     let served = served(Script::from_fn(|request| match request.turn {
         _ if is_probe(request) => confirmed(),
         1 => Turn::calls([ToolCall::new("file_operations", &read())]),
@@ -75,7 +75,7 @@ fn call_4_a_model_that_calls_natively_is_offered_its_tools_natively_and_asked_on
 }
 
 #[test]
-fn call_4_calls_in_the_text_of_a_model_with_native_tools_are_carried_out_too() {
+fn call_4_calls_in_the_text_of_a_model_with_native_tools_are_executed_too() {
     let served = served(Script::from_fn(|request| match request.turn {
         _ if is_probe(request) => confirmed(),
         1 => call("file_operations", &read()),
@@ -88,7 +88,7 @@ fn call_4_calls_in_the_text_of_a_model_with_native_tools_are_carried_out_too() {
 }
 
 #[test]
-fn call_4_a_model_that_answers_in_words_or_whose_server_refuses_tools_is_taught_a_form_in_its_prompt() {
+fn call_4_a_model_without_native_calls_is_taught_a_call_form_in_its_prompt() {
     let words = || Turn::text("I am ready.");
     let refused = || Turn::from(Fault::Status(400, "this model does not support tools"));
     for probed in [words as fn() -> Turn, refused] {

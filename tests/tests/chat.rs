@@ -30,7 +30,7 @@ fn listed(place: &Place) -> Vec<Value> {
 }
 
 #[test]
-fn host_3_a_chat_at_the_terminal_goes_on_with_what_was_said() {
+fn host_3_a_chat_at_the_terminal_continues_with_the_earlier_messages() {
     let served = Served::new("", counting());
     let terminal = Terminal::start(served.place.command(["chat"]));
     terminal.wait_for_prompt("›");
@@ -77,7 +77,7 @@ fn host_3_a_chat_at_the_terminal_goes_on_with_what_was_said() {
 }
 
 #[test]
-fn host_3_esc_stops_the_turn_and_the_chat_goes_on() {
+fn host_3_esc_stops_the_turn_and_the_chat_continues() {
     let gate = Gate::new();
     let held = gate.clone();
     let script = Script::from_fn(move |request| match request.number {
@@ -106,7 +106,7 @@ fn host_3_esc_stops_the_turn_and_the_chat_goes_on() {
 }
 
 #[test]
-fn host_2_a_killed_turn_goes_on_when_the_chat_is_opened() {
+fn host_2_a_killed_turn_continues_when_the_chat_is_opened() {
     let gate = Gate::new();
     let held = gate.clone();
     let script = Script::from_fn(move |request| match request.number {
@@ -288,7 +288,7 @@ fn flow_1_workflows_are_listed_and_run_as_turns() {
 }
 
 #[test]
-fn intent_1_facts_and_decisions_are_said_in_words() {
+fn intent_1_facts_and_decisions_can_be_given_in_words() {
     let touch = json!({"command": "touch made.txt"});
     let script = Script::from_fn(move |request| match request.number {
         1 => call("execute_command", &touch),

@@ -63,7 +63,7 @@ fn host_3_help_of_run_has_examples() {
 }
 
 #[test]
-fn host_3_a_run_is_told_in_lines_and_a_summary() {
+fn host_3_a_run_is_shown_as_lines_and_a_summary() {
     let place = Place::with_sample();
     let run = ["run", GOAL, "--workspace", "work", "--max-parallel", "1"];
     let ended = place.dirigent(run).with_code(0);
@@ -84,7 +84,7 @@ fn paor_10_and_11_a_run_is_shown_concisely_and_with_every_step() {
 }
 
 #[test]
-fn host_10_what_each_model_and_agent_has_used_is_shown_and_nothing_is_said_of_money_without_a_price() {
+fn host_10_usage_is_shown_by_model_and_agent_without_costs_if_there_is_no_price() {
     let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     let report = &place
@@ -121,7 +121,7 @@ fn host_10_what_each_model_and_agent_has_used_is_shown_and_nothing_is_said_of_mo
 }
 
 #[test]
-fn host_6_paor_1_paor_3_a_run_at_a_limit_says_which_flag_allows_more_and_is_resumed_with_it() {
+fn host_6_paor_1_paor_3_a_run_at_a_limit_names_the_flag_with_which_it_is_resumed() {
     let place = Place::with_shop();
     let run = ["run", RENAME[1], "--workspace", "work", "--max-model-calls", "2"];
     let limited = place.dirigent(run).with_code(3);
@@ -159,7 +159,7 @@ fn host_6_paor_1_paor_3_a_run_at_a_limit_says_which_flag_allows_more_and_is_resu
 }
 
 #[test]
-fn host_6_a_limit_that_is_no_amount_is_refused() {
+fn host_6_a_cost_limit_that_is_not_a_positive_amount_is_refused() {
     let place = Place::with_shop();
     let no_amount = "must be an amount of US dollars above 0, such as 2.50";
     for amount in [
@@ -273,7 +273,7 @@ fn names(object: &Value) -> Vec<&str> {
 }
 
 #[test]
-fn host_3_json_of_a_run_is_one_event_a_line_in_order() {
+fn host_3_json_of_a_run_is_one_event_per_line_in_order() {
     let place = Place::with_shop();
     let run = rename_in_shop(&place, &["--json"]);
     assert_eq!(run.stderr, "");
@@ -302,7 +302,7 @@ fn host_3_json_of_a_run_is_one_event_a_line_in_order() {
 }
 
 #[test]
-fn host_3_json_of_runs_and_of_a_run_is_one_object_a_line() {
+fn host_3_json_of_runs_and_of_a_run_is_one_object_per_line() {
     let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     let runs = place.dirigent(["runs", "--json"]).with_code(0).json_lines();
@@ -441,7 +441,7 @@ const TREE: [&str; 8] = [
 ];
 
 #[test]
-fn host_3_a_terminal_gets_a_live_tree_in_colours_and_nothing_of_a_files_codes() {
+fn host_3_a_terminal_gets_a_coloured_live_tree_without_a_files_escape_codes() {
     let place = hostile_sample();
     let ended = in_terminal(&place, &[], &["run", GOAL, "--workspace", "work"]).with_code(0);
     let (codes, text) = codes_and_text(&ended.stdout);
@@ -494,7 +494,7 @@ fn host_3_a_dumb_terminal_gets_lines() {
 }
 
 #[test]
-fn host_3_a_reader_that_has_gone_is_no_error() {
+fn host_3_a_closed_pipe_is_not_an_error() {
     let place = Place::with_shop();
     let _ = rename_in_shop(&place, &[]);
     for arguments in [
@@ -518,7 +518,7 @@ fn host_3_a_reader_that_has_gone_is_no_error() {
 }
 
 #[test]
-fn host_8_ctrl_c_while_a_run_is_being_started_leaves_none_that_goes_on() {
+fn host_8_ctrl_c_while_a_run_starts_leaves_no_active_run() {
     let place = Place::with_sample();
     let _ = place.run("count the files").with_code(0);
     let starts = Journal::open(&place.db()).unwrap();
@@ -581,7 +581,7 @@ fn catches_interrupts(process: Pid) -> Option<bool> {
 }
 
 #[test]
-fn host_3_a_terminal_obeys_no_colour_of_a_goal_or_an_answer() {
+fn host_3_escape_codes_in_a_goal_or_an_answer_do_not_reach_the_terminal() {
     // The command itself never makes text blink.
     const BLINK: &str = "\u{1b}[5m";
     let place = Place::with_clash();
@@ -603,7 +603,7 @@ fn host_3_a_terminal_obeys_no_colour_of_a_goal_or_an_answer() {
 }
 
 #[test]
-fn paor_11_what_was_said_in_a_run_is_shown_as_it_was_said() {
+fn paor_11_the_transcript_of_a_run_is_shown_verbatim() {
     let place = Place::with_sample();
     let readme = place.read("README.md");
     place.write("README.md", &format!("{readme}\nresume RUN: parse_amount\n"));

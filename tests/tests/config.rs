@@ -137,7 +137,7 @@ async fn host_3_a_run_asks_the_configured_model_with_its_key_and_journals_no_key
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_flag_wins_over_environment_over_named_file_over_own_file_over_defaults() {
+async fn host_3_precedence_is_flag_environment_named_file_own_file_defaults() {
     let server = serve_any(script()).await;
     let own = ["model", "models.environment", "models.flag"]
         .map(|table| model(table, &server, table))
@@ -190,7 +190,7 @@ async fn host_3_lead_and_agents_ask_different_models_of_different_servers() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_7_the_next_model_is_asked_where_the_first_is_down_or_refuses_the_key() {
+async fn host_7_the_next_model_is_asked_if_the_first_is_down_or_refuses_the_key() {
     for fault in [Fault::Unavailable { retry_after: None }, Fault::InvalidApiKey] {
         let first = serve(Script::rules([Rule::always(Matcher::any(), Turn::from(fault))])).await;
         let second = serve(script()).await;
@@ -247,7 +247,7 @@ async fn host_2_a_resumed_run_needs_the_models_that_it_was_started_with() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_9_a_recording_that_can_no_longer_be_written_is_no_bad_usage() {
+async fn host_9_a_recording_that_becomes_unwritable_does_not_count_as_bad_usage() {
     let (server, hold) = (serve(script()).await, dirigent_model_server::Gate::new());
     let held = Rule::new(
         Matcher::system("You explore a workspace"),
@@ -273,7 +273,7 @@ async fn host_9_a_recording_that_can_no_longer_be_written_is_no_bad_usage() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_2_a_run_never_goes_on_with_another_model_than_it_was_started_with() {
+async fn host_2_a_run_never_continues_with_another_model() {
     let judgement = json!({"verdict": "ask_user", "summary": "Unclear.", "question": "Which notes?"});
     let asks = Rule::always(
         Matcher::system("## submit_reflection"),
@@ -308,7 +308,7 @@ async fn host_2_a_run_never_goes_on_with_another_model_than_it_was_started_with(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_a_limit_of_money_that_bounds_nothing_is_told() {
+async fn host_6_a_cost_limit_without_a_known_price_causes_a_warning() {
     let server = serve(script()).await;
     let price = "price = { input = 1, output = 2 }\n";
     for (price, told) in [("", true), (price, false)] {
@@ -325,7 +325,7 @@ async fn host_6_a_limit_of_money_that_bounds_nothing_is_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers() {
+async fn host_3_config_check_shows_settings_sources_and_connection_tests() {
     let server = serve(script()).await;
     let place = place(&format!(
         "{}context_window = 128000\nprice = {{ input = 1.5, output = 3 }}\nfallback = [\"other\"]\n\n{}\n[roles]\nreflector = \"other\"\n\n[limits]\nmax_cost = 2.50\n",
@@ -349,7 +349,7 @@ async fn host_3_config_check_tells_what_is_set_from_where_and_whether_it_answers
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_config_check_tells_what_to_do_where_a_model_does_not_answer() {
+async fn host_3_config_check_says_what_to_do_if_a_model_does_not_answer() {
     let keyed = serve(script().with_api_key("another")).await;
     let down = serve(Script::rules([Rule::always(
         Matcher::any(),
@@ -427,7 +427,7 @@ fn host_4_a_key_alone_never_switches_away_from_the_offline_model() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_a_configuration_in_the_workspace_is_not_read_and_told_of() {
+async fn host_3_a_configuration_in_the_workspace_is_not_read_and_causes_a_warning() {
     let server = serve_any(script()).await;
     let place = place("");
     place.write("dirigent.toml", &model("model", &server, "thief"));
@@ -477,7 +477,7 @@ async fn host_3_a_key_goes_only_where_it_belongs() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_a_variable_moves_no_model_that_has_a_key_of_its_own() {
+async fn host_3_an_address_variable_does_not_apply_to_a_model_with_its_own_key() {
     let server = serve(script()).await;
     let address = server.url();
     let own = "[model]\nprovider = \"openai\"\nname = \"small\"\n";
@@ -495,7 +495,7 @@ async fn host_3_a_variable_moves_no_model_that_has_a_key_of_its_own() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_a_layer_that_moves_a_model_drops_the_key_of_the_layers_below() {
+async fn host_3_a_file_that_changes_a_models_address_drops_the_key_of_earlier_files() {
     let server = serve(script()).await;
     let key = ["api_key_env = \"CORP_KEY\"", &format!("api_key = \"{CANARY}\"")];
     for key in key {
@@ -517,7 +517,7 @@ async fn host_3_a_layer_that_moves_a_model_drops_the_key_of_the_layers_below() {
 }
 
 #[test]
-fn host_3_only_a_host_of_the_providers_own_gets_its_key() {
+fn host_3_only_a_host_of_the_provider_receives_its_key() {
     let gets_key = |address: &str| {
         let place = place(&format!(
             "[model]\nprovider = \"openai\"\nname = \"small\"\nbase_url = \"{address}\"\n"
@@ -542,7 +542,7 @@ fn host_3_only_a_host_of_the_providers_own_gets_its_key() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_who_names_a_model_outside_of_files_has_all_agents_ask_it() {
+async fn host_3_a_model_chosen_outside_of_files_is_asked_by_all_agents() {
     let (hosted, local) = (serve(script()).await, serve(script()).await);
     let place = place(&format!(
         "{}\n{}\n[roles]\nlead = \"hosted\"\nexplore = \"hosted\"\n",
@@ -573,7 +573,7 @@ async fn host_3_who_names_a_model_outside_of_files_has_all_agents_ask_it() {
 }
 
 #[test]
-fn host_3_what_bounds_agents_is_that_of_the_narrowest_of_their_models_and_the_configurations_time() {
+fn host_3_agents_get_the_smallest_limits_of_their_models_and_the_configured_time() {
     let place = place(
         "[model]\nprovider = \"openai\"\nname = \"large\"\ncontext_window = 128000\nfallback = [\"a\", \"b\"]\n\
          [models.a]\nprovider = \"openai\"\nname = \"small\"\ncontext_window = 8192\n\
@@ -591,7 +591,7 @@ fn host_3_what_bounds_agents_is_that_of_the_narrowest_of_their_models_and_the_co
 }
 
 #[test]
-fn host_3_a_file_that_is_there_and_cant_be_read_is_told_of() {
+fn host_3_an_unreadable_configuration_file_is_reported() {
     let place = place("");
     std::fs::remove_file(own_file(&place)).unwrap();
     std::fs::create_dir(own_file(&place)).unwrap();
@@ -651,7 +651,7 @@ async fn host_3_no_key_is_ever_printed() {
 
 #[cfg(unix)]
 #[test]
-fn host_3_a_file_with_a_key_that_others_can_read_is_told_of() {
+fn host_3_a_file_with_a_key_that_other_users_can_read_causes_a_warning() {
     use std::os::unix::fs::PermissionsExt;
     let place = place(&format!(
         "[model]\nprovider = \"openai\"\nname = \"gpt-4.1-mini\"\napi_key = \"{CANARY}\"\n"
@@ -665,7 +665,7 @@ fn host_3_a_file_with_a_key_that_others_can_read_is_told_of() {
 }
 
 #[test]
-fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
+fn host_3_errors_in_a_configuration_file_have_their_place_and_say_what_to_do() {
     let told = [
         "[model]\nprovidr = \"openai\"\n",
         "[modle]\n",
@@ -699,7 +699,7 @@ fn host_3_what_is_wrong_in_a_file_is_told_with_its_place_and_what_to_do() {
 }
 
 #[test]
-fn host_3_what_is_named_and_not_there_is_told_before_anything_runs() {
+fn host_3_missing_files_and_models_are_reported_before_anything_runs() {
     let place = place("");
     for (arguments, said) in [
         (
@@ -722,7 +722,7 @@ fn host_3_what_is_named_and_not_there_is_told_before_anything_runs() {
 }
 
 #[test]
-fn host_6_limits_of_the_configuration_hold_where_the_command_says_nothing() {
+fn host_6_limits_of_the_configuration_apply_by_default() {
     let place = place("[limits]\nmax_tokens = 50\n");
     place.write("a.txt", "one\ntwo\n");
     let goal = ["run", "count the lines in a.txt", "--workspace", "work"];
@@ -745,7 +745,7 @@ fn host_3_the_defaults_that_ship_can_be_copied_and_change_nothing() {
 }
 
 #[test]
-fn host_6_prices_are_the_longest_name_s_and_the_users_win() {
+fn host_6_the_longest_matching_name_has_the_price_and_users_prices_take_precedence() {
     let place = place("[prices.openai]\n\"gpt-4.1-mini\" = { input = 9, output = 9 }\n");
     let price = |model: &str| {
         let ended = check(

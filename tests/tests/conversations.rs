@@ -42,7 +42,7 @@ fn texts(messages: &[Message]) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn prompt_3_a_turn_goes_on_with_the_messages_of_the_turns_before() {
+async fn prompt_3_a_turn_continues_with_the_messages_of_the_turns_before() {
     let stage = Stage::new().file("notes.txt", "first\nsecond\n");
     let model = Scripted::new().lead([
         call(
@@ -108,7 +108,7 @@ async fn prompt_3_a_turn_goes_on_with_the_messages_of_the_turns_before() {
 }
 
 #[tokio::test]
-async fn prompt_3_a_file_that_an_earlier_turn_read_can_be_edited_and_own_work_is_not_judged() {
+async fn prompt_3_a_file_read_in_an_earlier_turn_can_be_edited_without_a_reflection() {
     let stage = Stage::new().file("notes.txt", "first\n");
     let edit = json!({"operation": "edit", "path": "notes.txt", "old": "first", "new": "last"});
     let model = Scripted::new().lead([
@@ -262,7 +262,7 @@ async fn host_2_a_conversation_grows_by_its_new_messages_alone() {
 }
 
 #[tokio::test]
-async fn host_6_a_conversation_has_limits_of_its_own() {
+async fn host_6_a_conversation_has_its_own_limits() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("One."), says("Two."), says("Three.")]);
     let (_dirigent, conversation) = conversation(&stage, &model).await;
@@ -293,7 +293,7 @@ async fn host_6_a_conversation_has_limits_of_its_own() {
 }
 
 #[tokio::test]
-async fn host_2_conversations_are_listed_found_renamed_and_deleted_with_what_only_they_name() {
+async fn host_2_conversations_are_listed_found_renamed_and_deleted_with_their_contents() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("Red."), says("Blue."), says("Green.")]);
     let (dirigent, first) = conversation(&stage, &model).await;

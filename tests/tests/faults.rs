@@ -300,7 +300,7 @@ impl Row {
 // The table
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_7_a_model_that_cannot_answer_now_is_asked_again_and_then_another() {
+async fn host_7_an_unavailable_model_is_asked_again_and_then_another_model() {
     let busy = |retry_after| Fault::RateLimited { retry_after };
     check([
         unavailable("425", Fault::Status(425, "Too early."), &["425", AGAIN]),
@@ -324,7 +324,7 @@ async fn host_7_a_model_that_cannot_answer_now_is_asked_again_and_then_another()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_7_asking_again_is_left_where_it_is_of_no_use() {
+async fn host_7_requests_are_not_repeated_if_that_cannot_help() {
     let later = |retry_after| Fault::Unavailable {
         retry_after: Some(retry_after),
     };
@@ -441,7 +441,7 @@ async fn call_2_how_a_reply_is_delivered_changes_nothing_in_it() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn call_7_a_reply_that_broke_off_is_never_acted_on_and_the_model_told() {
+async fn call_7_the_calls_of_an_interrupted_reply_never_run_and_the_model_is_told() {
     let cut = "was interrupted";
     let breaks = |name, flaw| flawed(name, &[flaw], STREAMED, ANY_FORM).malformed(cut);
     let ends = |name, reason, told| {
@@ -493,7 +493,7 @@ async fn loop_3_a_withheld_or_oversized_reply_ends_the_agent_and_is_not_asked_ag
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
+async fn host_7_an_interrupted_reply_in_one_piece_does_not_count() {
     let breaks = |name, flaw, says| flawed(name, &[flaw], WHOLE, ANY_FORM).no_reply(says);
     check([
         breaks("cut half way", Flaw::CutMidEvent, &["can't be read", AGAIN]),
@@ -518,7 +518,7 @@ async fn host_7_a_whole_reply_that_broke_off_is_no_reply() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_7_a_model_that_keeps_silent_is_given_up() {
+async fn host_7_a_silent_model_is_abandoned_after_a_timeout() {
     let endless = Fault::EndlessKeepAlive;
     let silent = |name, deliveries, wrong| flawed(name, &[], deliveries, TEXT).wrong(wrong);
     let late: &[&str] = &[AGAIN];
@@ -532,7 +532,7 @@ async fn host_7_a_model_that_keeps_silent_is_given_up() {
 }
 
 #[tokio::test]
-async fn host_7_a_server_that_is_not_there_is_named() {
+async fn host_7_the_error_for_an_unreachable_server_names_it() {
     // A port that is bound but not listening. An unused port might be given to another test's server.
     let taken = TcpSocket::new_v4().unwrap();
     taken.bind("127.0.0.1:0".parse().unwrap()).unwrap();

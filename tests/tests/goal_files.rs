@@ -7,7 +7,7 @@ use dirigent_tests::served::{Served, is_lead, mentions};
 const FILE: &str = "<FILE path=\"src/main.rs\">\nfn main() {}\n</FILE>";
 
 #[test]
-fn host_3_a_goal_includes_the_files_that_it_mentions_also_after_an_outage() {
+fn host_3_a_goal_includes_the_files_that_it_mentions_even_after_an_outage() {
     let script = Script::from_fn(|request| match request.number {
         1 => Turn::from(Fault::Unavailable { retry_after: None }),
         _ => Turn::text("It does nothing."),

@@ -63,7 +63,7 @@ fn host_1_the_example_embeds_an_orchestrator_in_under_twenty_lines() {
 }
 
 #[tokio::test]
-async fn host_1_what_is_wrong_with_a_goal_or_an_agent_is_said_before_anything_starts() {
+async fn host_1_errors_in_a_goal_or_an_agent_are_reported_before_anything_starts() {
     let stage = Stage::new();
     let dirigent = stage.builder(Scripted::new()).build().await.unwrap();
 
@@ -221,7 +221,7 @@ async fn host_1_a_goal_can_have_its_own_model_tools_and_agents() {
 }
 
 #[tokio::test]
-async fn approve_1_the_rules_of_a_goal_hold_for_its_run() {
+async fn approve_1_the_rules_of_a_goal_apply_to_its_run() {
     let (stage, notes) = (Stage::new(), Notes::default());
     let builder = stage.builder(noting()).tool(note(&notes));
     let dirigent = builder.agent(agent("clerk", &["note"])).build().await.unwrap();
@@ -292,7 +292,7 @@ async fn host_2_a_run_is_resumed_with_its_own_model_and_tools() {
 }
 
 #[tokio::test]
-async fn host_2_a_run_resumed_without_its_own_tools_tells_the_model_that_they_are_missing() {
+async fn host_2_a_run_resumed_without_its_own_tools_reports_them_missing_to_the_model() {
     let (stage, notes) = (Stage::new(), Notes::default());
     let dirigent = stage.builder(noting()).build().await.unwrap();
     let run = paused(&dirigent, &stage, &notes).await;
@@ -387,7 +387,7 @@ async fn host_4_offline_finds_usages_with_file_and_line() {
 }
 
 #[tokio::test]
-async fn host_4_offline_replaces_a_text_where_it_is_told_to() {
+async fn host_4_offline_replaces_a_text_in_the_given_places() {
     let stage = prose();
 
     let report = offline(&stage, r#"Replace "colour" with "color" in *.md"#).await;
@@ -467,7 +467,7 @@ async fn host_4_offline_a_goal_beyond_it_is_refused_plainly_and_nothing_is_touch
 }
 
 #[tokio::test]
-async fn host_1_a_tool_with_the_name_of_one_that_every_agent_has_is_refused() {
+async fn host_1_a_tool_with_a_reserved_name_is_refused() {
     let stage = Stage::new();
     let own = wait("report", Repeat::Safe, &Notes::default(), &Gate::shut());
     let refused = stage.builder(Scripted::new()).tool(own).build().await;
@@ -532,7 +532,7 @@ async fn host_11_questions_of_several_agents_are_each_answered_by_their_ids() {
 }
 
 #[tokio::test]
-async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answered_on_its_own() {
+async fn host_11_waiting_runs_do_not_delay_others_and_are_answered_independently() {
     // given two runs that ask, and one that does not
     let stage = Stage::new();
     let model = Scripted::new()
@@ -593,7 +593,7 @@ async fn host_11_while_runs_wait_for_their_users_others_go_on_and_each_is_answer
 // PAOR-10
 
 #[tokio::test]
-async fn paor_10_a_run_waits_for_others_in_its_folder_goes_on_beside_them_or_is_refused() {
+async fn paor_10_a_run_waits_for_others_in_its_folder_joins_them_or_is_refused() {
     let stage = Stage::new();
     let model = Scripted::new()
         .lead([
@@ -683,7 +683,7 @@ fn host_11_more_runs_than_threads_for_blocking_work_can_be_started_at_once() {
 }
 
 #[tokio::test]
-async fn paor_10_a_run_does_not_start_while_another_process_does_not_finish_starting_one() {
+async fn paor_10_a_run_does_not_start_while_another_process_holds_the_start_lock() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("Done.")]);
     let dirigent = stage.builder(model).build().await.unwrap();

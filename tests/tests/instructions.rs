@@ -77,7 +77,7 @@ async fn lead_4_lead_and_sub_agents_are_told_instructions_environment_and_goal()
 }
 
 #[tokio::test]
-async fn lead_4_a_goal_can_leave_the_instructions_out() {
+async fn lead_4_a_goal_can_exclude_the_instructions() {
     let (stage, model) = (project(), scouting());
     achieve(
         &stage,
@@ -92,7 +92,7 @@ async fn lead_4_a_goal_can_leave_the_instructions_out() {
 }
 
 #[tokio::test]
-async fn lead_4_guidance_given_before_a_sub_agent_starts_is_part_of_its_request() {
+async fn lead_4_the_request_to_a_sub_agent_contains_earlier_guidance() {
     let stage = project();
     let gate = Gate::shut();
     let model = Scripted::new()
@@ -199,7 +199,7 @@ fn lead_4_the_offline_model_keeps_to_its_goal_and_the_user_sees_what_was_read() 
 }
 
 #[test]
-fn lead_4_an_option_and_a_setting_leave_the_instructions_out() {
+fn lead_4_an_option_and_a_setting_exclude_the_instructions() {
     let place = shop();
     let instructions = |arguments: &[&str]| {
         let ran = place

@@ -86,7 +86,7 @@ async fn intent_1_facts_are_kept_recalled_and_forgotten_without_a_model() {
 }
 
 #[tokio::test]
-async fn intent_1_answers_of_the_memory_are_messages_that_later_turns_have() {
+async fn intent_1_later_turns_contain_the_answers_of_the_memory() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("Hello Ann."), says("Still here.")]);
     let (_dirigent, chat) = conversation(&stage, &model).await;
@@ -214,7 +214,7 @@ async fn approve_2_words_reject_or_guide_the_call_of_a_turn_that_waits() {
 }
 
 #[tokio::test]
-async fn intent_1_unclear_words_are_asked_back_and_decide_nothing() {
+async fn intent_1_unclear_words_decide_nothing_and_the_user_is_asked_again() {
     let stage = Stage::new();
     let (_dirigent, chat) = waiting_turn(&stage, &touching()).await;
     for words in ["yes, but wait", "maybe", "2"] {
@@ -246,7 +246,7 @@ async fn intent_1_choices_are_taken_by_number_ordinal_or_text() {
 }
 
 #[tokio::test]
-async fn intent_1_words_decide_in_an_active_turn_and_the_memory_answers_beside_it() {
+async fn intent_1_in_an_active_turn_words_decide_and_the_memory_answers_separately() {
     let stage = Stage::new();
     let (_dirigent, chat) = conversation(&stage, &touching()).await;
     let ask = Rule {
@@ -300,7 +300,7 @@ async fn host_9_a_turn_of_the_memory_has_every_phase_and_replays() {
 }
 
 #[tokio::test]
-async fn host_2_a_turn_that_ended_before_its_lead_began_leaves_the_messages_before_it() {
+async fn host_2_a_turn_that_ended_before_its_lead_began_keeps_the_earlier_messages() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("One."), says("Three.")]);
     let (_dirigent, chat) = conversation(&stage, &model).await;

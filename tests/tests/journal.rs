@@ -78,7 +78,7 @@ fn host_3_help_teaches_the_commands_of_the_journal() {
 }
 
 #[test]
-fn host_2_a_check_tells_what_is_damaged() {
+fn host_2_a_check_reports_the_damage() {
     let place = shop();
     check(&place, "intact", &journal(&place, &["check"]));
     let intact = journal(&place, &["check", "--json"]).with_code(0).json_lines();

@@ -28,7 +28,7 @@ const ROUNDS: usize = 3;
 const PATIENCE: Duration = Duration::from_secs(20);
 
 #[test]
-fn host_8_after_calls_of_every_kind_and_end_nothing_is_left() {
+fn host_8_calls_of_every_kind_with_every_outcome_leave_nothing_behind() {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .worker_threads(2)
         .enable_all()

@@ -214,7 +214,7 @@ impl ChatModel for Echo {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_11_a_hundred_conversations_at_once_do_not_mix() {
+async fn host_11_a_hundred_concurrent_conversations_do_not_mix() {
     let stage = Stage::new();
     let dirigent = stage.builder(Echo).build().await.unwrap();
     let talks = (0..CONVERSATIONS).map(|number| {

@@ -25,7 +25,7 @@ impl Write for Log {
 }
 
 #[tokio::test]
-async fn loop_2_at_max_turns_the_loop_is_ended_the_user_told_and_a_warning_logged() {
+async fn loop_2_at_max_turns_the_loop_ends_with_a_message_and_a_logged_warning() {
     // given a log, and a model that never finishes and never repeats itself
     let (stage, notes, log) = (Stage::new(), Notes::default(), Log::default());
     let writer = log.clone();

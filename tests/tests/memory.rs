@@ -174,7 +174,7 @@ fn intent_1_facts_are_found_in_english_and_chinese() {
 }
 
 #[test]
-fn intent_1_relevant_facts_are_few_and_share_words_that_tell_something() {
+fn intent_1_relevant_facts_are_few_and_share_significant_words() {
     let place = Place::new();
     block_on(async {
         let memory = memory(&place).await;

@@ -55,7 +55,7 @@ fn lead_2_a_plan_waits_until_the_user_approves_it() {
 }
 
 #[test]
-fn lead_2_guidance_takes_the_place_of_an_approval_and_makes_another_plan() {
+fn lead_2_guidance_replaces_an_approval_and_leads_to_another_plan() {
     let place = two_files();
     let _ = place.dirigent(REPLACE).with_code(4);
     approve(&place, &["--guide", "only in work/docs"]);
@@ -73,8 +73,8 @@ fn lead_2_guidance_takes_the_place_of_an_approval_and_makes_another_plan() {
 }
 
 #[test]
-fn lead_2_guidance_for_a_run_that_nobody_owns_reaches_the_lead_before_the_run_can_stop_again() {
-    // The tests of the machines cover each order of the messages (`lead_2_a_run_does_not_stop_between_guidance_and_the_lead`).
+fn lead_2_guidance_for_an_unowned_run_reaches_the_lead_before_the_run_pauses_again() {
+    // The tests of the machines cover each order of the messages (`lead_2_a_run_does_not_stop_between_guidance_and_the_withdrawal_of_a_request`).
     let place = two_files();
     let _ = place.dirigent(REPLACE).with_code(4);
     let before = waiting(&place)["effect"].take();
@@ -91,7 +91,7 @@ fn lead_2_guidance_for_a_run_that_nobody_owns_reaches_the_lead_before_the_run_ca
 }
 
 #[test]
-fn lead_2_an_edited_plan_is_validated_and_carried_out_as_the_user_left_it() {
+fn lead_2_an_edited_plan_is_validated_and_executed_as_edited() {
     let place = two_files();
     let _ = place.dirigent(REPLACE).with_code(4);
     let mut plan = waiting(&place)["parameters"].take();
@@ -117,7 +117,7 @@ fn lead_2_an_edited_plan_is_validated_and_carried_out_as_the_user_left_it() {
 }
 
 #[test]
-fn lead_2_yes_approves_plans_ahead_and_only_in_plan_mode() {
+fn lead_2_yes_approves_plans_in_advance_and_only_in_plan_mode() {
     let place = two_files();
     let _ = place.dirigent(REPLACE.iter().chain(&["--yes"])).with_code(0);
     assert_eq!(place.read("a.txt"), "red\ncolor\n");

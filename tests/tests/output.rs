@@ -94,7 +94,7 @@ fn host_3_every_command_that_prints_fails_if_its_output_cannot_be_written() {
 }
 
 #[test]
-fn host_3_a_reader_that_has_gone_is_no_failure() {
+fn host_3_a_closed_pipe_is_not_a_failure() {
     let place = Place::with_sample();
     let run = without_a_reader(&place, &RUN).with_code(0);
     assert_eq!(run.stderr, "");
@@ -105,7 +105,7 @@ fn host_3_a_reader_that_has_gone_is_no_failure() {
 }
 
 #[test]
-fn host_3_a_run_that_fails_anyway_keeps_its_exit_code() {
+fn host_3_a_failed_run_keeps_its_exit_code_if_its_output_cannot_be_written() {
     let place = Place::with_sample();
     let limited = on_a_full_disk(&place, &[&RUN[..], &["--max-model-calls", "1"]].concat()).with_code(3);
     assert!(

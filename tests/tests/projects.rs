@@ -204,7 +204,7 @@ fn run_without_programs(place: &Place, goal: &str) -> Ended {
 }
 
 #[test]
-fn paor_2_a_go_project_is_renamed_where_go_is_not_installed_and_the_summary_says_so() {
+fn paor_2_a_go_project_is_renamed_without_go_and_the_summary_says_so() {
     let place = Place::new();
     place.write("go.mod", "module example.org/shop\n\ngo 1.21\n");
     place.write(

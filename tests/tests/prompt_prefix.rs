@@ -126,7 +126,7 @@ fn conversations(requests: &[Arc<Request>]) -> Vec<Vec<&Request>> {
 }
 
 #[tokio::test]
-async fn loop_11_each_request_of_an_agent_begins_with_the_one_before_also_in_the_next_iteration() {
+async fn loop_11_each_request_begins_with_the_previous_one_across_iterations() {
     let fixture = Fixture::new(Script::from_fn(two_iterations)).await;
 
     let requests = fixture.run("Which port?", Mode::Auto).await;
@@ -158,7 +158,7 @@ fn common(first: &Request, second: &Request) -> String {
 }
 
 #[tokio::test]
-async fn prompt_2_requests_of_runs_in_a_workspace_differ_only_after_what_they_share() {
+async fn prompt_2_requests_of_runs_in_a_workspace_share_their_longest_possible_prefix() {
     for mode in [Mode::Auto, Mode::Plan] {
         let fixture = Fixture::new(Script::from_fn(|_| Turn::text("Port 8080."))).await;
         let first = fixture.run("Which port does it use?", mode).await;

@@ -40,7 +40,7 @@ fn tokens() -> BTreeMap<String, BTreeMap<String, u64>> {
 
 /// `prompt-tokens.json` has the token counts that were last accepted. `DIRIGENT_UPDATE_TOKENS=1` updates the file.
 #[test]
-fn prompt_2_no_agents_prompt_grows_by_a_tenth_unnoticed() {
+fn prompt_2_no_prompt_grows_by_more_than_a_tenth_unnoticed() {
     let file = concat!(env!("CARGO_MANIFEST_DIR"), "/prompt-tokens.json");
     let now = tokens();
     if std::env::var_os("DIRIGENT_UPDATE_TOKENS").is_some() {
@@ -71,7 +71,7 @@ fn tool_names(prompt: &AgentPrompt) -> Vec<&str> {
 }
 
 #[test]
-fn flow_3_tools_stand_in_the_order_of_their_categories_in_requests_and_in_prompts() {
+fn flow_3_tools_are_ordered_by_category_in_requests_and_prompts() {
     let lead = [
         "apply_patch",
         "file_operations",

@@ -58,7 +58,7 @@ async fn real_model_goals_end_for_a_recorded_reason_in_schema_constrained_form()
 /// The small model hardly ever makes a plan that can be executed, so a script makes the plan, and only the agents use the model.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs a model server: run tests/real-model/run"]
-async fn real_model_agents_work_side_by_side_within_their_limits_in_every_form() {
+async fn real_model_parallel_agents_stay_within_their_limits_in_every_form() {
     for form in [CallForm::Auto, CallForm::JsonSchema] {
         let work = [
             delegate(

@@ -188,7 +188,7 @@ async fn host_9_a_run_recorded_from_a_model_server_replays_byte_for_byte_without
 }
 
 #[tokio::test]
-async fn host_9_what_was_asked_stands_beside_each_answer_once() {
+async fn host_9_each_answer_is_recorded_once_with_the_request_that_it_answers() {
     let recording = recorded(&Stage::new()).await;
 
     let asked: Vec<Value> = recording
@@ -394,7 +394,7 @@ async fn host_9_a_cut_recording_is_refused_with_the_line() {
 }
 
 #[tokio::test]
-async fn a_file_that_is_no_recording_is_refused_with_the_line() {
+async fn a_file_that_is_not_a_recording_is_refused_with_the_line() {
     let text = recorded(&Stage::new()).await.to_string();
     let with = |number: usize, line: &str| {
         let lines = text
@@ -456,7 +456,7 @@ async fn a_file_that_is_no_recording_is_refused_with_the_line() {
 }
 
 #[tokio::test]
-async fn what_no_machine_asked_for_is_a_difference() {
+async fn a_recorded_input_that_no_machine_requested_is_a_difference() {
     let recording = recorded(&Stage::new()).await;
     let text = recording.to_string();
     for (from, to) in [

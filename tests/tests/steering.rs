@@ -67,7 +67,7 @@ fn state(place: &Place) -> Value {
 }
 
 #[test]
-fn approve_1_another_terminal_shows_what_waits_in_full_and_decides_nothing_by_it() {
+fn approve_1_another_terminal_shows_pending_calls_in_full_without_deciding() {
     let served = Served::new(ASK, one_agent());
     let place = &served.place;
     let terminal = Terminal::start(place.command(RUN));
@@ -143,7 +143,7 @@ fn approve_3_parameters_that_do_not_fit_are_refused_and_the_call_still_waits() {
 }
 
 #[test]
-fn host_11_approve_3_a_call_still_waits_after_a_kill_between_two_approvals_and_counts_once() {
+fn host_11_approve_3_after_a_kill_between_two_approvals_the_other_call_still_waits() {
     let gate = Gate::new();
     let served = Served::new(ASK, two_agents(&gate));
     let place = &served.place;
@@ -174,7 +174,7 @@ fn host_11_approve_3_a_call_still_waits_after_a_kill_between_two_approvals_and_c
 }
 
 #[test]
-fn approve_3_what_is_approved_while_no_process_is_there_is_taken_once_by_the_next() {
+fn approve_3_an_approval_given_without_a_process_is_applied_once_by_the_next_one() {
     let served = Served::new(ASK, one_agent());
     let place = &served.place;
     let terminal = Terminal::start(place.command(RUN));
@@ -218,7 +218,7 @@ fn paor_8_guidance_from_another_terminal_is_in_the_next_plan() {
 }
 
 #[test]
-fn paor_8_guidance_at_once_stops_what_is_under_way() {
+fn paor_8_immediate_guidance_stops_running_work() {
     let never = Gate::new();
     let script = Script::from_fn(move |request| match () {
         () if is_lead(request) && mentions(request, "leave that") => {
@@ -239,7 +239,7 @@ fn paor_8_guidance_at_once_stops_what_is_under_way() {
 }
 
 #[test]
-fn paor_8_one_agent_can_be_told_something() {
+fn paor_8_guidance_can_be_given_to_a_single_agent() {
     let gate = Gate::new();
     let held = gate.clone();
     let script = Script::from_fn(move |request| match () {
@@ -297,7 +297,7 @@ fn host_8_a_run_is_cancelled_from_another_terminal() {
 }
 
 #[test]
-fn host_11_a_run_of_another_process_is_watched_and_ctrl_c_ends_the_watching_alone() {
+fn host_11_ctrl_c_while_watching_a_run_of_another_process_ends_only_the_watching() {
     let gate = Gate::new();
     let served = Served::new("", guided(&gate));
     let place = &served.place;
@@ -393,7 +393,7 @@ fn host_3_the_steps_of_a_run_are_listed_by_their_numbers() {
 }
 
 #[test]
-fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
+fn approve_3_a_pending_decision_is_shown_and_a_second_one_is_refused() {
     let served = Served::new(ASK, one_agent());
     let place = &served.place;
     let _ = place.dirigent(RUN).with_code(4);
@@ -429,7 +429,7 @@ fn approve_3_what_is_kept_is_shown_and_a_second_decision_is_refused() {
 }
 
 #[test]
-fn host_8_a_run_that_no_process_carries_out_is_cancelled_at_once() {
+fn host_8_a_run_without_an_owner_is_cancelled_at_once() {
     let served = Served::new(ASK, one_agent());
     let place = &served.place;
     let _ = place.dirigent(RUN).with_code(4);

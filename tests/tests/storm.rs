@@ -27,7 +27,7 @@ const REPLY: u64 = 1_000;
 // The budget
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
+async fn host_6_a_hundred_parallel_agents_stay_within_their_token_budget() {
     let (served, together) = (Served::default(), Gate::new());
     let (counts, gate) = (served.clone(), together.clone());
     // Every reply is as long as allowed.
@@ -57,7 +57,7 @@ async fn host_6_a_hundred_agents_side_by_side_keep_within_their_tokens() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_6_what_a_server_counts_beyond_what_was_reserved_is_at_most_a_reply_for_each_in_flight() {
+async fn host_6_a_budget_is_exceeded_at_most_by_one_reply_per_request_in_flight() {
     const COUNTED: u64 = 5 * REPLY;
     const SIDE_BY_SIDE: u32 = 10;
     let served = Served::default();
@@ -82,7 +82,7 @@ async fn host_6_what_a_server_counts_beyond_what_was_reserved_is_at_most_a_reply
 // A busy server
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_7_a_storm_of_429_loses_no_agent_and_multiplies_no_request() {
+async fn host_7_many_429_responses_neither_fail_an_agent_nor_multiply_requests() {
     for retry_after in [None, Some(RetryAfter::Millis(5))] {
         let refused = AtomicUsize::new(0);
         let server = serve(move |request| {

@@ -99,7 +99,7 @@ fn prompt_1_prompts_have_versions_and_a_stale_change_is_a_conflict() {
 }
 
 #[test]
-fn prompt_1_only_one_of_several_changes_at_once_is_made() {
+fn prompt_1_only_one_of_several_concurrent_changes_succeeds() {
     let place = Place::new();
     block_on(async {
         let prompts = prompts(&place).await;
@@ -129,7 +129,7 @@ fn prompt_1_only_one_of_several_changes_at_once_is_made() {
 }
 
 #[test]
-fn prompt_1_the_default_is_there_can_be_changed_and_never_deleted() {
+fn prompt_1_the_default_prompt_exists_can_be_changed_and_cannot_be_deleted() {
     let place = Place::new();
     block_on(async {
         let prompts = prompts(&place).await;
@@ -321,7 +321,7 @@ fn prompt_1_the_configuration_names_prompts_of_agents() {
 }
 
 #[tokio::test]
-async fn prompt_2_what_is_shown_as_enhanced_is_what_a_model_gets() {
+async fn prompt_2_the_enhanced_prompt_shown_is_the_prompt_that_a_model_receives() {
     let stage = Stage::new();
     let place = Place::new();
     let model = Scripted::new().lead([says("Hello.")]);

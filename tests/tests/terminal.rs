@@ -18,7 +18,7 @@ fn is_renamed(place: &Place) {
 }
 
 #[test]
-fn paor_9_a_person_is_asked_at_the_terminal_and_an_empty_line_is_no_answer() {
+fn paor_9_the_user_is_asked_at_the_terminal_and_an_empty_line_is_not_an_answer() {
     let place = Place::with_clash();
     let terminal = Terminal::start(place.command(RENAME));
     terminal.wait_for_prompt("your answer: ");
@@ -108,7 +108,7 @@ fn paor_9_a_person_is_asked_at_a_dumb_terminal_too() {
 }
 
 #[test]
-fn paor_9_nobody_is_asked_where_the_prompt_would_not_be_seen() {
+fn paor_9_no_question_is_asked_if_the_prompt_would_not_be_visible() {
     let place = Place::with_clash();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);
@@ -202,7 +202,7 @@ fn approve_1_a_call_is_shown_in_full_and_runs_once_it_is_approved() {
 }
 
 #[test]
-fn approve_3_keys_that_wait_in_the_terminal_when_a_dialog_comes_approve_nothing() {
+fn approve_3_keys_buffered_in_the_terminal_before_a_dialog_opens_approve_nothing() {
     let gate = Gate::new();
     let served = Served::new(ASK, one_agent_behind(&gate));
     let terminal = Terminal::start(served.place.command(RUN));
@@ -269,7 +269,7 @@ fn approve_1_a_long_call_is_seen_in_full_before_it_can_be_approved() {
 }
 
 #[test]
-fn host_3_a_run_in_the_background_of_a_terminal_is_not_stopped_by_it() {
+fn host_3_a_run_in_the_background_is_not_stopped_by_its_terminal() {
     let place = Place::new();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);
@@ -287,7 +287,7 @@ fn host_3_a_run_in_the_background_of_a_terminal_is_not_stopped_by_it() {
 }
 
 #[test]
-fn approve_2_other_parameters_run_instead() {
+fn approve_2_edited_parameters_run_instead_of_the_original_ones() {
     let served = Served::new(ASK, one_file("first.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
@@ -303,7 +303,7 @@ fn approve_2_other_parameters_run_instead() {
 }
 
 #[test]
-fn approve_2_who_rejects_ends_the_agent_and_its_reason_is_told() {
+fn approve_2_a_rejection_at_the_terminal_ends_the_agent_and_passes_on_the_reason() {
     let served = Served::new(ASK, one_file("first.txt"));
     let terminal = Terminal::start(served.place.command(RUN));
     dialog(&terminal, "a2.2");
@@ -337,7 +337,7 @@ fn approve_2_guidance_goes_to_the_agent_instead_of_the_result() {
 }
 
 #[test]
-fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
+fn approve_3_text_typed_before_the_dialog_approves_nothing_and_is_kept() {
     let gate = Gate::new();
     let served = Served::new(ASK, one_agent_behind(&gate));
     let terminal = Terminal::start(served.place.command(RUN));
@@ -359,7 +359,7 @@ fn approve_3_what_was_typed_before_the_dialog_approves_nothing_and_is_kept() {
 }
 
 #[test]
-fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on() {
+fn host_11_the_second_of_two_calls_can_be_decided_first_and_its_branch_continues() {
     let gate = Gate::new();
     let served = Served::new(ASK, two_agents(&gate));
     let terminal = Terminal::start(served.place.command(RUN));
@@ -381,7 +381,7 @@ fn host_11_the_second_of_two_calls_can_be_answered_first_and_its_branch_goes_on(
 }
 
 #[test]
-fn approve_1_where_nobody_is_there_the_run_stops_and_says_how_it_goes_on() {
+fn approve_1_without_a_user_the_run_stops_and_says_how_to_continue() {
     let served = Served::new(ASK, one_file("first.txt"));
     let place = &served.place;
     let stopped = place.dirigent(RUN).with_code(4);
@@ -426,7 +426,7 @@ fn paor_8_a_line_that_is_typed_is_guidance_for_the_next_plan() {
 }
 
 #[test]
-fn paor_8_a_line_with_a_mark_stops_what_is_under_way_and_plans_anew() {
+fn paor_8_a_line_with_an_exclamation_mark_stops_running_work_and_plans_again() {
     let never = Gate::new();
     let script = Script::from_fn(move |request| match () {
         () if is_lead(request) && mentions(request, "leave that") => plan_for_guidance(
@@ -478,7 +478,7 @@ fn paor_9_a_question_is_shown_with_its_choices_and_a_number_picks_one() {
 }
 
 #[test]
-fn host_3_the_terminal_is_left_as_it_was() {
+fn host_3_the_terminals_mode_is_restored() {
     let place = Place::new();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);
@@ -499,7 +499,7 @@ fn host_3_the_terminal_is_left_as_it_was() {
 }
 
 #[test]
-fn paor_9_a_run_whose_terminal_is_gone_and_that_may_not_hang_up_stops_for_its_user() {
+fn paor_9_a_run_under_nohup_whose_terminal_is_closed_stops_at_its_question() {
     let place = Place::with_clash();
     let mut command = std::process::Command::new("sh");
     place.settle(&mut command);

@@ -48,7 +48,7 @@ fn paths(paths: &[&str]) -> Vec<PathBuf> {
 }
 
 #[test]
-fn commands_are_confined_without_network_where_nothing_is_said() {
+fn commands_are_confined_without_network_by_default() {
     let settings = config("").tool_settings().unwrap();
     assert_eq!(settings.sandbox, Sandbox::default());
     assert_eq!(settings.http, HttpRules::default());
@@ -56,7 +56,7 @@ fn commands_are_confined_without_network_where_nothing_is_said() {
 }
 
 #[test]
-fn what_tools_may_reach_is_read() {
+fn the_settings_of_tools_are_parsed() {
     let config = config(
         r#"
 [sandbox]
@@ -154,7 +154,7 @@ allow = []
 }
 
 #[test]
-fn a_connection_that_names_its_database_later_is_another_one() {
+fn a_later_file_with_another_database_replaces_the_whole_connection() {
     let own = "[connections.app]\ndatabase = \"postgres\"\nurl = \"postgres://a@b/c\"\naccess = \"read-write\"\nmax_rows = 5\n";
     let app = |named: &str| {
         let config = load(own, Some(named), &[("APP", "mysql://d@e/f")]).unwrap();
@@ -169,7 +169,7 @@ fn a_connection_that_names_its_database_later_is_another_one() {
 }
 
 #[test]
-fn another_place_for_the_address_takes_the_place_of_the_one_below() {
+fn a_later_file_with_another_address_source_replaces_the_earlier_one() {
     let own = "[connections.app]\ndatabase = \"postgres\"\nurl = \"postgres://a@b/c\"\n";
     let named = "[connections.app]\nurl_env = \"APP\"\n";
     let config = load(own, Some(named), &[("APP", "postgres://d@e/f")]).unwrap();
@@ -177,7 +177,7 @@ fn another_place_for_the_address_takes_the_place_of_the_one_below() {
 }
 
 #[test]
-fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
+fn errors_have_their_place_and_say_what_to_do() {
     let told = [
         "[sandbox]\ncommands = \"free\"\n",
         "[sandbox]\nnetwork = \"no\"\n",
@@ -211,7 +211,7 @@ fn what_is_wrong_is_told_with_its_place_and_what_to_do() {
 }
 
 #[tokio::test]
-async fn a_variable_that_is_not_set_is_told_when_building() {
+async fn building_fails_if_a_variable_is_not_set() {
     let config = config("[connections.app]\ndatabase = \"postgres\"\nurl_env = \"APP_URL\"\n");
     Dirigent::builder().config(&config).check().await.unwrap();
     let folder = TempDir::new().unwrap();
@@ -286,7 +286,7 @@ fn no_password_of_a_database_is_ever_printed() {
 }
 
 #[test]
-fn config_check_tells_what_tools_may_reach_and_from_where() {
+fn config_check_shows_what_tools_may_access_and_the_sources_of_the_settings() {
     let place = place(
         "[sandbox]\nnetwork = true\nmax_memory = \"2048 MiB\"\n\n[connections.app]\ndatabase = \"postgres\"\nurl_env = \"APP_URL\"\n\n\
          [connections.local]\ndatabase = \"sqlite\"\npath = \"data/app.db\"\naccess = \"read-write\"\n\n[http]\nallow = [\"localhost:8080\"]\n",
@@ -308,7 +308,7 @@ fn config_check_tells_what_tools_may_reach_and_from_where() {
 }
 
 #[test]
-fn config_check_notes_what_protects_or_runs_hardly_anything() {
+fn config_check_warns_about_settings_that_protect_little_or_break_most_commands() {
     let place = place("[sandbox]\nwrite = [\"/\", \"~/\", \"~/cache\"]\nmax_memory = \"1 KiB\"\n");
     let checked = place.dirigent(["config", "check", "--json"]).with_code(0);
     let json: Value = serde_json::from_str(&checked.stdout).unwrap();
@@ -370,7 +370,7 @@ fn config_check_tries_each_database() {
 }
 
 #[test]
-fn whoever_starts_a_run_is_told_once_that_nothing_confines_its_commands() {
+fn a_run_with_unconfined_commands_causes_one_warning() {
     let told = "commands are not confined: they can do whatever you can";
     let goal = ["run", "count the lines in a.txt", "--workspace", "work"];
     for (own, times) in [("[sandbox]\ncommands = \"unconfined\"\n", 1), ("", 0)] {

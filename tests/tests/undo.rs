@@ -108,7 +108,7 @@ fn a_rename_is_undone_byte_for_byte() {
 }
 
 #[test]
-fn who_reads_json_is_not_asked_and_learns_what_to_say() {
+fn with_json_an_undo_asks_nothing_and_points_to_yes() {
     let place = shop();
     let _ = rename(&place);
     let left = tree(&place);
@@ -120,7 +120,7 @@ fn who_reads_json_is_not_asked_and_learns_what_to_say() {
 }
 
 #[test]
-fn a_file_that_was_changed_since_is_never_overwritten() {
+fn a_file_that_has_changed_since_the_run_is_never_overwritten() {
     let place = shop();
     let before = tree(&place);
     let _ = rename(&place);
@@ -156,7 +156,7 @@ fn a_file_that_was_changed_since_is_never_overwritten() {
 }
 
 #[test]
-fn the_diff_of_a_run_is_taken_back_by_git() {
+fn git_can_revert_the_diff_of_a_run() {
     let place = shop();
     let before = place.files();
     let _ = rename(&place);
@@ -186,7 +186,7 @@ fn the_diff_of_a_run_is_taken_back_by_git() {
 }
 
 #[test]
-fn what_a_diff_shows_is_the_same_before_and_after_the_undoing() {
+fn a_diff_is_the_same_before_and_after_the_undo() {
     let place = shop();
     let _ = rename(&place);
     let shown = place.dirigent(["diff", "last"]).with_code(0).stdout;
@@ -279,7 +279,7 @@ async fn undo(dirigent: &Dirigent, run: RunId, after: Option<u64>) -> dirigent::
 }
 
 #[tokio::test]
-async fn files_that_were_made_edited_moved_and_deleted_are_what_they_were() {
+async fn created_edited_moved_and_deleted_files_are_restored() {
     let stage = stage();
     let before = contents(&stage.workspace());
     let (dirigent, run) = all_kinds(&stage).await;
@@ -302,7 +302,7 @@ async fn files_that_were_made_edited_moved_and_deleted_are_what_they_were() {
 }
 
 #[tokio::test]
-async fn undone_to_an_entry_files_are_what_they_were_there() {
+async fn undoing_to_an_entry_restores_the_files_as_of_that_entry() {
     let stage = stage();
     let (dirigent, run) = all_kinds(&stage).await;
     let (_, events) = dirigent.read(run).await.unwrap();
@@ -332,7 +332,7 @@ async fn undone_to_an_entry_files_are_what_they_were_there() {
 }
 
 #[tokio::test]
-async fn a_moved_file_that_was_changed_since_stays_and_so_does_its_old_name() {
+async fn a_moved_file_that_has_changed_since_is_not_undone_at_either_path() {
     let stage = stage();
     let (dirigent, run) = all_kinds(&stage).await;
     fs::write(stage.workspace().join("moved/b.txt"), "mine\n").unwrap();
@@ -373,7 +373,7 @@ async fn doing<const N: usize>(stage: &Stage, operations: [Value; N]) -> (Dirige
 }
 
 #[tokio::test]
-async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
+async fn a_moved_file_stays_at_its_new_path_if_its_old_path_is_blocked() {
     let stage = Stage::new().file("sub/b.txt", "b\n").file("c.txt", "c\n");
     let operations = [
         json!({"operation": "move", "from": "sub/b.txt", "to": "moved/b.txt"}),
@@ -403,7 +403,7 @@ async fn a_moved_file_whose_old_name_cannot_be_made_stays_under_its_new_one() {
 }
 
 #[tokio::test]
-async fn where_a_folder_cannot_be_moved_back_nothing_takes_its_place() {
+async fn if_a_folder_cannot_be_moved_back_nothing_is_restored_in_its_place() {
     let stage = Stage::new()
         .file("other", "a file\n")
         .file("in/folder/x.txt", "x\n");
@@ -432,7 +432,7 @@ async fn where_a_folder_cannot_be_moved_back_nothing_takes_its_place() {
 }
 
 #[tokio::test]
-async fn a_folder_that_is_gone_and_an_entry_that_is_not_there_are_named() {
+async fn a_missing_folder_and_an_unknown_entry_are_named() {
     let stage = stage();
     let (dirigent, run) = all_kinds(&stage).await;
     let _ = undo(&dirigent, run, None).await;
@@ -449,7 +449,7 @@ async fn a_folder_that_is_gone_and_an_entry_that_is_not_there_are_named() {
 }
 
 #[tokio::test]
-async fn a_run_that_is_carried_out_is_not_undone() {
+async fn an_active_run_is_not_undone() {
     let stage = stage();
     let gate = dirigent_tests::scripted::Gate::shut();
     let model = Scripted::new().lead([achieved("never").behind(&gate)]);
@@ -470,7 +470,7 @@ async fn a_run_that_is_carried_out_is_not_undone() {
 }
 
 #[test]
-fn the_jail_holds_for_undoing_too() {
+fn an_undo_does_not_follow_links_out_of_the_workspace() {
     let place = shop();
     let before = place.read("price.js");
     let _ = rename(&place);
@@ -536,7 +536,7 @@ fn with_command() -> (Served, Ended) {
 }
 
 #[test]
-fn paor_10_a_summary_and_a_diff_tell_what_changed_while_a_command_ran_apart() {
+fn paor_10_a_summary_and_a_diff_list_changes_during_commands_separately() {
     let (served, ended) = with_command();
     let place = &served.place;
     let told = format!(
@@ -592,7 +592,7 @@ fn paor_10_a_summary_and_a_diff_tell_what_changed_while_a_command_ran_apart() {
 }
 
 #[test]
-fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
+fn paor_10_changes_during_a_command_are_undone_only_on_request() {
     let (served, _) = with_command();
     let place = &served.place;
     let shown = place.dirigent(["undo", "last", "--dry-run"]).with_code(0);
@@ -644,7 +644,7 @@ fn paor_10_in_a_terminal_undo_asks_about_what_changed_while_a_command_ran() {
 }
 
 #[test]
-fn paor_10_a_file_that_a_tool_changed_and_then_a_command_is_undone_as_a_whole_or_not_at_all() {
+fn paor_10_a_file_changed_by_a_tool_and_a_command_is_undone_fully_or_not_at_all() {
     let (served, _) = acted([
         (nothing, "file_operations", edit("one", "two")),
         (
@@ -671,7 +671,7 @@ fn paor_10_a_file_that_a_tool_changed_and_then_a_command_is_undone_as_a_whole_or
 }
 
 #[test]
-fn paor_10_what_the_user_changed_between_two_calls_is_not_in_the_diff() {
+fn paor_10_changes_of_the_user_between_two_calls_are_not_in_the_diff() {
     let (served, _) = acted([
         (nothing, "file_operations", edit("one", "two")),
         (

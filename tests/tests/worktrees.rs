@@ -139,7 +139,7 @@ fn paor_10_changes_that_conflict_are_named_and_none_is_applied() {
 }
 
 #[test]
-fn paor_10_a_folder_of_a_repository_can_be_the_workspace_and_uncommitted_changes_are_told() {
+fn paor_10_a_subfolder_can_be_the_workspace_and_uncommitted_changes_are_reported() {
     let place = Place::new();
     place.write(
         "sub/price.js",
@@ -170,7 +170,7 @@ fn paor_10_a_folder_of_a_repository_can_be_the_workspace_and_uncommitted_changes
 }
 
 #[test]
-fn paor_10_without_a_repository_or_a_commit_there_is_no_worktree_and_nothing_is_left() {
+fn paor_10_without_a_repository_or_commit_no_worktree_is_created() {
     let place = Place::with_shop();
     let run = || place.dirigent(RENAME.iter().chain(&["--worktree"])).with_code(2);
     let refused = run();
@@ -183,7 +183,7 @@ fn paor_10_without_a_repository_or_a_commit_there_is_no_worktree_and_nothing_is_
 }
 
 #[test]
-fn paor_10_a_worktree_without_changes_is_removed_and_so_are_those_that_no_run_uses() {
+fn paor_10_worktrees_without_changes_and_unused_worktrees_are_removed() {
     let place = shop();
     let left = place
         .folder()
@@ -239,7 +239,7 @@ fn writes_at_once() -> Served {
 }
 
 #[test]
-fn paor_10_a_killed_run_goes_on_in_its_worktree() {
+fn paor_10_a_killed_run_continues_in_its_worktree() {
     let gate = Gate::new();
     let served = Served::new("", writing(&gate));
     let place = &served.place;

@@ -432,7 +432,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_model_says_is_shown_until_its_reply_is_there() {
+    fn the_streamed_preview_is_shown_until_the_reply_is_complete() {
         let mut tree = LiveTree::new(None);
         show_delta(&mut tree, 1, "I will ");
         show_delta(&mut tree, 1, "look");
@@ -448,7 +448,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_that_failed_mutes_nobody() {
+    fn the_preview_continues_after_a_failed_request() {
         let mut tree = LiveTree::new(None);
         show_delta(&mut tree, 1, "I will");
         let failed = EventKind::ModelFailed {
@@ -461,7 +461,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_turn_begins_anew_and_nothing_is_shown_when_the_run_is_over() {
+    fn a_new_turn_restarts_the_preview_and_a_finished_run_shows_none() {
         let mut tree = LiveTree::new(None);
         let task = EventKind::SubTaskStarted {
             subtask: "look".into(),

@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn approve_3_no_parameter_can_pass_for_a_line_of_the_dialog_or_be_obeyed() {
+    fn approve_3_parameters_cannot_imitate_the_dialog_or_control_the_terminal() {
         let parameters = json!({
             "command": ["rm", "a\u{202e}txt.exe", "\u{1b}[2J\u{1b}[H"],
             "note\n  digest  ffffffffffff": "x\u{200b}y",

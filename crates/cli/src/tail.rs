@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn host_3_no_sequence_reaches_the_terminal_however_it_is_split() {
+    fn host_3_no_escape_sequence_reaches_the_terminal_however_it_is_split() {
         check(&["\u{1b}", "[3", "1mred"], 20, "\u{fffd}[31mred");
         check(
             &["a\u{1b}]0;own", "ed\u{7}b\u{9b}2J"],
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn wide_characters_are_cut_whole() {
+    fn wide_characters_are_never_split() {
         check(&["日本語", "のテキスト"], 16, "日本語のテキスト");
         check(&["日本語", "のテキスト"], 7, "…キスト");
         check(&["日本語", "のテキスト"], 6, "…スト");
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_megabyte_only_the_end_is_kept() {
+    fn only_the_end_of_a_megabyte_of_text_is_stored() {
         let mut text = "word ".repeat(200_000);
         text.push_str("the end");
         check(&[&text], 12, "…ord the end");

@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tags_are_those_of_the_templates() {
+    fn the_tags_are_the_tags_of_the_templates() {
         let templates = [
             include_str!("../../../config/prompts/continue_request.md"),
             include_str!("../../../config/prompts/guidance.md"),

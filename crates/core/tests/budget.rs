@@ -104,7 +104,7 @@ fn host_6_without_a_limit_everything_is_granted_and_no_reply_is_bounded() {
 }
 
 #[test]
-fn host_6_the_last_request_of_a_tokens_budget_is_allowed_what_is_left() {
+fn host_6_the_last_request_may_use_the_remaining_token_budget() {
     let mut budget = tokens(5_000);
     assert!(budget.is_limited());
     for (input, left) in [
@@ -123,7 +123,7 @@ fn host_6_the_last_request_of_a_tokens_budget_is_allowed_what_is_left() {
 }
 
 #[test]
-fn host_6_a_reply_that_was_to_be_short_needs_no_more() {
+fn host_6_a_short_reply_limit_needs_no_larger_reservation() {
     let mut budget = tokens(1_000);
     assert_eq!(allowed(budget.reserve(&ask_for(900, 100))), Some(100));
     let mut budget = tokens(1_000);
@@ -134,7 +134,7 @@ fn host_6_a_reply_that_was_to_be_short_needs_no_more() {
 }
 
 #[test]
-fn host_6_siblings_wait_for_what_others_may_give_back_and_are_refused_what_nobody_can() {
+fn host_6_requests_wait_for_reservations_of_others_and_fail_if_these_cannot_suffice() {
     let mut budget = tokens(10_000);
     let first = granted(budget.reserve(&ask(3_000)));
     assert_eq!(budget.reserved().tokens(), 7_096);
@@ -160,7 +160,7 @@ fn host_6_siblings_wait_for_what_others_may_give_back_and_are_refused_what_nobod
 }
 
 #[test]
-fn host_6_a_long_wish_is_cut_to_what_others_leave_but_not_below_a_usual_reply() {
+fn host_6_a_long_reply_limit_is_reduced_to_the_free_budget_or_a_typical_reply() {
     let mut budget = tokens(100_000);
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 64_000))), Some(64_000));
     assert_eq!(allowed(budget.reserve(&ask_for(1_000, 30_000))), Some(30_000));
@@ -197,7 +197,7 @@ fn host_6_money_is_reserved_at_the_models_price() {
 }
 
 #[test]
-fn host_6_a_model_without_a_price_is_not_held_to_a_limit_of_money() {
+fn host_6_a_cost_limit_does_not_apply_to_a_model_without_a_price() {
     let mut budget = money(Cost(1));
     assert_eq!(allowed(budget.reserve(&ask(1_000_000))), None);
     assert_eq!(budget.reserved().cost, Cost::ZERO);
@@ -216,7 +216,7 @@ fn host_6_a_model_without_a_price_is_not_held_to_a_limit_of_money() {
 }
 
 #[test]
-fn host_6_model_calls_are_counted_when_they_are_asked_for_and_those_that_failed_given_back() {
+fn host_6_model_calls_are_reserved_when_requested_and_released_if_they_fail() {
     let mut budget = model_calls(2);
     let first = granted(budget.reserve(&ask(10)));
     assert_eq!(first.max_output_tokens, None);
@@ -233,7 +233,7 @@ fn host_6_model_calls_are_counted_when_they_are_asked_for_and_those_that_failed_
 }
 
 #[test]
-fn host_6_the_limit_that_nothing_can_mend_is_named_whatever_else_would_have_to_wait() {
+fn host_6_a_refusal_names_the_exhausted_limit_even_if_another_one_requires_waiting() {
     let limits = RunLimits {
         max_tokens: Some(5_000),
         max_model_calls: Some(1),
@@ -251,7 +251,7 @@ fn host_6_the_limit_that_nothing_can_mend_is_named_whatever_else_would_have_to_w
 }
 
 #[test]
-fn host_6_a_resumed_run_begins_with_what_it_has_used() {
+fn host_6_a_resumed_run_starts_with_its_earlier_usage() {
     let limits = RunLimits {
         max_tokens: Some(1_000),
         ..RunLimits::default()
@@ -264,7 +264,7 @@ fn host_6_a_resumed_run_begins_with_what_it_has_used() {
 }
 
 #[test]
-fn host_6_what_is_overdrawn_is_told_in_amounts_that_people_read() {
+fn host_6_an_exceeded_budget_is_reported_in_readable_amounts() {
     for (budget, told) in [
         (
             BudgetKind::Tokens,
@@ -302,7 +302,7 @@ fn host_6_what_is_overdrawn_is_told_in_amounts_that_people_read() {
 // Prices
 
 #[test]
-fn a_price_counts_whole_nano_dollars_upwards_once_for_all_tokens() {
+fn a_cost_is_rounded_up_to_nano_dollars_once_for_all_tokens() {
     let nano = |input, cached, output| Price {
         input: Cost(input),
         cached_input: Cost(cached),
@@ -331,7 +331,7 @@ fn a_price_counts_whole_nano_dollars_upwards_once_for_all_tokens() {
 }
 
 #[test]
-fn the_dearer_of_two_prices_is_that_for_each_kind_of_token() {
+fn the_higher_price_is_chosen_for_each_kind_of_token() {
     let other = Price {
         input: Cost(2),
         cached_input: Cost(600_000_000),
@@ -347,7 +347,7 @@ fn the_dearer_of_two_prices_is_that_for_each_kind_of_token() {
 }
 
 #[test]
-fn money_is_told_to_a_hundredth_of_a_cent_and_from_a_dollar_on_to_a_cent() {
+fn costs_are_formatted_to_a_hundredth_of_a_cent_or_from_a_dollar_on_to_a_cent() {
     for (nano, told) in [
         (0, "$0"),
         (1, "less than $0.0001"),
@@ -372,7 +372,7 @@ fn money_is_told_to_a_hundredth_of_a_cent_and_from_a_dollar_on_to_a_cent() {
 }
 
 #[test]
-fn only_what_is_an_amount_becomes_money() {
+fn only_valid_amounts_are_converted_to_costs() {
     for (dollars, nano) in [
         (0.0, Some(0)),
         (0.1, Some(100_000_000)),
@@ -419,7 +419,7 @@ fn counts(budget: &mut Budget, expected: &ExpectedUsage, input_tokens: u64) {
 }
 
 #[test]
-fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_follows_its_counts() {
+fn host_6_an_estimate_is_cautious_first_and_then_follows_the_providers_counts() {
     let mut budget = tokens(100_000_000);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 1_250);
     counts(&mut budget, &uncounted("a", 2_000), 1_700);
@@ -438,7 +438,7 @@ fn host_6_an_estimate_is_cautious_until_the_provider_has_counted_and_then_follow
 }
 
 #[test]
-fn host_6_what_the_provider_has_counted_before_is_not_estimated_again() {
+fn host_6_tokens_that_the_provider_has_counted_are_not_estimated_again() {
     let mut budget = tokens(100_000_000);
     let further = ExpectedUsage {
         size: RequestSize {
@@ -454,7 +454,7 @@ fn host_6_what_the_provider_has_counted_before_is_not_estimated_again() {
 }
 
 #[test]
-fn host_6_nothing_is_learned_from_nonsense_from_estimates_or_from_what_is_too_short_to_tell() {
+fn host_6_the_token_ratio_ignores_implausible_estimated_and_short_counts() {
     let mut budget = tokens(u64::MAX);
     counts(&mut budget, &uncounted("a", 1_000), u64::MAX / 2);
     assert_eq!(reserved_for_a_thousand(&mut budget, "a"), 4_000);
@@ -543,7 +543,7 @@ proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn host_6_siblings_that_keep_to_what_was_reserved_never_pass_a_limit(
+    fn host_6_parallel_requests_within_their_reservations_never_exceed_a_limit(
         limits in limits(),
         price in prices(),
         steps in steps(),
@@ -591,7 +591,7 @@ proptest! {
     /// If a provider counts more than estimated, the run exceeds its limit at most by the difference between count and reservation of the
     /// requests that were outstanding together.
     #[test]
-    fn host_6_a_limit_is_passed_by_the_estimates_errors_of_those_side_by_side_at_most(
+    fn host_6_a_limit_is_exceeded_at_most_by_the_estimation_errors_of_parallel_requests(
         limit in 1_000..200_000_u64,
         side_by_side in 1..20_usize,
         requests in proptest::collection::vec((1..5_000_u64, 100..400_u64, 0..=100_u64, any::<usize>()), 1..200),

@@ -71,7 +71,7 @@ fn refusal(name: &str, parameters: Value) -> String {
 }
 
 #[test]
-fn call_6_a_call_that_keeps_to_the_schema_may_run() {
+fn call_6_a_call_that_matches_the_schema_may_run() {
     let tools = tools();
     let allowed = ["search".to_owned(), "read_file".to_owned()];
     let good = json!({"pattern": "a", "max_results": null, "mode": "regex", "globs": [{"pattern": "*.rs"}], "context": 3});
@@ -104,12 +104,12 @@ fn call_6_an_optional_field_that_is_null_counts_as_left_out() {
 }
 
 #[test]
-fn call_6_a_value_that_is_not_allowed_names_the_nearest() {
+fn call_6_the_error_for_a_value_that_is_not_allowed_suggests_the_nearest() {
     insta::assert_snapshot!(refusal("search", json!({"pattern": "a", "mode": "regx"})), @r#"the parameters of `search` are wrong: `parameters.mode` must be one of ["text","regex"]: did you mean `regex`?"#);
 }
 
 #[test]
-fn call_6_unknown_tool_names_the_nearest() {
+fn call_6_the_error_for_an_unknown_tool_suggests_the_nearest() {
     insta::assert_snapshot!(refusal("serch", json!({})), @"there is no tool `serch` (did you mean `search`?): the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal("ReadFile", json!({})), @"there is no tool `ReadFile` (did you mean `read_file`?): the tools are `search`, `read_file`, `broken` and `remote`");
     insta::assert_snapshot!(refusal("delete_everything", json!({})), @"there is no tool `delete_everything`: the tools are `search`, `read_file`, `broken` and `remote`");
@@ -119,7 +119,7 @@ fn call_6_unknown_tool_names_the_nearest() {
 }
 
 #[test]
-fn call_6_a_tool_of_others_is_known_but_not_allowed() {
+fn call_6_a_tool_of_other_agents_exists_but_is_not_allowed() {
     insta::assert_snapshot!(refusal("run_command", json!({})), @"the tool `run_command` exists, but you may not call it: your tools are `search`, `read_file`, `broken` and `remote`");
     let fault = CallError::NotAllowed {
         tool: "search".to_owned(),
@@ -143,7 +143,7 @@ fn call_6_every_problem_of_the_parameters_is_named_with_its_path() {
 }
 
 #[test]
-fn call_6_a_broken_schema_is_a_fault_of_each_call_and_no_panic() {
+fn call_6_with_an_invalid_schema_each_call_fails_without_a_panic() {
     insta::assert_snapshot!(refusal("broken", json!({})), @"the tool `broken` cannot be called, because the schema of its parameters is invalid: at `/type`, the value is not valid under any of the schemas listed in the 'anyOf' keyword. Use another tool");
     insta::assert_snapshot!(refusal("remote", json!({})), @"the tool `remote` cannot be called, because the schema of its parameters is invalid: Resource 'https://example.com/schema.json' is not present in a registry and retrieving it failed: Retrieval is disabled, cannot fetch https://example.com/schema.json. Use another tool");
     let tools = tools();
@@ -185,7 +185,7 @@ fn a_tool_set_is_looked_up_by_name_and_the_first_of_a_name_counts() {
 }
 
 #[test]
-fn a_tool_that_needs_more_than_the_agent_is_allowed_is_refused_before_its_parameters_are_looked_at() {
+fn missing_access_is_reported_before_the_parameters_are_validated() {
     let deploy = ToolSpec {
         access: Access::ReadWrite,
         ..tool("deploy", json!({"type": "object", "required": ["to"]}))

@@ -82,7 +82,7 @@ fn calls(id: &str, calls: &[(&str, Value)]) -> SubTask {
 }
 
 #[test]
-fn paor_4_a_sound_plan_has_no_faults() {
+fn paor_4_a_valid_plan_has_no_errors() {
     let sound = plan(vec![
         subtask("look", &[]),
         SubTask {
@@ -110,7 +110,7 @@ fn paor_8_a_plan_answers_only_guidance_that_was_given() {
 }
 
 #[test]
-fn paor_4_every_fault_of_the_shape_is_named() {
+fn paor_4_every_structural_error_of_a_plan_is_named() {
     let bad = plan(vec![
         subtask("read-parser", &["read-parser", "nowhere"]),
         subtask("edit", &["read_parsr", "test"]),
@@ -134,7 +134,7 @@ the plan starts 5 sub-agents, but the run may start only 4 more: merge sub-tasks
 }
 
 #[test]
-fn paor_4_what_cannot_be_seen_has_no_place_in_ids_and_titles() {
+fn paor_4_ids_and_titles_must_not_contain_invisible_characters() {
     let bad = plan(vec![
         SubTask {
             title: "Read".to_owned(),
@@ -183,7 +183,7 @@ sub-tasks depend on each other in a cycle: `t3` → `t4` → `t3`. They form fur
 }
 
 #[test]
-fn paor_5_every_fault_of_the_work_is_named() {
+fn paor_5_every_error_in_the_work_of_a_plan_is_named() {
     let agent = |agent: &str, task: &str| Work::Agent {
         agent: agent.to_owned(),
         task: task.to_owned(),
@@ -289,7 +289,7 @@ fn call_6_an_optional_null_in_a_call_of_a_plan_counts_as_left_out() {
 }
 
 #[test]
-fn the_schema_of_a_plan_accepts_what_is_read() {
+fn the_schema_of_a_plan_accepts_every_plan_that_is_parsed() {
     let schema = ToolSet::new(vec![ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,
@@ -324,7 +324,7 @@ fn the_schema_of_a_plan_accepts_what_is_read() {
 }
 
 #[test]
-fn paor_4_ready_sub_tasks_start_in_plan_order_and_others_when_all_they_depend_on_succeeded() {
+fn paor_4_ready_sub_tasks_start_in_plan_order_and_others_after_their_dependencies() {
     let mut graph = graph(&[("last", &["a", "b"]), ("a", &[]), ("b", &["a", "a"]), ("c", &[])]);
     assert_eq!(graph.next_ready(), Some(1));
     assert_eq!(graph.next_ready(), Some(3));
@@ -350,7 +350,7 @@ fn paor_4_ready_sub_tasks_start_in_plan_order_and_others_when_all_they_depend_on
 }
 
 #[test]
-fn paor_4_what_depends_on_a_failure_is_skipped_once_for_its_cause() {
+fn paor_4_dependents_of_a_failure_are_skipped_once_with_their_cause() {
     let mut graph = graph(&[
         ("a", &[]),
         ("b", &[]),
@@ -379,7 +379,7 @@ fn paor_4_what_depends_on_a_failure_is_skipped_once_for_its_cause() {
 }
 
 #[test]
-fn paor_4_what_may_fail_is_done_however_it_ended_unless_it_was_stopped() {
+fn paor_4_a_sub_task_that_may_fail_counts_as_done_unless_it_was_stopped() {
     let may_fail = || SubTask {
         may_fail: true,
         ..subtask("a", &[])
@@ -404,7 +404,7 @@ fn paor_4_what_may_fail_is_done_however_it_ended_unless_it_was_stopped() {
 }
 
 #[test]
-fn an_end_of_what_does_not_run_changes_nothing() {
+fn finishing_a_sub_task_that_is_not_running_changes_nothing() {
     let mut graph = graph(&[("a", &[]), ("b", &["a"])]);
     let before = graph.clone();
     for index in [0, 1, 2] {
@@ -416,21 +416,21 @@ fn an_end_of_what_does_not_run_changes_nothing() {
 }
 
 #[test]
-fn an_empty_plan_is_done() {
+fn a_graph_of_an_empty_plan_is_done() {
     let mut graph = graph(&[]);
     assert!(graph.is_done());
     assert_eq!(graph.next_ready(), None);
 }
 
 #[test]
-fn dependencies_are_listed_as_they_were_given_and_dependents_in_plan_order() {
+fn dependencies_are_listed_as_given_and_dependents_in_plan_order() {
     let graph = graph(&[("a", &[]), ("b", &[]), ("c", &["b", "a", "b"]), ("d", &["a"])]);
     assert_eq!(graph.dependencies(2).collect::<Vec<_>>(), [1, 0]);
     assert_eq!(graph.dependents(0).collect::<Vec<_>>(), [2, 3]);
 }
 
 #[test]
-fn a_hundred_thousand_sub_tasks_are_carried_out() {
+fn a_hundred_thousand_sub_tasks_are_executed() {
     const MANY: usize = 100_000;
     let chain: Vec<Vec<usize>> = (0..MANY)
         .map(|index| index.checked_sub(1).into_iter().collect())
@@ -556,7 +556,7 @@ proptest! {
     }
 
     #[test]
-    fn paor_4_a_plan_is_refused_exactly_where_it_has_a_cycle(dependencies in any_graph()) {
+    fn paor_4_a_plan_is_refused_if_and_only_if_it_has_a_cycle(dependencies in any_graph()) {
         match PlanGraph::new(numbered(&dependencies)) {
             Ok(_) => prop_assert!(!has_cycle(&dependencies)),
             Err(faults) => {

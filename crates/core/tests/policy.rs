@@ -64,7 +64,7 @@ fn ruling_of(policy: &Policy, tool: &ToolSpec, parameters: &Value) -> Ruling {
 }
 
 #[test]
-fn approve_1_without_a_rule_that_fits_the_tool_itself_decides() {
+fn approve_1_without_a_matching_rule_the_tool_itself_decides() {
     let rules = [
         (Ruling::Deny, "write_file"),
         (Ruling::Allow, "execute_command(command: cargo test*)"),
@@ -81,7 +81,7 @@ fn approve_1_without_a_rule_that_fits_the_tool_itself_decides() {
 }
 
 #[test]
-fn approve_1_cargo_test_is_allowed_once_and_for_all_but_not_rm() {
+fn approve_1_a_rule_allows_cargo_test_with_any_arguments_but_not_rm() {
     let rules = [
         (Ruling::Allow, "execute_command(command: cargo test*)"),
         (Ruling::Deny, "execute_command(command: rm *)"),
@@ -114,7 +114,7 @@ fn approve_1_deny_comes_first_then_parameters_then_ask() {
 }
 
 #[test]
-fn rules_that_hold_back_look_into_a_shells_line_and_rules_that_allow_do_not() {
+fn rules_that_ask_or_deny_parse_shell_lines_and_rules_that_allow_do_not() {
     let rm = "execute_command(command: rm *)";
     for line in [
         "cd x && rm -rf y",
@@ -158,7 +158,7 @@ fn rules_that_hold_back_look_into_a_shells_line_and_rules_that_allow_do_not() {
 }
 
 #[test]
-fn approve_1_a_string_is_held_back_as_what_a_shell_is_given() {
+fn approve_1_rules_that_deny_a_shell_also_match_string_commands() {
     for pattern in ["sh *", "sh -c *", "sh*", "*sh -c*"] {
         for command in [json!(["sh", "-c", "echo hi"]), json!("echo hi")] {
             assert!(fits(Ruling::Deny, pattern, &command), "{pattern} {command}");
@@ -206,7 +206,7 @@ fn lead_2_a_tool_may_ask_about_some_of_its_calls_and_rules_come_first() {
 }
 
 #[test]
-fn approve_1_rules_tell_the_connections_of_a_database_tool_apart() {
+fn approve_1_rules_can_distinguish_the_connections_of_a_database_tool() {
     let rules = policy(&[
         (Ruling::Allow, "execute_sql"),
         (Ruling::Ask, "execute_sql(connection: prod*)"),
@@ -232,7 +232,7 @@ fn approve_1_rules_tell_the_connections_of_a_database_tool_apart() {
 }
 
 #[test]
-fn an_element_with_white_space_is_no_two_elements() {
+fn an_element_with_white_space_stays_one_element() {
     let rules = [(Ruling::Allow, "execute_command(command: cargo test*)")];
     assert_eq!(ruling(&rules, json!(["cargo test", "x"])), Ruling::Ask);
     let rules = [(
@@ -246,7 +246,7 @@ fn an_element_with_white_space_is_no_two_elements() {
 }
 
 #[test]
-fn a_parameter_that_is_absent_fits_nothing_and_other_json_is_compared_as_json() {
+fn an_absent_parameter_matches_nothing_and_non_text_is_compared_as_json() {
     let any = policy(&[(Ruling::Deny, "execute_command(timeout: *)")]);
     let tool = execute_command(false);
     assert_eq!(ruling_of(&any, &tool, &json!({})), Ruling::Allow);
@@ -263,7 +263,7 @@ fn a_parameter_that_is_absent_fits_nothing_and_other_json_is_compared_as_json() 
 }
 
 #[test]
-fn approve_1_what_an_allowed_star_stands_for_begins_no_other_command() {
+fn approve_1_the_star_of_an_allow_rule_does_not_match_another_command() {
     let allows = |pattern: &str, command: Value| fits(Ruling::Allow, pattern, &command);
     assert!(allows("cargo test*", json!("cargo test --quiet")));
     for more in [
@@ -299,7 +299,7 @@ fn approve_1_what_an_allowed_star_stands_for_begins_no_other_command() {
 }
 
 #[test]
-fn approve_1_what_an_allowed_star_stands_for_never_steps_up() {
+fn approve_1_the_star_of_an_allow_rule_does_not_match_parent_folders() {
     let allows = |pattern: &str, path: &str| fits(Ruling::Allow, pattern, &json!(path));
     assert!(allows("docs/*", "docs/a..b/c.md"));
     for path in [
@@ -321,7 +321,7 @@ fn approve_1_what_an_allowed_star_stands_for_never_steps_up() {
 }
 
 #[test]
-fn approve_1_rules_that_hold_back_see_where_a_path_leads() {
+fn approve_1_rules_that_ask_or_deny_normalize_paths() {
     for path in [
         "src/main.rs",
         "./src/main.rs",
@@ -354,7 +354,7 @@ fn approve_1_rules_that_hold_back_see_where_a_path_leads() {
 }
 
 #[test]
-fn approve_1_rules_that_hold_back_find_a_command_behind_others() {
+fn approve_1_rules_that_ask_or_deny_find_a_command_after_other_commands() {
     let denied = |command: &Value| fits(Ruling::Deny, "rm *", command);
     for line in [
         "for f in *.o; do rm $f; done",
@@ -405,7 +405,7 @@ fn approve_1_the_order_of_a_models_fields_does_not_count() {
 }
 
 #[test]
-fn a_rule_says_what_it_does_to_the_model() {
+fn a_rule_is_described_to_the_model() {
     let rules = policy(&[
         (Ruling::Deny, "execute_command(command: rm *)"),
         (Ruling::Ask, "write_file"),
@@ -422,7 +422,7 @@ fn a_rule_says_what_it_does_to_the_model() {
 }
 
 #[test]
-fn a_long_text_of_stars_and_near_misses_is_soon_compared() {
+fn a_pattern_with_many_stars_is_matched_in_linear_time() {
     let pattern = format!("execute_command(command: {}b)", "a*".repeat(200));
     let text = "a".repeat(200_000);
     assert_eq!(ruling(&[(Ruling::Deny, &pattern)], json!(text)), Ruling::Ask);
@@ -443,7 +443,7 @@ fn a_rule_has_one_json_form() {
 }
 
 #[test]
-fn what_is_no_rule_is_refused_with_what_is_wrong() {
+fn an_invalid_rule_is_refused_with_the_reason() {
     let problem = |text: &str| text.parse::<CallPattern>().unwrap_err().problem;
     assert_eq!(problem(" "), "the tool's name is missing");
     assert_eq!(problem("(a: b)"), "the tool's name is missing");
@@ -491,7 +491,7 @@ fn several_parameters_and_awkward_patterns_have_a_text_form() {
 
 proptest! {
     #[test]
-    fn any_pattern_is_read_as_it_was_written(first in any::<String>(), second in ".{0,8}") {
+    fn any_pattern_is_parsed_to_the_same_pattern(first in any::<String>(), second in ".{0,8}") {
         let written = CallPattern {
             tool: "run".to_owned(),
             parameters: BTreeMap::from([("a".to_owned(), first), ("b".to_owned(), second)]),
@@ -500,14 +500,14 @@ proptest! {
     }
 
     #[test]
-    fn a_pattern_fits_what_its_pieces_make(pieces in proptest::collection::vec("[ab]{0,3}", 2..5), fill in "[abc]{0,4}") {
+    fn a_pattern_matches_texts_built_from_its_literal_parts(pieces in proptest::collection::vec("[ab]{0,3}", 2..5), fill in "[abc]{0,4}") {
         let command = Value::String(pieces.join(&fill));
         prop_assert_eq!(fits(Ruling::Allow, &pieces.join("*"), &command), true);
         prop_assert_eq!(fits(Ruling::Deny, &pieces.join("*"), &command), true);
     }
 
     #[test]
-    fn a_pattern_with_a_letter_that_the_text_lacks_never_fits(
+    fn a_pattern_with_a_letter_that_the_text_lacks_never_matches(
         before in "[ab*]{0,6}", after in "[ab*]{0,6}", text in "[ab ;|$(./-]{0,20}"
     ) {
         let pattern = format!("{before}x{after}");
@@ -553,7 +553,7 @@ fn approve_1_a_rule_that_allows_a_host_is_not_tricked_into_another() {
 }
 
 #[test]
-fn approve_1_a_star_in_a_host_or_a_path_stays_there() {
+fn approve_1_a_star_in_a_host_or_a_path_does_not_match_beyond_it() {
     let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
     assert!(fits("https://*.example.com/*", "https://a.example.com/b"));
     for url in [
@@ -649,7 +649,7 @@ fn approve_1_a_rule_that_denies_an_address_does_so_in_every_spelling() {
 }
 
 #[test]
-fn approve_1_a_rule_that_allows_a_host_is_one_whatever_its_scheme_looks_like() {
+fn approve_1_a_rule_that_allows_a_host_may_have_a_wildcard_in_its_scheme() {
     let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
     for pattern in [
         "http*://docs.rs/*",
@@ -672,7 +672,7 @@ fn approve_1_a_rule_that_allows_a_host_is_one_whatever_its_scheme_looks_like() {
 }
 
 #[test]
-fn approve_1_only_patterns_that_mean_what_they_show_are_suggested() {
+fn approve_1_only_unambiguous_patterns_are_suggested() {
     let long = "x".repeat(201);
     for (tool, parameters, expected) in [
         (

@@ -117,7 +117,7 @@ fn check(changes: &[StateChange], steps: &[(RestoreStep, usize)]) {
 }
 
 #[test]
-fn a_file_that_was_edited_twice_is_put_back_once() {
+fn a_file_that_was_edited_twice_is_restored_once() {
     check(
         &[edited("a", "1", "2"), edited("a", "2", "3")],
         &[restoration("a", file("3"), file("1"), 2)],
@@ -125,7 +125,7 @@ fn a_file_that_was_edited_twice_is_put_back_once() {
 }
 
 #[test]
-fn what_was_made_and_deleted_or_changed_back_is_left_alone() {
+fn changes_that_the_run_itself_reverted_need_no_step() {
     check(
         &[
             created("a", "1"),
@@ -138,7 +138,7 @@ fn what_was_made_and_deleted_or_changed_back_is_left_alone() {
 }
 
 #[test]
-fn what_is_new_goes_after_what_is_gone_comes_back_but_where_it_is_in_its_way() {
+fn deleted_files_are_restored_before_new_ones_are_removed_unless_these_block_them() {
     check(
         &[
             deleted("x", "1"),
@@ -164,7 +164,7 @@ fn what_is_new_goes_after_what_is_gone_comes_back_but_where_it_is_in_its_way() {
 }
 
 #[test]
-fn a_file_that_was_moved_and_edited_is_put_back_under_its_name() {
+fn a_moved_and_edited_file_is_restored_under_its_old_name() {
     check(
         &[moved("a", "b", Some("1")), edited("b", "1", "2")],
         &[
@@ -175,7 +175,7 @@ fn a_file_that_was_moved_and_edited_is_put_back_under_its_name() {
 }
 
 #[test]
-fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
+fn a_folder_is_moved_back_after_its_content_was_restored() {
     check(
         &[
             edited("d/a", "1", "2"),
@@ -202,7 +202,7 @@ fn a_folder_is_moved_back_once_what_is_in_it_is_as_it_was() {
 }
 
 #[test]
-fn two_calls_that_ended_the_other_way_iteration_are_one_chain() {
+fn changes_journaled_in_reverse_order_are_merged_into_one_step() {
     check(
         &[edited("a", "2", "3"), edited("a", "1", "2")],
         &[restoration("a", file("3"), file("1"), 2)],
@@ -210,7 +210,7 @@ fn two_calls_that_ended_the_other_way_iteration_are_one_chain() {
 }
 
 #[test]
-fn what_somebody_else_changed_in_between_is_told() {
+fn changes_by_somebody_else_in_between_are_reported() {
     let changes = [
         edited("a", "1", "2"),
         edited("a", "3", "4"),
@@ -247,7 +247,7 @@ fn during_commands(plan: &UndoPlan) -> Vec<(String, Vec<StateChange>)> {
 }
 
 #[test]
-fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
+fn paor_10_changes_during_a_command_are_undone_only_on_request() {
     let unknown = StateChange::FileEdited {
         path: "c".to_owned(),
         diff: None,
@@ -279,7 +279,7 @@ fn paor_10_what_changed_while_a_command_ran_is_undone_only_on_request() {
 }
 
 #[test]
-fn paor_10_what_changed_while_commands_ran_is_counted_by_command() {
+fn paor_10_changes_during_commands_are_counted_by_command() {
     let ran = |command: &str, files: &[StateChange]| StateChange::ProcessExited {
         command: command.to_owned(),
         code: Some(0),
@@ -321,7 +321,7 @@ fn parallel(changes: &[StateChange], command: &StateChange) -> Vec<Entry> {
 }
 
 #[test]
-fn paor_10_what_a_file_tool_changed_while_a_command_of_another_agent_ran_is_its_own_work() {
+fn paor_10_a_file_tools_change_during_a_command_counts_as_the_tools_own() {
     for (tools, noticed, left) in [
         (vec![edited("a", "1", "2")], edited("a", "1", "2"), None),
         (
@@ -364,7 +364,7 @@ fn paor_10_what_a_file_tool_changed_while_a_command_of_another_agent_ran_is_its_
 }
 
 #[test]
-fn what_was_in_a_file_may_be_unknown() {
+fn a_step_to_restore_a_file_of_unknown_content_has_an_unknown_state() {
     let unread = StateChange::FileDeleted {
         path: "huge".to_owned(),
         diff: None,
@@ -385,7 +385,7 @@ fn what_was_in_a_file_may_be_unknown() {
 }
 
 #[test]
-fn each_call_counts_once_and_only_after_the_entry() {
+fn only_calls_after_the_entry_are_undone_each_once() {
     let mut entries = calls(&[edited("a", "1", "2"), edited("b", "1", "2")]);
     // The result that a sub-agent returns to its caller: a call without a start entry.
     let effect = EffectId {
@@ -415,7 +415,7 @@ fn each_call_counts_once_and_only_after_the_entry() {
 }
 
 #[test]
-fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
+fn changes_that_are_not_file_changes_and_unfinished_calls_are_listed_separately() {
     let exited = StateChange::ProcessExited {
         command: "cargo fmt".to_owned(),
         code: Some(0),
@@ -433,7 +433,7 @@ fn what_is_no_file_and_what_was_cut_off_is_told_apart() {
 }
 
 #[test]
-fn what_a_call_kept_and_never_told_of_is_seen_whether_it_ended_or_not() {
+fn changes_that_a_call_recorded_but_never_reported_are_detected() {
     let mut entries = calls(&[
         edited("a", "1", "2"),
         edited("b", "1", "2"),
@@ -462,7 +462,7 @@ fn what_a_call_kept_and_never_told_of_is_seen_whether_it_ended_or_not() {
 }
 
 #[test]
-fn what_is_refused_takes_with_it_what_hangs_together_with_it_and_nothing_else() {
+fn refused_paths_remove_only_the_steps_that_depend_on_them() {
     let changes = [
         edited("d/a", "1", "2"),
         moved("d", "e", None),
@@ -615,7 +615,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2_000))]
 
     #[test]
-    fn undone_to_any_entry_files_are_what_they_were_there(
+    fn undoing_to_any_entry_restores_the_files_as_of_that_entry(
         first in proptest::collection::btree_set(0..PATHS.len(), 0..6),
         deeds in proptest::collection::vec(deed(), 1..14),
         back_to in any::<Index>(),

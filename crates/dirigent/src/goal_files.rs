@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mention_begins_a_word() {
+    fn a_mention_starts_at_the_beginning_of_a_word() {
         let cases: [(&str, &[&str]); 9] = [
             ("explain @src/main.rs", &["src/main.rs"]),
             ("@a.rs and (@b.rs), then \"@c.rs\".", &["a.rs", "b.rs", "c.rs"]),
@@ -234,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn files_are_included_as_far_as_they_fit_and_notes_name_the_nearest() {
+    fn included_files_are_cut_to_fit_and_notes_suggest_similar_paths() {
         let folder = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &[u8]| {
             let path = folder.path().join(path);

@@ -143,7 +143,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn paor_10_folders_are_shared_if_one_contains_the_other_and_both_are_in_the_same_worktree() {
+    fn paor_10_nested_folders_of_the_same_worktree_count_as_shared() {
         let shared = |a: &str, b: &str| {
             let [a, b, worktrees] = [a, b, "/home/me/data/db-worktrees"].map(Path::new);
             let is_shared_either_way = [is_shared(a, b, worktrees), is_shared(b, a, worktrees)];

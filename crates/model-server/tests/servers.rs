@@ -262,7 +262,7 @@ async fn each_conversation_goes_through_the_rules_and_each_attempt_gets_the_next
 }
 
 #[tokio::test]
-async fn a_connection_is_held_cut_or_closed_as_the_script_says() {
+async fn a_script_can_delay_cut_or_close_a_connection() {
     let gate = Gate::new();
     let reply = || Reply::text("Once upon a time");
     let server = ModelServer::start(Script::turns([

@@ -284,7 +284,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_done_follows_from_the_status_and_the_servers_words() {
+    fn failures_are_classified_by_status_and_error_text() {
         let kind = |status, body: &str| failure_kind(status, None, &ErrorBody::parse(body));
         let unavailable = ModelFailureKind::Unavailable { retry_after: None };
         let too_long = r#"{"error": {"message": "x", "code": "context_length_exceeded"}}"#;
@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_11_a_conversation_that_is_too_long_is_known_however_it_is_said() {
+    fn loop_11_a_too_long_conversation_is_recognised_in_every_wording_of_servers() {
         for said in [
             "This model's maximum context length is 8192 tokens. However, your messages resulted in 9000 tokens.",
             "Input tokens exceed the configured limit of 272000 tokens.",

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn call_2_a_accepted_name_stays_and_another_is_replaced_by_a_similar_one() {
+    fn call_2_an_accepted_name_is_kept_and_any_other_is_replaced_by_a_similar_one() {
         for name in ["look", "a-B_9", &"x".repeat(64)] {
             assert_eq!(wire_name(name), name);
         }

@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn twenty_characters_of_it_are_enough_and_fewer_are_not() {
+    fn the_first_twenty_characters_of_a_secret_are_redacted_and_fewer_are_not() {
         let secrets = secrets(&["sk-0123456789abcdefghij"]);
         assert_eq!(secrets.redact("key sk-0123456789abcdefg…"), "key [secret]…");
         assert_eq!(secrets.redact("key sk-0123456789abcdefg"), "key [secret]");
@@ -270,14 +270,14 @@ mod tests {
     }
 
     #[test]
-    fn what_all_keys_of_a_provider_begin_with_is_no_secret() {
+    fn the_common_prefix_of_a_providers_keys_is_not_redacted() {
         let secrets = secrets(&["sk-ant-api03-0123456789abcdef", "sk-proj-0123456789abcdef"]);
         let said = "Keys begin with sk-ant-api03- or sk-proj-";
         assert_eq!(secrets.redact(said), said);
     }
 
     #[test]
-    fn a_short_one_is_only_recognised_whole_and_a_placeholder_is_none() {
+    fn a_short_secret_is_redacted_only_as_a_whole_and_a_placeholder_never() {
         assert_eq!(
             secrets(&["0123456789abcdef"]).redact("0123456789abcdef 0123456789abcde"),
             "[secret] 0123456789abcde"
@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn of_several_the_longer_counts() {
+    fn of_several_matching_secrets_the_longest_is_redacted() {
         let secrets = secrets(&["0123456789abcdef", "0123456789abcdefghi"]);
         assert_eq!(
             secrets.redact("0123456789abcdefghi, 0123456789abcdef."),
@@ -299,13 +299,13 @@ mod tests {
     }
 
     #[test]
-    fn debug_shows_nothing() {
+    fn debug_output_shows_no_secret() {
         assert_eq!(format!("{:?}", secrets(&[KEY])), "1 secrets");
     }
 
     proptest! {
         #[test]
-        fn wherever_a_text_is_cut_it_is_cleaned_alike(
+        fn redaction_does_not_depend_on_how_a_text_is_split(
             text in prop::collection::vec(
                 prop::sample::select(vec!["sk-", "A/b+c=", r#"\"d"#, r"\\", "e&amp;f", "'g", "é", "%2F", KEY]), 0..12),
             cuts in prop::collection::vec(0_usize..120, 0..12),

@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn strings_of_documentation_tests_are_told_from_code() {
+    fn strings_in_documentation_tests_are_distinguished_from_code() {
         check(&["/// assert_eq!(old(\"old\"), old);"], &[false, true, false]);
         check(
             &["    //! let q = '\"'; old('\\'', \"a \\\" old\");"],
@@ -221,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_quoted_in_a_line_of_text_is_left_out() {
+    fn quoted_words_in_a_line_of_text_are_ignored() {
         assert_eq!(
             words_outside_quotes("call old('old') \"old\" `old` older old", "old"),
             [6, 35]

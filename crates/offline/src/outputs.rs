@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_matches_of_a_search_have_their_files() {
+    fn matches_of_a_search_are_parsed_with_their_files() {
         let found = SearchOutput::from(&result(
             "5 matches in 2 files; only the first 3 are shown: narrow it\nNot readable: c\n\nsrc/a.rs\n1:let a: u8;\n2-b\n3:\n\nb c\n7:x",
         ));
@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_a_file_lose_their_numbers() {
+    fn line_numbers_are_removed_from_the_lines_of_a_file() {
         let read = ReadOutput::from(&result("Lines 2-3 of 5; CRLF line endings\n2\ta\tb\n3\t\n"));
         assert_eq!(
             read,
@@ -389,7 +389,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_says_whether_it_is_whole() {
+    fn a_list_says_whether_it_is_complete() {
         let listed = ListOutput::from(&result("2 entries\nsrc/\nsrc/a.rs"));
         assert!(!listed.truncated);
         assert_eq!(listed.into_files(), ["src/a.rs"]);
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn the_end_of_a_command_is_in_its_error() {
+    fn the_exit_of_a_command_is_in_its_error() {
         let failed = CommandOutput::from(&result("Error (exited): `make` exited with 2\nOutput:\nno rule"));
         assert_eq!((failed.exit_code, failed.text.as_str()), (Some(2), "no rule"));
         assert_eq!(CommandOutput::from(&result("done")).exit_code, Some(0));

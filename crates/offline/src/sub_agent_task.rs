@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_task_is_read_as_it_was_written() {
+    fn any_task_is_parsed_to_the_same_task() {
         let scopes = [
             Scope::default(),
             Scope {

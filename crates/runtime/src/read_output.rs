@@ -581,7 +581,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_what_is_beside_the_text_is_said_above_it() {
+    fn paor_6_other_values_of_a_result_are_shown_above_its_text() {
         let result =
             ToolResult::failure("it failed:\nsee below").with_output(json!({"a": "1\n2", "exit_code": 3}));
         let selection = OutputSelection::Lines { first: 1, last: 1 };

@@ -414,7 +414,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_format_that_another_process_created_meanwhile_stays() {
+    fn a_journal_of_another_format_created_in_the_meantime_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("journal.db");
         let (mut connection, path) = open_for_writing(&path, &JournalOptions::default()).unwrap();

@@ -236,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_thread_lives_while_there_are_subscriptions() {
+    async fn the_polling_thread_runs_while_there_are_subscriptions() {
         let watcher = watcher();
         assert!(watcher.lock().thread.is_none());
 

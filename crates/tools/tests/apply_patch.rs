@@ -34,7 +34,7 @@ fn told(result: &ToolResult) -> Vec<String> {
 const NUMBERS: &str = "one\ntwo\nthree\nfour\nfive\nsix\nseven\n";
 
 #[tokio::test]
-async fn a_patch_of_git_changes_creates_deletes_and_renames_at_once() {
+async fn a_patch_of_git_edits_creates_deletes_and_renames_files_at_once() {
     let folder = Folder::with(&[
         ("src/a.rs", NUMBERS.as_bytes()),
         ("gone.txt", b"bye\n"),
@@ -151,7 +151,7 @@ async fn wrong_line_numbers_and_counts_do_not_matter() {
 }
 
 #[tokio::test]
-async fn wrong_counts_leave_the_file_after_it_whole() {
+async fn wrong_line_counts_do_not_affect_the_next_file_of_a_patch() {
     let folder = Folder::with(&[("f", NUMBERS.as_bytes()), ("g", b"x\n")]);
     let patch =
         "--- a/f\n+++ b/f\n@@ -1,7 +1,9 @@\n one\n-two\n+TWO\n\n--- a/g\n+++ b/g\n@@ -1 +1 @@\n-x\n+y\n```\n";
@@ -161,7 +161,7 @@ async fn wrong_counts_leave_the_file_after_it_whole() {
 }
 
 #[tokio::test]
-async fn lines_that_look_like_headers_are_lines_where_the_counts_say_so() {
+async fn lines_that_look_like_headers_belong_to_the_hunk_if_its_counts_say_so() {
     check("-- a\nb\n", "@@ -1,2 +1,2 @@\n--- a\n+++ a\n b\n", "++ a\nb\n").await;
 }
 
@@ -171,7 +171,7 @@ async fn an_empty_line_of_context_may_have_lost_its_space() {
 }
 
 #[tokio::test]
-async fn a_line_number_chooses_between_places_that_fit_alike() {
+async fn a_line_number_selects_one_of_several_matching_places() {
     let before = "{\nx\n}\n{\nx\n}\n{\nx\n}\n";
     check(
         before,
@@ -190,7 +190,7 @@ async fn a_line_number_chooses_between_places_that_fit_alike() {
 }
 
 #[tokio::test]
-async fn several_places_and_the_number_of_none_are_an_error_that_says_where() {
+async fn the_error_for_an_ambiguous_hunk_lists_its_matching_lines() {
     let folder = Folder::with(&[("f", b"{\nx\n}\n{\nx\n}\n")]);
     let result = apply(&folder, "--- a/f\n+++ b/f\n@@ -9,3 +9,3 @@\n {\n-x\n+y\n }\n").await;
     assert_eq!(
@@ -205,7 +205,7 @@ async fn several_places_and_the_number_of_none_are_an_error_that_says_where() {
 }
 
 #[tokio::test]
-async fn a_line_number_that_no_file_has_says_nothing_of_the_next() {
+async fn an_absurd_line_number_does_not_affect_the_next_hunk() {
     let folder = Folder::with(&[("f", NUMBERS.as_bytes())]);
     let patch = "--- a/f\n+++ b/f\n@@ -9223372036854775808,1 +1,1 @@\n-one\n+ONE\n@@ -18446744073709551615 +3 @@\n-three\n+THREE\n\
                  @@ -5 +5 @@\n-five\n+FIVE\n";
@@ -227,7 +227,7 @@ async fn a_patch_whose_places_take_too_long_to_find_is_refused() {
 }
 
 #[tokio::test]
-async fn wrong_context_is_refused_with_what_is_there() {
+async fn the_error_for_wrong_context_shows_the_actual_lines() {
     let folder = Folder::with(&[("f", NUMBERS.as_bytes())]);
     let result = apply(
         &folder,
@@ -247,7 +247,7 @@ async fn wrong_context_is_refused_with_what_is_there() {
 }
 
 #[tokio::test]
-async fn other_spaces_are_another_context() {
+async fn context_with_different_whitespace_does_not_match() {
     let folder = Folder::with(&[("f", b"a\n    b\nc\n")]);
     let result = apply(&folder, "--- a/f\n+++ b/f\n@@ -1,3 +1,3 @@\n a\n-  b\n+  B\n c\n").await;
     let (code, error, _) = failed(result);
@@ -259,7 +259,7 @@ async fn other_spaces_are_another_context() {
 }
 
 #[tokio::test]
-async fn a_patch_that_was_applied_already_is_said_to_be() {
+async fn the_error_for_an_already_applied_patch_says_so() {
     let folder = Folder::with(&[("f", NUMBERS.as_bytes())]);
     let patch = "--- a/f\n+++ b/f\n@@ -4,3 +4,3 @@\n four\n-five\n+FIVE\n six\n";
     assert!(apply(&folder, patch).await.succeeded());
@@ -272,7 +272,7 @@ async fn a_patch_that_was_applied_already_is_said_to_be() {
 }
 
 #[tokio::test]
-async fn line_endings_and_encoding_stay_as_they_are() {
+async fn line_endings_and_encoding_stay_unchanged() {
     let folder = Folder::with(&[
         ("crlf.txt", b"a\r\nb\r\nc\r\n"),
         ("latin.txt", b"caf\xe9\nb\n"),
@@ -308,7 +308,7 @@ async fn line_endings_and_encoding_stay_as_they_are() {
 }
 
 #[tokio::test]
-async fn the_line_break_at_the_end_is_what_the_patch_says_or_what_it_was() {
+async fn the_final_line_break_follows_the_patch_or_stays_unchanged() {
     check("a\nb", "@@ -1,2 +1,2 @@\n a\n-b\n+c\n", "a\nc").await;
     check("a\nb", "@@ -1,2 +1,3 @@\n a\n b\n+c\n", "a\nb\nc").await;
     check(
@@ -327,7 +327,7 @@ async fn the_line_break_at_the_end_is_what_the_patch_says_or_what_it_was() {
 }
 
 #[tokio::test]
-async fn where_one_file_does_not_fit_none_is_changed() {
+async fn if_a_patch_does_not_match_one_file_no_file_is_changed() {
     let folder = Folder::with(&[("f", b"x\n"), ("g", b"x\n")]);
     let patch = "\
 --- /dev/null
@@ -352,7 +352,7 @@ async fn where_one_file_does_not_fit_none_is_changed() {
 }
 
 #[tokio::test]
-async fn where_one_file_cannot_be_written_the_others_are_put_back() {
+async fn if_one_file_cannot_be_written_the_others_are_reverted() {
     let folder = Folder::with(&[("f", b"x\n"), ("gone", b"bye\n"), (".git/config", b"x\n")]);
     let program = std::os::unix::fs::PermissionsExt::from_mode(0o755);
     std::fs::set_permissions(folder.path("gone"), program).unwrap();
@@ -387,7 +387,7 @@ async fn where_one_file_cannot_be_written_the_others_are_put_back() {
 }
 
 #[tokio::test]
-async fn what_is_no_patch_is_refused_with_what_is_wrong() {
+async fn an_invalid_patch_is_refused_with_the_reason() {
     let folder = Folder::with(&[("f", b"a\nb\n"), ("g", b"a\nb\n")]);
     for (patch, code, wrong) in [
         ("", "bad_patch", "`patch` contains no unified diff"),
@@ -482,7 +482,7 @@ async fn what_is_no_patch_is_refused_with_what_is_wrong() {
 }
 
 #[tokio::test]
-async fn only_what_paths_name_is_changed() {
+async fn only_files_in_paths_are_changed() {
     let folder = Folder::with(&[("src/f", b"a\n"), ("srcs", b"a\n")]);
     let patch = "--- a/srcs\n+++ b/srcs\n@@ -1 +1 @@\n-a\n+b\n";
     let refused = folder
@@ -499,7 +499,7 @@ async fn only_what_paths_name_is_changed() {
 }
 
 #[tokio::test]
-async fn paor_5_a_file_that_has_changed_since_is_left_as_it_is() {
+async fn paor_5_a_file_that_has_changed_since_it_was_seen_is_not_changed() {
     let folder = Folder::with(&[("f", b"a\nb\n")]);
     let seen: SeenFiles = [SeenFile {
         path: "f".to_owned(),
@@ -553,7 +553,7 @@ async fn a_cancelled_patch_changes_nothing() {
 }
 
 #[test]
-fn the_example_is_a_patch() {
+fn the_example_parameters_are_a_valid_patch() {
     let spec = apply_patch().spec();
     let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
     let folder = Folder::with(&[(

@@ -115,7 +115,7 @@ impl Stopped {
 }
 
 #[test]
-fn a_call_that_was_interrupted_is_not_made_again() {
+fn an_interrupted_call_is_not_repeated() {
     assert_eq!(execute_command(&Sandbox::default()).spec().repeat, Repeat::Unsafe);
 }
 
@@ -152,7 +152,7 @@ async fn another_exit_code_is_a_failure_with_the_output() {
 }
 
 #[tokio::test]
-async fn the_end_by_a_signal_is_a_failure_that_names_it() {
+async fn the_failure_of_a_command_killed_by_a_signal_names_the_signal() {
     let workspace = TempDir::new().unwrap();
     let result = shell(&workspace, "kill -9 $$").await;
 
@@ -171,7 +171,7 @@ async fn arguments_reach_the_program_without_a_shell() {
 }
 
 #[tokio::test]
-async fn the_input_is_empty() {
+async fn a_command_has_empty_input() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": ["cat"]})).await;
     assert!(result.succeeded());
@@ -179,7 +179,7 @@ async fn the_input_is_empty() {
 }
 
 #[tokio::test]
-async fn of_a_flood_the_beginning_and_the_end_are_kept() {
+async fn the_beginning_and_the_end_of_a_long_output_are_stored() {
     let workspace = TempDir::new().unwrap();
     let result = shell(
         &workspace,
@@ -209,7 +209,7 @@ async fn colours_and_progress_bars_are_not_shown() {
 }
 
 #[tokio::test]
-async fn a_long_command_is_named_once_by_its_beginning() {
+async fn a_long_command_is_shown_once_by_its_beginning() {
     let workspace = TempDir::new().unwrap();
     let script = format!("exit 3 # {}", "x".repeat(200));
     let result = shell(&workspace, &script).await;
@@ -222,7 +222,7 @@ async fn a_long_command_is_named_once_by_its_beginning() {
 }
 
 #[tokio::test]
-async fn output_that_is_no_text_is_shown_as_far_as_it_goes() {
+async fn output_that_is_not_utf_8_is_shown_as_far_as_possible() {
     let workspace = TempDir::new().unwrap();
     let result = shell(&workspace, r"printf 'a\377b'").await;
     assert_eq!(stdout(&result), "a\u{fffd}b");
@@ -257,7 +257,7 @@ async fn host_8_a_timeout_ends_a_grandchild_that_ignores_sigterm() {
 }
 
 #[tokio::test]
-async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
+async fn after_a_timeout_a_program_can_handle_sigterm_before_it_is_killed() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
     let script = format!(
@@ -281,7 +281,7 @@ async fn a_timeout_lets_a_program_end_in_its_own_way_first() {
 }
 
 #[tokio::test]
-async fn what_a_command_printed_is_kept_where_the_time_of_the_caller_ends_first() {
+async fn the_output_is_kept_if_the_callers_time_ends_before_the_timeout() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
     let context = ToolContext {
@@ -343,7 +343,7 @@ async fn host_8_a_dropped_call_ends_the_whole_group() {
 }
 
 #[tokio::test]
-async fn what_a_program_leaves_in_its_group_is_ended_with_it() {
+async fn processes_in_a_programs_group_are_ended_with_the_program() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
     let script = "exec 3>lifeline; sleep 1000 >/dev/null 2>&1 & printf ready >&3; echo done";
@@ -355,7 +355,7 @@ async fn what_a_program_leaves_in_its_group_is_ended_with_it() {
 }
 
 #[tokio::test]
-async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
+async fn host_8_a_daemon_with_its_own_session_ends_with_the_call() {
     let workspace = TempDir::new().unwrap();
     let lifeline = Lifeline::new(&workspace);
     // The daemon keeps both output pipes, has left the process group and the session, has lost its parent, and has none of the environment.
@@ -382,7 +382,7 @@ async fn host_8_a_daemon_with_a_session_of_its_own_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn loop_8_the_files_that_it_changed_are_told_before_its_end() {
+async fn loop_8_a_commands_changed_files_are_reported_with_its_exit() {
     let workspace = TempDir::new().unwrap();
     for (name, text) in [
         ("kept", "a"),
@@ -416,7 +416,7 @@ async fn loop_8_the_files_that_it_changed_are_told_before_its_end() {
 }
 
 #[tokio::test]
-async fn paor_10_of_files_that_the_agent_has_seen_the_content_before_the_command_is_recorded() {
+async fn paor_10_the_content_of_seen_files_before_a_command_is_recorded() {
     let workspace = TempDir::new().unwrap();
     for name in ["edited", "deleted", "touched"] {
         std::fs::write(workspace.path().join(name), format!("{name}\n")).unwrap();
@@ -501,7 +501,7 @@ async fn a_string_is_a_line_for_the_shell() {
 }
 
 #[tokio::test]
-async fn a_failing_command_of_a_pipeline_is_no_success() {
+async fn a_pipeline_with_a_failing_command_fails() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": "(echo no; exit 3) | cat"})).await;
     assert_eq!(error(&result), "`(echo no; exit 3) | cat` exited with 3");
@@ -540,7 +540,7 @@ fn models_are_told_what_the_sandbox_denies() {
 }
 
 #[tokio::test]
-async fn a_missing_program_is_named_with_where_it_was_looked_for() {
+async fn the_error_for_a_missing_program_lists_the_searched_folders() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": ["no-such-program-here"]})).await;
 
@@ -564,7 +564,7 @@ async fn a_missing_program_is_named_with_where_it_was_looked_for() {
 }
 
 #[tokio::test]
-async fn a_command_line_in_one_element_is_told_how_to_split_it() {
+async fn the_error_for_a_command_line_in_one_element_says_how_to_split_it() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": ["echo hello"]})).await;
     assert!(
@@ -637,7 +637,7 @@ async fn a_working_directory_outside_the_workspace_is_refused() {
 }
 
 #[tokio::test]
-async fn a_working_directory_that_cannot_be_one_has_the_code_of_what_is_wrong() {
+async fn an_invalid_working_directory_fails_with_a_specific_code() {
     let workspace = TempDir::new().unwrap();
     std::fs::write(workspace.path().join("file"), "").unwrap();
     for (folder, expected) in [

@@ -66,7 +66,7 @@ fn everything(folder: &Folder) -> Vec<String> {
 }
 
 #[tokio::test]
-async fn read_returns_text_and_says_how_long_it_is() {
+async fn read_returns_text_and_its_number_of_lines() {
     let folder = Folder::with(&[("src/a.rs", b"one\ntwo\nthree")]);
     let result = folder.call(file_operations(), read("./src/a.rs")).await;
     assert_eq!(
@@ -113,7 +113,7 @@ async fn read_returns_the_lines_asked_for() {
 }
 
 #[tokio::test]
-async fn read_says_how_to_read_on_where_a_file_is_long() {
+async fn read_says_how_to_continue_in_a_long_file() {
     let long = format!("{}\n", "x".repeat(99)).repeat(1000);
     let folder = Folder::with(&[("long", long.as_bytes()), ("line", "é".repeat(40_000).as_bytes())]);
     let first = text(folder.call(file_operations(), read("long")).await);
@@ -135,7 +135,7 @@ async fn read_says_how_to_read_on_where_a_file_is_long() {
 }
 
 #[tokio::test]
-async fn read_refuses_what_is_no_text() {
+async fn read_refuses_files_that_are_not_text() {
     let folder = Folder::with(&[
         ("binary", b"a\0b"),
         ("huge", &vec![b'x'; 16 * 1024 * 1024 + 1]),
@@ -167,7 +167,7 @@ async fn read_refuses_what_is_no_text() {
 }
 
 #[tokio::test]
-async fn a_missing_file_is_answered_with_what_may_have_been_meant() {
+async fn the_error_for_a_missing_file_suggests_similar_paths() {
     let folder = Folder::with(&[("src/parser.rs", b""), ("src/main.rs", b"")]);
     assert_eq!(
         complaint(&folder, read("parser.rs")).await,
@@ -273,7 +273,7 @@ async fn loop_8_edit_replaces_every_occurrence_where_it_is_asked_to() {
 }
 
 #[tokio::test]
-async fn what_edit_shows_of_a_long_change_is_bounded() {
+async fn the_snippet_of_a_long_edit_is_bounded() {
     let lines: String = (1..=100).map(|number| format!("x {number}\n")).collect();
     let folder = Folder::with(&[("a", lines.as_bytes()), ("b", b"x"), ("c", &[b'x'; 40])]);
     let edit = async |path: &str, old: &str, new: &str| {
@@ -298,7 +298,7 @@ async fn what_edit_shows_of_a_long_change_is_bounded() {
 }
 
 #[tokio::test]
-async fn edit_changes_only_what_is_there_once() {
+async fn edit_changes_only_a_text_that_occurs_once() {
     let text = "if a {\n    stop();\n}\nif b {\n    stop();\n}\n";
     let folder = Folder::with(&[("a.rs", text.as_bytes())]);
     let cases = [
@@ -343,7 +343,7 @@ async fn edit_says_that_results_show_some_names_escaped() {
 }
 
 #[tokio::test]
-async fn spaces_that_are_not_there_have_nothing_like_them() {
+async fn missing_whitespace_has_no_similar_lines() {
     let folder = Folder::with(&[("f", b"one\n\ntwo\n")]);
     assert_eq!(
         complaint(&folder, edit("f", "\t\t", "x")).await,
@@ -352,7 +352,7 @@ async fn spaces_that_are_not_there_have_nothing_like_them() {
 }
 
 #[tokio::test]
-async fn only_so_many_lines_of_ignore_files_count() {
+async fn the_number_of_lines_of_ignore_files_is_limited() {
     let long: Vec<String> = (10..35).map(|number| format!("{number}/.gitignore")).collect();
     let comments = "#\n".repeat(2_000);
     let mut files: Vec<(&str, &[u8])> = long
@@ -403,7 +403,7 @@ async fn edit_keeps_encoding_and_line_endings() {
 }
 
 #[tokio::test]
-async fn write_keeps_encoding_and_line_endings_of_a_file_that_is_there() {
+async fn write_keeps_the_encoding_and_line_endings_of_an_existing_file() {
     let folder = Folder::with(&[("crlf", b"a\r\nb\r\n"), ("latin1", b"\xe4\n")]);
     output(folder.call(file_operations(), write("crlf", "x\ny\n")).await);
     assert_eq!(std::fs::read(folder.path("crlf")).unwrap(), b"x\r\ny\r\n");
@@ -520,7 +520,7 @@ async fn list_finds_the_files_that_match_a_glob() {
 }
 
 #[tokio::test]
-async fn list_is_not_ruled_by_ignore_files_outside() {
+async fn list_ignores_the_ignore_files_outside_the_workspace() {
     let outside = Folder::with(&[(".gitignore", b"*\n"), ("inside/a", b"")]);
     let mut context = outside.context();
     context.workspace = outside.path("inside");
@@ -690,7 +690,7 @@ async fn a_cancelled_call_changes_nothing() {
 }
 
 #[tokio::test]
-async fn names_that_are_hard_to_read_are_names() {
+async fn unusual_file_names_are_accepted() {
     let folder = Folder::with(&[]);
     for name in [
         "with space",

@@ -45,7 +45,7 @@ fn place() -> Workspace {
 }
 
 #[test]
-fn a_disk_that_takes_no_more_leaves_the_old_file() {
+fn a_failed_write_on_a_full_disk_leaves_the_old_file() {
     let folder = Folder::with(&[("file", b"old")]);
     // Writing fails after this many blocks, as on a full disk; the signal is ignored.
     let limit = "trap '' XFSZ; ulimit -f 16; ";
@@ -75,11 +75,11 @@ fn runs_out_of_disk() {
 }
 
 #[test]
-fn a_killed_process_leaves_the_old_file_or_the_new() {
+fn a_killed_process_leaves_either_the_old_or_the_new_file() {
     let (old, new) = (vec![b'o'; 1 << 20], vec![b'n'; 1 << 20]);
     for rounds in 1..6 {
         let folder = Folder::with(&[("file", &old)]);
-        let mut writer = child(&folder, "", "writes_for_ever")
+        let mut writer = child(&folder, "", "writes_forever")
             .stdout(Stdio::piped())
             .spawn()
             .unwrap();
@@ -101,7 +101,7 @@ fn a_killed_process_leaves_the_old_file_or_the_new() {
 
 #[test]
 #[ignore = "run by the test above, which ends it"]
-fn writes_for_ever() {
+fn writes_forever() {
     let workspace = place();
     let (mut one, mut other) = (vec![b'o'; 1 << 20], vec![b'n'; 1 << 20]);
     let mut out = std::io::stdout();
@@ -134,7 +134,7 @@ impl ContentStore for Full {
 }
 
 #[tokio::test]
-async fn what_cannot_be_kept_is_left_as_it_is() {
+async fn a_file_whose_content_cannot_be_recorded_is_not_changed() {
     let folder = Folder::with(&[("file", b"old")]);
     symlink("file", folder.path("link")).unwrap();
     for parameters in [
@@ -178,7 +178,7 @@ fn a_move_names_the_version_of_what_was_moved() {
 }
 
 #[test]
-fn a_file_that_turns_into_a_link_leads_nowhere_else() {
+fn a_file_that_becomes_a_link_does_not_lead_out_of_the_workspace() {
     let outside = Folder::with(&[("secret", b"inside")]);
     let folder = Folder::with(&[("file", b"inside")]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
@@ -198,7 +198,7 @@ fn a_file_that_turns_into_a_link_leads_nowhere_else() {
 }
 
 #[test]
-fn a_folder_that_turns_into_a_link_does_not_lead_to_what_is_protected() {
+fn a_folder_that_becomes_a_link_does_not_lead_to_protected_files() {
     let folder = Folder::with(&[(".git/file", b"inside"), ("dir/file", b"inside")]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
     let swap = || turn_into_link_and_back(&folder, ".git".as_ref());
@@ -238,7 +238,7 @@ fn a_path_stays_the_same_while_its_file_is_replaced() {
 }
 
 #[test]
-fn a_new_file_never_replaces_what_another_process_made_meanwhile() {
+fn a_new_file_never_replaces_a_file_that_another_process_has_just_created() {
     let folder = Folder::with(&[]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
     for _ in 0..500 {

@@ -38,7 +38,7 @@ async fn a_link_that_leads_out_can_be_moved_and_deleted() {
 }
 
 #[tokio::test]
-async fn an_absolute_path_into_the_workspace_is_taken_as_meant() {
+async fn an_absolute_path_into_the_workspace_is_accepted() {
     let folder = Folder::with(&[("src/a", b"text")]);
     let real = folder.path("src/a").canonicalize().unwrap();
     let read = json!({"operation": "read", "path": real.to_str().unwrap()});
@@ -51,7 +51,7 @@ async fn an_absolute_path_into_the_workspace_is_taken_as_meant() {
 }
 
 #[test]
-fn a_folder_that_turns_into_a_link_leads_nowhere_else() {
+fn a_folder_that_becomes_a_link_does_not_lead_out_of_the_workspace() {
     let outside = Folder::with(&[("file", b"outside")]);
     let folder = Folder::with(&[("dir/file", b"inside")]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
@@ -75,7 +75,7 @@ fn a_folder_that_turns_into_a_link_leads_nowhere_else() {
 }
 
 #[test]
-fn whoever_reads_sees_the_old_content_or_the_new() {
+fn a_concurrent_reader_sees_either_the_old_or_the_new_content() {
     let (old, new) = (vec![b'o'; 300_000], vec![b'n'; 500_000]);
     let folder = Folder::with(&[("file", &old)]);
     let workspace = Workspace::open(&folder.path("")).unwrap();
@@ -136,7 +136,7 @@ fn give_up_superuser_rights() {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn a_folder_without_write_permission_is_left_as_it_was() {
+async fn a_folder_without_write_permission_is_left_unchanged() {
     give_up_superuser_rights();
     let folder = Folder::with(&[
         ("closed/file", b"secret"),

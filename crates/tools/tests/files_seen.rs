@@ -85,7 +85,7 @@ fn on_disk(folder: &Folder, path: &str) -> String {
 }
 
 #[tokio::test]
-async fn paor_5_an_edit_of_a_file_that_changed_since_it_was_read_is_refused_and_shows_the_new_content() {
+async fn paor_5_an_edit_of_a_file_that_changed_since_the_read_shows_the_new_content() {
     let folder = Folder::with(&[("src/a.rs", b"one\ntwo\n")]);
     let (mut first, mut second) = (Agent::alone(&folder), Agent::alone(&folder));
     first.reads("src/a.rs").await;
@@ -112,7 +112,7 @@ async fn paor_5_an_edit_of_a_file_that_changed_since_it_was_read_is_refused_and_
 }
 
 #[tokio::test]
-async fn paor_5_a_part_that_was_read_counts_for_the_whole_file() {
+async fn paor_5_a_file_counts_as_seen_once_all_its_parts_were_read() {
     let folder = Folder::with(&[("a", b"one\ntwo\nthree\n")]);
     let mut agent = Agent::alone(&folder);
     output(
@@ -128,7 +128,7 @@ async fn paor_5_a_part_that_was_read_counts_for_the_whole_file() {
 }
 
 #[tokio::test]
-async fn paor_5_every_way_to_undo_a_change_of_others_is_refused_once() {
+async fn paor_5_every_way_to_overwrite_a_change_by_others_is_refused_once() {
     let calls = [
         json!({"operation": "write", "path": "a", "content": "mine\n"}),
         json!({"operation": "edit", "path": "a", "old": "others", "new": "mine"}),
@@ -154,7 +154,7 @@ async fn paor_5_every_way_to_undo_a_change_of_others_is_refused_once() {
 }
 
 #[tokio::test]
-async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
+async fn paor_5_a_file_that_the_agent_never_saw_is_not_overwritten() {
     let folder = Folder::with(&[("a", b"others\n")]);
     let mut agent = Agent::alone(&folder);
 
@@ -178,7 +178,7 @@ async fn paor_5_a_file_that_the_agent_never_saw_is_not_written_over() {
 }
 
 #[tokio::test]
-async fn what_is_protected_is_not_shown_as_something_to_work_from() {
+async fn a_refused_change_of_a_protected_file_does_not_show_its_content() {
     let folder = Folder::with(&[("dirigent.toml", b"[sandbox]\n")]);
     let mut agent = Agent::alone(&folder);
     let protected = "`dirigent.toml` is read-only to tools";
@@ -194,7 +194,7 @@ async fn what_is_protected_is_not_shown_as_something_to_work_from() {
 }
 
 #[tokio::test]
-async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
+async fn paor_5_a_deleted_or_recreated_file_also_counts_as_changed() {
     let folder = Folder::with(&[("a", b"1\n")]);
     let mut agent = Agent::alone(&folder);
     agent.reads("a").await;
@@ -226,7 +226,7 @@ async fn paor_5_a_file_that_is_gone_or_there_again_is_a_change_too() {
 }
 
 #[tokio::test]
-async fn paor_5_what_is_moved_stays_known_by_its_new_name() {
+async fn paor_5_a_moved_file_stays_seen_under_its_new_path() {
     let folder = Folder::with(&[("src/a", b"1\n"), ("src/deep/b", b"2\n"), ("srcs", b"")]);
     let mut agent = Agent::alone(&folder);
     agent.reads("src/a").await;
@@ -270,7 +270,7 @@ async fn paor_5_long_content_is_shown_in_part_with_the_way_to_the_rest() {
 }
 
 #[tokio::test]
-async fn paor_5_who_saw_a_part_of_a_file_does_not_do_away_with_the_rest() {
+async fn paor_5_an_agent_that_saw_a_part_of_a_file_cannot_delete_or_move_it() {
     let line = format!("{}\n", "x".repeat(99));
     for call in [
         json!({"operation": "write", "path": "a", "content": "mine\n"}),
@@ -328,7 +328,7 @@ async fn paor_5_an_edit_shows_no_more_than_was_seen() {
 }
 
 #[tokio::test]
-async fn paor_5_a_rename_keeps_what_the_agent_knows_and_adds_nothing_to_it() {
+async fn paor_5_a_rename_keeps_the_agents_read_state_and_adds_nothing_to_it() {
     let folder = Folder::with(&[
         ("known.rs", b"fn old() {}\n"),
         ("stale.rs", b"fn f() { old() }\n"),
@@ -350,7 +350,7 @@ async fn paor_5_a_rename_keeps_what_the_agent_knows_and_adds_nothing_to_it() {
 }
 
 #[tokio::test]
-async fn paor_5_a_call_of_a_plan_goes_by_the_plan() {
+async fn paor_5_a_call_of_a_plan_may_change_files_that_no_agent_has_seen() {
     let folder = Folder::with(&[("a", b"before\n")]);
     let write = json!({"operation": "write", "path": "a", "content": "after\n"});
 
@@ -378,7 +378,7 @@ async fn hammer(mut agent: Agent<'_>, name: &str, lines: usize) -> usize {
 }
 
 #[tokio::test]
-async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
+async fn paor_5_no_edit_is_lost_if_many_agents_edit_one_file() {
     let folder = Folder::with(&[("a.rs", b"fn n0() {}\n// end")]);
     // Each agent has its own tools.
     let agent = || Agent::beside(&folder, &built_in(&ToolSettings::default()));
@@ -414,7 +414,7 @@ async fn paor_5_no_edit_is_lost_where_agents_hammer_one_file() {
 }
 
 #[tokio::test]
-async fn paor_5_of_two_that_create_one_file_the_second_is_refused() {
+async fn paor_5_the_second_of_two_agents_that_create_a_file_is_refused() {
     for round in 0..50 {
         let folder = Folder::with(&[]);
         let registry = built_in(&ToolSettings::default());
@@ -461,7 +461,7 @@ proptest! {
 
     /// Content that one agent wrote remains until an agent that has seen it removes it.
     #[test]
-    fn paor_5_what_one_wrote_is_in_the_file_or_was_seen_by_who_took_it_away(steps in steps()) {
+    fn paor_5_written_content_stays_until_an_agent_that_has_seen_it_removes_it(steps in steps()) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         runtime.block_on(async {
             let folder = Folder::with(&[]);

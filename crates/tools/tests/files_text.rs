@@ -6,7 +6,7 @@ use dirigent_tools::text::{Encoding, LineEnding, TextFile};
 use proptest::prelude::*;
 
 #[test]
-fn encodings_are_told_apart() {
+fn encodings_are_distinguished() {
     let cases: [(&[u8], Encoding, &str); 7] = [
         (b"", Encoding::Utf8, ""),
         ("ä\n".as_bytes(), Encoding::Utf8, "ä\n"),
@@ -31,14 +31,14 @@ fn encodings_are_told_apart() {
 }
 
 #[test]
-fn line_endings_go_by_the_majority() {
+fn the_most_frequent_line_ending_is_used() {
     assert_eq!(LineEnding::detect("a\r\nb\r\nc\n"), LineEnding::CrLf);
     assert_eq!(LineEnding::detect("a\r\nb\n"), LineEnding::Lf);
     assert_eq!(LineEnding::detect("a"), LineEnding::Lf);
 }
 
 #[test]
-fn diffs_read_as_gits_do() {
+fn diffs_have_the_format_of_git() {
     assert_eq!(
         unified_diff("a.txt", Some("one\ntwo"), Some("one\nthree")).unwrap(),
         "--- a/a.txt\n+++ b/a.txt\n@@ -1,2 +1,2 @@\n one\n-two\n\\ No newline at end of file\n+three\n\\ No newline at end of file\n"

@@ -134,7 +134,7 @@ async fn busy() -> Stage {
 }
 
 #[tokio::test]
-async fn host_4_all_that_a_run_changed_is_put_back() {
+async fn host_4_all_changes_of_a_run_are_undone() {
     let stage = busy().await;
 
     let result = stage.run(json!({"operation": "undo"})).await;
@@ -158,7 +158,7 @@ async fn host_4_all_that_a_run_changed_is_put_back() {
 }
 
 #[tokio::test]
-async fn a_file_alone_is_put_back_and_one_that_the_run_did_not_change_is_refused() {
+async fn a_single_file_is_restored_unless_the_run_did_not_change_it() {
     let stage = busy().await;
 
     let result = stage.run(json!({"operation": "undo", "path": "./a"})).await;
@@ -174,7 +174,7 @@ async fn a_file_alone_is_put_back_and_one_that_the_run_did_not_change_is_refused
 }
 
 #[tokio::test]
-async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
+async fn paor_5_undo_keeps_later_changes_by_others_and_restores_the_rest() {
     let stage = busy().await;
     std::fs::write(stage.folder.path("a"), "mine\n").unwrap();
 
@@ -191,7 +191,7 @@ async fn paor_5_what_others_wrote_since_stays_and_the_rest_is_put_back() {
 }
 
 #[tokio::test]
-async fn what_commands_made_stays_and_is_told_apart() {
+async fn files_that_commands_created_are_kept_and_listed_separately() {
     let stage = busy().await;
     std::fs::write(stage.folder.path("lock"), "made\n").unwrap();
     std::fs::write(stage.folder.path("a"), "formatted\n").unwrap();
@@ -227,7 +227,7 @@ async fn what_commands_made_stays_and_is_told_apart() {
 }
 
 #[tokio::test]
-async fn paor_5_an_agent_puts_back_only_what_it_has_seen_as_it_is() {
+async fn paor_5_an_agent_can_undo_only_files_whose_current_content_it_has_seen() {
     let stage = busy().await;
     let undo = json!({"operation": "undo", "path": "a"});
 
@@ -273,7 +273,7 @@ async fn a_file_that_a_cut_off_call_may_have_changed_is_named() {
 }
 
 #[tokio::test]
-async fn who_may_not_change_files_undoes_nothing_and_without_a_past_nothing_is_undone() {
+async fn undo_needs_write_access_and_a_known_run() {
     let stage = busy().await;
     let undo = json!({"operation": "undo"});
     let refused = stage.call(undo.clone(), None, Access::ReadOnly).await;

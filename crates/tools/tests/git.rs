@@ -102,7 +102,7 @@ async fn diff_shows_the_working_tree_the_index_and_revisions() {
 }
 
 #[tokio::test]
-async fn log_and_show_and_blame_tell_the_history() {
+async fn log_show_and_blame_show_the_history() {
     let folder = repository();
     let log = says(&folder, json!({"command": "log"})).await;
     let rows: Vec<&str> = log.lines().collect();
@@ -160,7 +160,7 @@ async fn long_answers_are_bounded_with_a_visible_gap() {
 }
 
 #[tokio::test]
-async fn what_git_could_take_for_something_else_is_refused() {
+async fn arguments_that_git_could_mistake_for_options_are_refused() {
     let folder = repository();
     for (parameters, code) in [
         (
@@ -195,7 +195,7 @@ async fn what_git_could_take_for_something_else_is_refused() {
 }
 
 #[tokio::test]
-async fn a_repository_that_is_not_the_workspaces_own_is_refused() {
+async fn a_repository_whose_root_is_not_the_workspace_is_refused() {
     let none = Folder::with(&[("a", b"")]);
     // The temporary folder may be inside a repository.
     let is_in_one = none.path("").ancestors().any(|above| above.join(".git").exists());
@@ -305,7 +305,7 @@ pub(super) fn hostile(outside: &Folder) -> Folder {
 
 /// Runs the checks in the sandbox and without it. Without it only git's arguments and settings protect.
 #[tokio::test]
-async fn nothing_that_a_hostile_repository_names_is_run() {
+async fn programs_named_by_a_hostile_repository_are_not_run() {
     for confinement in [Confinement::Required, Confinement::Off] {
         check_hostile(confinement).await;
     }
@@ -396,7 +396,7 @@ async fn a_filter_is_not_run_whatever_it_is_called() {
 
 /// Otherwise a filter could be in the unread part.
 #[tokio::test]
-async fn settings_past_what_can_be_looked_through_are_refused() {
+async fn a_repository_with_too_many_settings_to_check_is_refused() {
     let folder = repository();
     let config = folder.path(".git/config");
     let old = std::fs::read_to_string(&config).unwrap();
@@ -407,7 +407,7 @@ async fn settings_past_what_can_be_looked_through_are_refused() {
 }
 
 #[tokio::test]
-async fn an_answer_of_which_a_part_is_not_read_says_so() {
+async fn the_output_says_if_a_part_of_it_was_not_read() {
     let folder = repository();
     std::fs::write(folder.path("a.txt"), "word\n".repeat(1024 * 1024)).unwrap();
     let diff = says(&folder, json!({"command": "diff"})).await;

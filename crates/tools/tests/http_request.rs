@@ -135,7 +135,7 @@ fn lines(server: &HttpServer) -> Vec<String> {
 }
 
 #[test]
-fn approve_1_it_asks_by_default_and_can_be_repeated_where_it_only_looks() {
+fn approve_1_http_requests_need_approval_and_only_safe_methods_can_be_repeated() {
     let spec = http_request(&HttpRules::default()).spec();
     assert!(spec.requires_approval);
     assert_eq!(spec.access, Access::ReadOnly);
@@ -148,7 +148,7 @@ fn approve_1_it_asks_by_default_and_can_be_repeated_where_it_only_looks() {
 }
 
 #[tokio::test]
-async fn an_answer_is_returned_with_what_matters_of_it() {
+async fn a_response_is_returned_with_its_relevant_headers() {
     let server = serve(|_| {
         let headers = [
             "content-type: application/json",
@@ -176,7 +176,7 @@ async fn an_answer_is_returned_with_what_matters_of_it() {
 }
 
 #[tokio::test]
-async fn loop_8_what_was_sent_and_answered_is_a_change() {
+async fn loop_8_an_answered_unsafe_request_is_reported_as_a_change() {
     let server = serve(|_| answer("201 Created", &[], b"")).await;
     let parameters = json!({
         "method": "POST",
@@ -219,7 +219,7 @@ async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
 }
 
 #[tokio::test]
-async fn an_agent_that_may_only_look_sends_nothing_that_changes() {
+async fn a_read_only_agent_sends_no_unsafe_requests() {
     let server = serve(|_| answer("200 OK", &[], b"")).await;
     let tool = http_request(&rules(&[&server]));
     let folder = Folder::with(&[]);
@@ -245,7 +245,7 @@ async fn an_agent_that_may_only_look_sends_nothing_that_changes() {
 }
 
 #[tokio::test]
-async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
+async fn non_public_addresses_are_refused_in_every_spelling() {
     let server = serve(|_| answer("200 OK", &[], b"")).await;
     let port = server.address().port();
     let hosts = [
@@ -309,7 +309,7 @@ async fn what_is_not_the_public_network_is_refused_however_it_is_written() {
 }
 
 #[tokio::test]
-async fn a_host_is_allowed_as_it_is_named_and_with_its_port() {
+async fn a_host_is_allowed_by_its_exact_name_with_or_without_its_port() {
     let server = serve(|_| answer("200 OK", &[], b"")).await;
     let port = server.address().port();
     let allowed = |entry: String, host: &str| {
@@ -356,7 +356,7 @@ async fn a_host_is_allowed_as_it_is_named_and_with_its_port() {
 }
 
 #[tokio::test]
-async fn requests_that_may_not_be_made_are_refused_before_they_are() {
+async fn disallowed_requests_are_refused_before_they_are_sent() {
     let rules = HttpRules::default();
     let with = |name: &str, value: &str| json!({"method": "POST", "url": "http://a.example/", "headers": {name: value}, "body": "x"});
     let to = |url: &str| json!({"method": "GET", "url": url});
@@ -393,7 +393,7 @@ async fn requests_that_may_not_be_made_are_refused_before_they_are() {
 }
 
 #[tokio::test]
-async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
+async fn a_redirect_to_a_disallowed_address_is_refused() {
     for location in [
         "http://169.254.169.254/latest/meta-data/",
         "http://[fd00:ec2::254]/",
@@ -414,7 +414,7 @@ async fn a_redirect_to_where_a_request_may_not_go_is_refused() {
 }
 
 #[tokio::test]
-async fn redirects_end_and_are_told() {
+async fn redirects_are_limited_and_reported() {
     let circle = serve(|_| redirect("301 Moved Permanently", "/again")).await;
     let result = get(&rules(&[&circle]), &circle.url("/")).await;
     assert_eq!(failure(&result).0, "too_many_redirects");
@@ -434,7 +434,7 @@ async fn redirects_end_and_are_told() {
 }
 
 #[tokio::test]
-async fn credentials_of_any_name_stay_with_their_origin() {
+async fn headers_that_may_be_credentials_are_not_forwarded_to_another_origin() {
     let other = serve(|_| answer("200 OK", &[], b"")).await;
     let place = other.url("/there");
     let server = serve(move |_| redirect("307 Temporary Redirect", &place)).await;
@@ -454,7 +454,7 @@ async fn credentials_of_any_name_stay_with_their_origin() {
 }
 
 #[tokio::test]
-async fn what_may_change_something_is_not_sent_on_to_another_origin() {
+async fn unsafe_requests_are_not_redirected_to_another_origin() {
     let other = serve(|_| answer("200 OK", &[], b"")).await;
     for (status, method, body) in [
         ("307 Temporary Redirect", "POST", json!("secret")),
@@ -471,7 +471,7 @@ async fn what_may_change_something_is_not_sent_on_to_another_origin() {
 }
 
 #[tokio::test]
-async fn a_post_is_followed_by_a_get_without_its_body_or_by_itself_as_the_status_says() {
+async fn a_redirected_post_becomes_a_get_or_stays_a_post_depending_on_the_status() {
     for (status, then) in [
         ("301 Moved Permanently", "GET /done"),
         ("302 Found", "GET /done"),
@@ -498,7 +498,7 @@ async fn a_post_is_followed_by_a_get_without_its_body_or_by_itself_as_the_status
 }
 
 #[tokio::test]
-async fn a_bomb_is_unpacked_no_further_than_the_limit() {
+async fn a_decompression_bomb_is_unpacked_only_up_to_the_limit() {
     let bomb = packed(&vec![b'a'; 50 * 1024 * 1024]);
     assert!(bomb.len() < 100 * 1024);
     let headers = ["content-type: text/plain", "content-encoding: gzip"];
@@ -511,7 +511,7 @@ async fn a_bomb_is_unpacked_no_further_than_the_limit() {
 }
 
 #[tokio::test]
-async fn what_is_packed_is_unpacked_once_and_in_no_way_that_was_not_asked_for() {
+async fn a_compressed_body_is_decompressed_once_and_other_encodings_are_refused() {
     let once = packed(b"hello");
     let twice = packed(&once);
     let gzip = once.clone();
@@ -544,7 +544,7 @@ async fn an_endless_body_is_cut() {
 }
 
 #[tokio::test]
-async fn a_body_that_goes_on_is_ended_by_the_total_time() {
+async fn an_endless_body_ends_at_the_call_timeout() {
     let server = serve(|_| endless(&[b'x'; 16 * 1024])).await;
     let rules = HttpRules {
         max_bytes: u64::MAX,
@@ -560,7 +560,7 @@ async fn a_body_that_goes_on_is_ended_by_the_total_time() {
 }
 
 #[tokio::test]
-async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
+async fn a_request_without_an_answer_may_have_reached_the_server() {
     let server = serve(|_| HttpAnswer::silence()).await;
     let rules = impatient(&server);
     let look = json!({"method": "GET", "url": server.url("/")});
@@ -574,7 +574,7 @@ async fn a_server_that_does_not_answer_may_have_got_what_was_sent() {
 }
 
 #[tokio::test]
-async fn headers_without_end_are_not_kept() {
+async fn endless_headers_are_not_stored() {
     let many = serve(|_| HttpAnswer::raw("HTTP/1.1 200 OK\r\n").then(Then::Repeat(b"a: b\r\n"))).await;
     let result = get(&rules(&[&many]), &many.url("/")).await;
     assert_eq!(failure(&result).0, "unreachable");
@@ -587,7 +587,7 @@ async fn headers_without_end_are_not_kept() {
 }
 
 #[tokio::test]
-async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
+async fn the_received_part_of_an_interrupted_response_is_shown() {
     let headers = ["content-type: text/plain", "content-length: 10"];
     let server = serve(move |_| answer("200 OK", &headers, b"half")).await;
     let result = get(&rules(&[&server]), &server.url("/")).await;
@@ -611,7 +611,7 @@ async fn an_answer_that_breaks_off_is_shown_as_far_as_it_came() {
 }
 
 #[tokio::test]
-async fn nobody_there_is_unreachable_and_nothing_was_sent() {
+async fn a_refused_connection_is_unreachable_and_reports_no_sent_request() {
     // The socket stays bound, so that no other process can listen on the port, but does not listen itself.
     let socket = tokio::net::TcpSocket::new_v4().unwrap();
     socket.bind("127.0.0.1:0".parse().unwrap()).unwrap();

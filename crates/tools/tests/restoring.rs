@@ -50,7 +50,7 @@ fn file(content: &str, mode: u32) -> PathState {
 }
 
 #[test]
-fn a_file_gets_its_content_and_mode_back_and_what_it_replaces_is_kept() {
+fn a_restored_file_has_its_old_content_and_mode_and_the_replaced_one_is_recorded() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("run.sh");
     fs::write(&path, "after").unwrap();
@@ -76,7 +76,7 @@ fn a_file_gets_its_content_and_mode_back_and_what_it_replaces_is_kept() {
 }
 
 #[test]
-fn what_cannot_be_kept_is_not_replaced() {
+fn a_file_whose_content_cannot_be_recorded_is_not_replaced() {
     let folder = TempDir::new().unwrap();
     fs::write(folder.path().join("a"), "after").unwrap();
     let full = Memory {
@@ -95,7 +95,7 @@ fn what_cannot_be_kept_is_not_replaced() {
 }
 
 #[test]
-fn links_folders_and_what_is_gone_come_back() {
+fn links_folders_and_deleted_files_are_restored() {
     let folder = TempDir::new().unwrap();
     let workspace = Workspace::open(folder.path()).unwrap();
     let put = |path, past| workspace.restore(path, &PathState::Nothing, past).unwrap();
@@ -144,7 +144,7 @@ fn nothing_outside_and_nothing_of_git_is_touched() {
 }
 
 #[test]
-fn only_folders_with_nothing_in_them_make_way() {
+fn only_folders_without_files_are_replaced_by_a_restored_file() {
     let folder = TempDir::new().unwrap();
     for name in ["hollow/a/b", "full/a"] {
         fs::create_dir_all(folder.path().join(name)).unwrap();

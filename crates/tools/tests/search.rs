@@ -42,7 +42,7 @@ async fn search_takes_the_pattern_as_text_and_honours_ignore_files() {
 }
 
 #[tokio::test]
-async fn search_matches_as_it_is_told() {
+async fn search_matches_as_its_parameters_say() {
     let folder = project();
     let cases = [
         (json!({"pattern": "un", "whole_word": true}), vec![]),
@@ -66,7 +66,7 @@ async fn search_matches_as_it_is_told() {
 }
 
 #[tokio::test]
-async fn search_looks_where_it_is_told() {
+async fn search_searches_only_the_given_paths() {
     let folder = project();
     let cases = [
         (json!(["src"]), vec!["src/a.rs:1", "src/a.rs:3"]),
@@ -92,7 +92,7 @@ async fn search_looks_where_it_is_told() {
 }
 
 #[tokio::test]
-async fn search_shows_lines_around_each_match_once() {
+async fn search_shows_the_lines_around_matches_once() {
     let folder = Folder::with(&[("a", b"1\n2\nx3\n4\nx5\n6\n7\n")]);
     let parameters = json!({"pattern": "x", "context_lines": 1});
     assert_eq!(
@@ -161,7 +161,7 @@ async fn search_reads_every_encoding_and_skips_binary_files() {
 }
 
 #[tokio::test]
-async fn search_streams_files_that_are_too_big_to_hold() {
+async fn search_streams_files_that_are_too_big_for_memory() {
     let mut big = vec![b'\n'; 17 * 1024 * 1024];
     big.extend_from_slice(b"needle\n");
     let folder = Folder::with(&[("big", &big)]);
@@ -215,7 +215,7 @@ async fn search_says_what_is_wrong_with_its_parameters() {
 }
 
 #[tokio::test]
-async fn search_hints_at_regular_expressions_where_text_finds_nothing() {
+async fn search_suggests_a_regular_expression_if_plain_text_finds_nothing() {
     let found = text(project().call(search(), json!({"pattern": "main|Run"})).await);
     assert!(found.starts_with("No matches\n"), "{found}");
     assert!(found.contains("`literal` to false"), "{found}");

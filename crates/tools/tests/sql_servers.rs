@@ -279,7 +279,7 @@ async fn parameters_are_read_by_the_types_of_postgres() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server: tests/databases/run"]
-async fn nothing_leads_out_of_a_read_only_transaction_of_postgres() {
+async fn no_statement_leaves_a_read_only_transaction_of_postgres() {
     Postgres.run("CREATE TABLE kept (a int)").await;
     Postgres
         .run("CREATE FUNCTION sneak() RETURNS int LANGUAGE sql AS 'INSERT INTO kept VALUES (1) RETURNING a'")
@@ -477,7 +477,7 @@ async fn parameters_are_bound_by_their_type_in_mysql() {
 
 #[tokio::test]
 #[ignore = "needs a MySQL or MariaDB server: tests/databases/run"]
-async fn nothing_leads_out_of_a_read_only_transaction_of_mysql() {
+async fn no_statement_leaves_a_read_only_transaction_of_mysql() {
     Mysql.run("CREATE TABLE kept (a INT)").await;
     let cases = [
         "INSERT INTO kept VALUES (1)",
@@ -585,7 +585,7 @@ async fn until_asleep(server: Server, count: i64) {
 
 #[tokio::test]
 #[ignore = "needs real servers: tests/databases/run"]
-async fn a_statement_ends_on_the_server_when_its_time_is_up_or_nobody_waits() {
+async fn a_statement_ends_on_the_server_after_its_timeout_or_when_it_is_dropped() {
     for (server, sleep) in [(Postgres, "SELECT pg_sleep(55)"), (Mysql, "SELECT SLEEP(55)")] {
         let folder = Folder::with(&[]);
         let call = json!({"connection": "app", "sql": sleep});
@@ -615,7 +615,7 @@ async fn a_statement_ends_on_the_server_when_its_time_is_up_or_nobody_waits() {
 
 #[tokio::test]
 #[ignore = "needs real servers: tests/databases/run"]
-async fn a_server_that_cannot_be_reached_or_lets_nobody_in_tells_no_secret() {
+async fn errors_of_unreachable_or_rejecting_servers_contain_no_secret() {
     for server in [Postgres, Mysql] {
         let (url, make): (String, fn(String) -> Database) = match server {
             Postgres => (std::env::var("DIRIGENT_TEST_POSTGRES").unwrap(), |url| {

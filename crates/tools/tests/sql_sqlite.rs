@@ -52,7 +52,7 @@ fn failure(result: ToolResult) -> (String, String) {
 }
 
 #[tokio::test]
-async fn rows_are_lists_in_the_order_of_columns_which_may_have_one_name() {
+async fn rows_are_lists_in_column_order_and_columns_may_have_the_same_name() {
     let folder = with_database(
         "CREATE TABLE users (id INTEGER, name TEXT); INSERT INTO users VALUES (1, 'Ada'), (2, 'Grace')",
     );
@@ -114,7 +114,7 @@ async fn the_operation_schema_shows_tables_with_columns_keys_and_indexes() {
 }
 
 #[tokio::test]
-async fn a_statement_without_sql_is_told_what_is_missing() {
+async fn the_error_for_a_call_without_sql_names_the_missing_parameter() {
     let folder = with_database("");
     let result = folder
         .call(execute_sql(&connections("app.db")), json!({"connection": "app"}))
@@ -217,14 +217,14 @@ async fn calls_that_do_not_fit_are_refused_before_anything_runs() {
 }
 
 #[tokio::test]
-async fn a_semicolon_and_a_comment_after_the_statement_are_no_second_one() {
+async fn a_semicolon_and_a_comment_after_a_statement_are_not_a_second_statement() {
     let folder = with_database("");
     let result = call(&folder, "look", "SELECT 1; -- that is all", json!([])).await;
     assert_eq!(output(result)["rows"], json!([[1]]));
 }
 
 #[tokio::test]
-async fn what_reaches_beyond_the_database_is_refused() {
+async fn statements_that_reach_beyond_the_database_are_refused() {
     let folder = with_database("CREATE TABLE t (a)");
     let cases = [
         "ATTACH 'other.db' AS other",
@@ -272,7 +272,7 @@ async fn what_reaches_beyond_the_database_is_refused() {
 }
 
 #[tokio::test]
-async fn pragmas_that_tell_something_are_allowed() {
+async fn pragmas_that_only_read_are_allowed() {
     let folder = with_database("CREATE TABLE t (a INTEGER PRIMARY KEY); PRAGMA user_version = 7");
     for (sql, rows) in [
         ("PRAGMA user_version", json!([[7]])),
@@ -294,7 +294,7 @@ async fn pragmas_that_tell_something_are_allowed() {
 }
 
 #[tokio::test]
-async fn a_connection_or_an_agent_that_may_only_look_changes_nothing() {
+async fn a_read_only_connection_or_agent_changes_nothing() {
     let folder = with_database("CREATE TABLE t (a UNIQUE); INSERT INTO t VALUES (1)");
     let before = std::fs::read(folder.path("app.db")).unwrap();
     let cases = [
@@ -334,7 +334,7 @@ async fn a_connection_or_an_agent_that_may_only_look_changes_nothing() {
 }
 
 #[tokio::test]
-async fn a_database_whose_log_is_beside_it_can_be_looked_at() {
+async fn a_database_with_a_write_ahead_log_can_be_read() {
     let folder = with_database("PRAGMA journal_mode = WAL; CREATE TABLE t (a); INSERT INTO t VALUES (1)");
     let result = call(&folder, "look", "SELECT a FROM t", json!([])).await;
     assert_eq!(output(result)["rows"], json!([[1]]));
@@ -454,7 +454,7 @@ async fn long_values_are_cut_and_say_so() {
 }
 
 #[tokio::test]
-async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
+async fn a_path_out_of_the_workspace_is_not_opened() {
     let outside = Folder::with(&[]);
     Sqlite::open(outside.path("secret.db"))
         .unwrap()
@@ -497,7 +497,7 @@ async fn a_path_that_leads_out_of_the_workspace_opens_nothing() {
 }
 
 #[tokio::test]
-async fn a_journal_beside_the_database_reaches_nothing_outside() {
+async fn links_in_place_of_journal_files_change_nothing_outside_the_workspace() {
     let outside = Folder::with(&[("victim", b"precious")]);
     let folder = with_database("CREATE TABLE t (a)");
     for name in ["app.db-journal", "app.db-wal"] {
@@ -533,7 +533,7 @@ fn hot_journal(names: &std::path::Path) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn a_journal_that_names_another_file_deletes_nothing() {
+async fn a_rollback_journal_that_names_another_file_deletes_nothing() {
     let folder = with_database("CREATE TABLE t (a)");
     std::fs::create_dir(folder.path(".git")).unwrap();
     let victim = folder.path(".git/config");
@@ -554,7 +554,7 @@ async fn a_journal_that_names_another_file_deletes_nothing() {
 }
 
 #[tokio::test]
-async fn a_journal_that_names_no_other_file_is_rolled_back() {
+async fn a_rollback_journal_that_names_no_other_file_is_rolled_back() {
     let folder = with_database("CREATE TABLE t (a)");
     let mut journal = hot_journal("".as_ref());
     journal.truncate(512);
@@ -564,7 +564,7 @@ async fn a_journal_that_names_no_other_file_is_rolled_back() {
 }
 
 #[tokio::test]
-async fn what_takes_too_much_at_once_is_refused() {
+async fn values_and_patterns_beyond_the_limits_are_refused() {
     let folder = with_database("CREATE TABLE t (a)");
     let quadratic = "SELECT instr(a, a || 'b') FROM (SELECT hex(zeroblob(5000000)) AS a)";
     let pattern = format!("SELECT 'a' LIKE '{}'", "%a".repeat(1000));
@@ -589,7 +589,7 @@ async fn what_takes_too_much_at_once_is_refused() {
 }
 
 #[tokio::test]
-async fn names_of_columns_count_as_what_is_shown() {
+async fn column_names_count_towards_the_size_of_the_output() {
     let folder = with_database("");
     let columns: Vec<String> = (0..40)
         .map(|n| format!("1 AS \"{}{n}\"", "x".repeat(10_000)))
@@ -600,7 +600,7 @@ async fn names_of_columns_count_as_what_is_shown() {
 }
 
 #[tokio::test]
-async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
+async fn an_endless_statement_ends_after_its_timeout_or_when_it_is_dropped() {
     let folder = with_database("CREATE TABLE t (a)");
     let numbers = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n)";
     let mut short = connections("app.db");
@@ -626,7 +626,7 @@ async fn an_endless_statement_ends_when_its_time_is_up_or_nobody_waits() {
 }
 
 #[tokio::test]
-async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
+async fn the_error_for_an_unknown_connection_lists_the_existing_ones() {
     let folder = Folder::with(&[]);
     let (code, error) = failure(call(&folder, "prod", "SELECT 1", json!([])).await);
     assert_eq!(code, "not_found");
@@ -642,7 +642,7 @@ async fn a_connection_that_is_not_there_is_answered_with_those_that_are() {
 }
 
 #[test]
-fn models_read_which_databases_there_are_and_nothing_of_where() {
+fn models_read_the_names_of_databases_but_not_their_addresses() {
     let secret = "postgres://conductor:canary-secret@db.internal.example:5432/app";
     let mut connections = connections("data/app.db");
     for (name, database) in [

@@ -119,7 +119,7 @@ async fn go() {
 }
 
 #[tokio::test]
-async fn kinds_and_depth_choose() {
+async fn symbols_are_filtered_by_kind_and_depth() {
     let folder = Folder::with(&[(
         "a.rs",
         b"struct A;\nimpl A {\n    fn new() -> A { A }\n}\nfn f() {}\n",
@@ -132,7 +132,7 @@ async fn kinds_and_depth_choose() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_read_is_said() {
+async fn unreadable_files_are_listed_with_reasons() {
     let folder = Folder::with(&[
         ("notes.md", b"# fn f() {}\n"),
         ("broken.rs", b"fn whole() {}\nfn half( {\n"),
@@ -164,7 +164,7 @@ async fn long_lists_are_bounded_and_counted() {
 }
 
 #[tokio::test]
-async fn what_is_deep_in_others_and_long_names_are_cut() {
+async fn container_paths_and_long_names_are_truncated() {
     let deep = format!("{}fn x() {{}}{}", "mod a{".repeat(4_000), "}".repeat(4_000));
     let long = format!("fn {}() {{}}", "n".repeat(5_000));
     let folder = Folder::with(&[("deep.rs", deep.as_bytes()), ("long.rs", long.as_bytes())]);
@@ -188,7 +188,7 @@ async fn what_is_deep_in_others_and_long_names_are_cut() {
 }
 
 #[tokio::test]
-async fn a_definition_is_found_by_its_name_and_what_it_is_in() {
+async fn a_definition_is_found_by_its_name_and_container() {
     let folder = Folder::with(&[
         (
             "src/a.rs",

@@ -76,7 +76,7 @@ async fn a_typed_tool_runs_with_its_parameters() {
 }
 
 #[tokio::test]
-async fn call_6_parameters_that_do_not_fit_are_named() {
+async fn call_6_parameters_that_do_not_match_the_schema_are_named() {
     let folder = Folder::with(&[]);
     let cases = [
         (json!({"name": "Ada", "times": "two"}), "`times`"),
@@ -124,7 +124,7 @@ async fn a_function_can_return_a_result_of_any_value_and_any_error() {
 }
 
 #[test]
-fn a_result_in_a_result_stays_what_it_is() {
+fn a_tool_result_inside_ok_is_returned_unchanged() {
     let inner = ToolResult::failure("no such order")
         .with_code("not_found")
         .with_metadata("desk", 3);
@@ -133,7 +133,7 @@ fn a_result_in_a_result_stays_what_it_is() {
 }
 
 #[test]
-fn a_value_that_is_no_json_is_a_failure() {
+fn a_value_that_cannot_be_serialized_as_json_is_a_failure() {
     let value = std::collections::BTreeMap::from([(vec![1], 2)]);
     let result = Ok::<_, String>(value).into_tool_result();
     assert_eq!(code(&result), "broke_down");
@@ -141,7 +141,7 @@ fn a_value_that_is_no_json_is_a_failure() {
 }
 
 #[test]
-fn a_tool_is_for_agents_that_may_change_things_until_it_says_otherwise() {
+fn a_tool_needs_read_write_access_by_default() {
     let spec = typed("status", "Says whether it was delivered.", status).spec();
     assert_eq!((spec.access, spec.repeat), (Access::ReadWrite, Repeat::Unsafe));
     assert_eq!(
@@ -169,7 +169,7 @@ fn the_built_in_tools_are_in_the_registry() {
 }
 
 #[test]
-fn what_models_read_of_the_file_tools() {
+fn the_descriptions_of_the_file_tools() {
     let specs: Vec<_> = ["file_operations", "search"]
         .map(|name| built_in(&ToolSettings::default()).get(name).unwrap().spec)
         .into();

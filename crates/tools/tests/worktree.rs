@@ -79,7 +79,7 @@ fn stdout(folder: &Folder, words: &[&str]) -> String {
 }
 
 #[tokio::test]
-async fn a_worktree_has_the_last_commit_and_leaves_the_users_folder_and_branch_as_they_are() {
+async fn a_worktree_has_the_last_commit_and_leaves_the_users_folder_unchanged() {
     let user = repository();
     fs::write(user.path("new.txt"), "n\n").unwrap();
     let made = Made::of(&user).await;
@@ -158,7 +158,7 @@ async fn every_change_is_applied_with_modes_links_and_binary_files() {
 
 /// The user has since committed and changed files, also close to the run's changes.
 #[tokio::test]
-async fn changes_are_merged_with_the_users_or_none_is_applied() {
+async fn changes_are_merged_with_the_users_changes_or_none_are_applied() {
     let long = |first: &str, last: &str| format!("{first}\n2\n3\n{last}\n");
     let user = repository();
     fs::write(user.path("a.txt"), long("1", "4")).unwrap();
@@ -200,7 +200,7 @@ fn blocks(inserted: &[usize]) -> String {
 }
 
 #[tokio::test]
-async fn paor_10_a_change_that_is_there_already_is_not_applied_again_where_its_context_repeats() {
+async fn paor_10_an_already_applied_change_is_not_applied_again_at_a_repeated_context() {
     let user = repository();
     fs::write(user.path("a.txt"), blocks(&[])).unwrap();
     run(&user.path("."), &["commit", "-q", "-a", "-m", "Blocks"]);
@@ -221,7 +221,7 @@ async fn paor_10_a_change_that_is_there_already_is_not_applied_again_where_its_c
 }
 
 #[tokio::test]
-async fn what_cannot_have_a_worktree_is_refused_with_the_reason() {
+async fn a_folder_that_cannot_have_a_worktree_is_refused_with_the_reason() {
     let find = |folder: PathBuf| Repository::find(&folder, Confinement::Required);
     let user = repository();
     let src = find(root(&user).join("src")).unwrap();
@@ -263,7 +263,7 @@ async fn what_cannot_have_a_worktree_is_refused_with_the_reason() {
 
 /// A killed process can leave a worktree that is only partly created or removed.
 #[tokio::test]
-async fn what_is_left_of_a_worktree_is_removed() {
+async fn the_rest_of_a_partly_removed_worktree_is_removed() {
     let user = repository();
     let made = Made::of(&user).await;
     fs::create_dir(made.path("closed")).unwrap();
@@ -276,7 +276,7 @@ async fn what_is_left_of_a_worktree_is_removed() {
 }
 
 #[tokio::test]
-async fn tools_see_the_repository_from_a_worktree_and_cannot_change_it() {
+async fn in_a_worktree_tools_can_read_the_repository_but_not_change_it() {
     let user = repository();
     let made = Made::of(&user).await;
     made.write("a.txt", "changed\n");
@@ -305,7 +305,7 @@ async fn tools_see_the_repository_from_a_worktree_and_cannot_change_it() {
 
 /// The `.git` file of a workspace is not trusted: it must not make other folders readable.
 #[tokio::test]
-async fn a_git_file_that_no_repository_knows_opens_nothing() {
+async fn a_git_file_that_its_repository_does_not_know_is_not_followed() {
     let secret = Folder::with(&[
         ("HEAD", b"ref: refs/heads/main\n"),
         ("objects/x", b""),
@@ -324,7 +324,7 @@ async fn a_git_file_that_no_repository_knows_opens_nothing() {
 }
 
 #[tokio::test]
-async fn nothing_that_a_hostile_repository_names_is_run_for_a_worktree() {
+async fn programs_named_by_a_hostile_repository_are_not_run_for_a_worktree() {
     for confinement in [Confinement::Required, Confinement::Off] {
         let outside = Folder::with(&[]);
         let user = hostile(&outside);

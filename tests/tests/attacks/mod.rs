@@ -341,7 +341,7 @@ fn requests() {
 }
 
 #[test]
-fn a_request_that_nobody_allowed_waits_for_a_person() {
+fn a_request_without_an_allowing_rule_waits_for_approval() {
     let mut scene = Scene::new();
     scene.settings = format!("[http]\nallow = [\"{}\"]\n", scene.service());
     let observed = scene.run(vec![get(format!("http://{}/", scene.service()))]);
@@ -351,7 +351,7 @@ fn a_request_that_nobody_allowed_waits_for_a_person() {
 }
 
 #[test]
-fn what_is_denied_stays_denied_however_it_is_written() {
+fn denied_calls_stay_denied_in_every_spelling() {
     let scene = Scene::with_settings("[approvals]\ndeny = [\"execute_command(command: rm *)\"]\n");
     scene.place.write("keep.txt", "keep");
     let denied = NotRun("denied_by_rule", "rm *");
@@ -366,7 +366,7 @@ fn what_is_denied_stays_denied_however_it_is_written() {
 }
 
 #[test]
-fn an_agent_that_may_only_look_changes_nothing() {
+fn a_read_only_agent_changes_nothing() {
     let mut scene = Scene::with_settings(
         "[approvals]\nallow = [\"http_request\", \"execute_sql\"]\n[connections.app]\ndatabase = \"sqlite\"\npath = \"app.db\"\naccess = \"read-write\"\n",
     );

@@ -406,7 +406,7 @@ fn limits() -> impl Iterator<Item = u64> {
 }
 
 #[test]
-fn host_2_killed_in_every_commit_of_its_journal_a_run_reaches_the_same_end() {
+fn host_2_a_run_killed_in_any_commit_of_its_journal_reaches_the_same_end() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
     let limits = Mutex::new(limits());
@@ -494,7 +494,7 @@ fn is_event(event: &Value, name: &str) -> bool {
 }
 
 #[test]
-fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
+fn host_2_a_command_running_at_a_kill_is_reported_as_interrupted() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
     let place = cargo.sample();
@@ -530,7 +530,7 @@ fn host_2_a_command_under_way_at_a_kill_is_reported_as_interrupted() {
 }
 
 #[test]
-fn host_2_a_kill_after_the_first_edit_leaves_the_rest_to_the_resumed_run() {
+fn host_2_after_a_kill_after_the_first_edit_the_resumed_run_does_the_rest() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
     let place = resumed_after(&cargo, |event| {
@@ -587,7 +587,7 @@ fn host_2_a_replacement_that_was_killed_half_way_is_finished_and_verified() {
 }
 
 #[test]
-fn paor_2_a_rename_that_was_killed_after_its_definition_is_finished_though_nothing_compiles_it() {
+fn paor_2_a_rename_killed_after_its_definition_is_finished_without_a_compiler() {
     for (end, definition, usage) in [
         (
             "rs",

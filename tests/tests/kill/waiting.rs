@@ -50,7 +50,7 @@ fn is_alive(process: Pid) -> bool {
 }
 
 #[test]
-fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
+fn host_2_an_interrupted_command_of_the_user_is_not_run_again_without_asking() {
     let Waiting { place, run, script } = Waiting::start("echo once >> runs.txt");
     run.kill();
     wait_until_free(&place);
@@ -70,7 +70,7 @@ fn host_2_a_command_of_the_users_own_is_not_run_twice_unasked() {
 }
 
 #[test]
-fn host_2_two_processes_never_carry_out_one_run() {
+fn host_2_two_processes_never_execute_the_same_run() {
     let waiting = Waiting::start("");
 
     let second = waiting.place.dirigent(["resume", "last"]).with_code(2);

@@ -30,7 +30,7 @@ async fn paor_4_independent_subtasks_run_at_the_same_time_up_to_max_parallel() {
 }
 
 #[tokio::test]
-async fn paor_4_a_baseline_that_fails_does_not_stop_what_depends_on_it() {
+async fn paor_4_a_failed_baseline_does_not_stop_its_dependents() {
     let stage = Stage::new().file("a.txt", "a\n");
     let mut baseline = calls(
         "baseline",
@@ -140,7 +140,7 @@ async fn paor_5_a_subagent_has_its_own_context_tools_model_and_limits() {
 }
 
 #[tokio::test]
-async fn paor_6_what_a_tool_says_to_operators_reaches_them_and_no_model() {
+async fn paor_6_metadata_for_operators_reaches_them_and_no_model() {
     let stage = Stage::new();
     let model = Scripted::new()
         .lead([plan(

@@ -31,7 +31,7 @@ async fn ends(model: Scripted, limits: RunLimits, journaled: Value) {
 }
 
 #[tokio::test]
-async fn paor_12_each_reason_is_reported_told_and_journaled_alone() {
+async fn paor_12_each_end_reason_is_the_only_one_in_report_events_and_journal() {
     let reflecting = |reflection| {
         Scripted::new()
             .lead([plan("Nothing.", [])])

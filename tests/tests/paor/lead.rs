@@ -10,7 +10,7 @@ fn create(path: &str) -> Value {
 }
 
 #[tokio::test]
-async fn lead_1_a_lead_that_changes_a_file_itself_is_judged_and_goes_on_in_its_conversation() {
+async fn lead_1_a_lead_that_changed_a_file_is_judged_and_continues_its_conversation() {
     let stage = Stage::new();
     let model = Scripted::new()
         .lead([
@@ -67,7 +67,7 @@ async fn lead_1_a_lead_that_changes_a_file_itself_is_judged_and_goes_on_in_its_c
 }
 
 #[tokio::test]
-async fn lead_1_a_question_takes_one_agent_and_no_judgement() {
+async fn lead_1_a_simple_question_needs_one_agent_and_no_reflection() {
     let stage = Stage::new().file("a.txt", "one\n");
     let read = json!({"operation": "read", "path": "a.txt"});
     let model = Scripted::new().lead([call("file_operations", read), says("It says one.")]);
@@ -82,7 +82,7 @@ async fn lead_1_a_question_takes_one_agent_and_no_judgement() {
 }
 
 #[tokio::test]
-async fn lead_1_findings_come_back_to_the_lead_and_the_plans_result_too() {
+async fn lead_1_the_lead_receives_findings_and_the_result_of_its_plan() {
     let stage = Stage::new();
     let model = Scripted::new()
         .lead([

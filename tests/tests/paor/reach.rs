@@ -20,7 +20,7 @@ fn look() -> Value {
 }
 
 #[test]
-fn paor_6_findings_of_two_iterations_ago_are_whole_by_their_handle() {
+fn paor_6_findings_of_two_iterations_ago_can_be_read_completely_by_their_handle() {
     let found = format!(
         "Found it in the first iteration. {}THE END OF IT",
         "And more.\n".repeat(200)
@@ -100,7 +100,7 @@ fn paor_6_read_output_counts_the_lines_of_what_a_command_printed() {
 }
 
 #[test]
-fn paor_5_where_no_agent_may_delegate_none_is_offered_to() {
+fn paor_5_delegation_is_offered_only_if_the_maximum_depth_allows_it() {
     let boss =
         "---\nname: boss\ndescription: Has others work.\ntools: [search, delegate]\n---\nYou are the boss.\n";
     for form in ["json", "native"] {

@@ -14,7 +14,7 @@ fn judgement(confirmed_by: Value) -> Value {
 }
 
 #[tokio::test]
-async fn paor_6_paor_10_a_reflector_sees_the_real_diff_and_names_calls_of_all_agents_as_confirmations() {
+async fn paor_6_paor_10_a_reflector_sees_the_diff_and_confirms_by_calls_of_all_agents() {
     let stage = Stage::new().file("a.txt", "one\n");
     let write = json!({"operation": "write", "path": "new.txt", "content": "hello\n"});
     let edit = json!({"operation": "edit", "path": "a.txt", "old": "one", "new": "two"});
@@ -146,7 +146,7 @@ async fn paor_10_a_test_before_the_change_and_the_change_itself_confirm_nothing(
 }
 
 #[tokio::test]
-async fn paor_10_nothing_confirms_where_the_reflector_names_nothing() {
+async fn paor_10_without_confirmations_of_the_reflector_nothing_counts_as_confirmed() {
     let stage = Stage::new();
     let write = json!({"operation": "write", "path": "new.txt", "content": "hello\n"});
     let model = Scripted::new()

@@ -9,7 +9,7 @@ use dirigent_tests::stage::{Stage, achieved_report, agent, decide, findings, nex
 use serde_json::json;
 
 #[tokio::test]
-async fn approve_3_a_call_deep_in_a_delegation_waits_by_itself_and_its_findings_come_up() {
+async fn approve_3_a_nested_delegates_call_waits_alone_and_its_findings_reach_the_caller() {
     // given a pilot that delegates the launch to an engineer, while a scout of the same plan continues
     let stage = Stage::new();
     let model = Scripted::new()

@@ -107,7 +107,7 @@ async fn paor_7_loop_10_a_subagent_that_repeats_itself_is_an_observation() {
 }
 
 #[tokio::test]
-async fn paor_7_a_subagent_that_never_comes_to_an_end_is_an_observation() {
+async fn paor_7_a_sub_agent_that_never_ends_becomes_an_observation() {
     let seen = beside(AgentLimits::default(), |asked| {
         call("note", json!({"text": format!("step {}", asked.messages.len())}))
     })
@@ -176,7 +176,7 @@ async fn paor_7_a_tool_that_hangs_is_an_observation_and_is_cancelled() {
 }
 
 #[tokio::test]
-async fn paor_7_a_tool_that_floods_its_agent_is_told_in_part() {
+async fn paor_7_a_very_long_tool_output_is_passed_on_in_part() {
     let seen = beside(AgentLimits::default(), |asked| match asked.messages.len() {
         2 => call("flood", json!({})),
         _ => says("That was too much."),
@@ -192,7 +192,7 @@ async fn paor_7_a_tool_that_floods_its_agent_is_told_in_part() {
 }
 
 #[tokio::test]
-async fn paor_7_a_model_that_floods_its_agent_is_told_on_in_part() {
+async fn paor_7_a_very_long_reply_is_passed_on_in_part() {
     let seen = beside(AgentLimits::default(), |_| says("flood ".repeat(10_000_000 / 6))).await;
 
     assert!(seen.wild().unwrap().starts_with("flood flood"));

@@ -53,7 +53,7 @@ fn assert_refused(result: &Value, content: &str) {
 }
 
 #[tokio::test]
-async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_does_it_anew() {
+async fn paor_5_the_second_of_two_agents_that_change_a_file_is_refused_and_repeats_it() {
     // given two agents that read the same content, the second of which writes after the first has ended, unaware of its change
     let (stage, both_read, first_ended) = (stage(), Gate::shut(), Gate::shut());
     let as_it_was = json!({"operation": "write", "path": "list.txt", "content": "bread\nwhole milk\n"});
@@ -113,7 +113,7 @@ async fn paor_5_of_two_agents_that_change_one_file_the_second_is_refused_and_doe
 }
 
 #[tokio::test]
-async fn paor_5_what_another_agent_changed_for_it_an_agent_has_not_seen() {
+async fn paor_5_files_changed_by_a_delegate_count_as_unseen_by_its_caller() {
     let stage = stage();
     let model = Scripted::new()
         .lead([plan("Shop.", [delegate("list", "cook", "Make the list exact.")])])
@@ -148,7 +148,7 @@ async fn paor_5_what_another_agent_changed_for_it_an_agent_has_not_seen() {
 }
 
 #[tokio::test]
-async fn paor_5_what_changed_while_no_process_was_there_the_agent_has_not_seen() {
+async fn paor_5_files_changed_while_no_process_ran_count_as_unseen() {
     // given an agent that has read the list when its process ends
     let stage = stage();
     let model = Scripted::new()

@@ -43,7 +43,7 @@ fn summary(ended: &Ended) -> &str {
 }
 
 #[test]
-fn paor_2_what_a_python_module_exports_is_renamed_with_it() {
+fn paor_2_exports_of_a_python_module_are_renamed() {
     let place = shop(&["self.assertEqual(parse_price(\"1\"), 1)"]);
 
     let run = place.run(GOAL).with_code(0);
@@ -68,7 +68,7 @@ fn paor_2_what_a_python_module_exports_is_renamed_with_it() {
 }
 
 #[test]
-fn host_4_a_rename_that_breaks_the_tests_is_put_back_byte_for_byte() {
+fn host_4_a_rename_that_breaks_the_tests_is_undone_byte_for_byte() {
     let place = shop_with_a_lookup();
     let before = place.files();
 
@@ -96,7 +96,7 @@ fn host_4_a_rename_that_breaks_the_tests_is_put_back_byte_for_byte() {
 }
 
 #[test]
-fn host_4_a_change_that_breaks_the_tests_stays_where_the_user_keeps_it() {
+fn host_4_a_change_that_breaks_the_tests_stays_if_the_user_keeps_it() {
     let in_words = format!("{GOAL} and keep the changes even if the tests fail");
     for arguments in [
         vec!["run", in_words.as_str(), "--workspace", "work"],
@@ -115,7 +115,7 @@ fn host_4_a_change_that_breaks_the_tests_stays_where_the_user_keeps_it() {
 }
 
 #[test]
-fn host_4_what_somebody_else_wrote_meanwhile_is_not_put_back() {
+fn host_4_changes_by_somebody_else_are_not_undone() {
     // given a test that writes to a file of the rename, as a formatter does
     let place = shop(&[
         "with open('shop/price.pyi', 'a') as stub: stub.write('# seen\\n')",
@@ -140,7 +140,7 @@ fn host_4_what_somebody_else_wrote_meanwhile_is_not_put_back() {
 }
 
 #[test]
-fn host_4_a_replacement_that_breaks_the_tests_is_put_back() {
+fn host_4_a_replacement_that_breaks_the_tests_is_undone() {
     let place = shop(&["self.assertEqual(parse_price(\"1\"), 1)"]);
     let before = place.files();
 
@@ -156,7 +156,7 @@ fn host_4_a_replacement_that_breaks_the_tests_is_put_back() {
 }
 
 #[test]
-fn paor_2_an_old_name_that_is_not_there_fails_with_the_nearest_though_the_new_one_is() {
+fn paor_2_a_missing_old_name_fails_with_the_nearest_even_if_the_new_name_exists() {
     let place = shop(&["self.assertEqual(parse_price(\"1\"), 1)"]);
     let before = place.files();
 
@@ -210,7 +210,7 @@ const SCRIPT: &str = "const events = require(\"events\");\nconst { EventEmitter 
     module.exports = { Cart };\n";
 
 #[test]
-fn paor_2_a_librarys_member_is_not_renamed_where_nothing_compiles_the_code() {
+fn paor_2_a_librarys_member_is_not_renamed_without_a_compiler() {
     for (path, text, name, hint) in [
         ("cart.rs", RUST, "unwrap", " Did you mean `unwrap_line`?"),
         ("cart.rs", RUST, "HashMap", ""),
@@ -252,7 +252,7 @@ fn paor_2_a_librarys_member_is_not_renamed_where_nothing_compiles_the_code() {
 }
 
 #[test]
-fn paor_2_what_the_workspace_defines_is_renamed_where_nothing_compiles_the_code() {
+fn paor_2_a_name_defined_in_the_workspace_is_renamed_without_a_compiler() {
     for (path, text, name) in [
         ("cart.rs", RUST, "Cart"),
         ("cart.rs", RUST, "lines"),
@@ -285,7 +285,7 @@ fn paor_2_what_the_workspace_defines_is_renamed_where_nothing_compiles_the_code(
 }
 
 #[test]
-fn paor_2_what_a_commonjs_module_exports_is_renamed_with_it() {
+fn paor_2_exports_of_a_commonjs_module_are_renamed() {
     let place = Place::new();
     place.write(
         "price.js",

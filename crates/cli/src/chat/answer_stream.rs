@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_a_call_is_not_shown() {
+    fn text_that_may_be_a_call_is_not_shown() {
         for call in [
             "{\"tool\": \"search\"}\n\n",
             "```json\n{\"tool\": 1}\n```\n\n",
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn after_a_missed_piece_the_rest_is_left_for_the_end() {
+    fn after_a_missed_piece_the_rest_of_the_answer_is_printed_at_the_end() {
         let mut stream = stream();
         assert_eq!(
             stream.push(&piece(LEAD, 1, 0, "One.\n\n")),
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn the_reply_to_a_repeated_request_is_shown_if_nothing_of_the_first_was() {
+    fn the_reply_to_a_repeated_request_is_shown_if_the_first_was_not() {
         let mut stream = stream();
         assert_eq!(stream.push(&piece(LEAD, 1, 0, "On")), None);
         assert_eq!(

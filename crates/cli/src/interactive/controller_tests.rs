@@ -143,7 +143,7 @@ fn refused(error: DecisionError) -> DirigentError {
 }
 
 #[test]
-fn paor_8_a_line_is_guidance_and_with_a_mark_at_once() {
+fn paor_8_a_typed_line_is_guidance_and_with_an_exclamation_mark_immediate_guidance() {
     let mut controller = PromptController::default();
     assert_eq!(
         types(&mut controller, "search only in src\n"),
@@ -203,7 +203,7 @@ fn approve_3_enter_alone_and_unknown_words_decide_nothing() {
 }
 
 #[test]
-fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_is_kept() {
+fn approve_3_keys_typed_before_a_dialog_was_visible_approve_nothing_and_are_kept() {
     let mut controller = PromptController::default();
     controller.update(waiting(["a3.7"]), TERMINAL_SIZE);
     controller.buffer_keys(keys("a\n"));
@@ -234,7 +234,7 @@ fn approve_3_a_dialog_takes_no_key_from_a_line_that_is_being_typed() {
 }
 
 #[test]
-fn host_11_several_calls_are_shown_one_after_the_other_and_later_is_no_decision() {
+fn host_11_calls_are_shown_one_after_the_other_and_later_is_not_a_decision() {
     let mut controller = opened(waiting(["a3.7", "a4.2"]));
     let next = types(&mut controller, "l\n");
     assert!(shown(&next).contains("a4.2"), "{next:?}");
@@ -283,7 +283,7 @@ fn approve_3_a_refused_decision_says_why_and_parameters_can_be_corrected() {
 }
 
 #[test]
-fn approve_2_parameters_that_are_no_json_or_not_changed_decide_nothing() {
+fn approve_2_unchanged_parameters_or_parameters_that_are_not_json_decide_nothing() {
     let mut controller = opened(waiting(["a3.7"]));
     types(&mut controller, "e\n");
     assert_eq!(controller.prompt().text, r#"{"command":["ls"]}"#);
@@ -295,7 +295,7 @@ fn approve_2_parameters_that_are_no_json_or_not_changed_decide_nothing() {
 }
 
 #[test]
-fn approve_1_a_call_too_long_for_the_screen_is_not_approved_before_all_of_it_was_shown() {
+fn approve_1_a_call_too_long_for_the_screen_is_approved_only_once_fully_shown() {
     let lines: Vec<String> = (1..=100).map(|line| format!("line {line}")).collect();
     let mut controller = PromptController::default();
     let requests = PendingRequests {
@@ -339,7 +339,7 @@ fn paor_9_a_question_is_answered_in_words_or_by_a_number() {
 }
 
 #[test]
-fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
+fn paor_9_after_a_number_without_a_choice_the_question_still_waits() {
     let mut controller = opened(asking(&["readPrice", "getPrice"]));
     let told = shown(&types(&mut controller, "3\n"));
     assert!(
@@ -354,7 +354,7 @@ fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
 }
 
 #[test]
-fn paor_9_who_leaves_is_asked_nothing_more() {
+fn paor_9_a_user_who_has_left_is_not_asked_any_more() {
     let mut controller = opened(asking(&[]));
     assert_eq!(types(&mut controller, "\u{4}"), [Action::SetUserAbsent]);
     assert_eq!(controller.update(asking(&[]), TERMINAL_SIZE), []);
@@ -418,7 +418,7 @@ fn esc_cancels_a_turn_of_a_chat_and_nothing_else() {
 }
 
 #[test]
-fn approve_1_calls_that_are_allowed_for_good_are_approved_without_a_dialog() {
+fn approve_1_calls_that_are_always_allowed_are_approved_without_a_dialog() {
     let mut requests = waiting(["a2.2", "a3.2"]);
     let rule: CallPattern = "execute_command(command: ls)".parse().unwrap();
     requests.calls[0].suggestions = vec![rule.clone()];
@@ -475,7 +475,7 @@ fn approve_1_calls_that_are_allowed_for_good_are_approved_without_a_dialog() {
 }
 
 #[test]
-fn approve_1_what_no_rule_can_allow_is_not_offered() {
+fn approve_1_always_is_not_offered_for_calls_that_no_rule_can_allow() {
     let mut controller = PromptController::default();
     let _ = controller.update(waiting(["a2.2"]), TERMINAL_SIZE);
     let _ = controller.open();

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_long_line_is_shown_around_the_cursor_and_obeys_no_terminal() {
+    fn a_long_line_is_shown_around_the_cursor_without_control_characters() {
         let prompt = Editor::from_text("日本語のテキスト and \u{202e}more").prompt("> ", "");
         assert_eq!(prompt.line(16), "> … and \u{fffd}more▏");
         assert!(console::measure_text_width(&prompt.line(16)) <= 16);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn characters_and_sequences_may_be_cut_anywhere() {
+    fn characters_and_escape_sequences_may_be_split_anywhere() {
         check(
             &[b"a\xc3", b"\xa4\x1b", b"[", b"D\x1b[3~\r"],
             &[Key::Char('a'), Key::Char('ä'), Key::Left, Key::Delete, Key::Enter],
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn approve_3_a_pasted_line_break_is_no_enter() {
+    fn approve_3_a_pasted_line_break_does_not_count_as_enter() {
         check(
             &[b"\x1b[200~a\r\n\x04\x1b[201~\r"],
             &[

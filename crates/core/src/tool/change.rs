@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_path_with_line_breaks_looks_like_no_line_of_a_diff() {
+    fn a_path_with_line_breaks_cannot_imitate_lines_of_a_diff() {
         let change = StateChange::FileCreated {
             path: "x\n--- a/README.md\n+++ b/\u{1b}[31mREADME.md".to_owned(),
             diff: None,

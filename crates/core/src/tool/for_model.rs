@@ -275,7 +275,7 @@ mod tests {
     }
 
     #[test]
-    fn loop_8_changes_stand_above_the_output() {
+    fn loop_8_changes_are_listed_above_the_output() {
         let exited = StateChange::ProcessExited {
             command: "make".to_owned(),
             code: Some(0),
@@ -311,7 +311,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn the_text_of_a_result_is_read_as_what_it_was(
+        fn the_text_of_a_result_is_parsed_to_the_same_result(
             success: bool,
             text in r"(Error|Error \(x\)|Output|So far|[a-z])?[:\n ]{0,3}[a-zé:\n]{0,9}",
             error in r"[a-z]((Output|Error):|[a-zé \n]){0,9}[a-z]",

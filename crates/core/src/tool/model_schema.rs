@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn prompt_2_a_model_gets_no_keywords_that_it_need_not_know() {
+    fn prompt_2_schemas_for_models_have_no_useless_keywords() {
         let schema = json!({
             "type": "object",
             "properties": {

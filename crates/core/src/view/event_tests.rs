@@ -267,7 +267,7 @@ fn the_page_shows_each_event_as_it_is_serialized_and_explains_its_fields() {
 }
 
 #[test]
-fn one_of_each_has_one_of_each() {
+fn the_list_of_example_events_has_every_kind() {
     let names = include_str!("event.rs").lines().filter_map(|line| {
         let (_, name) = line.trim().strip_prefix("EventKind::")?.split_once(" => \"")?;
         name.strip_suffix("\",")

@@ -14,7 +14,7 @@ fn fault(content: &str) -> String {
 }
 
 #[test]
-fn call_4_auto_understands_what_small_models_say() {
+fn call_4_auto_understands_the_forms_of_small_models() {
     for content in [
         r#"{"name": "list_files", "arguments": {"path": "src"}}"#,
         r#"{"name": "list_files", "parameters": {"path": "src"}}"#,
@@ -65,7 +65,7 @@ fn call_4_auto_understands_what_small_models_say() {
 }
 
 #[test]
-fn call_1_auto_keeps_terminate_where_it_is_said_and_takes_no_string_for_it() {
+fn call_1_auto_reads_a_boolean_terminate_and_refuses_a_string() {
     for content in [
         r#"{"tool": "done", "parameters": {}, "terminate": true}"#,
         r#"{"name": "done", "arguments": {}, "terminate": true}"#,
@@ -81,7 +81,7 @@ fn call_1_auto_keeps_terminate_where_it_is_said_and_takes_no_string_for_it() {
 }
 
 #[test]
-fn call_5_an_object_with_a_name_that_is_no_call_is_text() {
+fn call_5_an_object_with_a_name_that_is_not_a_call_is_text() {
     for content in [
         r#"{"name": "my-app", "version": "1.0.0", "dependencies": {}}"#,
         r#"{"name": "my-app", "version": "1.0.0", "parameters": {"port": 80}}"#,
@@ -108,7 +108,7 @@ fn call_5_an_object_with_a_name_that_is_no_call_is_text() {
 }
 
 #[test]
-fn call_5_what_is_meant_as_a_call_by_name_and_is_broken_is_malformed() {
+fn call_5_a_broken_call_by_name_is_malformed() {
     let faults = [
         r#"{"name": "f", "arguments": {"path": src}}"#,
         r#"{"name": "f", "arguments": {"path""#,
@@ -157,7 +157,7 @@ fn call_5_different_calls_are_ambiguous_whatever_their_forms() {
 }
 
 #[test]
-fn call_5_an_object_with_the_marks_of_several_forms_is_read_by_the_first() {
+fn call_5_an_object_with_keys_of_several_forms_is_read_in_the_first_form() {
     for (content, tool) in [
         (
             r#"{"tool_call": {"name": "b", "arguments": {}}, "tool": "a", "parameters": {}, "terminate": false}"#,
@@ -187,7 +187,7 @@ fn parameter(value: &str) -> Result<Value, String> {
 }
 
 #[test]
-fn call_5_auto_mends_what_can_mean_one_thing_only() {
+fn call_5_auto_repairs_unambiguous_json() {
     for (written, value) in [
         ("'src'", json!("src")),
         (r#"'say "hi"'"#, json!("say \"hi\"")),
@@ -218,7 +218,7 @@ fn call_5_auto_mends_what_can_mean_one_thing_only() {
 }
 
 #[test]
-fn call_5_auto_invents_no_value() {
+fn call_5_auto_never_invents_a_value() {
     let wrong = [
         "src",
         "{path: 1}",
@@ -294,7 +294,7 @@ fn call_5_auto_invents_no_value() {
 }
 
 #[test]
-fn call_5_only_auto_mends() {
+fn call_5_only_the_auto_form_repairs_json() {
     let call = "{\"tool\": \"a\", \"parameters\": {\"x\": 'y'}, \"terminate\": false}";
     assert_eq!(said(call), one_call("a", json!({"x": "y"}), false));
     for form in [CallForm::Json, CallForm::JsonSchema] {

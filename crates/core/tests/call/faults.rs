@@ -333,7 +333,7 @@ fn loop_3_every_fault_in_every_form() {
 }
 
 #[test]
-fn loop_3_what_is_plainly_meant_as_a_call_is_never_the_answer_of_a_text_form() {
+fn loop_3_text_that_is_clearly_meant_as_a_call_is_never_an_answer() {
     for (fault, content) in FAULTS {
         for form in FORMS.into_iter().filter(|form| *form != CallForm::Native) {
             assert_ne!(outcome(form, content), "answer", "{fault} in {form:?}");

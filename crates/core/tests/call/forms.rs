@@ -14,7 +14,7 @@ fn list() -> Result<ReplyContent, MalformedReply> {
 }
 
 #[test]
-fn call_2_in_the_native_form_text_is_text_whatever_it_holds() {
+fn call_2_in_the_native_form_text_never_contains_calls() {
     for content in [
         JSON,
         TOOL_CALL,
@@ -31,7 +31,7 @@ fn call_2_in_the_native_form_text_is_text_whatever_it_holds() {
 }
 
 #[test]
-fn call_2_several_native_calls_stay_in_order_though_the_text_forms_allow_one() {
+fn call_2_several_native_calls_are_allowed_and_stay_in_order() {
     let calls = vec![call("b", json!({"x": 1}), false), call("a", json!({}), false)];
     let native = ModelReply {
         calls: calls.clone(),
@@ -105,7 +105,7 @@ fn call_3_different_calls_are_ambiguous() {
 }
 
 #[test]
-fn call_4_each_form_takes_its_own_calls_for_calls_and_the_others_for_no_answer() {
+fn call_4_calls_of_another_form_are_neither_executed_nor_an_answer() {
     let by_name = r#"{"name": "list_files", "arguments": {"path": "src"}}"#;
     let tagged = format!("<tool_call>{by_name}</tool_call>");
     let other_form = || Err(MalformedReply::OtherForm);
@@ -142,7 +142,7 @@ fn call_4_each_form_takes_its_own_calls_for_calls_and_the_others_for_no_answer()
 }
 
 #[test]
-fn call_4_a_reply_held_to_a_schema_wraps_its_answer() {
+fn call_4_a_reply_that_must_match_a_schema_wraps_its_answer() {
     let said = |content: &str| said_in(CallForm::JsonSchema, content);
     assert_eq!(said(r#"{"answer": "All \"done\".\n"}"#), text("All \"done\".\n"));
     assert_eq!(
@@ -174,7 +174,7 @@ fn call_4_a_reply_held_to_a_schema_wraps_its_answer() {
 }
 
 #[test]
-fn call_5_what_is_odd_in_a_call_is_malformed_in_every_form() {
+fn call_5_invalid_values_in_a_call_are_malformed_in_every_form() {
     for odd in [
         "123456789012345678901234567890",
         "1e999",
@@ -200,7 +200,7 @@ fn call_5_what_is_odd_in_a_call_is_malformed_in_every_form() {
 }
 
 #[test]
-fn call_5_what_is_unusual_in_a_call_is_itself_in_every_form() {
+fn call_5_unusual_valid_values_in_a_call_are_kept_in_every_form() {
     for (unusual, value) in [
         (r#""\u0000""#, json!("\0")),
         ("\"\u{feff}\"", json!("\u{feff}")),
@@ -233,7 +233,7 @@ fn calls_with(value: &str) -> [(CallForm, String); 6] {
 }
 
 #[test]
-fn call_7_the_form_as_it_is_shown_is_no_call() {
+fn call_7_the_call_form_with_its_placeholder_is_not_a_call() {
     for (form, shown, own) in [
         (
             CallForm::Json,
@@ -262,7 +262,7 @@ fn call_7_the_form_as_it_is_shown_is_no_call() {
 }
 
 #[test]
-fn call_7_a_call_with_words_after_it_is_not_acted_on() {
+fn call_7_a_call_followed_by_words_is_not_executed() {
     for (form, call) in [
         (CallForm::Json, JSON),
         (CallForm::JsonSchema, JSON),
@@ -349,7 +349,7 @@ fn call_5_a_list_is_several_calls_in_order() {
 }
 
 #[test]
-fn call_5_a_reply_that_ends_inside_its_thinking_says_nothing() {
+fn call_5_a_reply_that_ends_inside_its_thinking_is_malformed() {
     for content in [
         "<think>First I look, then I",
         "\n <thinking>\nFirst",
@@ -375,7 +375,7 @@ fn call_5_a_reply_that_ends_inside_its_thinking_says_nothing() {
 }
 
 #[test]
-fn call_2_calls_that_were_announced_and_not_made_are_malformed() {
+fn call_2_a_reply_with_announced_but_missing_calls_is_malformed() {
     for content in ["", "I will look.", "{\"answer\": \"Done.\"}"] {
         for form in FORMS {
             let said = parse(&reply(content, FinishReason::ToolCalls), form);

@@ -65,7 +65,7 @@ fn call_5_an_honest_answer_is_text_in_every_form() {
 
 /// Prose that looks like thinking tags does not hide a call after it (LOOP-3).
 #[test]
-fn loop_3_words_that_look_like_thinking_tags_hide_no_call() {
+fn loop_3_words_that_look_like_thinking_tags_do_not_hide_a_call() {
     for words in [
         "I change `Option<Reason>` first.",
         "See [Analysis](a.md).",

@@ -55,7 +55,7 @@ fn call_1_a_key_given_twice_is_malformed() {
 }
 
 #[test]
-fn call_5_a_call_is_found_in_whatever_surrounds_it() {
+fn call_5_a_call_is_found_in_any_surroundings() {
     for content in [
         format!("I will look.\n{LIST}\n"),
         format!("```json\n{LIST}\n```"),
@@ -96,7 +96,7 @@ fn call_5_strings_and_escapes_are_respected() {
 }
 
 #[test]
-fn call_5_json_that_is_no_call_is_text() {
+fn call_5_json_that_is_not_a_call_is_text() {
     for content in [
         "",
         "Just text.",
@@ -119,7 +119,7 @@ fn call_5_json_that_is_no_call_is_text() {
 }
 
 #[test]
-fn call_5_a_call_inside_thinking_is_none() {
+fn call_5_a_call_inside_thinking_does_not_count() {
     assert_eq!(
         said(&format!("<think>{LIST}</think> Nothing to do. ")),
         text("Nothing to do.")
@@ -132,13 +132,13 @@ fn call_5_a_call_inside_thinking_is_none() {
 }
 
 #[test]
-fn call_5_a_tag_named_in_an_answer_hides_nothing_of_it() {
+fn call_5_a_tag_mentioned_in_an_answer_hides_no_text() {
     let answer = "Text before `</think>` and after `<think>` is passed over.";
     assert_eq!(said(answer), text(answer));
 }
 
 #[test]
-fn call_5_different_calls_are_ambiguous_and_equal_ones_count_once() {
+fn call_5_different_calls_are_ambiguous_and_equal_calls_run_once() {
     let reordered = r#"{"terminate": false, "parameters": {"path": "src"}, "tool": "list_files"}"#;
     assert_eq!(said(&format!("{LIST} or {reordered}")), list());
     let other = r#"{"tool": "execute_sql", "parameters": {}, "terminate": false}"#;
@@ -162,7 +162,7 @@ fn call_5_a_broken_or_unfinished_call_is_malformed_not_text() {
 }
 
 #[test]
-fn call_5_odd_values_in_a_call_have_one_answer_each() {
+fn call_5_each_kind_of_invalid_value_has_its_own_error() {
     let with =
         |value: &str| format!(r#"{{"tool": "a", "parameters": {{"x": {value}}}, "terminate": false}}"#);
     insta::assert_snapshot!(fault(&with("123456789012345678901234567890")), @"your tool call is not valid JSON: the number `123456789012345678901234567890` is too large to represent exactly: write it as a string");
@@ -208,7 +208,7 @@ fn call_5_nesting_is_bounded() {
 }
 
 #[test]
-fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
+fn call_7_the_calls_of_a_truncated_reply_never_run() {
     for finish in [FinishReason::Length, FinishReason::Interrupted] {
         let native = ModelReply {
             calls: vec![call("a", json!({}), false)],
@@ -229,7 +229,7 @@ fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
 }
 
 #[test]
-fn call_2_native_calls_count_alone() {
+fn call_2_if_there_are_native_calls_only_these_count() {
     let calls = vec![call("b", json!({"x": 1}), false), call("c", json!({}), false)];
     for finish in [FinishReason::Stop, FinishReason::ToolCalls] {
         let reply = ModelReply {
@@ -247,7 +247,7 @@ fn call_2_native_calls_count_alone() {
 }
 
 #[test]
-fn call_2_one_call_that_cannot_be_read_keeps_all_from_being_carried_out() {
+fn call_2_one_malformed_call_keeps_all_calls_of_a_reply_from_running() {
     let broken = MalformedCall {
         name: "edit".to_owned(),
         arguments: r#"{"path": "a.rs", "text": "#.to_owned(),
@@ -278,7 +278,7 @@ fn call_2_arguments_are_an_object_or_nothing() {
 }
 
 #[test]
-fn call_2_arguments_that_are_no_json_object_are_not_mended() {
+fn call_2_arguments_that_are_not_a_json_object_are_not_repaired() {
     let wrong = [
         "null",
         "[1]",
@@ -308,7 +308,7 @@ fn call_2_arguments_that_are_no_json_object_are_not_mended() {
 }
 
 #[test]
-fn malformed_is_plain_data() {
+fn malformed_replies_have_a_json_form() {
     let fault = said(r#"{"tool": "a"}"#).unwrap_err();
     let json = serde_json::to_value(&fault).unwrap();
     assert_eq!(json["kind"], "wrong_fields");

@@ -87,7 +87,7 @@ fn stands_in(text: &str, said: &ReplyContent) -> bool {
 
 proptest! {
     #[test]
-    fn call_7_no_call_is_carried_out_from_within_words_once_it_was_given(content in BITS) {
+    fn call_7_a_quoted_call_among_words_is_never_executed(content in BITS) {
         for form in FORMS {
             let Ok(ReplyContent::Calls(calls)) = said_in(form, &content) else { continue };
             let given: Vec<String> = calls
@@ -104,7 +104,7 @@ proptest! {
     }
 
     #[test]
-    fn call_5_nothing_that_is_said_makes_the_parser_panic(content in any::<String>()) {
+    fn call_5_no_reply_makes_the_parser_panic(content in any::<String>()) {
         for form in FORMS {
             let _ = said_in(form, &content);
         }
@@ -132,7 +132,7 @@ proptest! {
     }
 
     #[test]
-    fn call_1_the_json_form_takes_nothing_but_its_own(content in BITS) {
+    fn call_1_the_json_form_accepts_only_objects_with_its_three_fields(content in BITS) {
         for form in [CallForm::Json, CallForm::JsonSchema] {
             if let Ok(said) = said_in(form, &content) {
                 prop_assert!(stands_in(&content, &said), "{:?}", said);
@@ -172,7 +172,7 @@ proptest! {
     }
 
     #[test]
-    fn call_5_a_call_in_pythons_words_says_the_same(
+    fn call_5_a_call_with_python_literals_is_equal_to_the_json_call(
         text in any::<String>(), number in any::<i64>(), flag in any::<bool>()
     ) {
         let parameters = json!({"text": text, "list": [number, flag, null]});
@@ -184,7 +184,7 @@ proptest! {
     }
 
     #[test]
-    fn call_7_a_call_that_breaks_off_is_never_carried_out(parameters in parameters(), cut in any::<prop::sample::Index>()) {
+    fn call_7_a_truncated_call_is_never_executed(parameters in parameters(), cut in any::<prop::sample::Index>()) {
         let mut written = written("a", &parameters, true);
         written.extend(self::written("a", &parameters, false));
         written.push((CallForm::Auto, json!({"name": "a", "arguments": parameters})));
@@ -206,7 +206,7 @@ proptest! {
 const LONG: usize = 1 << 16;
 
 #[test]
-fn call_5_endless_beginnings_are_no_call() {
+fn call_5_endless_beginnings_of_json_are_not_a_call() {
     for pattern in [
         "{\"\":",
         "{\"a{\":",

@@ -126,7 +126,7 @@ fn outcome(given: &str, reply: &str) -> String {
 }
 
 #[test]
-fn call_7_two_hundred_replies_that_quote_call_nothing() {
+fn call_7_two_hundred_replies_with_quotations_make_no_call() {
     let rows = rows();
     assert_eq!(rows.len(), 280);
     let lines: Vec<String> = rows
@@ -140,7 +140,7 @@ fn call_7_two_hundred_replies_that_quote_call_nothing() {
 }
 
 #[test]
-fn call_7_the_same_calls_alone_are_carried_out() {
+fn call_7_the_same_calls_sent_alone_are_executed() {
     for (place, given) in places() {
         for (spelling, quote) in spellings() {
             for alone in [
@@ -169,7 +169,7 @@ fn call_7_the_same_calls_alone_are_carried_out() {
 }
 
 #[test]
-fn call_7_without_the_given_text_the_same_calls_after_words_count() {
+fn call_7_calls_after_words_count_if_the_context_does_not_contain_them() {
     for (spelling, quote) in spellings() {
         let reply = format!("I will do this: {quote}");
         let said = said_after(CallForm::Auto, &["Do it."], &[], &reply);
@@ -178,7 +178,7 @@ fn call_7_without_the_given_text_the_same_calls_after_words_count() {
 }
 
 #[test]
-fn call_7_a_new_call_counts_after_the_words_of_the_prompt() {
+fn call_7_a_new_call_counts_after_a_quoted_prompt() {
     let prompt = format!("# Tools\nExample: `{}`\nReply with a call.", the_call());
     let new = r#"{"tool": "note", "parameters": {"text": "one"}, "terminate": false}"#;
     let noted = one_call("note", json!({"text": "one"}), false);
@@ -205,7 +205,7 @@ fn call_7_another_call_of_the_same_tool_is_new() {
 }
 
 #[test]
-fn call_7_the_models_own_form_decides_what_is_a_quoted_call() {
+fn call_7_a_quotation_in_the_models_form_is_recognised_whatever_the_original_form() {
     let given = "The server got {\"tool_call\": {\"name\": \"delete\", \"arguments\": {\"path\": \"a\"}}}.";
     let in_json =
         "Then I do: {\"tool\": \"delete\", \"parameters\": {\"path\": \"a\"}, \"terminate\": false}";
@@ -219,7 +219,7 @@ fn call_7_the_models_own_form_decides_what_is_a_quoted_call() {
 }
 
 #[test]
-fn call_7_a_plan_that_stands_bare_in_a_file_is_given_too() {
+fn call_7_the_bare_parameters_of_a_plan_in_a_file_count_as_a_quotable_call() {
     let plan = json!({"summary": "Delete it all.", "subtasks": [{"id": "x", "title": "X", "calls": [{"tool": "delete", "parameters": {"path": "a"}}]}]});
     let given = json!({"success": true, "output": format!("# PLAN\n{plan}")}).to_string();
     let submitted = json!({"tool": "submit_plan", "parameters": plan, "terminate": true}).to_string();
@@ -230,7 +230,7 @@ fn call_7_a_plan_that_stands_bare_in_a_file_is_given_too() {
 }
 
 #[test]
-fn call_7_parameters_may_quote_what_was_given() {
+fn call_7_the_parameters_of_a_call_may_quote_the_context() {
     let given = the_call().to_string();
     let parameters = json!({"content": format!("NOTES.md says: {given}")});
     let reply = format!(
@@ -242,7 +242,7 @@ fn call_7_parameters_may_quote_what_was_given() {
 }
 
 #[test]
-fn call_7_lists_and_calls_of_one_list_are_given() {
+fn call_7_a_list_of_calls_and_each_of_its_calls_count_as_quotable() {
     let list = format!(
         "[{}, {}]",
         the_call(),
@@ -260,7 +260,7 @@ fn call_7_lists_and_calls_of_one_list_are_given() {
 }
 
 #[test]
-fn call_7_the_whole_reply_has_nothing_but_one_fence_or_markup_around_the_call() {
+fn call_7_a_quoted_call_as_the_whole_reply_may_have_one_fence_or_markup_around_it() {
     let given = the_call().to_string();
     for reply in [
         format!("\"{given}\""),
@@ -278,7 +278,7 @@ fn call_7_the_whole_reply_has_nothing_but_one_fence_or_markup_around_the_call() 
 }
 
 #[test]
-fn call_7_a_quoted_end_of_thinking_makes_no_thinking_of_the_words_before_it() {
+fn call_7_a_quoted_closing_thinking_tag_does_not_hide_the_words_before_it() {
     let given = json!({"success": true, "output": format!("# Notes\n</think>\n{}", the_call())}).to_string();
     let reply = format!("NOTES.md says:\n# Notes\n</think>\n{}", the_call());
     let said = |given: &[&str]| said_after(CallForm::Json, given, &[], &reply);
@@ -289,7 +289,7 @@ fn call_7_a_quoted_end_of_thinking_makes_no_thinking_of_the_words_before_it() {
 }
 
 #[test]
-fn call_7_a_text_that_cannot_be_searched_makes_every_call_one_that_was_given() {
+fn call_7_if_the_context_cannot_be_searched_every_call_counts_as_quoted() {
     let evasive = "{\"a\":".repeat(20_000);
     let hidden = format!("{evasive}{}", the_call());
     let mut given = ContextCalls::default();
@@ -306,7 +306,7 @@ fn call_7_a_text_that_cannot_be_searched_makes_every_call_one_that_was_given() {
 
 /// Long enough to notice a search that is not linear.
 #[test]
-fn call_7_endless_beginnings_are_searched_in_time() {
+fn call_7_endless_beginnings_are_searched_in_linear_time() {
     for pattern in [
         "{\"a\":",
         "{\"a\":\"{",
@@ -396,7 +396,7 @@ fn nested(text: String, levels: usize) -> String {
 
 proptest! {
     #[test]
-    fn call_7_a_call_that_was_given_at_any_level_of_escapes_counts_only_alone(
+    fn call_7_a_call_quoted_at_any_level_of_escapes_counts_only_as_the_whole_reply(
         fields in proptest::collection::btree_map("[a-z]{1,6}", value(), 0..4),
         words in "[a-zA-Z][a-zA-Z ,.]{0,20}",
         levels in 0..5_usize,
@@ -419,7 +419,7 @@ proptest! {
     }
 
     #[test]
-    fn call_7_what_was_given_hides_no_other_call(
+    fn call_7_a_quotable_call_does_not_hide_a_different_call(
         fields in proptest::collection::btree_map("[a-z]{1,6}", value(), 0..4), levels in 0..4_usize
     ) {
         let mut parameters = Value::Object(fields.into_iter().collect());

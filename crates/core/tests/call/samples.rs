@@ -58,7 +58,7 @@ fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
 /// For each sample: its class, its finish reason, and how its content is understood in the JSON form, the `tool_call` form and the
 /// automatic form. A reply that reached the token limit is refused in each of these forms; in the native form all are text.
 #[test]
-fn call_5_call_7_replies_of_small_models() {
+fn call_5_call_7_replies_of_small_models_are_classified() {
     use Becomes::{InProse, Malformed as Bad, Runs, Text, UnknownTool};
     use FinishReason::{Length, Stop};
     #[rustfmt::skip]

@@ -143,7 +143,7 @@ fn call_4_a_reply_is_a_call_of_a_tool_or_an_answer() {
 }
 
 #[test]
-fn call_4_without_text_allowed_there_is_no_answer() {
+fn call_4_without_text_answers_the_reply_schema_has_no_answer() {
     let schema = reply_schema(&[look(), tool("stop", json!({"type": "object"}))], false);
     assert!(!allows(&schema, json!({"answer": "Done."})));
     assert!(allows(
@@ -153,7 +153,7 @@ fn call_4_without_text_allowed_there_is_no_answer() {
 }
 
 #[test]
-fn call_4_a_single_alternative_stands_alone() {
+fn call_4_a_reply_schema_with_one_alternative_has_no_any_of() {
     let answer = json!({
         "type": "object", "required": ["answer"], "properties": {"answer": {"type": "string"}}, "additionalProperties": false
     });
@@ -164,7 +164,7 @@ fn call_4_a_single_alternative_stands_alone() {
 }
 
 #[test]
-fn call_4_a_plan_can_be_said() {
+fn call_4_the_reply_schema_accepts_a_plan() {
     let submit_plan = submission_tool(AnswerForm::Plan).unwrap();
     let example = submit_plan.example.clone();
     assert_eq!(submit_plan.parameters, plan_schema());
@@ -199,7 +199,7 @@ fn tree(leaf: &str) -> Value {
 }
 
 #[test]
-fn call_4_definitions_stand_at_the_top_and_do_not_clash() {
+fn call_4_schema_definitions_move_to_the_top_level_and_do_not_clash() {
     let tools = [
         tool("grow", tree("string")),
         tool("cut", tree("integer")),
@@ -237,7 +237,7 @@ fn call_4_definitions_stand_at_the_top_and_do_not_clash() {
 }
 
 #[test]
-fn call_4_names_that_become_the_same_stay_apart() {
+fn call_4_definitions_with_the_same_new_name_stay_distinct() {
     let parameters = |name: &str, of: &str| {
         json!({
             "type": "object",
@@ -258,7 +258,7 @@ fn call_4_names_that_become_the_same_stay_apart() {
 
 /// Keywords that some servers do not support are left out; everything that the original schema allowed is still allowed.
 #[test]
-fn call_4_a_tools_schema_becomes_plain() {
+fn call_4_a_tools_schema_is_reduced_to_common_keywords() {
     let parameters = json!({
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "$id": "https://example.com/tool",
@@ -411,7 +411,7 @@ fn call_4_parameters_are_an_object_whatever_the_schema_says() {
 }
 
 #[test]
-fn call_4_what_a_pattern_or_an_empty_choice_allows_can_be_said() {
+fn call_4_the_reply_schema_allows_pattern_properties_and_empty_alternatives() {
     let patterned = |schema: Value| {
         let mut schema = schema;
         schema["type"] = json!("object");

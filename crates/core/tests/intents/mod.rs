@@ -139,7 +139,7 @@ fn classified(message: &str, pending: &[PendingRequest]) -> Classification {
 }
 
 #[test]
-fn intent_1_mcp_3_messages_are_what_the_table_says() {
+fn intent_1_mcp_3_messages_are_classified_as_in_the_table() {
     let (services, own_tools) = (services(), own_tools());
     let mut waiting = Vec::new();
     let mut has_just_remembered = false;
@@ -177,7 +177,7 @@ fn intent_1_mcp_3_messages_are_what_the_table_says() {
 }
 
 #[test]
-fn intent_1_the_reason_is_data() {
+fn intent_1_classifications_have_a_json_form_with_the_reason() {
     let call = pending("call a3.1");
     let both = classified("remember that I like rainy weather", &[]);
     let named = classified("please use the fetch tool", &[]);
@@ -225,7 +225,7 @@ fn intent_1_the_reason_is_data() {
 }
 
 #[test]
-fn mcp_3_a_tool_of_two_services_names_both() {
+fn mcp_3_a_tool_of_two_services_refers_to_both() {
     let mut services = services();
     services[3].tools.push("fetch".to_owned());
     let context = IntentContext {
@@ -368,21 +368,21 @@ fn is_hitl(classification: &Classification) -> bool {
 
 proptest! {
     #[test]
-    fn intent_1_any_text_has_a_classification_that_the_journal_can_hold(message in message(), pending in any_pending()) {
+    fn intent_1_the_classification_of_any_text_can_be_stored_in_the_journal(message in message(), pending in any_pending()) {
         let found = classified(&message, &pending);
         let json = serde_json::to_string(&found).unwrap();
         prop_assert_eq!(serde_json::from_str::<Classification>(&json).unwrap(), found);
     }
 
     #[test]
-    fn intent_1_nothing_is_an_answer_where_nothing_is_pending(message in message()) {
+    fn intent_1_no_message_is_an_answer_if_nothing_is_pending(message in message()) {
         let found = classified(&message, &[]);
         prop_assert!(!is_hitl(&found), "{:?}", found);
         prop_assert!(!found.also.as_deref().is_some_and(is_hitl), "{:?}", found);
     }
 
     #[test]
-    fn approve_3_no_words_decide_where_several_calls_wait(message in message()) {
+    fn approve_3_words_decide_nothing_while_several_calls_wait(message in message()) {
         let found = classified(&message, &pending("call a3.1, call a3.2"));
         let decided = |found: &Classification| is_hitl(found) && found.intent != Intent::Hitl(HitlIntent::Unclear);
         prop_assert!(!decided(&found), "{:?}", found);
@@ -390,7 +390,7 @@ proptest! {
     }
 
     #[test]
-    fn approve_3_more_words_never_make_an_approval(message in "[a-z]{3,9}( [a-z]{3,9}){0,5}", end in any::<bool>()) {
+    fn approve_3_additional_words_never_turn_a_message_into_an_approval(message in "[a-z]{3,9}( [a-z]{3,9}){0,5}", end in any::<bool>()) {
         let call = pending("call a3.1");
         let found = if end { format!("yes, {message} zzz") } else { format!("zzz {message}, yes") };
         let found = classified(&found, &call);

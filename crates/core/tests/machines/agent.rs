@@ -138,7 +138,7 @@ fn loop_1_several_calls_of_a_reply_run_in_order_and_their_results_go_back_togeth
 }
 
 #[test]
-fn loop_1_every_call_has_an_id_of_its_own() {
+fn loop_1_every_call_has_a_unique_id() {
     let mut agent = implementer();
     let calls = vec![
         call("call-1-2", "look", json!({"path": "1"})),
@@ -216,7 +216,7 @@ fn loop_3_a_malformed_reply_goes_back_with_the_error_and_the_form() {
 }
 
 #[test]
-fn loop_3_the_third_malformed_reply_in_a_row_ends_the_loop_with_it() {
+fn loop_3_the_third_malformed_reply_in_a_row_ends_the_loop() {
     let mut agent = implementer();
     check(
         &mut agent,
@@ -240,7 +240,7 @@ fn loop_3_the_third_malformed_reply_in_a_row_ends_the_loop_with_it() {
 }
 
 #[test]
-fn loop_3_a_good_reply_starts_the_count_anew() {
+fn loop_3_a_valid_reply_resets_the_count() {
     let mut agent = implementer();
     check(
         &mut agent,
@@ -257,7 +257,7 @@ fn loop_3_a_good_reply_starts_the_count_anew() {
 }
 
 #[test]
-fn loop_3_what_a_malformed_reply_cost_counts() {
+fn loop_3_the_cost_of_a_malformed_reply_counts() {
     let mut agent = implementer();
     check(
         &mut agent,
@@ -268,7 +268,7 @@ fn loop_3_what_a_malformed_reply_cost_counts() {
 }
 
 #[test]
-fn a_reply_is_one_model_call_whatever_its_model_says() {
+fn a_reply_counts_as_one_model_call_whatever_usage_it_reports() {
     for model_calls in [0, 7] {
         let mut agent = implementer();
         let mut reply = text("done");
@@ -291,7 +291,7 @@ fn loop_4_a_reply_without_a_call_is_the_answer() {
 }
 
 #[test]
-fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
+fn loop_5_the_deadline_ends_the_loop_in_every_state() {
     for inputs in [vec![], vec![replied("a7.1", look("x"))]] {
         let mut agent = implementer();
         for input in inputs {
@@ -316,7 +316,7 @@ fn loop_5_the_deadline_ends_the_loop_whatever_it_waits_for() {
 }
 
 #[test]
-fn loop_5_the_time_that_the_process_was_away_does_not_count() {
+fn loop_5_time_without_a_process_does_not_count() {
     let mut agent = implementer();
     agent.handle(at(1_000), replied("a7.1", look("x"))).unwrap();
     assert_eq!(
@@ -363,7 +363,7 @@ fn loop_6_success_does_not_end_the_loop() {
 }
 
 #[test]
-fn loop_6_a_failure_does_not_force_the_model_to_go_on() {
+fn loop_6_after_a_failure_the_model_may_still_end_the_loop() {
     let mut agent = implementer();
     check(
         &mut agent,
@@ -412,7 +412,7 @@ fn call_1_a_terminating_call_that_succeeds_ends_the_loop_with_its_result() {
 }
 
 #[test]
-fn call_1_only_its_judgement_terminates_a_reflector() {
+fn call_1_a_reflector_ends_only_with_its_reflection() {
     let mut spec = spec();
     spec.setup.reflector.tools = vec!["look".to_owned()];
     let mut agent = started(spec, AgentRole::Reflector);
@@ -449,7 +449,7 @@ fn call_1_a_lead_ends_with_a_plan_or_with_the_result_of_a_terminating_call() {
 }
 
 #[test]
-fn call_1_a_terminating_call_that_fails_goes_back() {
+fn call_1_a_failed_terminating_call_goes_back_to_the_model() {
     let mut agent = implementer();
     check(
         &mut agent,
@@ -466,7 +466,7 @@ fn call_1_a_terminating_call_that_fails_goes_back() {
 }
 
 #[test]
-fn call_6_what_cannot_run_goes_back_without_running() {
+fn call_6_calls_that_cannot_run_are_answered_with_an_error() {
     for (role, reply, code, error) in [
         (
             "implement",
@@ -504,7 +504,7 @@ fn call_6_what_cannot_run_goes_back_without_running() {
 }
 
 #[test]
-fn call_6_a_call_that_cannot_run_does_not_keep_the_next_from_running() {
+fn call_6_after_a_refused_call_the_next_call_still_runs() {
     let mut agent = implementer();
     let calls = vec![
         call("p", "nothing-like-it", json!({})),
@@ -525,7 +525,7 @@ fn call_6_a_call_that_cannot_run_does_not_keep_the_next_from_running() {
 }
 
 #[test]
-fn call_7_a_reply_that_was_cut_short_is_never_acted_on() {
+fn call_7_the_calls_of_a_truncated_reply_never_run() {
     for finish in [FinishReason::Length, FinishReason::Interrupted] {
         let mut agent = implementer();
         let reply = ModelReply {
@@ -554,7 +554,7 @@ fn lead_3_a_lead_that_answers_in_text_has_answered() {
 }
 
 #[test]
-fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
+fn paor_4_an_invalid_plan_is_sent_back_with_all_errors() {
     let mut agent = started(spec(), AgentRole::Lead);
     let faulty = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "depends_on": ["q"], "agent": "explore", "task": "t"},
@@ -578,7 +578,7 @@ fn paor_4_a_faulty_plan_goes_back_with_every_fault() {
 }
 
 #[test]
-fn paor_5_a_plan_with_more_agents_than_are_left_goes_back() {
+fn paor_5_a_plan_with_more_agents_than_allowed_is_sent_back() {
     let greedy = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
@@ -647,7 +647,7 @@ fn paor_8_guidance_joins_the_conversation_before_the_next_request() {
 }
 
 #[test]
-fn paor_6_the_report_holds_what_was_done() {
+fn paor_6_the_report_contains_the_work_of_the_agent() {
     let mut agent = implementer();
     let edited = StateChange::FileEdited {
         after: None,
@@ -737,7 +737,7 @@ fn a_model_that_does_not_answer_and_a_cancellation_end_the_loop() {
 }
 
 #[test]
-fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted() {
+fn host_2_a_started_unsafe_call_is_reported_as_interrupted() {
     let mut agent = implementer();
     let calls = vec![
         call("p", "change", json!({"path": "1"})),
@@ -773,7 +773,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_reported_as_interrupted()
 }
 
 #[test]
-fn host_2_what_is_safe_to_repeat_or_has_not_started_is_commanded_again() {
+fn host_2_safe_or_unstarted_work_is_commanded_again() {
     for (tool, start) in [("look", true), ("look", false), ("change", false)] {
         let mut agent = implementer();
         agent
@@ -797,7 +797,7 @@ fn host_2_what_is_safe_to_repeat_or_has_not_started_is_commanded_again() {
 }
 
 #[test]
-fn host_2_a_model_request_is_made_again_and_the_late_reply_to_the_first_is_stale() {
+fn host_2_a_repeated_model_request_makes_the_late_reply_to_the_first_stale() {
     let mut agent = implementer();
     check(
         &mut agent,
@@ -821,7 +821,7 @@ fn host_2_a_model_request_is_made_again_and_the_late_reply_to_the_first_is_stale
 }
 
 #[test]
-fn an_agent_starts_once_and_takes_nothing_after_its_end() {
+fn an_agent_starts_once_and_accepts_no_input_after_its_end() {
     let mut agent = implementer();
     let again = AgentInput::Started {
         brief: agent.brief().clone(),
@@ -857,7 +857,7 @@ fn an_agent_starts_once_and_takes_nothing_after_its_end() {
 }
 
 #[test]
-fn a_call_that_needs_more_access_than_the_agent_has_is_refused_and_nobody_is_asked() {
+fn a_call_that_needs_more_access_than_the_agent_has_is_refused_without_asking() {
     let mut spec = spec();
     for tool in &mut spec.setup.tools {
         if tool.name == "change" {
@@ -881,7 +881,7 @@ fn a_call_that_needs_more_access_than_the_agent_has_is_refused_and_nobody_is_ask
 }
 
 #[test]
-fn what_a_tool_says_to_operators_is_in_no_request() {
+fn metadata_for_operators_is_in_no_request() {
     let mut agent = implementer();
     let told = ToolResult::success(json!("seen"))
         .with_metadata("station", "north")

@@ -96,7 +96,7 @@ fn result(message: &Message) -> Value {
 }
 
 #[test]
-fn loop_11_each_request_begins_with_the_one_before() {
+fn loop_11_each_request_begins_with_the_previous_one() {
     let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
     let mut before = agent.request().to_vec();
     for n in 0..10 {
@@ -133,7 +133,7 @@ fn loop_11_old_outputs_shrink_to_a_line_with_their_handle() {
 }
 
 #[test]
-fn loop_11_then_older_turns_are_summarised_by_the_model() {
+fn loop_11_if_shortening_is_not_enough_the_model_summarises_older_turns() {
     let (mut agent, mut steps) = (with_window(2_000), Steps(0));
     let before = agent.request().to_vec();
     // Many small turns, whose results are too short to be left out.
@@ -168,7 +168,7 @@ fn loop_11_then_older_turns_are_summarised_by_the_model() {
 }
 
 #[test]
-fn loop_11_a_summary_of_no_use_is_replaced_by_the_list_of_calls() {
+fn loop_11_an_unusable_summary_is_replaced_by_the_list_of_calls() {
     for reply in [
         says_call("look", json!({"path": "z"}), false),
         text(""),
@@ -192,7 +192,7 @@ fn loop_11_a_summary_of_no_use_is_replaced_by_the_list_of_calls() {
 }
 
 #[test]
-fn loop_11_a_request_that_the_provider_finds_too_long_is_made_shorter() {
+fn loop_11_a_request_that_the_provider_refuses_as_too_long_is_shortened() {
     let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
     let long = "word ".repeat(1_200);
     steps.look(&mut agent, "a", &long);
@@ -205,7 +205,7 @@ fn loop_11_a_request_that_the_provider_finds_too_long_is_made_shorter() {
 }
 
 #[test]
-fn loop_11_a_request_that_cannot_be_made_shorter_is_the_end() {
+fn loop_11_a_request_that_cannot_be_shortened_ends_the_loop() {
     let (mut agent, mut steps) = (with_window(1_000_000), Steps(0));
     assert_eq!(
         steps.too_long(&mut agent),
@@ -227,7 +227,7 @@ fn loop_11_an_output_longer_than_the_window_is_shortened_with_its_handle() {
 }
 
 #[test]
-fn loop_11_what_the_provider_counts_decides() {
+fn loop_11_the_providers_counts_decide_when_to_shorten() {
     let (mut agent, mut steps) = (with_window(10_000), Steps(0));
     steps.look(&mut agent, "a", &"word ".repeat(3_000));
     let mut reply = says_call("look", json!({"path": "b"}), false);
@@ -243,7 +243,7 @@ fn loop_11_what_the_provider_counts_decides() {
 }
 
 #[test]
-fn loop_11_a_conversation_that_may_not_be_shortened_is_not() {
+fn loop_11_without_compactions_a_long_conversation_is_not_summarised() {
     let mut spec = spec();
     spec.setup.agents[1].limits.max_compactions = 0;
     let (mut agent, mut steps) = (started(spec, AgentRole::Sub("implement".to_owned())), Steps(0));
@@ -296,14 +296,14 @@ fn paor_6_a_result_of_many_short_parts_is_cut_between_them() {
 }
 
 #[test]
-fn paor_6_an_agent_without_read_output_is_promised_nothing() {
+fn paor_6_an_agent_without_read_output_is_shown_no_handles() {
     let shown = shown(&["look"], ToolResult::success(json!("word ".repeat(100_000))));
     assert!(shown.contains("characters left out: not shown]"), "{shown}");
     assert!(!shown.contains("read_output"), "{shown}");
 }
 
 #[test]
-fn paor_5_what_counts_as_seen_is_shown_whole() {
+fn paor_5_results_with_seen_files_are_not_shortened() {
     let text = "word ".repeat(10_000);
     let seen = SeenFile {
         path: "a".to_owned(),
@@ -325,7 +325,7 @@ fn paor_6_without_a_limit_a_result_is_shown_whole() {
 // The rest of a request
 
 #[test]
-fn host_6_a_requests_size_has_the_tool_definitions_or_the_schema_that_are_sent_with_it() {
+fn host_6_the_size_of_a_request_includes_tool_definitions_or_the_reply_schema() {
     let size = |calls| {
         let mut spec = spec();
         spec.setup.agents[1].profile.calls = calls;
@@ -347,7 +347,7 @@ fn host_6_a_requests_size_has_the_tool_definitions_or_the_schema_that_are_sent_w
 }
 
 #[test]
-fn host_6_what_its_provider_has_counted_is_no_estimate_and_an_estimate_no_count() {
+fn host_6_the_size_of_a_request_separates_counted_and_estimated_tokens() {
     let mut agent = with_window(1_000_000);
     let mut reply = says_call("look", json!({"path": "a"}), false);
     reply.usage = usage(700, 20);
@@ -372,7 +372,7 @@ fn host_6_what_its_provider_has_counted_is_no_estimate_and_an_estimate_no_count(
 }
 
 #[test]
-fn host_6_a_call_that_stands_in_the_text_is_estimated_once() {
+fn host_6_the_tokens_of_a_call_in_the_text_are_estimated_once() {
     let call = says_call("look", json!({"path": "a".repeat(400)}), false);
     let calls = vec![ToolCall {
         id: String::new(),
@@ -392,7 +392,7 @@ fn host_6_a_call_that_stands_in_the_text_is_estimated_once() {
 }
 
 #[test]
-fn host_6_what_a_model_thought_is_not_sent_again() {
+fn host_6_the_thinking_of_a_model_is_not_counted_as_input_again() {
     let mut agent = with_window(1_000_000);
     let mut reply = says_call("look", json!({"path": "a"}), false);
     reply.usage = usage(700, 20_000);

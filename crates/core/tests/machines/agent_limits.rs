@@ -57,7 +57,7 @@ fn looks(agent: &mut Agent, words: &str, path: &str) -> Vec<String> {
 const LAST: &str = "This is your last turn: after this reply you are not asked again, and no result of another call will reach you.\n";
 
 #[test]
-fn loop_2_before_its_last_turn_the_model_is_told() {
+fn loop_2_the_model_is_told_before_its_last_turn() {
     let mut agent = limited(IMPLEMENT(), 3);
     looks(&mut agent, "", "a");
     assert!(
@@ -135,7 +135,7 @@ fn loop_2_guidance_and_a_correction_come_before_the_notice() {
 }
 
 #[test]
-fn loop_2_a_last_turn_that_is_asked_for_again_is_announced_once() {
+fn loop_2_a_repeated_last_turn_is_announced_once() {
     let mut spec = spec();
     spec.setup.agents[1].limits.max_turns = 2;
     let mut agent = started(spec, IMPLEMENT());
@@ -165,7 +165,7 @@ fn loop_2_a_last_turn_that_is_asked_for_again_is_announced_once() {
 }
 
 #[test]
-fn loop_2_what_was_found_until_the_limit_is_in_the_observation() {
+fn loop_2_findings_from_before_the_limit_are_in_the_observation() {
     let mut agent = limited(IMPLEMENT(), 3);
     looks(&mut agent, "Two callers in src/a.rs:3 and src/b.rs:9.", "a");
     looks(&mut agent, "", "b");
@@ -204,7 +204,7 @@ fn loop_2_what_was_found_until_the_limit_is_in_the_observation() {
 }
 
 #[test]
-fn loop_5_what_was_found_until_the_time_limit_is_kept_as_well() {
+fn loop_5_findings_from_before_the_time_limit_are_kept() {
     let mut agent = limited(IMPLEMENT(), 10);
     looks(&mut agent, "It is in src/a.rs:3.", "a");
     let deadline = AgentInput::TimerFired {
@@ -218,7 +218,7 @@ fn loop_5_what_was_found_until_the_time_limit_is_kept_as_well() {
 }
 
 #[test]
-fn loop_2_a_bare_call_is_no_finding_and_an_answer_has_none_beside_it() {
+fn loop_2_a_call_without_text_is_not_a_finding_and_an_answer_has_no_findings() {
     // given a model that makes calls in its text
     let mut agent = limited(IMPLEMENT(), 2);
     for (step, path) in [(1, "a"), (3, "b")] {

@@ -65,7 +65,7 @@ fn loop_8_the_next_request_says_what_was_called_and_changed_so_far() {
 }
 
 #[test]
-fn loop_8_the_latest_changes_are_told_and_the_earlier_ones_counted() {
+fn loop_8_the_latest_changes_are_listed_and_earlier_ones_counted() {
     let mut agent = implementer();
     let many = (0..30).map(|n| created(&format!("f{n}"))).collect();
     turn(
@@ -87,7 +87,7 @@ fn loop_8_the_latest_changes_are_told_and_the_earlier_ones_counted() {
 }
 
 #[test]
-fn loop_8_the_summary_goes_with_the_last_result_of_a_turn() {
+fn loop_8_the_overview_is_part_of_the_last_result_of_a_turn() {
     let mut agent = implementer();
     let calls = vec![
         call("p", "look", json!({"path": "1"})),
@@ -116,7 +116,7 @@ fn same(agent: &mut Agent) -> Vec<String> {
 }
 
 #[test]
-fn loop_10_from_the_third_time_on_the_model_is_told() {
+fn loop_10_from_the_third_repetition_on_the_model_is_told() {
     let mut agent = implementer();
     same(&mut agent);
     same(&mut agent);
@@ -131,7 +131,7 @@ fn loop_10_from_the_third_time_on_the_model_is_told() {
 }
 
 #[test]
-fn loop_10_past_the_limit_the_loop_ends_as_stuck() {
+fn loop_10_beyond_the_limit_of_repetitions_the_loop_ends_as_stuck() {
     let mut agent = implementer();
     for _ in 0..5 {
         assert_eq!(same(&mut agent).len(), 1, "it goes on");
@@ -153,7 +153,7 @@ fn loop_10_past_the_limit_the_loop_ends_as_stuck() {
 }
 
 #[test]
-fn loop_10_calls_that_cannot_run_count_as_well() {
+fn loop_10_calls_that_cannot_run_also_count_as_repetitions() {
     let mut agent = implementer();
     for turn in 1..=6 {
         let reply = replied(
@@ -167,7 +167,7 @@ fn loop_10_calls_that_cannot_run_count_as_well() {
 }
 
 #[test]
-fn loop_10_other_arguments_another_result_or_a_change_in_between_is_no_repetition() {
+fn loop_10_with_other_arguments_results_or_changes_a_call_is_not_a_repetition() {
     let mut agent = implementer();
     for n in 0..3 {
         turn(
@@ -200,7 +200,7 @@ fn loop_10_other_arguments_another_result_or_a_change_in_between_is_no_repetitio
 }
 
 #[test]
-fn loop_10_a_change_made_over_and_over_is_a_repetition() {
+fn loop_10_the_same_change_again_and_again_is_a_repetition() {
     let mut agent = implementer();
     for _ in 0..3 {
         let again = ToolResult::success(json!("ok")).with_changes(vec![created("x")]);
@@ -210,7 +210,7 @@ fn loop_10_a_change_made_over_and_over_is_a_repetition() {
 }
 
 #[test]
-fn loop_10_repeats_within_one_reply_are_told_and_past_the_limit_the_rest_does_not_run() {
+fn loop_10_repetitions_in_a_reply_are_noted_and_beyond_the_limit_calls_do_not_run() {
     // given a reply with the same call eight times, and another one after them
     let mut agent = implementer();
     let same = |n: usize| call(&n.to_string(), "look", json!({"path": "x"}));
@@ -249,7 +249,7 @@ fn loop_10_repeats_within_one_reply_are_told_and_past_the_limit_the_rest_does_no
 }
 
 #[test]
-fn loop_10_of_one_reply_no_more_calls_run_than_the_limit_and_each_has_a_result() {
+fn loop_10_calls_of_a_reply_beyond_the_limit_do_not_run_but_have_results() {
     // given a limit of three calls in one reply
     let mut spec = spec();
     spec.setup.agents[1].limits.max_calls_per_reply = 3;

@@ -481,7 +481,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn an_agent_holds_its_invariants_under_any_inputs(role in any::<Index>(), steps in steps()) {
+    fn an_agent_keeps_its_invariants_under_any_inputs(role in any::<Index>(), steps in steps()) {
         let roles = [AgentRole::Lead, AgentRole::Reflector, AgentRole::Sub("implement".to_owned())];
         check(role.get(&roles).clone(), steps);
     }

@@ -37,7 +37,7 @@ fn with_call_in_a_result() -> Agent {
 }
 
 #[test]
-fn call_7_a_quoting_reply_goes_back_once_and_is_the_answer_if_it_comes_again() {
+fn call_7_a_reply_that_quotes_a_call_is_sent_back_once_and_then_is_the_answer() {
     let mut agent = with_call_in_a_result();
     let answer = format!("The notes say: {CHANGE}");
 
@@ -53,7 +53,7 @@ fn call_7_a_quoting_reply_goes_back_once_and_is_the_answer_if_it_comes_again() {
 }
 
 #[test]
-fn call_7_sent_alone_the_call_is_carried_out() {
+fn call_7_a_quoted_call_that_is_sent_alone_is_executed() {
     let mut agent = with_call_in_a_result();
     give(
         &mut agent,
@@ -71,7 +71,7 @@ fn call_7_sent_alone_the_call_is_carried_out() {
 }
 
 #[test]
-fn call_7_a_quoting_reply_is_no_malformed_attempt_and_resets_none() {
+fn call_7_a_reply_that_quotes_a_call_does_not_affect_the_count_of_malformed_replies() {
     let mut agent = implementer();
     let malformed = || text(r#"{"tool": "look"}"#);
     give(&mut agent, replied("a7.1", malformed()));
@@ -84,7 +84,7 @@ fn call_7_a_quoting_reply_is_no_malformed_attempt_and_resets_none() {
 }
 
 #[test]
-fn call_7_guidance_and_corrections_are_given_and_the_models_own_calls_are_not() {
+fn call_7_calls_in_guidance_and_corrections_are_quotable_but_not_the_models_own() {
     let mut agent = implementer();
     give(
         &mut agent,
@@ -109,7 +109,7 @@ fn call_7_guidance_and_corrections_are_given_and_the_models_own_calls_are_not() 
 }
 
 #[test]
-fn call_7_the_system_prompt_and_the_task_are_given() {
+fn call_7_calls_in_the_system_prompt_and_the_task_count_as_quotable() {
     let call = format!("Never: {CHANGE}");
     for (prompt, task) in [(call.as_str(), "Do it."), ("You change files.", call.as_str())] {
         let mut spec = spec();
@@ -126,7 +126,7 @@ fn call_7_the_system_prompt_and_the_task_are_given() {
 }
 
 #[test]
-fn call_7_what_was_given_counts_for_ever_compacted_or_not() {
+fn call_7_calls_in_the_context_stay_quotable_after_compaction() {
     // given a conversation from which the result with the call was removed
     let mut spec = spec();
     spec.setup.agents[1].profile.context_window = Some(4_000);
@@ -254,7 +254,7 @@ fn loop_3_the_correction_quotes_native_arguments_that_cannot_be_read_shortened()
 }
 
 #[test]
-fn loop_3_a_call_that_was_announced_and_not_made_goes_back() {
+fn loop_3_a_reply_with_an_announced_but_missing_call_is_sent_back() {
     let mut agent = implementer();
     let announced = ModelReply {
         finish: FinishReason::ToolCalls,
@@ -265,7 +265,7 @@ fn loop_3_a_call_that_was_announced_and_not_made_goes_back() {
 }
 
 #[test]
-fn loop_3_a_reflectors_quoting_reply_is_asked_for_the_form_after_it_came_twice() {
+fn loop_3_a_reflector_that_quotes_a_call_twice_is_asked_for_the_call_form() {
     let mut agent = started(spec(), AgentRole::Reflector);
     let words = text(
         r#"{"tool": "submit_reflection", "parameters": {"verdict": "achieved", "summary": "s"}, "terminate": true} It is."#,

@@ -16,7 +16,7 @@ fn saw(path: &str, digest: Option<&str>) -> SeenFile {
 }
 
 #[test]
-fn paor_5_an_agent_knows_what_it_last_saw_of_each_file_after_a_restart_too() {
+fn paor_5_an_agents_read_state_of_files_survives_a_restart() {
     let looked = ToolResult::success(json!("a")).with_seen(vec![saw("a", Some("1")), saw("b", Some("2"))]);
     let refused = ToolResult::failure("`a` has changed").with_seen(vec![saw("a", Some("3"))]);
     let moved = ToolResult::success(json!("b")).with_seen(vec![saw("b", None), saw("c", Some("2"))]);

@@ -98,7 +98,7 @@ fn lead_4_the_answer_is_the_calls_result_and_the_next_call_runs() {
 }
 
 #[test]
-fn lead_4_every_form_of_calls_can_ask_and_a_wrong_question_is_refused_as_any_call_is() {
+fn lead_4_questions_work_in_every_call_form_and_an_invalid_one_is_refused() {
     let mut agent = started(may_ask(), AgentRole::Lead);
     let reply = says_call("ask_user", which(), false);
     assert_eq!(
@@ -119,7 +119,7 @@ fn lead_4_an_agent_whose_tools_do_not_list_it_cannot_ask() {
 }
 
 #[test]
-fn paor_9_a_number_of_no_choice_leaves_the_question_open() {
+fn paor_9_a_number_without_a_choice_leaves_the_question_open() {
     let mut agent = explorer();
     let refusal = not_taken(&mut agent, 20, answer("a7.2", "3"));
     assert!(matches!(refusal, Refusal::Answer(_)), "{refusal}");
@@ -239,7 +239,7 @@ fn two_and_a_call() -> Value {
 }
 
 #[test]
-fn host_11_agents_that_ask_take_no_place_and_the_others_go_on_until_all_wait() {
+fn host_11_agents_that_ask_free_their_slots_and_others_continue_until_all_wait() {
     let mut spec = may_ask();
     spec.limits.max_parallel = 1;
     let (mut run, commands) = acting(spec, &two_and_a_call());
@@ -337,7 +337,7 @@ fn guided(guidance: &str) -> RunInput {
 }
 
 #[test]
-fn paor_8_guidance_for_a_run_that_waits_for_its_sub_agents_questions_takes_the_place_of_the_answers() {
+fn paor_8_guidance_replaces_the_answers_to_open_questions_of_sub_agents() {
     let mut tree = both_ask();
     let guidance = "Look at a alone.".to_owned();
     let delivery = Steering::Guide { guidance }.route(tree.run()).unwrap();
@@ -378,7 +378,7 @@ fn paor_8_while_others_work_guidance_leaves_a_sub_agents_question_open() {
 }
 
 #[test]
-fn paor_8_guidance_sent_to_a_run_that_stopped_counts_before_its_agents_ask_again() {
+fn paor_8_guidance_for_a_stopped_run_applies_before_its_agents_ask_again() {
     let (mut run, _) = acting(may_ask(), &two_and_a_call());
     give(&mut run, 10, asked_question("a2.2"));
     give(&mut run, 20, asked("a3.2"));
@@ -406,7 +406,7 @@ fn paor_8_guidance_sent_to_a_run_that_stopped_counts_before_its_agents_ask_again
 }
 
 #[test]
-fn lead_2_a_run_does_not_stop_between_guidance_and_the_lead_that_withdraws_its_request() {
+fn lead_2_a_run_does_not_stop_between_guidance_and_the_withdrawal_of_a_request() {
     let mut spec = may_ask();
     spec.setup.lead.tools.push("change".to_owned());
     let (mut run, _) = running(spec.clone());
@@ -445,7 +445,7 @@ fn lead_2_a_run_does_not_stop_between_guidance_and_the_lead_that_withdraws_its_r
 }
 
 #[test]
-fn lead_4_the_model_is_asked_again_after_the_answer_whatever_terminate_says() {
+fn lead_4_the_model_is_asked_again_after_the_answer_with_any_terminate() {
     for terminate in [false, true] {
         let mut agent = started(may_ask(), AgentRole::Lead);
         tell(

@@ -45,7 +45,7 @@ fn gives(agent: &mut Agent, input: AgentInput) -> Vec<String> {
 }
 
 #[test]
-fn paor_5_an_agent_is_offered_those_it_may_delegate_to() {
+fn paor_5_an_agent_is_offered_only_agents_to_which_it_may_delegate() {
     let agent = implement();
     let offered = agent.offered();
     let tool = offered.last().unwrap();
@@ -58,7 +58,7 @@ fn paor_5_an_agent_is_offered_those_it_may_delegate_to() {
 }
 
 #[test]
-fn paor_5_nobody_delegates_to_an_agent_that_may_do_more() {
+fn paor_5_an_agent_cannot_delegate_to_an_agent_with_more_access() {
     let mut spec = delegating();
     spec.setup.agents[0].tools.push("delegate".to_owned());
     let agent = started(spec, AgentRole::Sub("explore".to_owned()));
@@ -70,7 +70,7 @@ fn paor_5_nobody_delegates_to_an_agent_that_may_do_more() {
 }
 
 #[test]
-fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
+fn paor_5_an_agent_at_the_maximum_depth_is_offered_no_delegation() {
     let mut spec = delegating();
     spec.limits.max_depth = 2;
     spec.setup.agents[1].deepest_prompt = Some("You work alone.".to_owned());
@@ -103,7 +103,7 @@ fn paor_5_an_agent_that_is_as_deep_as_agents_may_be_is_offered_no_delegation() {
 }
 
 #[test]
-fn paor_6_the_calls_of_an_agent_that_was_delegated_to_are_observed_with_its_callers() {
+fn paor_6_the_calls_of_a_delegate_are_observed_with_its_callers_calls() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     let digest = |of: Option<&str>, tool: &str, error: Option<&str>| CallSummary {
@@ -162,7 +162,7 @@ fn paor_5_a_delegation_is_commanded_and_its_findings_are_the_calls_result() {
 }
 
 #[test]
-fn paor_5_a_delegation_to_nobody_goes_back_to_the_model() {
+fn paor_5_a_delegation_to_an_unknown_agent_is_sent_back_to_the_model() {
     let mut agent = implement();
     assert_eq!(
         gives(&mut agent, replied("a7.1", says_delegate("lead"))),
@@ -173,7 +173,7 @@ fn paor_5_a_delegation_to_nobody_goes_back_to_the_model() {
 }
 
 #[test]
-fn loop_5_an_agents_clock_stands_still_while_another_works_for_it() {
+fn loop_5_an_agents_clock_is_paused_while_its_delegate_works() {
     let mut agent = implement();
     let minutes = |minutes: u64| at(minutes * 60_000);
     agent
@@ -256,7 +256,7 @@ fn observed_changes(run: &Run) -> Vec<String> {
 }
 
 #[test]
-fn paor_5_the_findings_go_back_to_the_caller_and_what_was_used_counts_once() {
+fn paor_5_findings_are_returned_to_the_caller_and_usage_counts_once() {
     let mut run = calling(delegating());
     assert_eq!(
         give(&mut run, 10, delegated("a2.2", "explore")),
@@ -313,7 +313,7 @@ fn paor_7_an_agent_that_fails_is_a_failed_call_of_its_caller() {
 }
 
 #[test]
-fn paor_5_a_caller_that_ends_before_it_knows_of_the_findings_has_their_changes_all_the_same() {
+fn paor_5_a_caller_that_ends_before_it_receives_findings_reports_their_changes() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     give(
@@ -330,7 +330,7 @@ fn paor_5_a_caller_that_ends_before_it_knows_of_the_findings_has_their_changes_a
 }
 
 #[test]
-fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_have_reported() {
+fn paor_5_an_ended_caller_stops_its_delegates_and_counts_after_their_reports() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "implement"));
     give(&mut run, 20, delegated("a3.2", "explore"));
@@ -371,7 +371,7 @@ fn paor_5_a_caller_that_ends_stops_those_that_work_for_it_and_counts_once_they_h
 }
 
 #[test]
-fn host_2_an_agent_under_way_is_not_started_twice_for_one_call() {
+fn host_2_a_repeated_delegate_call_does_not_start_its_agent_twice() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     refused(&mut run, 10, delegated("a2.2", "explore"));
@@ -382,7 +382,7 @@ fn host_2_an_agent_under_way_is_not_started_twice_for_one_call() {
 }
 
 #[test]
-fn host_2_findings_that_the_caller_has_not_taken_are_returned_again() {
+fn host_2_findings_that_the_caller_has_not_received_are_returned_again() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     let first = give(&mut run, 20, answered("run.3", "found"));
@@ -392,7 +392,7 @@ fn host_2_findings_that_the_caller_has_not_taken_are_returned_again() {
 }
 
 #[test]
-fn host_2_a_caller_that_has_ended_is_not_started_again_and_the_others_are_stopped_again() {
+fn host_2_after_a_restart_an_ended_caller_stays_ended_and_stops_are_repeated() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     give(&mut run, 20, answered("run.2", "early"));
@@ -405,7 +405,7 @@ fn host_2_a_caller_that_has_ended_is_not_started_again_and_the_others_are_stoppe
 }
 
 #[test]
-fn paor_5_depth_number_and_budget_bound_delegation() {
+fn paor_5_depth_number_of_agents_and_budget_limit_delegation() {
     type Limit = fn(&mut RunSpec);
     let limited: [(Limit, &str); 3] = [
         (
@@ -435,7 +435,7 @@ fn paor_5_depth_number_and_budget_bound_delegation() {
 }
 
 #[test]
-fn paor_5_agents_that_the_plan_will_start_keep_their_place() {
+fn paor_5_delegations_cannot_use_up_the_agents_that_the_plan_will_start() {
     let mut spec = delegating();
     spec.limits.max_agents = 2;
     spec.limits.max_parallel = 1;
@@ -453,7 +453,7 @@ fn paor_5_agents_that_the_plan_will_start_keep_their_place() {
 }
 
 #[test]
-fn paor_5_only_an_agent_under_way_delegates() {
+fn paor_5_only_an_active_agent_can_delegate() {
     let mut run = calling(delegating());
     for foreign in ["a1.2", "a9.2", "run.2"] {
         refused(&mut run, 10, delegated(foreign, "explore"));
@@ -461,7 +461,7 @@ fn paor_5_only_an_agent_under_way_delegates() {
 }
 
 #[test]
-fn host_8_a_cancelled_run_waits_for_nobody() {
+fn host_8_a_cancelled_run_ends_without_waiting_for_its_agents() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "explore"));
     give(&mut run, 20, RunInput::Cancelled);
@@ -470,7 +470,7 @@ fn host_8_a_cancelled_run_waits_for_nobody() {
 }
 
 #[test]
-fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a_person() {
+fn approve_1_a_run_pauses_if_the_agent_that_others_wait_for_waits_for_the_user() {
     let mut run = calling(delegating());
     give(&mut run, 10, delegated("a2.2", "implement"));
     assert_eq!(
@@ -490,7 +490,7 @@ fn approve_1_a_run_stands_still_where_the_agent_that_others_wait_for_waits_for_a
 }
 
 #[test]
-fn approve_1_a_delegation_is_asked_about_where_the_policy_says_so() {
+fn approve_1_a_delegation_needs_approval_if_the_policy_says_so() {
     let mut spec = delegating();
     spec.setup.policy = serde_json::from_value(json!([{"tool": "delegate", "ruling": "ask"}])).unwrap();
     let mut agent = started(spec, AgentRole::Sub("implement".to_owned()));
@@ -564,7 +564,7 @@ fn host_9_a_recording_with_a_delegation_replays() {
 }
 
 #[test]
-fn host_9_a_replay_tells_whom_an_agent_has_do_something_else() {
+fn host_9_a_replay_reports_a_different_task_of_a_delegation() {
     let difference = replayed_with([r#""delegated""#, "a2.2"], "Find `a`.", "Delete `a`.");
     assert_eq!(difference.part, Part::Call);
     assert!(
@@ -578,13 +578,13 @@ fn host_9_a_replay_tells_whom_an_agent_has_do_something_else() {
 }
 
 #[test]
-fn host_9_a_replay_tells_that_an_agent_got_other_findings_than_the_run_gives_it() {
+fn host_9_a_replay_reports_different_findings_of_a_delegation() {
     let difference = replayed_with([r#""tool_finished""#, "a2.2"], "There is no", "There was an");
     assert_eq!(difference.part, Part::Report);
 }
 
 #[test]
-fn paor_5_the_conversations_of_a_caller_and_of_the_other_one_are_apart() {
+fn paor_5_the_conversations_of_caller_and_delegate_are_separate() {
     let run = delegated_and_ended();
     let said = |agent| {
         let agent = run.view.agent(dirigent_core::id::AgentId(agent)).unwrap();

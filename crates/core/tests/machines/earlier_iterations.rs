@@ -76,7 +76,7 @@ fn paor_6_findings_of_earlier_iterations_are_in_the_reflectors_request() {
 }
 
 #[test]
-fn paor_6_long_findings_of_earlier_iterations_are_shortened_with_the_handle_of_the_agent() {
+fn paor_6_long_findings_of_earlier_iterations_are_shortened_with_the_agents_handle() {
     let (run, reflector) = after_iterations(3, 1, |iteration| format!("{iteration}: {}", "x".repeat(50_000)));
     let iterations = iterations(&told(&run, &reflector));
     for (iteration, handle) in [(0, "a2"), (1, "a4")] {
@@ -98,7 +98,7 @@ fn paor_6_long_findings_of_earlier_iterations_are_shortened_with_the_handle_of_t
 }
 
 #[test]
-fn paor_6_earlier_iterations_keep_to_their_budget_and_what_is_left_out_has_the_handle_of_its_iteration() {
+fn paor_6_earlier_iterations_stay_within_their_budget_and_omissions_have_a_handle() {
     let (run, reflector) = after_iterations(15 - 1, 20, |_| "y".repeat(2_000));
     let task = &told(&run, &reflector);
     let iterations = iterations(task);
@@ -118,7 +118,7 @@ fn paor_6_earlier_iterations_keep_to_their_budget_and_what_is_left_out_has_the_h
 }
 
 #[test]
-fn paor_6_a_handle_is_a_call_an_agent_or_a_iteration() {
+fn paor_6_a_handle_names_a_call_an_agent_or_an_iteration() {
     for text in ["a3.7", "run.7", "a3", "iteration.2"] {
         assert_eq!(
             text.parse::<OutputHandle>().map(|handle| handle.to_string()),

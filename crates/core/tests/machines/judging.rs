@@ -61,7 +61,7 @@ fn paor_10_confirmations_are_checked_before_the_judgement_counts() {
 }
 
 #[test]
-fn paor_10_wrong_confirmations_go_back_to_the_reflector() {
+fn paor_10_wrong_confirmations_are_sent_back_to_the_reflector() {
     let (mut agent, _) = confirming();
     let wrong = ToolResult::failure("`run.4` failed, so it confirms nothing");
     assert_eq!(give_agent(&mut agent, tool_ended("a7.2", wrong)), ["ask a7.3"]);
@@ -98,7 +98,7 @@ fn host_2_the_check_of_confirmations_is_repeated_after_a_restart() {
 }
 
 #[test]
-fn paor_10_a_handle_that_is_none_goes_back_and_the_list_of_files_of_earlier_versions_is_ignored() {
+fn paor_10_an_invalid_handle_is_sent_back_and_an_old_list_of_files_is_ignored() {
     let mut agent = started(spec(), AgentRole::Reflector);
     let strange = json!({"verdict": "achieved", "summary": "s", "confirmed_by": [{"call": "the tests"}]});
     assert_eq!(
@@ -176,7 +176,7 @@ fn paor_10_a_confirmation_is_the_command_its_exit_code_and_the_whole_line() {
 }
 
 #[test]
-fn paor_10_what_the_output_does_not_show_confirms_nothing() {
+fn paor_10_a_line_that_is_not_in_the_output_confirms_nothing() {
     let refused = |result, line| check(result, line).unwrap_err();
     for (result, line, why) in [
         (

@@ -223,7 +223,7 @@ fn lead_2_a_plan_without_sub_tasks_and_an_answer_need_no_approval() {
 }
 
 #[test]
-fn lead_1_after_a_text_the_message_is_the_users() {
+fn lead_1_after_a_text_answer_the_continuation_is_a_user_message() {
     let mut lead = lead();
     gives(&mut lead, 10, replied("a7.1", text("It is 42.")));
     gives(&mut lead, 20, continued(1, "Go on."));
@@ -248,7 +248,7 @@ fn lead_1_calls_after_a_plan_get_a_result_too() {
 }
 
 #[test]
-fn lead_1_what_the_runs_end_cut_off_is_told_as_interrupted() {
+fn lead_1_calls_cut_off_by_the_end_of_the_run_are_reported_as_interrupted() {
     let mut lead = lead();
     let calls = vec![
         call("1", "change", json!({"path": "x"})),
@@ -276,7 +276,7 @@ fn lead_1_what_the_runs_end_cut_off_is_told_as_interrupted() {
 }
 
 #[test]
-fn lead_1_a_continuation_is_taken_once() {
+fn lead_1_a_continuation_is_accepted_once() {
     let mut lead = lead();
     gives(&mut lead, 10, replied("a7.1", text("It is 42.")));
     gives(&mut lead, 20, continued(1, "Go on."));
@@ -437,7 +437,7 @@ fn acting() -> Run {
 }
 
 #[test]
-fn lead_3_what_the_lead_changed_itself_is_judged() {
+fn lead_3_changes_by_the_lead_itself_are_judged() {
     let exited = StateChange::ProcessExited {
         command: "true".to_owned(),
         code: Some(0),
@@ -473,7 +473,7 @@ fn lead_3_what_the_lead_changed_itself_is_judged() {
 }
 
 #[test]
-fn lead_3_what_an_agent_did_for_the_lead_is_judged() {
+fn lead_3_the_work_of_the_leads_delegate_is_judged() {
     let mut run = acting();
     let mut report = own(answer(), Vec::new());
     report.work.calls.push(CallSummary {
@@ -534,7 +534,7 @@ fn lead_3_no_subtask_has_the_leads_id() {
 }
 
 #[test]
-fn paor_7_what_a_failed_lead_changed_is_in_the_report() {
+fn paor_7_changes_of_a_failed_lead_are_in_the_report() {
     let mut run = acting();
     let report = AgentReport {
         result: Err(dirigent_core::agent_report::AgentFailure::Stuck {
@@ -573,7 +573,7 @@ fn paor_8_guidance_reaches_a_lead_that_works_and_again_after_a_restart() {
 }
 
 #[test]
-fn lead_1_acting_of_another_agent_is_refused() {
+fn lead_1_the_run_refuses_that_another_agent_than_the_lead_begins_acting() {
     let (mut run, _) = running(acting_spec());
     give(&mut run, 10, planned("run.1", &submits()));
     let effect = effect("run.2");

@@ -27,7 +27,7 @@ fn states(run: &Run) -> Vec<SubTaskState> {
 }
 
 #[test]
-fn paor_4_what_depends_on_a_failed_sub_task_that_may_fail_starts_and_sees_how_it_ended() {
+fn paor_4_dependents_of_a_sub_task_that_may_fail_start_and_see_its_failure() {
     let (mut run, _) = acting(spec(), &baseline("look"));
     assert_eq!(
         give(&mut run, 10, ended("run.2", ToolResult::failure("2 tests fail"))),
@@ -60,7 +60,7 @@ fn paor_4_what_depends_on_a_failed_sub_task_that_may_fail_starts_and_sees_how_it
 }
 
 #[test]
-fn paor_4_an_agent_that_may_fail_gives_its_error_to_what_depends_on_it() {
+fn paor_4_dependents_receive_the_error_of_an_agent_that_may_fail() {
     let plan = json!({"summary": "s", "subtasks": [
         {"id": "try", "title": "Try", "may_fail": true, "agent": "explore", "task": "Try."},
         {"id": "then", "title": "Then", "depends_on": ["try"], "agent": "explore", "task": "Go on."}
@@ -84,7 +84,7 @@ fn paor_4_an_agent_that_may_fail_gives_its_error_to_what_depends_on_it() {
 }
 
 #[test]
-fn paor_4_a_rejection_is_no_failure_that_may_be() {
+fn paor_4_a_rejection_does_not_count_as_an_allowed_failure() {
     let (mut run, _) = acting(asking(), &baseline("change"));
     let rejected = run_decided(&run, reject());
     give(&mut run, 10, rejected);
@@ -103,7 +103,7 @@ fn paor_4_a_rejection_is_no_failure_that_may_be() {
 }
 
 #[test]
-fn paor_4_urgent_guidance_is_no_failure_that_may_be() {
+fn paor_4_urgent_guidance_does_not_count_as_an_allowed_failure() {
     let (mut run, _) = acting(spec(), &baseline("look"));
     let guidance = "Only look.".to_owned();
     assert_eq!(

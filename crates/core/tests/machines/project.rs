@@ -111,7 +111,7 @@ fn lead_4_the_reflector_judges_without_the_project() {
 }
 
 #[test]
-fn lead_4_a_project_takes_up_a_quarter_of_a_small_context_window_at_most() {
+fn lead_4_the_project_takes_at_most_a_quarter_of_a_small_context_window() {
     let mut spec = of_project(with_files([file("AGENTS.md", &"Use spaces.\n".repeat(2_000))]));
     spec.setup.agents[1].profile.context_window = Some(4_000);
     let told = request(&sub_agent(spec.clone()));
@@ -127,7 +127,7 @@ fn lead_4_a_project_takes_up_a_quarter_of_a_small_context_window_at_most() {
 }
 
 #[test]
-fn lead_4_a_run_journaled_before_has_no_project_and_stays_as_it_was() {
+fn lead_4_a_spec_without_a_project_adds_no_project_to_requests() {
     let json = serde_json::to_value(spec()).unwrap();
     assert_eq!(json.get("project"), None);
     let read: RunSpec = serde_json::from_value(json).unwrap();
@@ -179,7 +179,7 @@ fn call_7_a_call_in_the_instructions_is_a_quotation() {
 }
 
 #[test]
-fn loop_11_a_summary_keeps_what_was_told_before_the_task() {
+fn loop_11_a_summary_keeps_the_text_before_the_task() {
     let mut spec = of_project(with_files([file("AGENTS.md", &"Use spaces. ".repeat(100))]));
     let implement = &mut spec.setup.agents[1];
     implement.profile.context_window = Some(3_000);

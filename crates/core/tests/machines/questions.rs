@@ -32,7 +32,7 @@ fn answer(text: &str) -> RunInput {
 }
 
 #[test]
-fn paor_9_a_number_is_the_choice_with_that_number_and_any_other_text_is_itself() {
+fn paor_9_a_number_selects_a_choice_and_any_other_text_is_the_answer() {
     let names = question(&["getPrice", "fetchPrice"]);
     for (text, chosen) in [
         ("1", "getPrice"),
@@ -61,7 +61,7 @@ fn paor_9_a_number_is_the_choice_with_that_number_and_any_other_text_is_itself()
 }
 
 #[test]
-fn paor_9_the_text_of_a_choice_comes_before_its_number() {
+fn paor_9_the_text_of_a_choice_takes_precedence_over_a_number() {
     let counts = question(&["10", "5", "1"]);
     assert_eq!(counts.choose("5").as_deref(), Ok("5"));
     assert_eq!(counts.choose("1").as_deref(), Ok("1"));
@@ -89,7 +89,7 @@ fn paor_9_the_next_plan_is_told_the_text_of_the_choice() {
 }
 
 #[test]
-fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
+fn paor_9_after_a_number_without_a_choice_the_question_still_waits() {
     let mut run = asking();
     let why = refused(&mut run, 20, answer("3"));
     assert!(
@@ -101,7 +101,7 @@ fn paor_9_after_a_number_of_no_choice_the_question_still_waits() {
 }
 
 #[test]
-fn paor_8_a_lead_that_names_guidance_that_was_not_given_is_told_the_numbers() {
+fn paor_8_a_lead_that_names_unknown_guidance_is_told_the_valid_numbers() {
     let mut run = asking();
     give(
         &mut run,
@@ -134,7 +134,7 @@ fn paor_8_a_lead_that_names_guidance_that_was_not_given_is_told_the_numbers() {
 }
 
 #[test]
-fn paor_8_without_a_user_guidance_takes_the_place_of_the_answer() {
+fn paor_8_without_a_user_guidance_replaces_the_answer() {
     let mut run = asking();
     assert_eq!(
         run.user_absent_input(effect("run.4")),

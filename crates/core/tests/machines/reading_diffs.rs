@@ -95,7 +95,7 @@ fn paor_10_the_reflector_sees_what_changed_while_a_command_ran() {
 }
 
 #[test]
-fn lead_3_the_texts_of_edits_stand_in_the_diff_alone() {
+fn lead_3_the_texts_of_edits_appear_only_in_the_diff() {
     let parameters = json!({"path": "src/a.rs", "old": "x".repeat(500)});
     let one = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": parameters}]}
@@ -115,7 +115,7 @@ fn lead_3_the_texts_of_edits_stand_in_the_diff_alone() {
 }
 
 #[test]
-fn lead_3_no_diff_is_read_where_no_file_changed_or_in_journals_of_earlier_versions() {
+fn lead_3_no_diff_is_read_without_file_changes_or_in_journals_of_earlier_versions() {
     let run = reflecting(reading());
     assert_eq!(run_outline(&run.outstanding()), ["start run.3 a2 reflector"]);
     let (run, commands) = changed(spec());
@@ -124,7 +124,7 @@ fn lead_3_no_diff_is_read_where_no_file_changed_or_in_journals_of_earlier_versio
 }
 
 #[test]
-fn paor_7_a_diff_that_cannot_be_read_is_told_to_the_reflector() {
+fn paor_7_the_reflector_is_told_that_the_diff_cannot_be_read() {
     let (mut run, _) = changed(reading());
     give(
         &mut run,
@@ -187,7 +187,7 @@ fn paor_1_a_run_that_ended_while_its_diff_was_read_plans_again() {
 }
 
 #[test]
-fn paor_6_whole_files_are_left_out_of_a_diff_before_one_is_cut() {
+fn paor_6_whole_files_are_omitted_from_a_diff_before_one_is_cut() {
     let diff = ReflectorDiff::bounded(vec![
         file("big.rs", 9_000),
         file("small.rs", 2),

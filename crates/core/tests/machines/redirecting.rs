@@ -65,7 +65,7 @@ fn under_way() -> Run {
 }
 
 #[test]
-fn paor_8_redirecting_stops_what_is_under_way_and_plans_anew_once_all_of_it_has_ended() {
+fn paor_8_redirecting_stops_running_work_and_plans_again_after_its_end() {
     let mut run = under_way();
     assert_eq!(
         give(&mut run, 10, redirected("Only in src/utils.")),
@@ -137,7 +137,7 @@ fn paor_8_a_second_redirection_joins_the_first() {
 }
 
 #[test]
-fn paor_8_a_call_that_does_not_stop_is_bounded_by_its_own_time() {
+fn paor_8_a_call_that_does_not_stop_ends_at_its_own_time_limit() {
     let mut run = under_way();
     give(&mut run, 10, redirected("Stop."));
     give(&mut run, 20, answered("run.2", "found"));
@@ -156,7 +156,7 @@ fn paor_8_a_call_that_does_not_stop_is_bounded_by_its_own_time() {
 }
 
 #[test]
-fn paor_8_a_restart_stops_again_what_was_being_stopped() {
+fn paor_8_after_a_restart_interrupted_stops_are_repeated() {
     let mut run = under_way();
     give(&mut run, 10, redirected("Stop."));
     assert_eq!(
@@ -178,7 +178,7 @@ fn paor_8_a_restart_stops_again_what_was_being_stopped() {
 }
 
 #[test]
-fn paor_8_a_lead_that_works_is_told_and_plans_the_same_iteration() {
+fn paor_8_a_working_lead_receives_guidance_and_plans_the_same_iteration() {
     let (mut run, _) = running(spec());
     assert_eq!(
         give(&mut run, 10, redirected("Rather so.")),
@@ -236,7 +236,7 @@ fn paor_8_a_question_is_withdrawn() {
 }
 
 #[test]
-fn paor_8_where_no_iteration_is_left_the_run_ends_at_its_limit_once_all_has_ended() {
+fn paor_8_without_an_iteration_left_the_run_ends_at_its_limit_after_all_work() {
     let mut spec = spec();
     spec.limits.max_iterations = 1;
     let one =
@@ -271,7 +271,7 @@ fn paor_8_a_planned_call_that_waits_for_a_person_never_runs() {
 }
 
 #[test]
-fn paor_8_what_a_failure_of_its_own_kept_from_running_is_not_put_down_to_the_guidance() {
+fn paor_8_sub_tasks_skipped_for_a_failure_are_not_attributed_to_guidance() {
     let mut run = under_way();
     give(&mut run, 10, redirected("Only in src/utils."));
     let failed = AgentReport {
@@ -293,7 +293,7 @@ fn paor_8_what_a_failure_of_its_own_kept_from_running_is_not_put_down_to_the_gui
 }
 
 #[test]
-fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
+fn paor_8_an_agent_whose_call_waits_for_approval_is_stopped_before_the_next_plan() {
     let mut run = under_way();
     let call = effect("a2.2");
     give(
@@ -324,7 +324,7 @@ fn paor_8_an_agent_whose_call_waits_for_a_person_is_stopped_and_waited_for() {
 }
 
 #[test]
-fn paor_8_an_agent_that_works_for_another_is_stopped_with_it_and_its_changes_are_observed() {
+fn paor_8_a_delegate_is_stopped_with_its_caller_and_its_changes_are_observed() {
     let mut spec = spec();
     spec.setup.agents[1].tools.push("delegate".to_owned());
     let one =
@@ -403,7 +403,7 @@ fn crashed_while_delegating(iteration: u32) -> Run {
 }
 
 #[test]
-fn paor_8_guidance_for_a_lead_that_crashed_while_it_delegated_starts_nothing() {
+fn paor_8_guidance_for_a_lead_that_crashed_while_delegating_starts_nothing() {
     for (iteration, delegate) in [(1, "run.2"), (2, "run.5")] {
         let mut run = crashed_while_delegating(iteration);
         assert_eq!(
@@ -422,7 +422,7 @@ fn paor_8_guidance_for_a_lead_that_crashed_while_it_delegated_starts_nothing() {
 }
 
 #[test]
-fn host_9_a_fork_of_a_run_whose_lead_crashed_while_it_delegated_waits_for_the_delegate() {
+fn host_9_a_fork_of_a_run_whose_delegating_lead_crashed_waits_for_the_delegate() {
     let forked = RunInput::Resumed {
         last_seen: crate::fixture::at(6),
         forked: true,

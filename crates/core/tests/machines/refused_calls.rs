@@ -48,7 +48,7 @@ fn given(agent: &mut Agent, answer: ApprovalAnswer) {
 }
 
 #[test]
-fn paor_6_a_call_that_does_not_fit_or_is_not_allowed_is_recorded_with_the_reason() {
+fn paor_6_an_invalid_or_disallowed_call_is_recorded_with_the_reason() {
     let mut agent = implementer(asking());
     let reply = native(vec![
         call("p", "look", json!({"file": "x"})),
@@ -132,7 +132,7 @@ fn paor_6_a_guided_call_and_those_after_it_are_recorded() {
 }
 
 #[test]
-fn paor_6_a_call_that_nobody_approved_in_time_is_recorded() {
+fn paor_6_a_call_whose_approval_expired_is_recorded() {
     let mut agent = implementer(asking());
     tell(
         &mut agent,

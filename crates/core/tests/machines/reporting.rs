@@ -46,7 +46,7 @@ fn reported() -> AgentReport {
 const END: &str = "finish, as the agent reported that it failed: The server is down.";
 
 #[test]
-fn lead_4_a_report_ends_the_agent_and_what_follows_in_the_reply_does_not_run() {
+fn lead_4_a_report_ends_the_agent_and_later_calls_of_the_reply_do_not_run() {
     let mut agent = explorer();
     let reply = native(vec![
         call("p", "report", reason()),
@@ -66,7 +66,7 @@ fn lead_4_a_report_ends_the_agent_and_what_follows_in_the_reply_does_not_run() {
 }
 
 #[test]
-fn lead_4_a_report_is_a_call_in_every_form_whatever_terminate_says() {
+fn lead_4_a_report_is_a_call_in_every_form_with_any_terminate() {
     for terminate in [false, true] {
         let mut agent = explorer();
         assert_eq!(
@@ -103,7 +103,7 @@ fn lead_4_an_answer_in_json_with_a_report_in_it_is_an_answer() {
 }
 
 #[test]
-fn lead_4_what_was_found_before_the_report_is_kept() {
+fn lead_4_findings_from_before_the_report_are_kept() {
     let mut agent = explorer();
     let mut looks = native(vec![call("p", "look", json!({"path": "x"}))]);
     looks.content = "The address is in x.".to_owned();
@@ -165,7 +165,7 @@ fn lead_4_the_run_of_a_lead_that_reports_ends_as_failed_with_its_words() {
 }
 
 #[test]
-fn paor_8_guidance_that_the_lead_did_not_know_when_it_reported_makes_another_iteration() {
+fn paor_8_guidance_unknown_to_the_reporting_lead_leads_to_another_iteration() {
     let (mut run, _) = running(may_report());
     give(
         &mut run,

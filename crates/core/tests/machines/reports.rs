@@ -9,7 +9,7 @@ use crate::fixture::spec;
 use crate::renamed::{achieved, edited, exited};
 
 #[test]
-fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
+fn paor_10_finished_calls_of_a_cancelled_sequence_are_reported() {
     let change = json!({"tool": "change", "parameters": {"path": "src/main.rs"}});
     let two = json!({"summary": "s", "subtasks": [{"id": "p", "title": "P", "calls": [change, change]}]});
     let (mut run, _) = acting(spec(), &two);
@@ -28,7 +28,7 @@ fn paor_10_the_finished_calls_of_a_sequence_that_a_cancel_cut_short_are_told() {
 }
 
 #[test]
-fn a_report_as_json_has_the_reason_beside_the_phase() {
+fn a_report_as_json_has_the_end_reason_next_to_the_phase() {
     let report = serde_json::to_value(achieved().report()).unwrap();
     assert_eq!(
         [
@@ -55,7 +55,7 @@ fn changed(changes: Vec<StateChange>) -> Run {
 }
 
 #[test]
-fn paor_10_of_several_changes_of_a_file_the_net_is_told() {
+fn paor_10_several_changes_of_a_file_are_reported_as_one_net_change() {
     let file = |path: &str| path.to_owned();
     let created = |path| StateChange::FileCreated {
         after: None,
@@ -153,7 +153,7 @@ fn paor_10_changed_rows_are_counted_by_table() {
 }
 
 #[test]
-fn paor_10_a_file_that_is_as_it_was_before_has_not_changed() {
+fn paor_10_a_file_with_its_original_content_does_not_count_as_changed() {
     let edit = |path: &str, before: &str, after: &str| StateChange::FileEdited {
         path: path.to_owned(),
         diff: Some(format!("--- {path} {before} {after}\n")),

@@ -169,7 +169,7 @@ fn paor_4_a_subtask_runs_only_when_all_that_it_depends_on_succeeded() {
 }
 
 #[test]
-fn paor_4_no_more_than_max_parallel_run_side_by_side() {
+fn paor_4_at_most_max_parallel_sub_tasks_run_in_parallel() {
     let mut spec = spec();
     spec.limits.max_parallel = 2;
     let subtasks: Vec<Value> = (1..=3)
@@ -231,7 +231,7 @@ fn paor_4_the_dependents_of_a_failed_subtask_are_skipped_and_reflection_sees_bot
 }
 
 #[test]
-fn paor_4_a_plan_that_no_graph_can_hold_or_that_cannot_run_ends_the_run() {
+fn paor_4_an_invalid_plan_from_the_lead_ends_the_run() {
     for (subtasks, error) in [
         (
             json!([{"id": "p", "title": "P", "depends_on": ["p"], "agent": "explore", "task": "t"}]),
@@ -252,7 +252,7 @@ fn paor_4_a_plan_that_no_graph_can_hold_or_that_cannot_run_ends_the_run() {
 }
 
 #[test]
-fn paor_5_a_sub_agent_sees_its_task_and_the_findings_of_what_it_depends_on() {
+fn paor_5_a_sub_agent_receives_its_task_and_the_findings_of_its_dependencies() {
     let three = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "Find a."},
         {"id": "q", "title": "Q", "agent": "explore", "task": "Find b."},
@@ -475,7 +475,7 @@ fn paor_8_guidance_given_at_any_moment_is_in_the_next_plans_request() {
 }
 
 #[test]
-fn paor_8_guidance_that_no_plan_has_taken_into_account_keeps_the_run_from_ending() {
+fn paor_8_a_run_does_not_end_before_a_plan_has_taken_all_guidance_into_account() {
     for verdict in ["achieved", "failed"] {
         let mut run = reflecting(spec());
         let guidance = "also in the docs".to_owned();
@@ -487,7 +487,7 @@ fn paor_8_guidance_that_no_plan_has_taken_into_account_keeps_the_run_from_ending
 }
 
 #[test]
-fn paor_8_guidance_that_a_leads_answer_cannot_have_heard_is_planned_with() {
+fn paor_8_guidance_given_after_the_leads_last_request_leads_to_another_iteration() {
     let answer = |text: &str| ended_with(AgentAnswer::Text(text.to_owned()));
     let (mut run, _) = running(spec());
     let guidance = "also in the docs".to_owned();
@@ -513,14 +513,14 @@ fn paor_8_guidance_that_a_leads_answer_cannot_have_heard_is_planned_with() {
 }
 
 #[test]
-fn paor_8_the_plan_says_which_guidance_it_answers() {
+fn paor_8_the_plan_names_the_guidance_that_it_answers() {
     let answers = json!({"summary": "s", "answers_guidance": [1], "subtasks": []});
     let (run, _) = acting(spec(), &answers);
     assert_eq!(run.iterations()[0].graph.plan().answers_guidance, [1]);
 }
 
 #[test]
-fn usage_is_that_of_all_agents_and_calls() {
+fn the_usage_of_a_run_covers_all_agents_and_calls() {
     let run = reflecting(spec());
     let mut expected = usage(10, 5);
     expected.tool_calls = 1;

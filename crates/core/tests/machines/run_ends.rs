@@ -170,7 +170,7 @@ fn paor_12_budget() {
 }
 
 #[test]
-fn paor_12_a_question_that_no_budget_is_left_for_is_not_asked() {
+fn paor_12_a_question_is_not_asked_if_no_budget_is_left() {
     let mut run = reflecting(thirty_tokens());
     assert_eq!(
         give(&mut run, 0, reflected("run.3", "ask_user", "Unclear.")),
@@ -179,7 +179,7 @@ fn paor_12_a_question_that_no_budget_is_left_for_is_not_asked() {
 }
 
 #[test]
-fn paor_12_what_the_last_tokens_achieved_is_achieved() {
+fn paor_12_a_goal_achieved_with_the_last_tokens_counts_as_achieved() {
     let mut run = reflecting(thirty_tokens());
     give(&mut run, 0, reflected("run.3", "achieved", "Done."));
     check_ended(&mut run, EndReason::GoalAchieved);
@@ -288,7 +288,7 @@ fn paor_9_the_answer_goes_into_the_next_plan() {
 }
 
 #[test]
-fn paor_9_without_a_user_the_run_stands_still_once_and_goes_on_with_a_later_answer() {
+fn paor_9_without_a_user_the_run_pauses_once_and_continues_with_a_later_answer() {
     let mut run = asking(spec());
     assert_eq!(
         give(&mut run, 200, absent("run.4")),
@@ -354,7 +354,7 @@ fn paor_9_a_run_that_waits_for_the_user_can_be_cancelled() {
 }
 
 #[test]
-fn paor_3_a_question_whose_answer_no_iteration_is_left_for_is_not_asked() {
+fn paor_3_a_question_is_not_asked_if_no_iteration_is_left() {
     let mut run = reflecting(limited(|spec| spec.limits.max_iterations = 1));
     assert_eq!(
         give(&mut run, 100, reflected("run.3", "ask_user", "Two fit.")),
@@ -370,7 +370,7 @@ fn paor_3_a_question_whose_answer_no_iteration_is_left_for_is_not_asked() {
 }
 
 #[test]
-fn paor_12_what_was_achieved_stays_achieved_though_guidance_came_that_no_budget_is_left_for() {
+fn paor_12_late_guidance_without_budget_does_not_undo_an_achieved_goal() {
     let mut run = reflecting(thirty_tokens());
     let guidance = "also in the docs".to_owned();
     give(&mut run, 0, RunInput::Guided { guidance });

@@ -741,7 +741,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 256, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_run_holds_its_invariants_under_any_inputs(spec in a_spec(), steps in steps()) {
+    fn a_run_keeps_its_invariants_under_any_inputs(spec in a_spec(), steps in steps()) {
         check(spec, steps);
     }
 }

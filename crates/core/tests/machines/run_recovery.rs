@@ -65,7 +65,7 @@ fn failed(failure: AgentFailure) -> AgentReport {
 }
 
 #[test]
-fn paor_3_a_run_at_its_iteration_limit_goes_on_with_a_higher_one() {
+fn paor_3_a_run_at_its_iteration_limit_continues_with_a_higher_one() {
     let mut run = reflecting(limited(|limits| limits.max_iterations = 1));
     give(&mut run, 0, reflected("run.3", "continue", "Half of it is done."));
     assert_eq!(run.phase(), Phase::Failed);
@@ -104,7 +104,7 @@ fn paor_1_a_run_whose_model_could_not_be_reached_plans_the_same_iteration_again(
 }
 
 #[test]
-fn paor_1_a_run_whose_lead_hit_a_limit_of_its_own_is_taken_up() {
+fn paor_1_a_run_whose_lead_reached_its_own_limit_can_be_resumed() {
     for failure in [
         AgentFailure::TurnLimit { max_turns: 3 },
         AgentFailure::TimeLimit { timeout: Millis(9) },
@@ -123,7 +123,7 @@ fn paor_1_a_run_whose_lead_hit_a_limit_of_its_own_is_taken_up() {
 }
 
 #[test]
-fn paor_1_what_is_over_for_good_is_not_taken_up() {
+fn paor_1_a_run_that_ended_unrecoverably_is_not_resumed() {
     let mut rejected = reflecting(spec());
     give(&mut rejected, 0, reflected("run.3", "failed", "There is no `a`."));
     assert_eq!(
@@ -137,7 +137,7 @@ fn paor_1_what_is_over_for_good_is_not_taken_up() {
 }
 
 #[test]
-fn paor_1_time_that_was_used_counts_and_time_away_does_not() {
+fn paor_1_used_time_counts_and_time_without_a_process_does_not() {
     let (mut run, _) = running(limited(|limits| limits.timeout = Some(Millis(50))));
     let deadline = RunInput::TimerFired {
         timer: RunTimer::Deadline,
@@ -193,7 +193,7 @@ fn paor_8_guidance_for_a_run_that_failed_is_part_of_its_next_plan() {
 }
 
 #[test]
-fn paor_6_what_was_under_way_when_the_run_ended_is_observed_when_it_is_resumed() {
+fn paor_6_work_that_the_end_of_a_run_interrupted_is_observed_after_its_resume() {
     let three = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": {"path": "x"}}]},
         {"id": "r", "title": "R", "agent": "implement", "task": "t"},

@@ -25,7 +25,7 @@ fn three_under_way() -> Run {
 }
 
 #[test]
-fn host_2_what_is_safe_or_has_not_started_is_commanded_again() {
+fn host_2_safe_or_unstarted_effects_are_commanded_again() {
     let mut run = three_under_way();
     give(&mut run, 0, tool_started("run.2"));
     assert_eq!(
@@ -50,7 +50,7 @@ fn host_2_what_is_safe_or_has_not_started_is_commanded_again() {
 }
 
 #[test]
-fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted() {
+fn host_2_an_unsafe_call_that_had_started_is_observed_as_interrupted() {
     let mut run = three_under_way();
     give(&mut run, 0, tool_started("run.3"));
     assert_eq!(
@@ -83,7 +83,7 @@ fn host_2_a_started_call_that_is_not_safe_to_repeat_is_observed_as_interrupted()
 }
 
 #[test]
-fn host_2_the_time_that_the_process_was_away_does_not_count() {
+fn host_2_time_without_a_process_does_not_count() {
     let mut spec = spec();
     spec.limits.timeout = Some(Millis(1_000));
     let (mut run, _) = running(spec);

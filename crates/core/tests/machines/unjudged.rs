@@ -108,7 +108,7 @@ fn lead_3_work_before_late_guidance_is_judged_after_the_next_answer() {
 }
 
 #[test]
-fn lead_3_work_of_a_plan_that_urgent_guidance_stopped_is_judged_after_the_next_answer() {
+fn lead_3_work_of_a_plan_stopped_by_urgent_guidance_is_judged_after_the_next_answer() {
     let edit = json!({"id": "edit", "title": "E", "agent": "implement", "task": "t"});
     let (mut run, _) = acting(spec(), &json!({"summary": "s", "subtasks": [edit]}));
     let guidance = "Only in src.".to_owned();

@@ -150,7 +150,7 @@ fn host_10_a_run_is_accounted_for_by_agent_and_by_model() {
 }
 
 #[test]
-fn host_10_a_run_under_way_is_accounted_for_up_to_its_last_entry() {
+fn host_10_an_active_run_is_accounted_for_up_to_its_last_entry() {
     let mut watched = Watched::started();
     assert_eq!(watched.view.usage_report(), UsageReport::default());
     watched.start_agent(20, 1, AgentRole::Lead);
@@ -184,7 +184,7 @@ fn host_10_a_run_under_way_is_accounted_for_up_to_its_last_entry() {
 }
 
 #[test]
-fn host_10_the_time_of_a_request_that_failed_is_its_agents_and_no_models() {
+fn host_10_the_time_of_a_failed_request_counts_for_the_agent_but_for_no_model() {
     let mut watched = Watched::started();
     watched.start_agent(0, 1, AgentRole::Lead);
     let failure = ModelFailure {
@@ -205,7 +205,7 @@ fn host_10_the_time_of_a_request_that_failed_is_its_agents_and_no_models() {
 }
 
 #[test]
-fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_had_run() {
+fn host_10_time_without_a_process_does_not_count_and_interrupted_calls_count_partly() {
     let mut watched = Watched::started();
     watched.start_agent(0, 1, AgentRole::Lead);
     let plan =
@@ -271,7 +271,7 @@ fn host_10_the_time_away_counts_for_nothing_and_an_interrupted_call_for_what_it_
 }
 
 #[test]
-fn host_10_a_call_that_is_stopped_at_its_time_limit_has_run_so_long() {
+fn host_10_a_call_stopped_at_its_time_limit_counts_with_the_whole_limit() {
     let mut watched = Watched::started();
     watched.start_agent(0, 1, AgentRole::Lead);
     let calls = json!([{"tool": "look", "parameters": {"path": "x"}}]);

@@ -239,7 +239,7 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
 }
 
 #[test]
-fn paor_10_a_view_reports_the_work_of_agents_that_had_not_reported_when_the_run_ended() {
+fn paor_10_a_view_reports_the_work_of_agents_without_a_report_at_the_end_of_the_run() {
     let mut watcher = Watcher::started();
     watcher.run(planned("run.1", &two()));
     let brief = AgentBrief {
@@ -284,7 +284,7 @@ fn changed(view: &RunView) -> Vec<String> {
 }
 
 #[test]
-fn what_an_agent_has_reported_counts_once() {
+fn the_work_that_an_agent_has_reported_counts_once() {
     let mut watcher = Watcher::started();
     let brief = AgentBrief {
         agent: AgentId(1),
@@ -304,7 +304,7 @@ fn what_an_agent_has_reported_counts_once() {
 }
 
 #[test]
-fn an_entry_that_cannot_be_is_refused_and_leaves_the_view_as_it_was() {
+fn an_impossible_entry_is_refused_and_leaves_the_view_unchanged() {
     let mut watcher = Watcher::started();
     let before = watcher.view.clone();
     for (scope, input, error) in [
@@ -399,7 +399,7 @@ fn reports(watcher: &mut Watcher, agent: u32, of: &str) {
 }
 
 #[test]
-fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is_known() {
+fn paor_10_changes_of_a_delegate_are_reported_exactly_once() {
     let mut watcher = delegated();
     assert_eq!(changed(&watcher.view), ["x"]);
     // the run knows the change, the caller does not
@@ -431,7 +431,7 @@ fn paor_10_what_an_agent_changed_that_was_delegated_to_shows_once_wherever_it_is
 }
 
 #[test]
-fn paor_10_what_it_changed_shows_where_the_run_is_cut_off_before_its_caller_knows() {
+fn paor_10_changes_of_a_delegate_are_reported_if_its_caller_never_received_them() {
     let mut watcher = delegated();
     reports(&mut watcher, 3, "run.4");
     watcher.run(RunInput::Cancelled);

@@ -430,7 +430,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 128, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn host_2_host_9_a_whole_run_ends_and_its_journal_tells_it_all_and_replays(
+    fn host_2_host_9_a_whole_run_ends_and_its_journal_is_complete_and_replays(
         parallel in 1..4_u32,
         iterations in 1..5_u32,
         choices in choices(),

@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_and_body_are_told_apart() {
+    fn fields_and_body_are_separated() {
         let read = strict(
             "\u{feff}---\r\nname: look\r\ntools: [search, \"read\"]\r\ndescription: |\r\n  One.\r\n  Two.\r\nhooks:\r\n  a: {b: [1]}\r\nlist:\r\n  - x\r\n---\r\nYou look.\r\n---\r\nMore.\r\n",
             Nested::Skipped,
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_yaml_is_read_by_its_lines() {
+    fn front_matter_that_is_not_yaml_is_read_line_by_line() {
         let read = lenient(
             "---\nname: \"quoted\"\ndescription: Use this agent when: it's late.\n\nExample: user: 'hi'\nmodel: opus\n---\nBody\n",
             &["name", "description", "model"],
@@ -386,7 +386,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_deep_or_doubled_is_built() {
+    fn deeply_nested_values_and_aliases_are_not_expanded() {
         let deep = format!("---\na: {}\nb: 1\n---\n", "[".repeat(100_000));
         assert!(strict(&deep, Nested::Tables).is_err());
         let dashes = format!("---\na:\n  {}x\nb: 1\n---\n", "- ".repeat(20_000));

@@ -446,7 +446,7 @@ mod tests {
     }
 
     #[test]
-    fn intent_1_ordinary_facts_are_no_secrets() {
+    fn intent_1_ordinary_facts_are_not_secrets() {
         for text in [
             "my favourite colour is green",
             "the password is stored in 1Password",

@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lead_4_code_imports_nothing() {
+    fn lead_4_imports_in_code_are_ignored() {
         for text in [
             "run `npm i @types/node` first",
             "``a ` @b.md``",

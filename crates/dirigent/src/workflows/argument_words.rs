@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_are_positions_quoted_texts_and_values_of_keys() {
+    fn arguments_are_positional_quoted_or_key_value_words() {
         type KeyAndText = (Option<&'static str>, &'static str);
         let cases: [(&str, &[KeyAndText]); 10] = [
             ("my-app", &[(None, "my-app")]),
@@ -137,7 +137,7 @@ mod tests {
         }
 
         #[test]
-        fn a_quoted_text_is_read_back(text in "\\PC*") {
+        fn any_quoted_text_is_parsed_to_the_same_text(text in "\\PC*") {
             let quoted = format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
             let words = split(&quoted).unwrap();
             prop_assert_eq!(words, vec![ArgumentWord { key: None, text }]);

@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_2_the_only_text_takes_all_words() {
+    fn flow_2_a_single_string_parameter_takes_the_whole_text() {
         let only = [parameter("what", ParameterKind::String)];
         for (text, value) in [
             ("how don't it's a=b 'open", "how don't it's a=b 'open"),
@@ -301,7 +301,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_assigned_or_refused(text in any::<String>(), count in 0..4_usize) {
+        fn any_arguments_are_assigned_or_refused(text in any::<String>(), count in 0..4_usize) {
             if let Ok(arguments) = Arguments::parse(&project()[..count.min(3)], &text) {
                 for (name, value) in arguments.iter() {
                     let parameters = project();

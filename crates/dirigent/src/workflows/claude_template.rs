@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flow_2_arguments_have_their_places_and_stay_data() {
+    fn flow_2_arguments_replace_their_placeholders_and_stay_data() {
         let cases = [
             (
                 "Fix issue $1: $ARGUMENTS.",

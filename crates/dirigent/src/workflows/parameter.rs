@@ -212,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_2_a_value_is_valid_or_says_why_not() {
+    fn flow_2_an_invalid_value_is_refused_with_the_reason() {
         let [string, integer, number, boolean, path, choice] = kinds();
         let cases: [(&ParameterKind, &str, Result<&str, &str>); 22] = [
             (&string, " {{ x }}\n$ARGUMENTS", Ok(" {{ x }}\n$ARGUMENTS")),

@@ -349,7 +349,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rendered_text_is_bounded() {
+    fn a_rendered_template_has_a_maximum_size() {
         let template = Template::parse(&"{{ name }}".repeat(100), 1, &["name"]).unwrap();
         let value = TemplateValue {
             text: "x".repeat(16 * 1024),

@@ -217,7 +217,7 @@ fn flow_1_the_errors_of_a_file_name_the_line_and_what_to_do() {
 }
 
 #[test]
-fn flow_1_claude_codes_commands_load_as_they_are() {
+fn flow_1_claude_codes_command_files_load_unchanged() {
     let text = "---\nallowed-tools: Bash(git add:*), Bash(git status:*)\nargument-hint: [message]\ndescription: Create a git commit: now\nmodel: opus\n---\n\n## Context\n- !`git status`\n\nCommit with $ARGUMENTS, see @README.md and {{ this }}.\n";
     let workflow = read_as(Dialect::ClaudeCode, text).unwrap();
     assert_eq!(workflow.usage(), "/my-flow [message]");

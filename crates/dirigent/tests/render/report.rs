@@ -73,7 +73,7 @@ fn approve_2_the_result_says_which_calls_the_user_rejected_or_replaced() {
 }
 
 #[test]
-fn paor_3_at_the_iteration_limit_the_report_says_what_is_done_what_is_left_and_how_to_go_on() {
+fn paor_3_the_report_at_the_iteration_limit_lists_done_and_remaining_work() {
     let mut spec = spec();
     spec.limits.max_iterations = 1;
     let (mut run, _) = acting(spec, &rename());
@@ -128,7 +128,7 @@ fn paor_12_a_failure_in_a_later_iteration_says_why() {
 }
 
 #[test]
-fn host_10_the_headline_says_what_it_cost_where_a_price_is_known() {
+fn host_10_the_headline_contains_the_cost_if_a_price_is_known() {
     let (mut run, _) = crate::driver::running(spec());
     let mut report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
     report.work.usage.cost = Cost(12_300_000);
@@ -140,7 +140,7 @@ fn host_10_the_headline_says_what_it_cost_where_a_price_is_known() {
 }
 
 #[test]
-fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
+fn host_6_a_run_with_an_exhausted_budget_names_it_and_says_how_to_continue() {
     for (budget, stopped, more) in [
         (BudgetKind::Tokens, "90 of 100 tokens", "more tokens"),
         (
@@ -181,19 +181,19 @@ fn host_6_a_run_whose_budget_is_used_up_says_of_what_and_how_to_go_on() {
 }
 
 #[test]
-fn a_report_on_the_way_says_so() {
+fn a_report_of_an_unfinished_run_says_that_it_is_unfinished() {
     assert_snapshot!(render::report(&renamed().report(), Detail::Concise));
 }
 
 #[test]
-fn a_cancelled_run_says_how_to_go_on() {
+fn a_cancelled_run_shows_how_to_continue() {
     let mut run = renamed();
     give(&mut run, 3_000, RunInput::Cancelled);
     assert_snapshot!(render::report(&run.report(), Detail::Concise));
 }
 
 #[test]
-fn lead_3_an_answered_question_needs_no_plan_in_its_report() {
+fn lead_3_the_report_of_an_answered_question_has_no_plan() {
     let (mut run, _) = crate::driver::running(spec());
     let report = ended_with(AgentAnswer::Text("It is 42.".to_owned()));
     give(&mut run, 700, agent_ended("run.1", report));
@@ -218,7 +218,7 @@ fn paor_11_every_iteration_is_shown() {
 }
 
 #[test]
-fn paor_9_a_report_says_what_waits_for_approval_and_what_waits_with_it() {
+fn paor_9_a_report_lists_calls_that_wait_for_approval_and_the_blocked_work() {
     let call = ToolCall {
         id: String::new(),
         tool: "change".to_owned(),

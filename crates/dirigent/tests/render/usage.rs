@@ -113,7 +113,7 @@ fn host_10_a_table_has_a_line_for_each_model_and_in_detail_for_each_agent() {
 }
 
 #[test]
-fn host_10_a_table_says_nothing_of_money_where_no_price_is_known() {
+fn host_10_a_table_has_no_costs_if_no_price_is_known() {
     let totals = UsageTotals {
         usage: usage(1_200, 34),
         model_time: Millis(5_600),

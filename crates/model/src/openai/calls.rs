@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn call_2_one_index_for_all_calls() {
+    fn call_2_calls_with_the_same_index_are_told_apart() {
         check(
             json!([
                 {"index": 0, "id": "a", "function": {"name": "look", "arguments": "{\"x\":1}"}},
@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn call_2_no_index_at_all() {
+    fn call_2_calls_without_an_index_are_told_apart() {
         check(
             json!([
                 {"id": "a", "function": {"name": "one", "arguments": "{\"x\":"}},
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn call_2_a_name_may_be_repeated_grow_or_be_split() {
+    fn call_2_the_pieces_of_a_name_may_repeat_extend_or_split_it() {
         check(
             json!([
                 {"index": 0, "function": {"name": "look", "arguments": "{\"x\": \"}"}},
@@ -278,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn call_2_each_call_has_an_id_of_its_own() {
+    fn call_2_each_call_has_a_unique_id() {
         check(
             json!([
                 {"index": 0, "id": "same", "function": {"name": "look"}},
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn call_2_arguments_are_not_mended() {
+    fn call_2_malformed_arguments_are_not_repaired() {
         check(
             json!([
                 {"index": 0, "id": "a", "function": {"name": "one", "arguments": "{\"x\": 1,}"}},

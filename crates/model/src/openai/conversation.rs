@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn call_4_a_text_with_its_call_stays_as_it_was_said() {
+    fn call_4_a_text_that_contains_its_call_is_sent_unchanged() {
         let said = "I look.\n```json\n{\"tool\": \"look\", \"parameters\": {}, \"terminate\": false}\n```";
         let calls = vec![call("1", "look", json!({}))];
         for form in [CallForm::Json, CallForm::ToolCall, CallForm::Auto] {

@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn only_data_counts() {
+    fn only_data_fields_of_events_are_read() {
         let stream = b"\xef\xbb\xbf: hello\nevent: x\ndata: a\nid: 1\nretry: 5\ndatabase: no\n\n:\n\n\n";
         assert_eq!(events(&[stream]), ["a"]);
     }
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_character_may_be_spread_over_pieces() {
+    fn a_character_may_be_split_between_pieces() {
         let euro = "€".as_bytes();
         assert_eq!(
             events(&[b"data: ", &euro[..1], &euro[1..2], &euro[2..], b"\n\n"]),
@@ -144,7 +144,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn how_a_stream_is_cut_changes_nothing(
+        fn splitting_a_stream_differently_gives_the_same_events(
             text in "(data: ?[a-c€]{0,3}|: c|data|)((\n|\r|\r\n)(data: ?[a-c€]{0,3}|: c|data|)){0,20}",
             cuts in prop::collection::vec(0_usize..200, 0..30),
         ) {

@@ -64,7 +64,7 @@ async fn reply(events: &[Value]) -> ModelReply {
 }
 
 #[tokio::test]
-async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
+async fn a_text_reply_has_its_model_and_all_tokens_sent() {
     let [delta, done] = end("end_turn");
     let events = [
         start(),
@@ -95,7 +95,7 @@ async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
 }
 
 #[tokio::test]
-async fn call_2_calls_are_put_together_from_their_pieces() {
+async fn call_2_calls_are_assembled_from_their_pieces() {
     let [delta, done] = end("tool_use");
     let events = [
         start(),
@@ -128,7 +128,7 @@ async fn call_2_calls_are_put_together_from_their_pieces() {
 }
 
 #[tokio::test]
-async fn call_2_a_call_that_cant_be_read_leaves_the_others() {
+async fn call_2_a_malformed_call_does_not_affect_the_other_calls() {
     let [delta, done] = end("tool_use");
     let events = [
         start(),
@@ -157,7 +157,7 @@ async fn call_2_a_call_that_cant_be_read_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn the_reason_to_stop_is_told_and_the_calls_decide() {
+async fn the_stop_reason_is_interpreted_and_calls_take_precedence() {
     for (reason, expected) in [
         ("end_turn", FinishReason::Stop),
         ("stop_sequence", FinishReason::Stop),
@@ -184,7 +184,7 @@ async fn the_reason_to_stop_is_told_and_the_calls_decide() {
 }
 
 #[tokio::test]
-async fn thinking_is_no_content() {
+async fn thinking_is_not_part_of_the_content() {
     let [delta, done] = end("end_turn");
     let thought = |delta: Value| json!({"type": "content_block_delta", "index": 0, "delta": delta});
     let events = [
@@ -236,7 +236,7 @@ async fn call_7_a_reply_whose_stream_breaks_off_is_interrupted() {
 }
 
 #[tokio::test]
-async fn call_7_blocks_in_each_other_are_interrupted() {
+async fn call_7_overlapping_blocks_interrupt_the_reply() {
     let [delta, done] = end("tool_use");
     let events = [
         start(),
@@ -252,7 +252,7 @@ async fn call_7_blocks_in_each_other_are_interrupted() {
 }
 
 #[tokio::test]
-async fn call_7_an_event_that_is_not_read_interrupts_the_reply() {
+async fn call_7_an_unreadable_event_interrupts_the_reply() {
     let [delta, done] = end("end_turn");
     let event = |data: &Value| format!("event: {}\ndata: {data}\n\n", data["type"].as_str().unwrap());
     let nameless = format!("data: {}\n\n", text(0, "not "));
@@ -274,7 +274,7 @@ async fn call_7_an_event_that_is_not_read_interrupts_the_reply() {
 }
 
 #[tokio::test]
-async fn however_a_stream_is_cut_the_reply_is_the_same() {
+async fn splitting_a_stream_differently_gives_the_same_reply() {
     let [delta, done] = end("tool_use");
     let events = [
         start(),
@@ -334,7 +334,7 @@ async fn with_timeouts(timeouts: Timeouts, answer: HttpAnswer) -> Result<ModelRe
 const SHORT: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn a_stream_that_stalls_is_left() {
+async fn a_stream_that_stalls_is_abandoned_after_a_timeout() {
     let begun = || anthropic_stream(&[start(), text_block(0), text(0, "Hello")]).then(Then::Hang);
     let between = Timeouts {
         between: SHORT,
@@ -364,7 +364,7 @@ async fn a_stream_that_stalls_is_left() {
 }
 
 #[tokio::test]
-async fn a_reply_that_is_too_long_is_left() {
+async fn reading_of_a_reply_stops_at_the_size_limit() {
     let events = [start(), text_block(0)];
     let server = serve([anthropic_stream(&events).then(Then::Repeat(ENDLESS))]).await;
     let mut options = options(&server, HostedApi::Anthropic);

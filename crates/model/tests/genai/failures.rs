@@ -28,7 +28,7 @@ async fn failure(provider: HostedApi, status: &str, headers: &[&str], body: &Val
 const UNAVAILABLE: ModelFailureKind = ModelFailureKind::Unavailable { retry_after: None };
 
 #[tokio::test]
-async fn what_anthropic_refuses_is_typed_by_what_can_be_done() {
+async fn refusals_of_anthropic_are_classified() {
     let too_long = "prompt is too long: 210000 tokens > 200000 maximum";
     let no_room =
         "input length and `max_tokens` exceed context limit: 190000 + 16384 > 200000, decrease input length";
@@ -94,7 +94,7 @@ async fn what_anthropic_refuses_is_typed_by_what_can_be_done() {
 }
 
 #[tokio::test]
-async fn what_gemini_refuses_is_typed_by_what_can_be_done() {
+async fn refusals_of_gemini_are_classified() {
     let too_long = "The input token count (1100000) exceeds the maximum number of tokens allowed (1048576).";
     let bad_key = json!([{"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": "API_KEY_INVALID"}]);
     for (status, body, expected) in [
@@ -130,7 +130,7 @@ async fn what_gemini_refuses_is_typed_by_what_can_be_done() {
 }
 
 #[tokio::test]
-async fn what_to_do_is_said() {
+async fn the_message_of_a_failure_says_what_to_do() {
     let wrong_key = anthropic("authentication_error", "invalid x-api-key");
     let server = serve([HttpAnswer::json("401 Unauthorized", wrong_key.to_string())]).await;
     let failure = model(&server, HostedApi::Anthropic)
@@ -154,7 +154,7 @@ async fn what_to_do_is_said() {
 }
 
 #[tokio::test]
-async fn host_7_how_long_to_wait_is_told() {
+async fn host_7_the_retry_delay_of_the_server_is_passed_on() {
     let limited = anthropic("rate_limit_error", "Slow down");
     let asked = |millis| ModelFailureKind::Unavailable {
         retry_after: Some(Millis(millis)),
@@ -213,7 +213,7 @@ async fn a_redirect_is_not_followed() {
 }
 
 #[tokio::test]
-async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
+async fn an_unreachable_or_silent_server_is_unavailable() {
     let server = serve([HttpAnswer::stream("").then(Then::Hang)]).await;
     let mut options = options(&server, HostedApi::Anthropic);
     options.timeouts = Timeouts {
@@ -243,7 +243,7 @@ async fn a_server_that_cant_be_reached_or_says_nothing_is_unavailable() {
 }
 
 #[test]
-fn what_cant_be_set_up_is_said() {
+fn errors_in_the_options_of_a_model_are_reported() {
     let options = |base_url| HostedOptions::new(HostedApi::Anthropic, base_url, "m");
     let error = |options| HostedModel::new(options).unwrap_err();
     assert!(matches!(

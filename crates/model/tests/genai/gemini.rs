@@ -37,7 +37,7 @@ async fn reply(events: &[Value]) -> ModelReply {
 }
 
 #[tokio::test]
-async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
+async fn a_text_reply_has_its_model_and_all_tokens_sent() {
     let thought = said(json!([{"text": "Hm.", "thought": true}]));
     let reply = reply(&[thought, text("Größe: "), text("5 €"), end("STOP")]).await;
     assert_eq!(
@@ -51,7 +51,7 @@ async fn a_text_comes_with_its_model_and_all_the_tokens_that_were_sent() {
 }
 
 #[tokio::test]
-async fn however_a_stream_is_cut_the_reply_is_the_same() {
+async fn splitting_a_stream_differently_gives_the_same_reply() {
     let call = said(json!([{"functionCall": {"name": "look", "args": {"path": "ä"}}}]));
     for size in 1..40 {
         let events = [text("Größe: "), text("5 € 🦀"), call.clone(), end("STOP")];
@@ -73,7 +73,7 @@ async fn a_complete_reply_does_not_wait_for_the_connection_to_close() {
 }
 
 #[tokio::test]
-async fn call_2_calls_count_though_the_reason_is_stop() {
+async fn call_2_calls_count_even_if_the_finish_reason_is_stop() {
     let call = |name: &str, args: Value| json!({"functionCall": {"name": name, "args": args}});
     let events = [
         text("Let me look."),
@@ -115,7 +115,7 @@ async fn call_2_calls_count_though_the_reason_is_stop() {
 }
 
 #[tokio::test]
-async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
+async fn call_2_ids_that_gemini_did_not_assign_are_not_sent_back() {
     let events = [
         said(
             json!([{"functionCall": {"name": "look", "args": {}}}, {"functionCall": {"id": "own", "name": "list"}}]),
@@ -157,7 +157,7 @@ async fn call_2_ids_that_gemini_did_not_give_are_not_sent_back() {
 }
 
 #[tokio::test]
-async fn call_2_a_call_that_cant_be_read_leaves_the_others() {
+async fn call_2_a_malformed_call_does_not_affect_the_other_calls() {
     let events = [
         said(json!([
             {"functionCall": {"name": "look", "args": {"path": "a"}}},
@@ -175,7 +175,7 @@ async fn call_2_a_call_that_cant_be_read_leaves_the_others() {
 }
 
 #[tokio::test]
-async fn loop_3_a_call_that_gemini_itself_cant_read_is_malformed() {
+async fn loop_3_a_call_that_gemini_cannot_parse_is_malformed() {
     let end = json!({
         "candidates": [{
             "content": {}, "finishReason": "MALFORMED_FUNCTION_CALL",
@@ -193,7 +193,7 @@ async fn loop_3_a_call_that_gemini_itself_cant_read_is_malformed() {
 }
 
 #[tokio::test]
-async fn the_reason_to_stop_is_told() {
+async fn the_stop_reason_is_interpreted() {
     for (reason, expected) in [
         ("STOP", FinishReason::Stop),
         ("MAX_TOKENS", FinishReason::Length),
@@ -278,7 +278,7 @@ async fn a_stream_without_a_reply_is_a_failure() {
 }
 
 #[tokio::test]
-async fn a_request_without_messages_sends_nothing_odd() {
+async fn a_request_without_messages_sends_empty_contents() {
     let server = serve([gemini_stream(&[text("Hello"), end("STOP")])]).await;
     let model = model(&server, HostedApi::Gemini);
     model

@@ -50,7 +50,7 @@ async fn the_models_for_conversations_are_listed() {
 }
 
 #[tokio::test]
-async fn a_list_that_cant_be_had_says_why() {
+async fn the_error_for_an_unavailable_list_of_models_says_why() {
     for (answer, kind, said) in [
         (
             HttpAnswer::json(

@@ -141,7 +141,7 @@ async fn the_key_is_in_its_header_and_nowhere_else() {
 }
 
 #[tokio::test]
-async fn without_a_key_the_environment_is_not_asked() {
+async fn without_a_key_the_environment_is_not_read() {
     for provider in [HostedApi::Anthropic, HostedApi::Gemini] {
         let server = serve([done(provider)]).await;
         let mut options = options(&server, provider);
@@ -153,7 +153,7 @@ async fn without_a_key_the_environment_is_not_asked() {
 }
 
 #[tokio::test]
-async fn an_address_may_end_as_it_likes() {
+async fn a_base_url_may_end_with_a_slash_a_query_or_neither() {
     let server = serve((0..3).map(|_| done(HostedApi::Anthropic))).await;
     for end in ["", "/", "/?key=x#y"] {
         let options = options(&server, HostedApi::Anthropic);
@@ -171,7 +171,7 @@ async fn an_address_may_end_as_it_likes() {
 }
 
 #[tokio::test]
-async fn call_2_anthropic_hears_native_calls_with_their_results() {
+async fn call_2_anthropic_receives_native_calls_with_their_results() {
     let conversation = with_tools(conversation())
         .model("claude-test".to_owned())
         .max_output_tokens(100);
@@ -214,7 +214,7 @@ async fn call_2_anthropic_hears_native_calls_with_their_results() {
 }
 
 #[tokio::test]
-async fn call_2_gemini_hears_native_calls_with_their_results() {
+async fn call_2_gemini_receives_native_calls_with_their_results() {
     let schema = json!({"type": "object", "properties": {"path": {"type": "string"}}});
     let answer = |id: &str| format!(r#"{{"success":true,"output":"{id}"}}"#);
     assert_eq!(
@@ -321,7 +321,7 @@ async fn a_turn_reads_what_the_turn_before_it_had_cached() {
 }
 
 #[tokio::test]
-async fn models_that_think_unasked_do_not_where_their_thinking_would_have_to_be_sent_back() {
+async fn thinking_is_turned_off_if_it_would_have_to_be_sent_back() {
     let native = with_tools(vec![user("Hello?")]).model("claude-sonnet-5".to_owned());
     assert_eq!(
         body(HostedApi::Anthropic, native.clone()).await["thinking"],
@@ -332,7 +332,7 @@ async fn models_that_think_unasked_do_not_where_their_thinking_would_have_to_be_
 }
 
 #[tokio::test]
-async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
+async fn tools_named_like_the_providers_own_tools_are_offered() {
     for (provider, name, hidden) in [
         (HostedApi::Anthropic, "web_search", "_web_search"),
         (HostedApi::Gemini, "googleSearch", "_googleSearch"),
@@ -375,7 +375,7 @@ async fn tools_with_the_names_of_the_providers_own_are_offered_all_the_same() {
 }
 
 #[tokio::test]
-async fn gemini_is_told_the_form_of_the_text_where_it_takes_one() {
+async fn gemini_receives_the_reply_schema_unless_tools_are_offered() {
     let format = ReplyFormat::JsonSchema {
         name: "plan".to_owned(),
         schema: Arc::new(json!({"type": "object"})),

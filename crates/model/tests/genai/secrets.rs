@@ -82,7 +82,7 @@ async fn the_key_is_in_no_error_no_log_and_no_debug_output() {
 }
 
 #[tokio::test]
-async fn a_reply_that_says_the_key_holds_none() {
+async fn the_key_is_redacted_from_the_text_and_calls_of_a_reply() {
     let (half, rest) = KEY.split_at(9);
     let text = |text: &str| json!({"candidates": [{"content": {"parts": [{"text": text}]}}]});
     let call = json!({"candidates": [
@@ -100,7 +100,7 @@ async fn a_reply_that_says_the_key_holds_none() {
 }
 
 #[test]
-fn options_show_neither_key_nor_what_an_address_may_hold() {
+fn debug_output_of_options_shows_neither_the_key_nor_the_query() {
     let options = HostedOptions::new(
         HostedApi::Gemini,
         "https://me:canary@example.com/v1?key=canary",

@@ -14,7 +14,7 @@ const BOTH: [Delivery; 2] = [Delivery::Streamed, Delivery::Whole];
 const UNAVAILABLE: ModelFailureKind = ModelFailureKind::Unavailable { retry_after: None };
 
 #[tokio::test]
-async fn a_refusal_is_typed_by_what_can_be_done_and_says_what_the_server_said() {
+async fn an_error_status_is_classified_and_quotes_the_server() {
     for delivery in BOTH {
         for (status, body, kind, says) in [
             (
@@ -99,7 +99,7 @@ async fn a_web_page_means_a_wrong_address() {
 }
 
 #[tokio::test]
-async fn a_whole_reply_that_breaks_off_is_unavailable() {
+async fn an_interrupted_reply_in_one_piece_counts_as_unavailable() {
     let whole = ["content-type: application/json", "content-length: 1000"];
     for answer in [
         HttpAnswer::new("200 OK", &whole, r#"{"choices": [{"#),
@@ -124,7 +124,7 @@ async fn a_server_that_does_not_answer_is_named() {
 }
 
 #[tokio::test]
-async fn an_https_address_behind_which_nobody_speaks_tls_is_wrong() {
+async fn an_https_address_of_a_server_without_tls_is_a_configuration_error() {
     let server = HttpServer::greeting(b"I speak plainly.").await.unwrap();
     let base_url = server.url("/v1").replace("http:", "https:");
     let model = OpenAiModel::new(OpenAiOptions::new(base_url, "m")).unwrap();
@@ -134,7 +134,7 @@ async fn an_https_address_behind_which_nobody_speaks_tls_is_wrong() {
 }
 
 #[tokio::test]
-async fn the_whole_request_has_a_time() {
+async fn the_whole_request_has_a_time_limit() {
     for delivery in BOTH {
         let begun = HttpAnswer::json("200 OK", r#"{"choices""#).then(Then::Hang);
         for answer in [HttpAnswer::silence(), begun] {

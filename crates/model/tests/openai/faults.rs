@@ -313,7 +313,7 @@ fn addresses(closed: SocketAddr) -> [(&'static str, Fault); 5] {
 }
 
 #[tokio::test]
-async fn every_fault_ends_in_what_is_documented() {
+async fn every_fault_has_the_documented_outcome() {
     let mut found = "| fault | streamed | in one piece |\n| --- | --- | --- |\n".to_owned();
     let client = HttpClient::new(Duration::from_secs(10)).unwrap();
     // Kept bound until the end, so that no other process can listen on it.

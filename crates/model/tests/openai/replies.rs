@@ -59,7 +59,7 @@ async fn a_text_with_its_usage() {
 }
 
 #[tokio::test]
-async fn host_6_tokens_that_were_read_before_are_counted_however_the_server_says_it() {
+async fn host_6_cached_tokens_are_counted_in_every_format_of_servers() {
     let counted = |more: Value| {
         let mut usage = json!({"prompt_tokens": 12, "completion_tokens": 3});
         usage
@@ -144,7 +144,7 @@ async fn a_reply_names_the_model_that_gave_it_or_else_the_one_that_was_asked() {
 }
 
 #[tokio::test]
-async fn usage_is_estimated_where_the_server_counts_none() {
+async fn usage_is_estimated_if_the_server_reports_none() {
     for delivery in BOTH {
         let message = json!({"content": "Four characters make one."});
         let reply = ask(delivery, says(delivery, &message, "stop", &Value::Null))
@@ -162,7 +162,7 @@ async fn usage_is_estimated_where_the_server_counts_none() {
 
 /// The estimates are 13 tokens for the request and 7 for the reply.
 #[tokio::test]
-async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
+async fn host_6_implausible_counts_are_replaced_by_the_estimate() {
     let counts = |sent: &str, received: &str| {
         format!(r#"{{"prompt_tokens": {sent}, "completion_tokens": {received}}}"#)
     };
@@ -222,7 +222,7 @@ async fn host_6_counts_that_cannot_be_right_count_as_the_estimate() {
 }
 
 #[tokio::test]
-async fn host_6_a_reply_far_longer_than_was_allowed_counts_as_the_estimate() {
+async fn host_6_a_reply_count_far_beyond_the_limit_is_replaced_by_the_estimate() {
     for (counted, output) in [(50, 50), (5_000, 5_000), (30_000, 30_000), (40_000, 7)] {
         let usage = json!({"prompt_tokens": 12, "completion_tokens": counted});
         let message = json!({"content": "Four characters make one."});
@@ -234,7 +234,7 @@ async fn host_6_a_reply_far_longer_than_was_allowed_counts_as_the_estimate() {
 }
 
 #[tokio::test]
-async fn host_6_the_estimate_of_who_asks_stands_in_for_a_missing_count() {
+async fn host_6_the_callers_estimate_replaces_a_missing_count() {
     let message = json!({"content": "Hi."});
     let server = serve([says(Delivery::Whole, &message, "stop", &Value::Null)]).await;
     let reply = model(&server, Delivery::Whole)
@@ -245,7 +245,7 @@ async fn host_6_the_estimate_of_who_asks_stands_in_for_a_missing_count() {
 }
 
 #[tokio::test]
-async fn call_2_calls_decide_how_a_reply_ended_and_not_the_servers_word() {
+async fn call_2_calls_take_precedence_over_the_servers_finish_reason() {
     for delivery in BOTH {
         for word in ["stop", "tool_calls", "end_turn"] {
             let message = calls(&[("a", "look", r#"{"path": "x"}"#), ("b", "look", "")]);
@@ -267,7 +267,7 @@ async fn call_2_calls_decide_how_a_reply_ended_and_not_the_servers_word() {
 }
 
 #[tokio::test]
-async fn loop_3_the_word_for_the_end_is_read_as_what_it_is() {
+async fn loop_3_each_finish_reason_of_servers_is_interpreted() {
     for delivery in BOTH {
         for (word, finish) in [
             ("stop", FinishReason::Stop),
@@ -293,7 +293,7 @@ async fn loop_3_the_word_for_the_end_is_read_as_what_it_is() {
 }
 
 #[tokio::test]
-async fn loop_3_a_reply_without_a_word_for_its_end_is_whole() {
+async fn loop_3_a_reply_without_a_finish_reason_is_complete() {
     for word in [json!(null), json!(""), json!(7)] {
         let choice = json!({"index": 0, "message": {"content": "Done."}, "finish_reason": word});
         let body = json!({"choices": [choice]}).to_string();
@@ -308,7 +308,7 @@ async fn loop_3_a_reply_without_a_word_for_its_end_is_whole() {
 }
 
 #[tokio::test]
-async fn call_7_a_reply_cut_for_length_or_by_a_filter_says_so() {
+async fn call_7_a_reply_cut_by_the_length_limit_or_a_filter_says_so() {
     for delivery in BOTH {
         for (word, finish) in [
             ("length", FinishReason::Length),
@@ -324,7 +324,7 @@ async fn call_7_a_reply_cut_for_length_or_by_a_filter_says_so() {
 }
 
 #[tokio::test]
-async fn call_2_arguments_that_are_no_json_reach_the_agent_as_a_malformed_call() {
+async fn call_2_arguments_that_are_not_json_reach_the_agent_as_a_malformed_call() {
     for delivery in BOTH {
         let message = calls(&[("a", "look", r#"{"path": x}"#), ("b", "look", "{}")]);
         let reply = ask(delivery, says(delivery, &message, "tool_calls", &Value::Null))
@@ -358,7 +358,7 @@ async fn content_may_come_in_parts_and_a_refusal_is_text() {
 }
 
 #[tokio::test]
-async fn the_text_is_told_as_it_comes() {
+async fn the_text_is_sent_to_the_delta_sink_as_it_arrives() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let teller = || {
         let told = told.clone();
@@ -384,7 +384,7 @@ async fn the_text_is_told_as_it_comes() {
 }
 
 #[tokio::test]
-async fn a_server_that_delivers_the_other_way_is_understood() {
+async fn a_server_that_streams_unasked_or_does_not_stream_is_understood() {
     for (asked, sent) in [
         (Delivery::Streamed, Delivery::Whole),
         (Delivery::Whole, Delivery::Streamed),
@@ -395,7 +395,7 @@ async fn a_server_that_delivers_the_other_way_is_understood() {
 }
 
 #[tokio::test]
-async fn a_reply_beyond_the_limit_says_so() {
+async fn a_reply_beyond_the_size_limit_is_marked_as_oversized() {
     for delivery in BOTH {
         let server = serve([says(
             delivery,

@@ -50,7 +50,7 @@ fn as_json() -> ReplyFormat {
 
 /// Proxies are read from the environment when a process starts, so the test runs itself again with a proxy in its environment.
 #[tokio::test]
-async fn a_server_on_this_machine_is_asked_past_the_proxy() {
+async fn requests_to_a_server_on_this_machine_bypass_the_proxy() {
     const BEHIND_PROXY: &str = "DIRIGENT_TEST_BEHIND_PROXY";
     if std::env::var_os(BEHIND_PROXY).is_some() {
         for host in ["127.0.0.1", "localhost"] {
@@ -72,7 +72,7 @@ async fn a_server_on_this_machine_is_asked_past_the_proxy() {
     again
         .args([
             "--exact",
-            "openai::requests::a_server_on_this_machine_is_asked_past_the_proxy",
+            "openai::requests::requests_to_a_server_on_this_machine_bypass_the_proxy",
         ])
         .envs(["HTTP_PROXY", "http_proxy"].map(|name| (name, proxy.url(""))))
         .envs([("NO_PROXY", ""), ("no_proxy", ""), (BEHIND_PROXY, "1")]);
@@ -89,7 +89,7 @@ async fn a_server_on_this_machine_is_asked_past_the_proxy() {
 }
 
 #[tokio::test]
-async fn a_request_says_what_was_asked_and_no_more() {
+async fn a_request_body_contains_only_what_was_requested() {
     let server = serve([ok(), ok()]).await;
     model(&server, Delivery::Streamed).chat(request()).await.unwrap();
     let mut options = options(&server, Delivery::Whole);
@@ -167,7 +167,7 @@ async fn call_4_a_model_that_calls_in_its_text_is_offered_no_native_tools() {
 }
 
 #[tokio::test]
-async fn call_2_native_calls_of_the_past_go_with_their_results_where_no_tools_are_offered() {
+async fn call_2_earlier_native_calls_are_sent_even_if_no_tools_are_offered() {
     let server = serve([ok()]).await;
     let request = after_a_call("look").call_form(CallForm::Native);
     model(&server, Delivery::Whole).chat(request).await.unwrap();
@@ -181,7 +181,7 @@ async fn call_2_native_calls_of_the_past_go_with_their_results_where_no_tools_ar
 }
 
 #[tokio::test]
-async fn call_2_a_tools_name_that_the_api_does_not_take_is_another_on_the_wire_only() {
+async fn call_2_a_tool_name_that_the_api_refuses_is_replaced_only_on_the_wire() {
     let wire = "files_read_feef3122";
     let calls = json!([
         {"index": 0, "id": "c2", "function": {"name": wire, "arguments": "{}"}},
@@ -204,7 +204,7 @@ async fn call_2_a_tools_name_that_the_api_does_not_take_is_another_on_the_wire_o
 }
 
 #[tokio::test]
-async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
+async fn call_2_two_tools_with_the_same_wire_name_are_refused() {
     let server = serve([]).await;
     let both = ["files.read", "files_read_feef3122"]
         .map(|name| tool(name)[0].clone())
@@ -221,7 +221,7 @@ async fn call_2_two_tools_that_would_be_one_on_the_wire_are_refused() {
 }
 
 #[tokio::test]
-async fn call_3_results_become_the_users_where_a_server_wants_ids() {
+async fn call_3_results_become_user_messages_if_the_server_requires_call_ids() {
     let server = serve([refuses("messages[2]: missing tool_call_id"), ok(), ok()]).await;
     let model = model(&server, Delivery::Whole);
     for _ in 0..2 {
@@ -263,7 +263,7 @@ async fn a_form_that_the_server_refuses_is_asked_for_once() {
 }
 
 #[tokio::test]
-async fn a_refusal_that_leaving_out_does_not_help_is_not_remembered() {
+async fn a_field_is_not_remembered_as_refused_if_omitting_it_did_not_help() {
     let server = serve([refuses("no response_format"), refuses("no, not at all"), ok()]).await;
     let model = model(&server, Delivery::Whole);
     let failure = model.chat(request().format(as_json())).await.unwrap_err();
@@ -273,7 +273,7 @@ async fn a_refusal_that_leaving_out_does_not_help_is_not_remembered() {
 }
 
 #[tokio::test]
-async fn a_token_limit_goes_by_the_name_that_the_server_wants() {
+async fn the_token_limit_is_sent_in_the_field_that_the_server_accepts() {
     let server = serve([
         refuses("use max_completion_tokens"),
         refuses("unknown field stream_options"),
@@ -304,7 +304,7 @@ async fn a_server_says_which_models_it_offers() {
 }
 
 #[tokio::test]
-async fn names_of_models_are_text_and_what_is_no_name_is_left_out() {
+async fn model_names_are_listed_and_invalid_ones_are_left_out() {
     let long = "x".repeat(201);
     let ids = [
         "qwen:0.6b",

@@ -108,7 +108,7 @@ fn telling(delivery: Delivery) -> HttpAnswer {
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_reply_and_not_in_what_is_told_of_it() {
+async fn the_key_is_in_no_reply_and_in_no_delta() {
     log::begin();
     for delivery in BOTH {
         let server = serve([telling(delivery)]).await;
@@ -143,7 +143,7 @@ async fn the_key_is_in_no_list_of_models() {
 }
 
 #[tokio::test]
-async fn a_key_in_the_addresss_query_is_a_secret_too() {
+async fn a_key_in_the_query_of_the_base_url_is_also_a_secret() {
     let echo = "no such resource: /v1/chat/completions?api-version=2024-10-21&key=canary-in-the-query";
     let server = serve([HttpAnswer::json("404 Not Found", echo)]).await;
     let base_url = format!(
@@ -162,7 +162,7 @@ async fn a_key_in_the_addresss_query_is_a_secret_too() {
 }
 
 #[tokio::test]
-async fn no_redirect_takes_the_key_to_another_server() {
+async fn the_key_is_not_sent_to_another_server_after_a_redirect() {
     for delivery in BOTH {
         for status in [
             "301 Moved",
@@ -184,7 +184,7 @@ async fn no_redirect_takes_the_key_to_another_server() {
 }
 
 #[tokio::test]
-async fn a_placeholder_for_a_key_may_be_said() {
+async fn a_placeholder_key_is_not_redacted_from_replies() {
     let reply = r#"{"choices": [{"message": {"content": "ollama runs models."}}]}"#;
     let server = serve([HttpAnswer::json("200 OK", reply)]).await;
     let model = OpenAiModel::new(options(&server, Delivery::Whole).api_key("ollama")).unwrap();
@@ -195,7 +195,7 @@ async fn a_placeholder_for_a_key_may_be_said() {
 }
 
 #[test]
-fn options_show_neither_key_nor_what_an_address_may_hold() {
+fn debug_output_of_options_shows_neither_the_key_nor_the_query() {
     let options = OpenAiOptions::new("https://me:canary@example.com/v1?key=canary", "m").api_key(KEY);
     check(&format!("{options:?}"));
     check(&OpenAiModel::new(options).unwrap_err().to_string());

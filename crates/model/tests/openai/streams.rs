@@ -41,7 +41,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn however_a_stream_is_cut_the_reply_is_the_same(sizes in prop::collection::vec(1_usize..80, 1..20)) {
+    fn splitting_a_stream_differently_gives_the_same_reply(sizes in prop::collection::vec(1_usize..80, 1..20)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let answer = HttpAnswer::stream(RECORDED).in_chunks(&sizes);
         check_recorded(&runtime.block_on(ask(Delivery::Streamed, answer)).unwrap());
@@ -49,7 +49,7 @@ proptest! {
 }
 
 #[tokio::test]
-async fn a_stream_may_end_without_done_once_it_has_said_why() {
+async fn a_stream_with_a_finish_reason_may_end_without_done() {
     for events in [
         &[HELLO, THE_END, USAGE, "[DONE]"][..],
         &[HELLO, THE_END, USAGE],
@@ -66,7 +66,7 @@ async fn a_stream_may_end_without_done_once_it_has_said_why() {
 }
 
 #[tokio::test]
-async fn call_7_a_stream_that_ends_before_it_has_said_why_is_interrupted() {
+async fn call_7_a_stream_without_a_finish_reason_is_interrupted() {
     let cut_in_an_event = format!("data: {HELLO}\n\ndata: {}", &THE_END[..40]);
     let no_json = format!("data: {HELLO}\n\ndata: <html>\n\ndata: {THE_END}\n\ndata: [DONE]\n\n");
     let error = format!("data: {HELLO}\n\ndata: {{\"error\": {{\"message\": \"overloaded\"}}}}\n\n");
@@ -109,7 +109,7 @@ async fn a_stream_without_a_reply_is_a_failure() {
 }
 
 #[tokio::test]
-async fn an_error_in_a_stream_before_anything_else_is_typed() {
+async fn an_error_at_the_start_of_a_stream_is_classified() {
     for (error, kind) in [
         (
             r#"{"error": {"message": "slow down", "code": 429}}"#,
@@ -154,7 +154,7 @@ fn with_timeouts(server: &HttpServer, timeouts: Timeouts) -> OpenAiModel {
 const SOON: Duration = Duration::from_millis(50);
 
 #[tokio::test]
-async fn a_stream_that_falls_silent_is_interrupted() {
+async fn a_stream_that_stops_sending_counts_as_interrupted() {
     for then in [
         Then::Hang,
         Then::Repeat(b": still here\n\n"),

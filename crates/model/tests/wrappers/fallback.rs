@@ -31,7 +31,7 @@ async fn host_7_another_model_is_asked_by_its_own_name() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_at_fault_is_not_taken_to_another_model() {
+async fn a_rejected_request_or_interrupted_reply_does_not_fall_back() {
     for result in [
         fails(ModelFailureKind::Rejected, "no"),
         said(FinishReason::Interrupted),
@@ -42,7 +42,7 @@ async fn a_request_at_fault_is_not_taken_to_another_model() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn when_all_fail_each_is_heard() {
+async fn if_all_models_fail_the_messages_of_all_failures_are_returned() {
     let first = Scripted::new([fails(ModelFailureKind::TooLong, "too long")]);
     let second = Scripted::new([unavailable(None)]);
     let result = falls_back(&first, &second).chat(request()).await;

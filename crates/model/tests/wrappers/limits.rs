@@ -20,7 +20,7 @@ pub const NO_LIMITS: ModelLimits = ModelLimits {
 };
 
 #[tokio::test(start_paused = true)]
-async fn host_7_no_more_requests_side_by_side_than_allowed() {
+async fn host_7_no_more_parallel_requests_than_allowed() {
     let script = Scripted::new((0..9).map(|_| ok()));
     let limits = ModelLimits {
         concurrent: NonZeroU32::new(3),
@@ -55,7 +55,7 @@ fn per_minute(tokens: u64) -> ModelLimits {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_tokens_per_minute_hold_from_the_first_minute() {
+async fn host_7_tokens_per_minute_are_limited_from_the_first_minute() {
     // Each request uses 200 tokens: 100 sent, and 100 received a second later.
     let script = Scripted::new((0..5).map(|_| ok()));
     let model = Limited::new(Script(script.clone()), per_minute(400));
@@ -78,7 +78,7 @@ fn most_in_any_minute(times: &[u128], input: u64, output: u64) -> u64 {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_no_minute_has_more_tokens_than_the_limit_whoever_asks_and_whenever() {
+async fn host_7_no_minute_has_more_tokens_than_the_limit_for_any_requests() {
     for limit in [200, 250, 500, 999, 1_400, 5_000] {
         let script = Scripted::new((0..60).map(|_| ok()));
         let model = Limited::new(Script(script.clone()), per_minute(limit));
@@ -123,7 +123,7 @@ async fn host_7_a_reply_longer_than_expected_makes_those_after_it_wait() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_nonsense_of_a_server_is_forgotten_after_a_minute() {
+async fn host_7_an_absurd_token_count_expires_after_a_minute() {
     let mut nonsense = ok();
     if let Ok(reply) = &mut nonsense {
         reply.usage.output_tokens = u64::MAX;
@@ -158,7 +158,7 @@ async fn host_7_a_request_that_is_given_up_counts_in_full() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_one_429_holds_all_back() {
+async fn host_7_one_429_pauses_all_requests() {
     let script = Scripted::new([unavailable(Some(10)), ok(), ok()]);
     let limits = ModelLimits {
         concurrent: NonZeroU32::new(1),
@@ -170,7 +170,7 @@ async fn host_7_one_429_holds_all_back() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_names_no_time_makes_all_wait_a_moment() {
+async fn a_failure_without_a_retry_delay_pauses_all_requests_briefly() {
     let script = Scripted::new([unavailable(None), ok()]);
     let model = Limited::new(Script(script.clone()), NO_LIMITS);
     model.chat(request()).await.unwrap_err();
@@ -179,7 +179,7 @@ async fn a_failure_that_names_no_time_makes_all_wait_a_moment() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn in_a_long_pause_others_are_told_at_once() {
+async fn in_a_long_pause_other_requests_fail_at_once() {
     let script = Scripted::new([unavailable(Some(3_600))]);
     let model = Limited::new(Script(script.clone()), NO_LIMITS);
     model.chat(request()).await.unwrap_err();
@@ -190,7 +190,7 @@ async fn in_a_long_pause_others_are_told_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_8_who_leaves_gives_back_its_place_and_its_turn() {
+async fn host_8_a_dropped_request_frees_its_slot_and_its_place_in_the_queue() {
     let script = Scripted::new([ok(), ok()]);
     let limits = ModelLimits {
         concurrent: NonZeroU32::new(1),

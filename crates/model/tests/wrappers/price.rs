@@ -46,18 +46,18 @@ async fn host_6_a_reply_costs_what_its_tokens_do() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_cost_that_the_provider_says_is_kept() {
+async fn a_cost_reported_by_the_provider_is_kept() {
     assert_eq!(cost(used(0, Cost(7))).await, Cost(7));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_stays_as_it_is() {
+async fn a_failure_is_returned_unchanged() {
     let model = Priced::new(Script(Scripted::new([unavailable(Some(3))])), DEAR);
     assert_eq!(model.chat(request()).await, unavailable(Some(3)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_several_models_each_has_its_own_price() {
+async fn each_of_several_models_has_its_own_price() {
     let dear = Scripted::new([ok(), fails(ModelFailureKind::TooLong, "too long")]);
     let cheap = Alternative {
         model: Arc::new(Priced::new(Script(Scripted::new([ok()])), CHEAP)),

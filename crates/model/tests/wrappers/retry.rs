@@ -37,7 +37,7 @@ async fn host_7_a_model_is_left_alone_as_long_as_it_asks_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_wait_beyond_the_total_is_not_begun() {
+async fn a_pause_beyond_the_total_of_all_pauses_is_not_started() {
     let script = Scripted::new([unavailable(Some(101))]);
     let result = Retrying::new(Script(script.clone()), POLICY)
         .chat(request())
@@ -65,7 +65,7 @@ async fn random_pauses_are_at_most_twice_as_long() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn what_asking_again_does_not_mend_is_returned() {
+async fn failures_and_replies_that_a_retry_cannot_improve_are_returned() {
     for result in [
         fails(ModelFailureKind::Configuration, "x"),
         fails(ModelFailureKind::Rejected, "x"),
@@ -83,7 +83,7 @@ async fn what_asking_again_does_not_mend_is_returned() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_who_waited_long_for_its_turn_is_asked_again_all_the_same() {
+async fn host_7_waiting_in_the_queue_does_not_count_towards_the_total_of_retry_pauses() {
     // One request at a time, a second each: the last one waits longer for its turn than all retry pauses together may take.
     let replies = (0..150).map(|_| ok()).chain([unavailable(None), ok()]);
     let script = Scripted::new(replies);

@@ -34,7 +34,7 @@ fn made(script: &Scripted) -> Vec<(u128, usize)> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_one_429_costs_one_request_and_nobody_is_lost() {
+async fn host_7_one_429_costs_one_request_and_fails_no_agent() {
     let replies = [unavailable(Some(1))].into_iter().chain((0..100).map(|_| ok()));
     let script = storm(replies, Some(8)).await;
     let made = made(&script);
@@ -45,7 +45,7 @@ async fn host_7_one_429_costs_one_request_and_nobody_is_lost() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_without_a_limit_one_goes_first_after_a_pause_and_the_rest_once_it_was_answered() {
+async fn host_7_after_a_pause_one_probe_is_sent_and_the_rest_follow_its_answer() {
     let replies = (0..100)
         .map(|_| unavailable(Some(1)))
         .chain((0..100).map(|_| ok()));
@@ -54,7 +54,7 @@ async fn host_7_without_a_limit_one_goes_first_after_a_pause_and_the_rest_once_i
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_a_trial_that_fails_makes_all_wait_again() {
+async fn host_7_a_failed_probe_pauses_all_requests_again() {
     let failing = (0..100)
         .map(|_| unavailable(Some(1)))
         .chain([unavailable(Some(5))]);
@@ -71,14 +71,14 @@ async fn paused(replies: impl IntoIterator<Item = Reply>) -> (Arc<Scripted>, Lim
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failure_that_is_the_requests_own_opens_as_well() {
+async fn a_probe_with_an_invalid_request_also_admits_the_other_requests() {
     let (script, model) = paused([fails(ModelFailureKind::Rejected, "odd"), ok(), ok()]).await;
     join_all((0..3).map(|_| model.chat(request()))).await;
     assert_eq!(script.times(), [0, 11_000, 12_000, 12_000]);
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_8_a_trial_that_is_given_up_leaves_its_place_to_the_next() {
+async fn host_8_if_a_probe_is_dropped_the_next_request_becomes_the_probe() {
     let (script, model) = paused([ok(), ok(), ok()]).await;
     let given_up = tokio::time::timeout(Duration::from_millis(10_500), model.chat(request()));
     let rest = join_all((0..2).map(|_| model.chat(request())));
@@ -108,7 +108,7 @@ impl ChatModel for Slow {
 }
 
 #[tokio::test(start_paused = true)]
-async fn the_beginning_of_a_text_is_an_answer_and_is_still_told() {
+async fn the_beginning_of_a_streamed_reply_ends_the_probe() {
     let script = Scripted::new([unavailable(Some(10)), ok(), ok(), ok()]);
     let model = Limited::new(Slow(Script(script.clone())), NO_LIMITS);
     model.chat(request()).await.unwrap_err();
@@ -139,7 +139,7 @@ impl ChatModel for Silent {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_trial_without_an_answer_holds_the_others_no_longer_than_the_longest_wait() {
+async fn an_unanswered_probe_delays_other_requests_at_most_by_the_longest_wait() {
     let script = Scripted::new([unavailable(Some(10)), ok(), ok(), ok()]);
     let model = Limited::new(Silent(Script(script.clone())), NO_LIMITS);
     model.chat(request()).await.unwrap_err();

@@ -144,7 +144,7 @@ fn the_examples_of_the_documentation_are_understood() {
 }
 
 #[test]
-fn a_rename_can_leave_places_out() {
+fn a_rename_can_exclude_places() {
     let scope = Scope {
         except: vec!["tests".to_owned()],
         ..Scope::default()
@@ -162,7 +162,7 @@ fn a_rename_can_leave_places_out() {
 }
 
 #[test]
-fn questions_for_usages_are_understood() {
+fn questions_about_usages_are_parsed() {
     check(vec![
         ("Find all usages of X", find("X", Scope::default())),
         (
@@ -214,7 +214,7 @@ fn replacements_are_understood() {
 }
 
 #[test]
-fn checks_are_understood_with_what_is_expected_of_them() {
+fn checks_are_parsed_with_their_expected_outcome() {
     check(vec![
         ("run the tests", run(CheckSelection::Tests)),
         ("Please run all tests", run(CheckSelection::Tests)),
@@ -301,7 +301,7 @@ fn paor_8_guidance_names_places() {
 }
 
 #[test]
-fn goals_of_no_family_are_declined() {
+fn goals_outside_the_supported_families_are_declined() {
     for sentence in [
         "",
         "write me a poem",

@@ -168,7 +168,7 @@ fn expected_lines() -> Vec<Value> {
 }
 
 #[test]
-fn lead_1_a_lead_reads_its_request_and_what_continues_it() {
+fn lead_1_the_offline_lead_reads_its_request_and_its_continuations() {
     with_iteration(|iteration| {
         let first = IterationContext {
             guidance: &iteration.guidance[..1],
@@ -217,7 +217,7 @@ fn lead_1_a_lead_reads_its_request_and_what_continues_it() {
 }
 
 #[test]
-fn lead_1_what_was_looked_at_before_a_continuation_counts_no_more() {
+fn lead_1_results_from_before_a_continuation_do_not_count_any_more() {
     let call = |tool: &str| Call::new(tool, json!({"path": "a"}));
     let result = || Message::Tool {
         call_id: "1".to_owned(),
@@ -359,7 +359,7 @@ fn a_sub_agent_reads_its_task() {
 }
 
 #[test]
-fn the_results_in_observations_are_read() {
+fn results_in_observations_are_parsed() {
     with_iteration(|iteration| {
         let request = reflect_request(iteration, None, &observations(), &[], None);
         let lines = Sections::new(&request).observations();
@@ -380,7 +380,7 @@ fn the_results_in_observations_are_read() {
 }
 
 #[test]
-fn the_role_and_the_tools_are_read_from_the_system_prompt() {
+fn the_role_and_the_tools_are_parsed_from_the_system_prompt() {
     let tool = ToolSpec {
         category: ToolCategory::Other,
         changes_where: None,

@@ -70,7 +70,7 @@ fn a_reply_costs_a_quarter_of_a_token_for_each_character() {
 }
 
 #[test]
-fn a_tool_that_the_lead_has_not_got_is_not_called() {
+fn a_tool_that_the_lead_does_not_have_is_not_called() {
     let lead = Dialogue::new("You plan.", &["submit_plan"], &plan_request("rename a to b", ""));
     assert_eq!(
         lead.plan()["summary"],

@@ -67,7 +67,7 @@ fn paor_2_a_rename_is_searched_edited_checked_and_verified() {
 }
 
 #[test]
-fn a_list_of_files_that_was_cut_is_renamed_as_a_whole() {
+fn a_truncated_list_of_files_is_renamed_by_a_single_call() {
     let mut cut = usages(&[("src/a.rs", 1, "parse();")]);
     cut["occurrences"] = json!(900);
     cut["totals"]["files"] = json!(300);
@@ -119,7 +119,7 @@ fn pytest_search(result: Value) -> (&'static str, Value, Value) {
 }
 
 #[test]
-fn the_checks_are_those_of_the_project() {
+fn the_checks_depend_on_the_project() {
     let check = |files: &[&str], path: &str| checks_of(files, path, &[]);
     assert_eq!(
         check(&["go.mod", "a.go"], "a.go").as_deref(),
@@ -134,7 +134,7 @@ fn the_checks_are_those_of_the_project() {
 }
 
 #[test]
-fn python_tests_run_with_what_they_are_written_for() {
+fn python_tests_run_with_pytest_or_unittest() {
     let unittest = [pytest_search(matches(&[]))];
     assert_eq!(
         checks_of(&["a.py", "tests/test_a.py"], "a.py", &unittest).as_deref(),
@@ -161,7 +161,7 @@ fn python_tests_run_with_what_they_are_written_for() {
 }
 
 #[test]
-fn npm_test_runs_where_there_is_a_test_script() {
+fn npm_test_runs_if_there_is_a_test_script() {
     let check = |manifest: Value| {
         let read = json!({"operation": "read", "path": "package.json"});
         let content = file(&manifest.to_string());
@@ -183,7 +183,7 @@ fn npm_test_runs_where_there_is_a_test_script() {
 }
 
 #[test]
-fn without_any_check_the_plan_says_so_and_verifies_all_the_same() {
+fn without_any_check_the_plan_says_so_and_still_verifies() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees(
         "rename_symbol",
@@ -244,7 +244,7 @@ fn paor_8_guidance_restricts_the_plan_and_is_named_in_it() {
 }
 
 #[test]
-fn guidance_can_leave_a_folder_out_and_change_the_name() {
+fn guidance_can_exclude_a_folder_and_change_the_name() {
     let guidance = "<GUIDANCE>\n1. don't touch tests/\n2. call it load\n</GUIDANCE>\n";
     let mut lead = Dialogue::lead(&plan_request(GOAL, guidance));
     lead.sees("rename_symbol", preview("parse", Some("load")), five_files())
@@ -273,7 +273,7 @@ fn no_work(lead: &Dialogue) -> String {
 }
 
 #[test]
-fn an_unknown_name_is_not_possible_and_names_like_it_are_shown() {
+fn a_rename_of_an_unknown_name_is_not_possible_and_similar_names_are_shown() {
     let mut none = usages(&[]);
     none["similar"] = json!(["parse_all", "parser"]);
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
@@ -287,7 +287,7 @@ fn an_unknown_name_is_not_possible_and_names_like_it_are_shown() {
 }
 
 #[test]
-fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() {
+fn paor_2_a_rename_of_a_missing_name_is_not_possible_even_if_the_new_name_exists() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     let mut nowhere = usages(&[]);
     nowhere["similar"] = json!(["parser", "read", "parse_all"]);
@@ -306,7 +306,7 @@ fn paor_2_an_old_name_that_is_not_there_is_not_possible_though_the_new_one_is() 
 }
 
 #[test]
-fn paor_2_a_member_that_nothing_can_test_is_for_the_user_to_decide() {
+fn paor_2_the_user_decides_about_a_member_that_nothing_can_test() {
     let planned = |answers: &str, path: &str| {
         let mut found = usages(&[(path, 1, "function parse() {}"), (path, 2, "x.parse()")]);
         found["members"] = json!([{"path": path, "line": 2, "column": 3, "text": "x.parse()"}]);
@@ -358,7 +358,7 @@ fn undefined() -> Value {
 }
 
 #[test]
-fn paor_2_a_name_that_nothing_defines_is_not_renamed_and_the_nearest_are_shown() {
+fn paor_2_an_undefined_name_is_not_renamed_and_the_nearest_names_are_shown() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees("rename_symbol", preview("parse", Some("read")), undefined());
 
@@ -375,7 +375,7 @@ fn paor_2_a_name_that_nothing_defines_is_not_renamed_and_the_nearest_are_shown()
 }
 
 #[test]
-fn paor_2_what_an_earlier_iteration_left_is_renamed_though_it_looks_like_a_librarys() {
+fn paor_2_usages_left_by_an_earlier_iteration_are_renamed_despite_looking_foreign() {
     let left_by = |plan: &str| {
         let iteration = json!({"iteration": 1, "plan": plan, "verdict": "continue"});
         let sections = format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n");
@@ -399,7 +399,7 @@ fn paor_2_what_an_earlier_iteration_left_is_renamed_though_it_looks_like_a_libra
 }
 
 #[test]
-fn paor_2_a_name_that_is_a_modules_too_is_not_renamed() {
+fn paor_2_a_name_that_is_also_a_modules_name_is_not_renamed() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     let mut found = usages(&[("a.py", 2, "parse.parse()")]);
     found["modules"] = json!([{"path": "a.py", "line": 1, "column": 8, "text": "import parse"}]);
@@ -419,7 +419,7 @@ fn clashing() -> Value {
 }
 
 #[test]
-fn a_name_in_use_is_for_the_user_to_decide() {
+fn the_user_decides_about_a_new_name_that_is_in_use() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees("rename_symbol", preview("parse", Some("read")), clashing());
 
@@ -472,7 +472,7 @@ fn paor_9_the_user_s_answer_decides() {
 }
 
 #[test]
-fn a_name_that_no_program_allows_is_not_possible() {
+fn a_rename_to_an_invalid_identifier_is_not_possible() {
     let goal = "rename parse to 2fast";
     assert_eq!(
         no_work(&Dialogue::lead(&plan_request(goal, ""))),
@@ -489,7 +489,7 @@ fn a_name_that_no_program_allows_is_not_possible() {
 }
 
 #[test]
-fn a_refused_plan_is_given_up_with_the_reason() {
+fn the_lead_gives_up_a_refused_plan_with_the_reason() {
     let mut lead = answered("stop");
     lead.gets_message("The plan can't be used: `explore` is no agent.");
 

@@ -78,7 +78,7 @@ fn the_project_s_tests_are_run() {
 }
 
 #[test]
-fn a_command_in_backticks_is_run_as_it_is() {
+fn a_command_in_backticks_is_run_unchanged() {
     assert_eq!(
         graph(&plan_of("run `cargo clippy --all-targets`")),
         ["check <- []: cargo clippy --all-targets"]
@@ -102,7 +102,7 @@ fn a_check_that_passes_is_achieved() {
 }
 
 #[test]
-fn a_check_that_fails_is_an_answer_to_who_wants_to_know_and_a_failure_to_who_wants_it_to_pass() {
+fn a_failed_check_achieves_a_report_goal_and_fails_a_goal_that_expects_success() {
     let output =
         "test a::works ... ok\ntest a::breaks ... FAILED\nthread 'a::breaks' panicked at src/a.rs:3:5:\n";
     let check = test_run(exited(101, output, ""));
@@ -139,7 +139,7 @@ fn lines_are_counted_by_a_search() {
 }
 
 #[test]
-fn occurrences_are_counted_with_their_places() {
+fn occurrences_are_counted_and_listed_with_their_locations() {
     let goal = "how many times does TODO occur, not in old/";
     let count = ran(
         "count",

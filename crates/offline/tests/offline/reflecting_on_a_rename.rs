@@ -178,7 +178,7 @@ fn a_check_that_fails_for_the_third_time_has_failed() {
 }
 
 /// The reflection on an iteration that restores the files.
-fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
+fn undo_reflection(result: Value, changed: &[&str]) -> (String, String) {
     let parameters = json!({"operation": "undo"});
     let calls = json!([{"tool": "file_operations", "parameters": parameters}]);
     let plan = json!({
@@ -190,8 +190,8 @@ fn putting_back(result: Value, changed: &[&str]) -> (String, String) {
 }
 
 #[test]
-fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
-    let (verdict, summary) = putting_back(
+fn paor_2_an_undone_change_has_failed_and_the_summary_says_why() {
+    let (verdict, summary) = undo_reflection(
         success(json!({"undone": ["src/a.rs", "src/b.rs"], "not_restored": []})),
         &[],
     );
@@ -204,14 +204,14 @@ fn paor_2_a_change_that_was_put_back_has_failed_and_the_summary_says_why() {
 }
 
 #[test]
-fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
+fn a_file_that_only_a_check_created_is_not_undone() {
     let broken = exited(101, "", "error[E0425]: cannot find value `x`\n");
     let observations = [checked("baseline", broken), skipped("edit-1", "baseline")];
     let request = reflect_request(GOAL, "", &plan(), &observations, &["Cargo.lock"]);
     assert_eq!(Dialogue::reflector(&request).judgement().0, "failed");
 
     let made = json!({"undone": ["src/a.rs"], "not_restored": [], "by_commands": ["Cargo.lock"]});
-    let (_, summary) = putting_back(success(made), &["Cargo.lock"]);
+    let (_, summary) = undo_reflection(success(made), &["Cargo.lock"]);
     assert!(
         summary.contains(
             "restored: src/a.rs. Files that commands created or changed are left unchanged: Cargo.lock."
@@ -221,7 +221,7 @@ fn a_file_that_only_a_check_has_made_is_no_change_to_put_back() {
 }
 
 #[test]
-fn a_run_of_no_test_is_reported() {
+fn a_test_run_without_any_tests_is_reported() {
     let observations = [
         edited(),
         checked("check", exited(0, "test result: ok. 0 passed; 0 failed\n", "")),
@@ -237,12 +237,12 @@ fn a_run_of_no_test_is_reported() {
 }
 
 #[test]
-fn files_that_could_not_be_put_back_are_named() {
+fn files_that_could_not_be_restored_are_named() {
     let left = json!({
         "success": false, "error": "`src/b.rs` is left as it is",
         "output": {"undone": ["src/a.rs"], "not_restored": [{"path": "src/b.rs", "reason": "it has changed since the run changed it"}]}
     });
-    let (verdict, summary) = putting_back(left, &["src/b.rs"]);
+    let (verdict, summary) = undo_reflection(left, &["src/b.rs"]);
 
     assert_eq!(verdict, "failed");
     insta::assert_snapshot!(summary, @r#"
@@ -253,7 +253,7 @@ fn files_that_could_not_be_put_back_are_named() {
 }
 
 #[test]
-fn putting_back_is_tried_once() {
+fn an_undo_is_tried_once() {
     let iterations = "<ITERATIONS>\n{\"iteration\":1,\"plan\":\"p\",\"reflection\":\"Given up, so the next iteration undoes the changes. Reason: why\",\"verdict\":\"continue\"}\n</ITERATIONS>\n";
     let plan = json!({"summary": "Not possible: the plan was not accepted: no such tool", "subtasks": []});
     let request = reflect_request(GOAL, iterations, &plan, &[], CHANGED);
@@ -269,7 +269,7 @@ fn putting_back_is_tried_once() {
 }
 
 #[test]
-fn a_claim_that_does_not_hold_is_never_achieved() {
+fn a_goal_whose_claim_is_false_is_never_achieved() {
     let leftover = "Not confirmed: `parse` is still used 1 time:\n- src/c.rs:3: parse();";
     let observations = [
         edited(),
@@ -335,7 +335,7 @@ fn paor_9_a_name_in_use_becomes_a_question_with_choices() {
 }
 
 #[test]
-fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
+fn paor_8_guidance_that_came_too_late_for_a_plan_leads_to_another_plan() {
     let guidance = "<GUIDANCE>\n1. only in src\n</GUIDANCE>\n";
     let observations = [
         edited(),
@@ -374,7 +374,7 @@ fn paor_8_guidance_that_came_too_late_for_the_plan_makes_another() {
 }
 
 #[test]
-fn a_refused_judgement_ends_as_failed() {
+fn a_refused_reflection_ends_the_run_as_failed() {
     let mut reflector = Dialogue::reflector(&reflect_request(GOAL, "", &plan(), &[], &[]));
     reflector.gets_message("`summary` is missing");
     assert_eq!(

@@ -67,7 +67,7 @@ fn list() -> Value {
 }
 
 #[test]
-fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
+fn paor_2_names_in_a_failed_documentation_test_are_renamed_except_in_strings() {
     // The compiler reports a line that is one too high, as it does for documentation tests.
     let mut lead =
         after("test src/a.rs - read (line 1) ... FAILED\nerror: cannot find `parse`\n --> src/a.rs:3:4\n");
@@ -118,7 +118,7 @@ fn paor_2_a_failed_documentation_test_is_renamed_but_for_its_strings() {
 }
 
 #[test]
-fn lines_of_other_files_that_the_output_points_at_are_renamed_outside_of_quotes() {
+fn reported_lines_of_files_without_a_grammar_are_renamed_outside_of_quotes() {
     let mut lead = after("page.tmpl:3: error\n");
     let text = "a parse\nb\n{{ parse 'parse' }}\nb\n";
     lead.sees(
@@ -143,7 +143,7 @@ fn lines_of_other_files_that_the_output_points_at_are_renamed_outside_of_quotes(
 }
 
 #[test]
-fn a_line_that_is_there_twice_is_edited_with_its_neighbours_which_stay() {
+fn a_repeated_line_is_edited_together_with_its_unchanged_neighbours() {
     let mut lead = after("src/a.rs:3:1: error\n");
     let text = "// x parse\n// a parse\n// x parse\nb();\n";
     lead.sees(
@@ -191,7 +191,7 @@ fn a_string_alone(mut lead: Dialogue) -> Value {
 const AT_A_STRING: &str = "  File \"/home/ada/a.py\", line 2, in test\nKeyError: 'parse'\n";
 
 #[test]
-fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
+fn paor_2_a_repair_never_changes_a_string_but_undoes_the_rename_instead() {
     let plan = a_string_alone(after(AT_A_STRING));
 
     assert_eq!(
@@ -206,7 +206,7 @@ fn paor_2_a_repair_never_changes_a_string_and_puts_the_files_back_instead() {
 }
 
 #[test]
-fn a_change_that_the_user_keeps_is_not_put_back() {
+fn a_change_that_the_user_keeps_is_not_undone() {
     for goal in [
         "rename parse to read and keep the changes even if the tests fail",
         "rename parse to read. Keep the changes even if the goal cannot be reached.",
@@ -236,7 +236,7 @@ fn a_change_that_the_user_keeps_is_not_put_back() {
 }
 
 #[test]
-fn where_nothing_points_at_the_old_name_the_change_is_put_back() {
+fn if_the_check_output_does_not_mention_the_old_name_the_change_is_undone() {
     let mut lead = after("error: something else\n --> src/z.rs:3:1\n");
     lead.sees("search", word(), matches(&[("README.md", 1, "parse")]));
 
@@ -261,7 +261,7 @@ fn after_iterations(iterations: &[(&str, &str)]) -> Dialogue {
 const GIVEN_UP: &str = "Given up, so the next iteration undoes the changes. Reason: It is not verified.";
 
 #[test]
-fn a_change_that_a_reflection_gave_up_is_put_back() {
+fn a_change_that_a_reflection_gave_up_is_undone() {
     let plan = after_iterations(&[("Rename.", GIVEN_UP)]).plan();
 
     assert_eq!(
@@ -272,7 +272,7 @@ fn a_change_that_a_reflection_gave_up_is_put_back() {
 }
 
 #[test]
-fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
+fn host_2_an_interrupted_undo_is_repeated() {
     let put_back = "Undo the changes: It is not verified.";
     let interrupted =
         "Interrupted: a change was under way when the run stopped, so another iteration repeats it.";
@@ -282,7 +282,7 @@ fn host_2_a_putting_back_that_was_interrupted_is_done_again() {
 }
 
 #[test]
-fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
+fn after_an_undo_the_user_is_asked_again_about_a_name_in_use() {
     let put_back = "Undo the changes: It is not verified.";
     let mut lead = after_iterations(&[("Rename.", GIVEN_UP), (put_back, "Guidance 1 came after it.")]);
     let mut found = usages(&[("b.rs", 1, "parse")]);
@@ -304,7 +304,7 @@ fn after_a_change_was_put_back_a_name_in_use_is_asked_about_again() {
 }
 
 #[test]
-fn the_rest_of_an_incomplete_iteration_is_renamed_although_the_new_name_is_there() {
+fn an_incomplete_rename_is_finished_although_the_new_name_exists() {
     let edit = json!({"subtask": "edit-1", "title": "t", "status": "failed", "duration_ms": 1, "calls": []});
     let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let sections =
@@ -327,7 +327,7 @@ fn the_rest_of_an_incomplete_iteration_is_renamed_although_the_new_name_is_there
 }
 
 #[test]
-fn a_rename_that_looks_done_after_an_incomplete_iteration_is_checked_before_it_counts() {
+fn a_rename_that_looks_done_after_an_incomplete_iteration_is_checked_first() {
     let baseline = ran("baseline", &[]);
     let iteration = json!({"iteration": 1, "plan": "Rename.", "reflection": "r", "verdict": "continue"});
     let sections =
@@ -407,7 +407,7 @@ fn host_2_an_interrupted_baseline_is_run_again() {
 }
 
 #[test]
-fn a_baseline_is_not_run_where_it_passed_or_files_may_be_changed() {
+fn a_baseline_is_not_run_again_if_it_passed_or_if_files_may_have_changed() {
     let passed = ran("baseline", &[]);
     let edited = ran("edit-1", &[]);
     for observations in [vec![passed], vec![edited]] {
@@ -419,7 +419,7 @@ fn a_baseline_is_not_run_where_it_passed_or_files_may_be_changed() {
 }
 
 #[test]
-fn an_iteration_without_work_does_not_allow_a_name_in_use() {
+fn an_iteration_without_work_does_not_allow_a_new_name_that_is_in_use() {
     let iteration = json!({"iteration": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);

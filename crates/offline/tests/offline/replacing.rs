@@ -73,7 +73,7 @@ fn sources_are_checked_before_and_after() {
 }
 
 #[test]
-fn a_text_that_is_replaced_already_is_nothing_to_do() {
+fn nothing_is_to_do_for_a_text_that_is_already_replaced() {
     let mut lead = Dialogue::lead(&plan_request("replace `book` with `account book`", ""));
     lead.sees(
         "search",
@@ -93,7 +93,7 @@ fn a_text_that_is_replaced_already_is_nothing_to_do() {
 }
 
 #[test]
-fn a_text_that_is_nowhere_is_not_possible() {
+fn replacing_a_text_that_does_not_occur_is_not_possible() {
     let mut lead = Dialogue::lead(&plan_request(GOAL, ""));
     lead.sees("search", search("old text", Some(json!(["docs"]))), matches(&[]))
         .sees("search", search("new text", Some(json!(["docs"]))), matches(&[]));
@@ -155,7 +155,7 @@ fn a_replacement_that_breaks_the_tests_is_not_achieved() {
 }
 
 #[test]
-fn a_replacement_of_an_earlier_iteration_is_checked_before_it_counts() {
+fn a_replacement_by_an_earlier_iteration_is_checked_first() {
     let iteration = json!({"iteration": 1, "plan": "p", "reflection": "r", "verdict": "continue"});
     let baseline = ran("baseline", &[]);
     let sections =
@@ -177,7 +177,7 @@ fn a_replacement_of_an_earlier_iteration_is_checked_before_it_counts() {
 }
 
 #[test]
-fn a_text_that_no_iteration_has_found_is_not_taken_for_replaced() {
+fn a_text_that_was_never_found_does_not_count_as_replaced() {
     let plan = "Not possible: \"v1\" was not found. Nothing was changed.";
     let iteration = json!({"iteration": 1, "plan": plan, "reflection": "r", "verdict": "continue"});
     let sections = format!("<ITERATIONS>\n{iteration}\n</ITERATIONS>\n");

@@ -48,7 +48,7 @@ fn an_explorer_names_usages_and_mentions_with_their_places() {
 }
 
 #[test]
-fn a_verifier_confirms_what_no_usage_contradicts() {
+fn a_verifier_confirms_a_rename_without_remaining_usages() {
     let mut verifier = Dialogue::sub_agent(RENAMED);
     verifier
         .sees("rename_symbol", preview("parse"), success(usages(&[])))
@@ -130,7 +130,7 @@ fn an_implementer_edits_each_file_once_from_the_first_line_to_the_last() {
 }
 
 #[test]
-fn a_long_file_is_edited_by_the_part_that_has_the_text() {
+fn a_long_file_is_edited_by_reading_only_the_part_with_the_text() {
     let mut implementer = Dialogue::sub_agent(
         "Replace every text \"old\" with \"new\" in these files: \"long.md\"\n\nExactly.",
     );
@@ -203,7 +203,7 @@ fn preamble() -> String {
 }
 
 #[test]
-fn lead_4_neither_the_goal_of_the_run_nor_a_projects_instructions_are_a_sub_agents_task() {
+fn lead_4_a_sub_agents_task_is_neither_the_runs_goal_nor_the_instructions() {
     let goal = prompt::run_goal("Replace \"old\" with \"new\" in *.md");
     let task = prompt::task_request(RENAMED, &["Find all usages of `other`.".to_owned()], 1, &[]);
     let tools = ["file_operations", "rename_symbol", "search"];
@@ -213,14 +213,14 @@ fn lead_4_neither_the_goal_of_the_run_nor_a_projects_instructions_are_a_sub_agen
 }
 
 #[test]
-fn lead_4_a_projects_instructions_are_no_goal_of_a_lead() {
+fn lead_4_a_projects_instructions_are_not_the_goal_of_a_lead() {
     let request = plan_request("Where is `parse` used?", "");
     let told = Dialogue::lead(&format!("{}{request}", preamble()));
     assert_eq!(told.reply().content, Dialogue::lead(&request).reply().content);
 }
 
 #[test]
-fn a_task_of_another_lead_is_declined_in_words() {
+fn a_task_that_another_lead_wrote_is_declined_in_text() {
     let reply = Dialogue::sub_agent("Refactor the parser so that it is faster.").reply();
     assert!(
         reply

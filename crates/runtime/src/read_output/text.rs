@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_long_other_values_follow_the_text() {
+    fn paor_6_long_other_values_are_appended_to_the_text() {
         let numbers: Vec<u32> = (0..600).collect();
         let readable =
             Readable::from_result(&json!({"success": true, "output": {"body": "a\nb", "numbers": numbers}}));

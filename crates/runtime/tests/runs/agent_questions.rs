@@ -58,7 +58,7 @@ fn answer(of: &str, answer: &str) -> Steering {
 }
 
 #[tokio::test]
-async fn paor_8_a_run_that_stopped_at_its_agents_questions_goes_on_with_guidance() {
+async fn paor_8_a_run_that_stopped_at_its_agents_questions_continues_with_guidance() {
     let world = asking(Scripted::new(two_that_ask)).await;
     let handle = world.start(UserPresence::Absent).await;
     assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
@@ -83,7 +83,7 @@ async fn paor_8_a_run_that_stopped_at_its_agents_questions_goes_on_with_guidance
 }
 
 #[tokio::test]
-async fn paor_8_a_run_that_waits_for_its_agents_questions_goes_on_with_guidance() {
+async fn paor_8_a_run_that_waits_for_its_agents_questions_continues_with_guidance() {
     let world = asking(Scripted::new(two_that_ask)).await;
     let handle = world.start(UserPresence::Present).await;
     questions_open(&world, &handle, 2).await;
@@ -140,7 +140,7 @@ async fn host_9_a_fork_asks_all_open_questions_again() {
 }
 
 #[tokio::test]
-async fn host_9_a_fork_goes_on_with_guidance_instead_of_answers() {
+async fn host_9_a_fork_continues_with_guidance_instead_of_answers() {
     let world = asking(Scripted::new(two_that_ask)).await;
     let handle = world.start(UserPresence::Absent).await;
     ended(&handle).await.unwrap();

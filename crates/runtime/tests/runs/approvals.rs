@@ -325,7 +325,7 @@ async fn host_11_other_branches_continue_while_the_user_is_absent() {
 }
 
 #[tokio::test]
-async fn approve_3_decisions_of_another_process_count_once() {
+async fn approve_3_decisions_of_another_process_apply_once() {
     let (registry, calls) = risky();
     let world = World::new(Scripted::new(one_risk), registry.clone()).await;
     let journal = dirigent_store::Journal::open(&world.folder.path().join("journal.db")).unwrap();
@@ -344,7 +344,7 @@ async fn approve_3_decisions_of_another_process_count_once() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn paor_9_decisions_that_waited_count_before_the_run_misses_its_user() {
+async fn paor_9_pending_decisions_apply_before_the_run_pauses_for_its_user() {
     for _ in 0..10 {
         let (registry, calls) = risky();
         let world = World::new(Scripted::new(two_risks), registry).await;

@@ -122,7 +122,7 @@ async fn host_6_money_is_reserved_at_the_price_of_the_model() {
 
 /// Two workers whose requests wait at the gate, in a budget that is sufficient for one of them at a time.
 #[tokio::test]
-async fn host_6_siblings_wait_for_the_reservations_of_others() {
+async fn host_6_agents_wait_for_the_reservations_of_other_agents() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked: Asked, gate| async move {
         match asked.who() {
@@ -148,7 +148,7 @@ async fn host_6_siblings_wait_for_the_reservations_of_others() {
 }
 
 #[tokio::test]
-async fn host_6_a_worker_that_was_refused_is_an_observation_and_the_run_ends() {
+async fn host_6_a_worker_without_budget_becomes_an_observation_and_the_run_ends() {
     let model = Scripted::new(|asked: Asked| async move {
         match asked.who() {
             "lead" => using(900, plan("one", json!([work("left", &[])]))),

@@ -91,7 +91,7 @@ async fn host_8_cancel_while_a_question_waits() {
 }
 
 #[tokio::test]
-async fn host_8_cancelling_twice_is_cancelling_once() {
+async fn host_8_a_second_cancellation_has_no_effect() {
     let gate = Gate::shut();
     let world = World::new(blocked("lead", "", &gate), tools([])).await;
 
@@ -175,7 +175,7 @@ async fn host_8_cancelling_ends_child_processes() {
 }
 
 #[tokio::test]
-async fn host_8_a_tool_that_ignores_its_cancellation_does_not_keep_the_run() {
+async fn host_8_a_tool_that_ignores_its_cancellation_does_not_delay_the_end_of_the_run() {
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(Mutex::new(released));
     let gate = Gate::shut();
@@ -201,7 +201,7 @@ async fn host_8_a_tool_that_ignores_its_cancellation_does_not_keep_the_run() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn host_8_a_tool_that_blocks_its_thread_does_not_keep_the_run() {
+async fn host_8_a_tool_that_blocks_its_thread_does_not_delay_the_end_of_the_run() {
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(Mutex::new(released));
     let gate = Gate::shut();

@@ -70,7 +70,7 @@ async fn tree(asked: Asked) -> Reply {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn paor_5_a_hundred_agents_three_deep_find_what_they_were_asked_for() {
+async fn paor_5_a_hundred_agents_on_three_levels_return_their_findings() {
     let world = delegating(Scripted::new(tree), tools([])).await;
 
     let handle = world.start(UserPresence::Absent).await;
@@ -184,7 +184,7 @@ async fn paor_7_a_delegates_failure_is_a_result_for_its_caller() {
 }
 
 #[tokio::test]
-async fn paor_5_an_agent_whose_caller_is_stopped_is_stopped_too_and_nothing_of_it_is_left() {
+async fn paor_5_a_delegate_is_stopped_with_its_caller_and_leaves_nothing_behind() {
     let gate = Gate::shut();
     let tool = Scriptool::waiting("it", Repeat::Safe, &gate);
     let model = Scripted::new(|asked| async move {
@@ -226,7 +226,7 @@ async fn two_delegations(asked: Asked) -> Reply {
 }
 
 #[tokio::test]
-async fn host_2_a_run_with_delegations_cut_off_anywhere_goes_on_and_asks_nothing_twice() {
+async fn host_2_a_run_with_delegations_interrupted_at_any_entry_repeats_no_request() {
     let note = || {
         let noted = |_, _| std::future::ready(ToolResult::success(json!("noted")));
         tools([Scriptool::new("note", Repeat::Safe, noted)])
@@ -263,7 +263,7 @@ async fn host_2_a_run_with_delegations_cut_off_anywhere_goes_on_and_asks_nothing
 }
 
 #[tokio::test]
-async fn lead_4_the_report_of_a_delegate_is_its_callers_result_and_ends_only_the_delegate() {
+async fn lead_4_a_delegates_report_ends_only_the_delegate_and_becomes_the_callers_result() {
     let model = Scripted::new(|asked: Asked| async move {
         match (asked.who(), asked.turn()) {
             ("lead", _) => plan_work(),

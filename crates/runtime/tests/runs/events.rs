@@ -77,7 +77,7 @@ async fn all_watchers_of_a_run_share_one_reader_of_its_entries() {
 }
 
 #[tokio::test]
-async fn events_begin_after_the_entry_that_a_watcher_knows() {
+async fn events_begin_after_the_given_entry() {
     let gate = Gate::shut();
     let world = busy_world(3, &gate).await;
     let handle = world.start(UserPresence::Absent).await;
@@ -120,7 +120,7 @@ async fn a_watcher_that_falls_far_behind_misses_nothing() {
 }
 
 #[tokio::test]
-async fn a_watcher_of_a_resumed_run_sees_its_end_though_another_still_reads_what_was_before() {
+async fn a_watcher_of_a_resumed_run_sees_its_end_while_another_reads_old_entries() {
     let gate = Gate::shut();
     let world = busy_world(3, &gate).await;
     let handle = world.start(UserPresence::Absent).await;

@@ -84,7 +84,7 @@ async fn paor_7_a_tool_that_panics_is_an_observation() {
 }
 
 #[tokio::test]
-async fn paor_7_an_agent_reads_that_its_tool_panicked_and_goes_on() {
+async fn paor_7_an_agent_is_told_that_its_tool_panicked_and_continues() {
     for tool in [panics_before_its_future(), panics_in_its_future()] {
         let world = World::new(Scripted::new(let_it_be_called), tools([tool])).await;
 
@@ -129,7 +129,7 @@ async fn loop_5_an_agent_whose_tool_hangs_ends_at_its_deadline() {
 }
 
 #[tokio::test]
-async fn paor_7_a_tool_that_ignores_its_cancellation_does_not_keep_the_run() {
+async fn paor_7_a_tool_that_ignores_its_cancellation_does_not_delay_the_run() {
     let (release, released) = mpsc::channel::<()>();
     let released = Arc::new(Mutex::new(released));
     let tool = Scriptool::new("it", Repeat::Safe, move |_, _| {
@@ -264,7 +264,7 @@ async fn paor_12_a_lead_or_reflector_whose_model_breaks_is_a_recorded_failure() 
 }
 
 #[tokio::test]
-async fn a_model_that_panics_before_its_future_is_a_failure_too() {
+async fn a_model_that_panics_before_it_returns_a_future_is_also_a_failure() {
     let model = Scripted::new(|_| -> std::future::Ready<Reply> { panic!("no such weights") });
     let world = World::new(model, tools([])).await;
 

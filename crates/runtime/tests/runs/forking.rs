@@ -45,7 +45,7 @@ fn is_guidance(entry: &Entry) -> bool {
 }
 
 #[tokio::test]
-async fn host_9_a_fork_of_a_run_that_is_over_goes_on_with_other_guidance() {
+async fn host_9_a_fork_of_an_ended_run_continues_with_other_guidance() {
     let world = World::new(usual(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;
     assert_eq!(ended(&handle).await.unwrap().summary, "It is done.");
@@ -115,7 +115,7 @@ async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends
 }
 
 #[tokio::test]
-async fn host_9_a_run_that_is_under_way_can_be_forked_and_goes_on() {
+async fn host_9_an_active_run_can_be_forked_and_continues() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
@@ -212,7 +212,7 @@ async fn decided(world: &World) -> (RunId, u64) {
 }
 
 #[tokio::test]
-async fn approve_3_a_call_that_was_approved_is_asked_about_anew_in_a_fork() {
+async fn approve_3_an_approved_call_needs_approval_again_in_a_fork() {
     let (world, calls) = risky().await;
     let (run, at) = decided(&world).await;
 
@@ -229,8 +229,7 @@ async fn approve_3_a_call_that_was_approved_is_asked_about_anew_in_a_fork() {
 }
 
 #[tokio::test]
-async fn approve_3_a_call_that_was_approved_is_asked_about_anew_also_where_the_first_resumption_was_cut_off()
-{
+async fn approve_3_an_approved_call_needs_approval_again_in_a_fork_that_is_resumed_twice() {
     let (world, calls) = risky().await;
     let (run, at) = decided(&world).await;
     // The fork continues the run, and its process ends before the agent does.
@@ -304,7 +303,7 @@ async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
 }
 
 #[tokio::test]
-async fn host_9_a_fork_of_a_run_whose_lead_failed_in_a_later_iteration_keeps_the_earlier_ones() {
+async fn host_9_a_fork_before_a_lead_failure_keeps_the_earlier_iterations() {
     let out = Arc::new(AtomicBool::new(true));
     let is_out = out.clone();
     let model = Scripted::new(move |asked| {

@@ -170,7 +170,7 @@ async fn host_8_an_unowned_run_is_cancelled_at_once() {
 }
 
 #[tokio::test]
-async fn paor_10_a_message_about_a_shared_workspace_does_not_outlive_the_process_that_should_handle_it() {
+async fn paor_10_a_message_about_a_shared_workspace_is_dropped_with_its_process() {
     let (world, run, _, _) = risking("worker").await;
     let sharing = Steering::ShareWorkspace { runs: vec![run] };
     let body = serde_json::to_string(&sharing).unwrap();

@@ -35,7 +35,7 @@ pub fn gated(gate: &Arc<Gate>) -> Arc<Scripted> {
 }
 
 #[tokio::test]
-async fn paor_9_a_run_goes_on_with_the_users_answer() {
+async fn paor_9_a_run_continues_with_the_users_answer() {
     let world = World::new(asking(), tools([])).await;
 
     let handle = world.start(UserPresence::Present).await;
@@ -95,7 +95,7 @@ async fn paor_9_resumed_without_an_answer_the_run_pauses_again() {
 }
 
 #[tokio::test]
-async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
+async fn paor_9_an_unanswered_question_waits_until_the_run_is_resumed() {
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
@@ -114,7 +114,7 @@ async fn paor_9_a_question_that_is_left_waits_for_the_run_to_be_resumed() {
 }
 
 #[tokio::test]
-async fn paor_9_a_question_outlives_the_orchestrator_that_asked_it() {
+async fn paor_9_a_question_survives_the_orchestrator_that_asked_it() {
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
     event(&handle, |kind| matches!(kind, EventKind::QuestionAsked { .. })).await;
@@ -138,7 +138,7 @@ async fn paor_9_a_question_outlives_the_orchestrator_that_asked_it() {
 }
 
 #[tokio::test]
-async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() {
+async fn paor_9_a_number_without_a_choice_is_refused_and_the_question_stays_open() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
             "lead" if asked.task().contains(r#""answer":"b""#) => say("It is b."),
@@ -174,7 +174,7 @@ async fn paor_9_a_number_of_no_choice_is_refused_and_the_question_still_waits() 
 }
 
 #[tokio::test]
-async fn paor_9_an_answer_to_nothing_is_refused() {
+async fn paor_9_an_answer_without_an_open_question_is_refused() {
     let gate = Gate::shut();
     let world = World::new(gated(&gate), tools([])).await;
     let handle = world.start(UserPresence::Present).await;
@@ -298,7 +298,7 @@ async fn paor_9_the_answer_of_a_resumption_is_handled_before_the_user_counts_as_
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn a_cancel_while_the_run_comes_to_stand_still_is_one_end() {
+async fn a_cancellation_while_the_run_pauses_gives_exactly_one_end() {
     let world = World::new(asking(), tools([])).await;
     for _ in 0..100 {
         let handle = world.start(UserPresence::Absent).await;

@@ -11,7 +11,7 @@ use crate::world::{World, ended, within};
 const GUIDANCE: &str = "Search only in /src/utils.";
 
 #[tokio::test]
-async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
+async fn paor_8_redirecting_stops_agents_and_calls_and_plans_again() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
@@ -72,7 +72,7 @@ async fn paor_8_redirecting_stops_agents_and_calls_and_plans_anew() {
 }
 
 #[tokio::test]
-async fn paor_8_redirecting_while_planning_makes_the_plan_anew() {
+async fn paor_8_redirecting_while_planning_requests_the_plan_again() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         if asked.task().contains(GUIDANCE) {

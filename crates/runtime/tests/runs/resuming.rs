@@ -121,7 +121,7 @@ fn essence(report: &Report) -> Value {
 }
 
 #[tokio::test]
-async fn host_2_a_run_cut_off_anywhere_goes_on_to_the_same_end_and_repeats_nothing() {
+async fn host_2_a_run_interrupted_at_any_entry_reaches_the_same_end_and_repeats_nothing() {
     let (registry, _) = noting(Repeat::Safe);
     let world = World::new(Scripted::new(two_iterations), registry).await;
     let handle = world.start(UserPresence::Absent).await;
@@ -160,7 +160,7 @@ async fn host_2_a_run_cut_off_anywhere_goes_on_to_the_same_end_and_repeats_nothi
 }
 
 #[tokio::test]
-async fn host_2_a_call_that_had_started_and_is_not_safe_to_repeat_is_reported_as_interrupted() {
+async fn host_2_an_unsafe_call_that_had_started_is_reported_as_interrupted() {
     let script = |asked: Asked| async move {
         let planned = json!([{"tool": "note", "parameters": {}}]);
         match (asked.who(), asked.turn()) {

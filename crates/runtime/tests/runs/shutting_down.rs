@@ -64,7 +64,7 @@ async fn host_2_runs_that_were_shut_down_are_resumed_without_repeating_finished_
 }
 
 #[tokio::test]
-async fn nothing_starts_after_a_shutdown_and_nothing_is_journaled_of_it() {
+async fn after_a_shutdown_no_run_starts_and_none_is_journaled() {
     let world = World::new(Scripted::new(|_| async { say("It is done.") }), tools([])).await;
     let before = world.start(UserPresence::Absent).await;
     ended(&before).await.unwrap();

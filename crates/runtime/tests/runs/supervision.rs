@@ -146,7 +146,7 @@ async fn paor_12_a_crashed_lead_or_reflector_is_a_recorded_failure() {
 }
 
 #[tokio::test]
-async fn a_supervisor_that_crashes_in_any_phase_is_rebuilt_and_no_finished_work_is_repeated() {
+async fn a_crashed_supervisor_is_rebuilt_in_any_phase_and_repeats_no_finished_work() {
     for who in ["lead", "worker", "reflector"] {
         let gate = Gate::shut();
         let world = World::new(blocked(who, &gate), tools([])).await;
@@ -197,7 +197,7 @@ fn calling(by: &'static str) -> Arc<Scripted> {
 }
 
 #[tokio::test]
-async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_safe() {
+async fn host_2_after_a_crash_a_running_safe_call_is_repeated() {
     for by in ["plan", "worker"] {
         let gate = Gate::shut();
         let (tool, called) = waiting_tool(Repeat::Safe, &gate);
@@ -219,7 +219,7 @@ async fn host_2_a_call_under_way_is_repeated_after_a_breakdown_where_that_is_saf
 }
 
 #[tokio::test]
-async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_is_not_safe() {
+async fn host_2_after_a_crash_a_running_unsafe_call_is_reported_as_interrupted() {
     for by in ["plan", "worker"] {
         let gate = Gate::shut();
         let (tool, called) = waiting_tool(Repeat::Unsafe, &gate);
@@ -239,7 +239,7 @@ async fn host_2_a_call_under_way_is_interrupted_by_a_breakdown_where_repeating_i
 }
 
 #[tokio::test]
-async fn host_8_a_cancel_counts_once_whether_a_breakdown_comes_before_or_behind_it() {
+async fn host_8_a_cancellation_applies_once_before_or_after_a_crash() {
     for breaks_first in [true, false] {
         let gate = Gate::shut();
         let world = World::new(blocked("worker", &gate), tools([])).await;
@@ -259,7 +259,7 @@ async fn host_8_a_cancel_counts_once_whether_a_breakdown_comes_before_or_behind_
 }
 
 #[tokio::test]
-async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
+async fn paor_8_guidance_before_and_after_a_crash_is_not_lost() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {
@@ -289,7 +289,7 @@ async fn paor_8_guidance_before_and_behind_a_breakdown_is_not_lost() {
 }
 
 #[tokio::test]
-async fn paor_9_the_answer_to_a_resumed_run_outlives_a_breakdown() {
+async fn paor_9_the_answer_to_a_resumed_run_survives_a_crash() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {

@@ -59,7 +59,7 @@ fn approve(approval: &Approval) -> Decision {
 }
 
 #[tokio::test]
-async fn approve_3_an_approval_outlives_a_breakdown_and_counts_once() {
+async fn approve_3_an_approval_survives_a_supervisor_crash_and_applies_once() {
     let (registry, called) = risky();
     let world = World::new(Scripted::new(take_a_risk), registry).await;
     let handle = world.start(UserPresence::Present).await;

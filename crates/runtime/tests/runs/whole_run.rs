@@ -100,7 +100,7 @@ async fn paor_1_a_run_goes_through_its_phases_and_ends_with_a_report() {
 }
 
 #[tokio::test]
-async fn a_run_that_has_ended_is_no_longer_under_way_and_cannot_be_steered() {
+async fn an_ended_run_is_not_active_and_cannot_be_steered() {
     let world = look_then_work_world().await;
 
     let handle = world.start(UserPresence::Absent).await;
@@ -162,7 +162,7 @@ async fn paor_8_guidance_is_in_the_next_plan_request() {
 }
 
 #[tokio::test]
-async fn paor_8_guidance_for_an_agent_is_in_its_next_request_and_in_no_other_agents() {
+async fn paor_8_guidance_for_an_agent_is_only_in_this_agents_next_request() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match (asked.who(), asked.turn()) {

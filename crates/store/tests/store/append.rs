@@ -35,7 +35,7 @@ fn entries_come_back_as_they_were_appended() {
 }
 
 #[test]
-fn entries_are_read_from_a_place_and_up_to_a_limit() {
+fn entries_are_read_from_a_position_up_to_a_limit() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     for text in ["a", "b", "c", "d"] {
@@ -149,7 +149,7 @@ fn a_callback_that_panics_harms_nobody_else() {
 }
 
 #[test]
-fn a_batch_that_does_not_fit_is_stored_not_at_all_and_leaves_no_gap() {
+fn a_batch_that_does_not_fit_is_not_stored_and_leaves_no_gap() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
     let journal = JournalOptions::default()
@@ -188,7 +188,7 @@ fn a_batch_that_does_not_fit_is_stored_not_at_all_and_leaves_no_gap() {
 }
 
 #[test]
-fn a_journal_that_another_process_locks_says_so() {
+fn the_error_for_a_locked_journal_names_the_lock() {
     let f = fixture();
     drop(create(&f.journal, 1));
     drop(f.journal);

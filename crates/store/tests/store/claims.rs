@@ -13,7 +13,7 @@ fn owners(journal: &Path) -> usize {
 }
 
 #[test]
-fn host_2_a_run_is_refused_while_its_process_lives_and_free_once_it_is_killed() {
+fn host_2_a_run_cannot_be_resumed_before_its_process_was_killed() {
     let f = fixture();
     let other = start(Role::Holds, &f.path);
 
@@ -50,7 +50,7 @@ fn host_2_the_next_owner_sees_the_entries_of_a_killed_process() {
 }
 
 #[test]
-fn a_run_has_one_claim_and_is_free_after_it() {
+fn a_run_can_be_claimed_once_and_again_after_its_release() {
     let f = fixture();
     let claim = create(&f.journal, 1);
 
@@ -99,7 +99,7 @@ fn two_journals_of_one_process_respect_each_others_claims() {
 }
 
 #[test]
-fn a_release_that_cannot_be_written_is_made_up_for() {
+fn a_failed_release_is_retried_by_a_later_write() {
     let f = fixture();
     let options = JournalOptions::default().busy_timeout(Duration::from_millis(20));
     let journal = options.open(&f.path).unwrap();
@@ -181,7 +181,7 @@ fn a_run_is_created_once_and_only_a_created_one_is_claimed() {
 }
 
 #[test]
-fn paor_9_an_ended_run_is_open_again_from_its_next_entry_on() {
+fn paor_9_an_ended_run_is_reopened_by_its_next_entry() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     end(&f.journal, &claim).unwrap();

@@ -72,7 +72,7 @@ fn a_content_is_stored_once_for_all_its_originals() {
 }
 
 #[test]
-fn many_threads_may_record_at_once() {
+fn several_threads_can_record_contents_at_once() {
     let fixture = fixture();
     let claim = create(&fixture.journal, 1);
     std::thread::scope(|scope| {
@@ -98,7 +98,7 @@ fn many_threads_may_record_at_once() {
 }
 
 #[test]
-fn a_content_without_room_is_refused_and_the_run_goes_on() {
+fn a_content_without_room_is_refused_and_the_run_continues() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
     let journal = JournalOptions::default()

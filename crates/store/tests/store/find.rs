@@ -31,7 +31,7 @@ fn refusal(journal: &Journal, text: &str) -> String {
 }
 
 #[test]
-fn a_run_is_found_by_its_id_either_end_of_it_or_as_the_last() {
+fn a_run_is_found_by_its_id_by_either_end_of_its_id_or_by_last() {
     check(OLD, OLD);
     check(&OLD.to_uppercase(), OLD);
     check("0190a1b2c3d47e5f8a6b00000000aaaa", OLD);
@@ -45,7 +45,7 @@ fn a_run_is_found_by_its_id_either_end_of_it_or_as_the_last() {
 }
 
 #[test]
-fn several_runs_that_fit_are_all_named_newest_first() {
+fn all_matching_runs_are_named_newest_first() {
     let f = with_three_runs();
 
     let error = f.journal.find("aaaa").unwrap_err();
@@ -62,7 +62,7 @@ fn several_runs_that_fit_are_all_named_newest_first() {
 }
 
 #[test]
-fn text_that_matches_no_run_is_refused_with_a_hint() {
+fn text_that_does_not_match_a_run_is_refused_with_a_hint() {
     let f = with_three_runs();
     let path = f.path.canonicalize().unwrap();
     let never = format!(

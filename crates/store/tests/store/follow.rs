@@ -42,7 +42,7 @@ async fn a_run_of_another_process_is_followed_until_it_ends() {
 }
 
 #[tokio::test]
-async fn following_a_run_ends_when_its_claim_is_given_up_or_nobody_has_it() {
+async fn following_a_run_ends_when_its_claim_is_released_or_its_owner_has_died() {
     let f = fixture();
     let other = Journal::open(&f.path).unwrap();
     let claim = create(&other, 1);
@@ -75,7 +75,7 @@ async fn following_a_run_ends_when_its_process_is_killed() {
 }
 
 #[tokio::test]
-async fn paor_9_a_run_that_stood_still_is_followed_as_it_goes_on_in_another_process() {
+async fn paor_9_a_watcher_of_a_paused_run_sees_it_continue_in_another_process() {
     let f = fixture();
     let other = Journal::open(&f.path).unwrap();
     let claim = create(&other, 1);

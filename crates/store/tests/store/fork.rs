@@ -19,7 +19,7 @@ fn three_entries(journal: &Journal) -> dirigent_store::RunClaim {
 }
 
 #[test]
-fn host_9_a_fork_shares_the_past_and_goes_on_by_itself() {
+fn host_9_a_fork_shares_the_earlier_entries_and_continues_independently() {
     let f = fixture();
     let source = three_entries(&f.journal);
 
@@ -56,7 +56,7 @@ fn host_9_a_fork_shares_the_past_and_goes_on_by_itself() {
 }
 
 #[test]
-fn host_9_a_run_of_another_process_and_one_that_is_over_are_forked() {
+fn host_9_a_run_of_another_process_and_an_ended_run_can_be_forked() {
     let f = fixture();
     let source = three_entries(&f.journal);
     let other = Journal::open(&f.path).unwrap();
@@ -88,7 +88,7 @@ fn host_9_a_fork_of_a_fork_says_where_it_comes_from() {
 }
 
 #[test]
-fn host_9_a_place_that_there_is_not_is_refused_with_those_that_there_are() {
+fn host_9_a_fork_at_an_unknown_entry_is_refused_with_the_last_entry() {
     let f = fixture();
     let _source = three_entries(&f.journal);
     drop(create(&f.journal, 4));

@@ -139,7 +139,7 @@ fn kill(journal: &Path, folder: &Path) -> PathBuf {
 }
 
 #[test]
-fn host_2_no_changed_bit_of_the_log_makes_a_killed_run_continue_from_an_earlier_entry() {
+fn host_2_a_damaged_log_never_makes_a_killed_run_continue_from_an_earlier_entry() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     for number in 0..20 {
@@ -170,7 +170,7 @@ fn host_2_no_changed_bit_of_the_log_makes_a_killed_run_continue_from_an_earlier_
 }
 
 #[test]
-fn host_2_lost_entries_of_a_killed_process_are_named_and_can_be_given_up() {
+fn host_2_lost_entries_of_a_killed_process_are_named_and_can_be_abandoned() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
@@ -206,7 +206,7 @@ fn host_2_lost_entries_of_a_killed_process_are_named_and_can_be_given_up() {
 }
 
 #[test]
-fn a_released_run_may_be_restored_from_an_older_copy() {
+fn a_released_run_can_be_claimed_in_an_older_copy_of_the_journal() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
@@ -219,7 +219,7 @@ fn a_released_run_may_be_restored_from_an_older_copy() {
 }
 
 #[test]
-fn an_empty_database_beside_a_log_is_refused_untouched() {
+fn an_empty_database_with_a_write_ahead_log_is_refused_unchanged() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();
@@ -304,7 +304,7 @@ fn a_journal_in_a_read_only_folder_is_read() {
 }
 
 #[test]
-fn a_listing_shows_what_it_can_and_marks_the_rest() {
+fn a_list_shows_readable_runs_and_marks_unreadable_ones() {
     let (_folder, path) = two_runs();
     change(
         &path,

@@ -271,7 +271,7 @@ mod check {
     }
 
     #[test]
-    fn entries_that_were_committed_and_lost_are_a_problem() {
+    fn committed_entries_that_are_lost_are_reported_as_a_problem() {
         let f = fixture();
         other_process::kill(other_process::start(Role::Holds, &f.path));
         // The state after the write-ahead log has lost its last transaction.
@@ -295,7 +295,7 @@ mod backup {
     use super::*;
 
     #[test]
-    fn a_backup_is_a_journal_of_one_moment_while_a_run_is_active() {
+    fn a_backup_during_an_active_run_is_a_consistent_journal() {
         let f = filled();
         let claim = create(&f.journal, 3);
         let copy = f.path.with_file_name("copy.db");
@@ -321,7 +321,7 @@ mod backup {
 
     #[cfg(unix)]
     #[test]
-    fn a_backup_is_for_its_users_eyes_only() {
+    fn only_the_user_can_read_a_backup() {
         use std::os::unix::fs::PermissionsExt;
         let f = filled();
         let copy = f.path.with_file_name("copy.db");
@@ -510,7 +510,7 @@ mod moving {
     }
 
     #[test]
-    fn a_file_that_is_not_as_it_was_exported_is_refused_with_its_line() {
+    fn an_altered_export_is_refused_with_the_line() {
         let f = filled();
         let (file, text) = exported(&f, 1);
         let other = fixture();
@@ -630,7 +630,7 @@ mod prune {
     }
 
     #[test]
-    fn only_old_runs_that_ended_and_have_no_owner_are_deleted() {
+    fn only_old_ended_runs_without_an_owner_are_deleted() {
         let f = fixture();
         finished(&f.journal, 1, RunEnding::Finished);
         finished(&f.journal, 2, RunEnding::Paused);
@@ -664,7 +664,7 @@ mod prune {
     }
 
     #[test]
-    fn a_run_of_a_live_process_is_kept_and_that_of_a_dead_one_goes() {
+    fn a_run_of_a_live_process_is_kept_and_a_run_of_a_dead_process_is_deleted() {
         let f = fixture();
         let other = other_process::start(Role::Holds, &f.path);
         execute(&f.path, "UPDATE runs SET ended_at = 9000, status = '1'");

@@ -54,7 +54,7 @@ async fn a_message_is_accepted_in_the_transaction_of_its_entry() {
 }
 
 #[test]
-fn a_message_that_is_to_follow_another_is_posted_only_while_that_is_the_newest() {
+fn a_message_after_another_is_posted_only_if_that_one_is_still_the_newest() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let other = open(&f.path);
@@ -82,7 +82,7 @@ fn a_message_that_is_to_follow_another_is_posted_only_while_that_is_the_newest()
 }
 
 #[tokio::test]
-async fn an_inbox_brings_each_message_once_in_order_whenever_it_came() {
+async fn an_inbox_returns_each_earlier_or_later_message_once_in_order() {
     let f = fixture();
     let _claim = create(&f.journal, 1);
     let _other_run = create(&f.journal, 2);
@@ -195,7 +195,7 @@ async fn the_owner_of_another_run_can_neither_reject_nor_accept_a_message() {
 }
 
 #[tokio::test]
-async fn a_message_is_accepted_once_and_an_entry_that_fails_to_consume_it_poisons_the_run() {
+async fn a_second_entry_for_an_accepted_message_fails_and_blocks_later_entries() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let id = post(&f.journal, "once").unwrap();
@@ -264,7 +264,7 @@ async fn the_end_of_a_run_rejects_pending_and_later_messages() {
 }
 
 #[tokio::test]
-async fn paor_9_a_run_that_stands_still_takes_answers_for_when_it_goes_on() {
+async fn paor_9_a_paused_run_accepts_answers_for_its_resume() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let before = post(&f.journal, "while it stops").unwrap();
@@ -343,7 +343,7 @@ fn an_unknown_run_or_message_is_named() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn host_2_each_message_becomes_one_entry_however_often_the_process_that_takes_them_is_killed() {
+async fn host_2_each_message_becomes_one_entry_despite_repeated_kills_of_the_owner() {
     const POSTERS: usize = 4;
     const EACH: usize = 100;
     let f = fixture();

@@ -29,7 +29,7 @@ fn filled() -> (TempDir, std::path::PathBuf) {
 
 #[cfg(unix)]
 #[test]
-fn a_new_journal_is_for_its_users_eyes_only() {
+fn only_the_user_can_read_a_new_journal() {
     use std::os::unix::fs::PermissionsExt;
     let folder = TempDir::new().unwrap();
     let state = folder.path().join("state");
@@ -49,7 +49,7 @@ fn a_new_journal_is_for_its_users_eyes_only() {
 }
 
 #[test]
-fn host_2_a_journal_whose_creation_was_cut_off_is_created_anew() {
+fn host_2_a_journal_whose_creation_was_interrupted_is_created_again() {
     let folder = TempDir::new().unwrap();
     let (begun, path) = (folder.path().join("begun.db"), folder.path().join("journal.db"));
     let creating = Connection::open(&begun).unwrap();
@@ -88,7 +88,7 @@ fn an_empty_file_becomes_a_journal() {
 }
 
 #[test]
-fn many_may_open_a_new_journal_at_once() {
+fn several_threads_can_open_a_new_journal_at_once() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
 
@@ -123,7 +123,7 @@ fn a_reopened_journal_has_everything() {
 }
 
 #[test]
-fn text_is_no_journal() {
+fn a_text_file_is_not_a_journal() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("notes.txt");
     std::fs::write(&path, "Remember the milk.\n".repeat(100)).unwrap();
@@ -141,7 +141,7 @@ fn text_is_no_journal() {
 }
 
 #[test]
-fn a_journal_cut_short_is_damaged() {
+fn a_truncated_journal_is_reported_as_damaged() {
     let (_folder, path) = filled();
     let bytes = std::fs::read(&path).unwrap();
     std::fs::write(&path, &bytes[..bytes.len() / 2]).unwrap();
@@ -227,7 +227,7 @@ fn another_format_is_refused() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_is_named() {
+fn the_error_for_a_missing_path_names_it() {
     let folder = TempDir::new().unwrap();
     let file = folder.path().join("file");
     std::fs::write(&file, "").unwrap();
@@ -249,7 +249,7 @@ fn a_path_that_leads_nowhere_is_named() {
 }
 
 #[test]
-fn existing_creates_no_journal() {
+fn the_option_existing_creates_no_journal() {
     let folder = TempDir::new().unwrap();
     let state = folder.path().join("state");
     let path = state.join("journal.db");

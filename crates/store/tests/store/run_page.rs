@@ -143,7 +143,7 @@ fn a_damaged_status_hides_no_run() {
 }
 
 #[test]
-fn the_names_of_states_are_those_in_json() {
+fn state_names_are_the_names_in_json() {
     for state in RunState::ALL {
         assert_eq!(serde_json::to_value(state).unwrap(), state.name());
         assert_eq!(state.name().parse(), Ok(state));

@@ -128,7 +128,7 @@ async fn a_tail_returns_the_entries_before_an_unreadable_one_then_its_error() {
 }
 
 #[tokio::test]
-async fn a_tail_brings_each_entry_without_waiting_for_the_next_and_may_be_interrupted() {
+async fn a_tail_returns_each_entry_at_once_and_each_wait_may_be_cancelled() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     let mut tail = f.journal.follow(run(1), 0);

@@ -108,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gap_never_splits_a_character() {
+    fn omitted_output_never_splits_a_character() {
         // Shifted by one byte, each half ends or begins inside a character of two bytes.
         let long = format!("x{}x", "é".repeat(150_000));
         let text = text_of(&[long.as_bytes()]);

@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_progress_bar_the_last_state_is_shown() {
+    fn only_the_last_state_of_a_progress_bar_is_shown() {
         assert_eq!(plain_text("a\r\nb\r\n"), "a\nb\n");
         assert_eq!(plain_text(" 10 %\r 50 %\r100 %\ndone\n"), "100 %\ndone\n");
         assert_eq!(plain_text("10 %\r\u{1b}[K20 %\r\u{1b}[K"), "20 %");

@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shell_without_pipefail_runs_the_line_all_the_same() {
+    fn a_shell_without_pipefail_still_runs_the_line() {
         assert_eq!(exit_code(Shell::Sh, "exit 3"), 3);
         assert_eq!(exit_code(Shell::Sh, "true | true"), 0);
     }

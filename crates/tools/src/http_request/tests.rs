@@ -115,7 +115,7 @@ fn code(result: &ToolResult) -> &str {
 }
 
 #[tokio::test]
-async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() {
+async fn a_name_that_resolves_to_a_private_address_later_is_not_connected_to() {
     let bait = Bait::new();
     let resolver = ChangingResolver::new(&[&[NOBODY], &["127.0.0.1"]]);
     let url = format!("http://rebinding.example:{}/", bait.port());
@@ -130,7 +130,7 @@ async fn a_name_that_turns_private_after_it_was_looked_at_is_not_connected_to() 
 }
 
 #[tokio::test]
-async fn a_name_for_private_addresses_is_refused_and_of_a_mixed_one_only_the_public_are_tried() {
+async fn a_name_with_private_addresses_is_refused_or_only_its_public_ones_are_tried() {
     let bait = Bait::new();
     let url = format!("http://mixed.example:{}/", bait.port());
     for addresses in [
@@ -154,7 +154,7 @@ async fn a_name_for_private_addresses_is_refused_and_of_a_mixed_one_only_the_pub
 }
 
 #[tokio::test]
-async fn a_name_is_allowed_for_itself_and_its_port_alone() {
+async fn an_allowed_name_allows_only_this_name_and_port() {
     let bait = Bait::new();
     let port = bait.port();
     let here = || ChangingResolver::new(&[&["127.0.0.1"]]);
@@ -183,7 +183,7 @@ async fn a_name_is_allowed_for_itself_and_its_port_alone() {
 }
 
 #[test]
-fn what_is_public_is_public() {
+fn public_addresses_are_allowed() {
     let rows = [
         "1.1.1.1",
         "8.8.8.8",
@@ -280,7 +280,7 @@ fn malicious_pages_are_converted() {
 }
 
 #[tokio::test]
-async fn an_answer_that_came_before_the_call_was_cancelled_is_told() {
+async fn a_response_received_before_the_cancellation_is_reported() {
     let record = ExchangeRecord {
         response: Some(ReceivedResponse {
             status: StatusCode::CREATED,

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn placeholders_capture_names_and_braces_of_text_do_not() {
+    fn placeholders_capture_names_and_escaped_braces_do_not() {
         check("{old} {old:?} { old } {old:#x}", &["old", "old", "old", "old"]);
         check("{{old}} old {} {0} {0:?} }}", &[]);
         check("{{{old}}}", &["old"]);

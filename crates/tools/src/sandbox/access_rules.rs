@@ -184,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_home_is_readable_only_where_its_toolchains_are() {
+    fn only_the_toolchains_in_the_home_folder_are_readable() {
         let rules = rules(&Sandbox::default(), &[("HOME", "/home/ada"), ("GOPATH", "/home")]);
         for path in [
             "bin/x",
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn settings_name_more_by_the_home_too() {
+    fn settings_can_add_readable_and_writable_paths_relative_to_the_home() {
         let sandbox = Sandbox {
             read: vec!["~/.m2".into(), "/data".into()],
             write: vec!["~/cache".into()],

@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_runs_once_its_gate_is_opened() {
+    async fn a_program_runs_after_its_gate_was_opened() {
         let folder = TempDir::new().unwrap();
         let mut child = touch(&folder).start().unwrap();
         let mut gate = child.stdin().take().unwrap();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_whose_gate_nobody_opens_does_not_run() {
+    async fn a_program_does_not_run_while_its_gate_is_closed() {
         let folder = TempDir::new().unwrap();
         let mut child = touch(&folder).start().unwrap();
         drop(child.stdin().take());

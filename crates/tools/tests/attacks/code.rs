@@ -87,7 +87,7 @@ async fn repositories_that_lead_outside() {
 }
 
 #[tokio::test]
-async fn sources_that_are_none_or_have_no_end() {
+async fn deeply_nested_long_linked_or_piped_sources_are_handled() {
     let nested = format!("fn deep() {{ {} }}\n", "(".repeat(1_000_000));
     let many: String = (0..100_000)
         .map(|number| format!("fn f{number}() {{}}\n"))

@@ -150,7 +150,7 @@ async fn paths_that_lead_out_or_nowhere() {
 }
 
 #[tokio::test]
-async fn what_is_no_file() {
+async fn pipes_and_sockets_are_not_files() {
     let scene = Scene::with(&[("file", b"file")]);
     scene.pipe("pipe");
     let _socket = UnixListener::bind(scene.work.path("socket")).unwrap();
@@ -174,7 +174,7 @@ async fn what_is_no_file() {
 }
 
 #[tokio::test]
-async fn devices_and_the_files_of_the_kernel() {
+async fn devices_and_kernel_files_are_refused() {
     for path in ["zero", "null"] {
         for made in [read(path), write(path), edit(path)] {
             let (code, error) = outcome(call("/dev".as_ref(), made).await);
@@ -190,7 +190,7 @@ async fn devices_and_the_files_of_the_kernel() {
 }
 
 #[tokio::test]
-async fn hard_links_to_a_file_outside() {
+async fn hard_links_to_a_file_outside_leave_it_unchanged() {
     let scene = Scene::with(&[]);
     for name in ["kept", "deleted", "moved"] {
         std::fs::write(scene.outside.path(name), "secret").unwrap();
@@ -264,7 +264,7 @@ async fn long_lines() {
 }
 
 #[tokio::test]
-async fn many_lines_that_are_nearly_what_is_looked_for() {
+async fn the_search_for_similar_lines_is_bounded() {
     let lines = format!("{}\n", "ab".repeat(100)).repeat(20_000);
     let scene = Scene::with(&[("lines", lines.as_bytes())]);
     let like = format!("{}c\n", "ab".repeat(100));
@@ -336,7 +336,7 @@ async fn lists_without_an_end() {
 }
 
 #[tokio::test]
-async fn ignore_files_that_are_none() {
+async fn ignore_files_that_are_pipes_devices_huge_or_links_are_harmless() {
     let rules = Folder::with(&[("rules", b"file\n")]);
     type Make<'a> = &'a dyn Fn(&Scene);
     let ignores: [(&str, Make<'_>); 4] = [
@@ -364,7 +364,7 @@ async fn ignore_files_that_are_none() {
 }
 
 #[tokio::test]
-async fn what_belongs_to_git_and_to_dirigent() {
+async fn files_of_git_and_dirigent_are_read_only() {
     let scene = Scene::with(&[
         ("file", b"secret"),
         ("full/.git/config", b"secret"),
@@ -428,7 +428,7 @@ async fn what_belongs_to_git_and_to_dirigent() {
 }
 
 #[tokio::test]
-async fn a_new_content_does_not_run_as_the_owner_of_the_old() {
+async fn edited_files_lose_the_set_user_id_and_set_group_id_bits() {
     let folder = Folder::with(&[("tool", b"secret")]);
     std::fs::set_permissions(folder.path("tool"), PermissionsExt::from_mode(0o6755)).unwrap();
     done(&folder, edit("tool")).await;
@@ -437,7 +437,7 @@ async fn a_new_content_does_not_run_as_the_owner_of_the_old() {
 }
 
 #[tokio::test]
-async fn what_was_seen_is_stale() {
+async fn a_refusal_of_an_unseen_file_has_the_code_stale() {
     let folder = Folder::with(&[("file", b"secret")]);
     let mut context = folder.context();
     context.seen = Some(std::sync::Arc::default());

@@ -71,7 +71,7 @@ async fn paths_limit_the_rename_but_not_the_search_for_clashes() {
 }
 
 #[tokio::test]
-async fn a_clash_is_refused_and_no_byte_changes() {
+async fn a_clash_is_refused_and_no_file_changes() {
     let files = [
         ("a.rs", "fn old() {}\n"),
         ("b.go", "package b\n\nvar taken = 1\n"),
@@ -209,7 +209,7 @@ async fn an_invalid_name_is_refused_with_the_reason() {
 }
 
 #[tokio::test]
-async fn without_read_write_access_there_is_a_preview_alone() {
+async fn without_read_write_access_only_previews_are_possible() {
     let workspace = workspace(&[("a.rs", "fn old() {}\n")]);
     for access in [Access::ReadOnly, Access::Execute] {
         let context = ToolContext {

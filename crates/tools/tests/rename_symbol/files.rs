@@ -54,7 +54,7 @@ async fn columns_count_characters_and_lines_are_shown_whole_or_near_the_name() {
 }
 
 #[tokio::test]
-async fn a_file_with_a_syntax_error_is_renamed_in_and_reported() {
+async fn names_in_a_file_with_a_syntax_error_are_renamed_and_the_file_is_reported() {
     let workspace = workspace(&[
         ("a.rs", "fn old( {}\nfn f() { old() }\n"),
         ("b.rs", "fn old() {}\n"),
@@ -110,7 +110,7 @@ async fn unreadable_files_are_reported_and_the_rest_is_renamed() {
 }
 
 #[tokio::test]
-async fn ignored_and_hidden_files_are_left_alone_unless_named() {
+async fn ignored_and_hidden_files_are_skipped_unless_named() {
     let workspace = workspace(&[
         (".gitignore", "target/\n"),
         ("target/a.rs", "fn old() {}\n"),
@@ -155,7 +155,7 @@ async fn long_lists_are_cut_and_counted() {
 }
 
 #[tokio::test]
-async fn a_path_that_is_not_there_or_outside_is_refused() {
+async fn a_path_that_is_missing_or_outside_the_workspace_is_refused() {
     let workspace = workspace(&[("src/lib.rs", "fn old() {}\n")]);
     for (path, expected) in [
         ("lib.rs", "`lib.rs` does not exist; did you mean `src/lib.rs`?"),

@@ -190,7 +190,7 @@ old:
 }
 
 #[tokio::test]
-async fn html_tags_are_not_names() {
+async fn html_tags_are_not_identifiers() {
     let before = "const b = 1, c = <b>{b}</b>, d = <b.x/>;\n";
     let workspace = workspace(&[("a.jsx", before)]);
     let result = run(&workspace, json!({"from": "b", "to": "bold", "preview": false})).await;
@@ -202,7 +202,7 @@ async fn html_tags_are_not_names() {
 }
 
 #[tokio::test]
-async fn a_keyword_of_another_language_is_a_valid_name() {
+async fn a_keyword_of_another_language_is_a_valid_new_name() {
     let workspace = workspace(&[("a.py", "old = 1\n"), ("b.rs", "fn f() {}\n")]);
     let result = run(&workspace, json!({"from": "old", "to": "func", "preview": false})).await;
     assert!(result.succeeded());

@@ -124,7 +124,7 @@ async fn paor_2_a_name_that_no_source_introduces_belongs_to_a_library() {
 }
 
 #[tokio::test]
-async fn paor_2_members_of_unknown_owners_are_reported() {
+async fn paor_2_members_of_unknown_objects_are_reported() {
     for (path, line) in [
         ("a.py", "x.old()"),
         ("a.py", "self.old = 1"),
@@ -234,7 +234,7 @@ async fn paor_2_a_librarys_name_in_rust_is_reported() {
 }
 
 #[tokio::test]
-async fn paor_2_what_rust_introduces_is_no_librarys() {
+async fn paor_2_names_that_rust_sources_introduce_do_not_belong_to_a_library() {
     for lines in [
         &["fn old() {}", "fn f() { old(); a::old(); x.map(old); }"][..],
         &["impl A { fn old(&self) {} }", "fn f() { x.old(); A::old(&x); }"],
@@ -348,7 +348,7 @@ async fn paor_2_a_librarys_name_in_go_is_reported() {
 }
 
 #[tokio::test]
-async fn paor_2_what_go_introduces_is_no_librarys() {
+async fn paor_2_names_that_go_sources_introduce_do_not_belong_to_a_library() {
     for lines in [
         &["func old() {}", "func f() { old(); a.old() }"][..],
         &["func old[T any](x T) {}", "func f() { old[int](1) }"],
@@ -389,7 +389,7 @@ async fn paor_2_what_go_introduces_is_no_librarys() {
 }
 
 #[tokio::test]
-async fn paor_2_a_definition_in_another_file_introduces_a_name_and_a_variable_there_does_not() {
+async fn paor_2_a_definition_in_another_file_introduces_a_name_but_a_variable_does_not() {
     let used = ("b.rs", "fn f() { old(1) }\n");
     assert_eq!(
         foreign(&[used, ("src/a.rs", "pub fn old() {}\n")]).await,
@@ -402,7 +402,7 @@ async fn paor_2_a_definition_in_another_file_introduces_a_name_and_a_variable_th
 }
 
 #[tokio::test]
-async fn paor_2_the_names_like_that_of_a_library_are_those_that_the_sources_introduce() {
+async fn paor_2_names_similar_to_a_librarys_name_are_suggested_only_from_the_sources() {
     let workspace = workspace(&[(
         "a.rs",
         "fn uwrap(unwrapp: u32) { x.unwrap(); y.unwrap_(); }\nfn unwrap_it() { uwrap(1) }\n",

@@ -18,7 +18,7 @@ fn guarded(workspace: &TempDir, path: &str) -> Option<String> {
 }
 
 #[tokio::test]
-async fn gits_hooks_and_settings_are_put_back() {
+async fn gits_hooks_and_settings_are_restored() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("kept"), "kept").unwrap();
     for confinement in [Confinement::Required, Confinement::Off] {
@@ -75,7 +75,7 @@ async fn gits_hooks_and_settings_are_put_back() {
 }
 
 #[tokio::test]
-async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
+async fn a_link_to_another_repository_in_place_of_git_is_reverted() {
     let workspace = TempDir::new().unwrap();
     fs::create_dir_all(workspace.path().join(".git/hooks")).unwrap();
     fs::write(workspace.path().join(".git/config"), "mine").unwrap();
@@ -95,7 +95,7 @@ async fn another_repository_in_the_place_of_the_workspaces_own_has_no_say() {
 
 /// Runs each command in its own workspace, and checks the files that remain.
 #[tokio::test]
-async fn what_a_command_plants_does_not_stay() {
+async fn files_that_a_command_plants_are_removed() {
     let outside = TempDir::new().unwrap();
     let hook = "mkdir -p .git/hooks && echo evil > .git/hooks/pre-commit && chmod +x .git/hooks/pre-commit";
     let link = format!(
@@ -132,7 +132,7 @@ async fn what_a_command_plants_does_not_stay() {
 }
 
 #[tokio::test]
-async fn a_dropped_call_puts_back_and_leaves_nothing() {
+async fn a_dropped_call_restores_protected_files_and_leaves_nothing() {
     let workspace = TempDir::new().unwrap();
     fs::create_dir(workspace.path().join(".git")).unwrap();
     fs::write(workspace.path().join(".git/config"), "mine").unwrap();
@@ -162,7 +162,7 @@ async fn a_dropped_call_puts_back_and_leaves_nothing() {
 
 /// Runs two commands at once; the second one begins after the first has planted a file.
 #[tokio::test]
-async fn what_a_command_planted_is_not_put_back_by_another() {
+async fn a_planted_file_is_not_restored_by_another_command() {
     let workspace = TempDir::new().unwrap();
     fs::create_dir(workspace.path().join(".git")).unwrap();
     fs::write(workspace.path().join(".git/config"), "mine").unwrap();
@@ -191,7 +191,7 @@ async fn what_a_command_planted_is_not_put_back_by_another() {
 }
 
 #[tokio::test]
-async fn submodules_work_trees_and_settings_are_put_back() {
+async fn submodules_worktrees_and_settings_are_restored() {
     let workspace = TempDir::new().unwrap();
     let kept = [
         ".git/modules/a/b/config",
@@ -242,7 +242,7 @@ async fn submodules_work_trees_and_settings_are_put_back() {
 }
 
 #[tokio::test]
-async fn a_flood_of_settings_takes_nothing_from_gits_guard() {
+async fn many_settings_files_do_not_weaken_the_guard_of_git() {
     let workspace = TempDir::new().unwrap();
     fs::create_dir_all(workspace.path().join(".dirigent")).unwrap();
     fs::create_dir(workspace.path().join(".git")).unwrap();

@@ -144,7 +144,7 @@ async fn the_workspace_and_the_temporary_folder_are_writable() {
 }
 
 #[tokio::test]
-async fn the_temporary_folder_is_gone_afterwards_whatever_was_done_to_it() {
+async fn the_temporary_folder_is_removed_whatever_the_command_did_to_it() {
     let workspace = TempDir::new().unwrap();
     for line in [
         "echo $TMPDIR; mkdir $TMPDIR/a; touch $TMPDIR/a/b; chmod 0555 $TMPDIR/a; chmod 0 $TMPDIR",
@@ -235,8 +235,8 @@ async fn with_network_local_listeners_answer() {
 }
 
 #[tokio::test]
-async fn our_own_process_cannot_be_signalled() {
-    if !signals_stay_inside("our_own_process_cannot_be_signalled") {
+async fn commands_cannot_signal_dirigents_own_process() {
+    if !signals_stay_inside("commands_cannot_signal_dirigents_own_process") {
         return;
     }
     let ours = std::process::id();
@@ -257,7 +257,7 @@ async fn our_own_process_cannot_be_signalled() {
 }
 
 #[tokio::test]
-async fn our_own_process_cannot_be_looked_into() {
+async fn commands_cannot_inspect_dirigents_own_process() {
     // Dirigent's environment contains secrets.
     let ours = std::process::id();
     let workspace = TempDir::new().unwrap();
@@ -305,7 +305,7 @@ async fn one_command_ends_without_another() {
 }
 
 #[tokio::test]
-async fn what_ends_groups_of_its_own_works_as_anywhere() {
+async fn timeout_and_job_control_work_in_the_sandbox() {
     let workspace = TempDir::new().unwrap();
     let line = "timeout 0.1 sh -c 'sleep 1000'; echo $?; set -m; sleep 1000 & kill %1; wait %1; echo $?";
     let result = run(&Sandbox::default(), &workspace, json!(["bash", "-c", line])).await;
@@ -315,7 +315,7 @@ async fn what_ends_groups_of_its_own_works_as_anywhere() {
 }
 
 #[tokio::test]
-async fn what_a_command_leaves_behind_ends_with_the_call() {
+async fn processes_left_behind_by_a_command_end_with_the_call() {
     let workspace = TempDir::new().unwrap();
     let seconds = unique(12345);
     let sleep = format!("sleep {seconds}");
@@ -348,7 +348,7 @@ async fn what_a_command_leaves_behind_ends_with_the_call() {
 }
 
 #[tokio::test]
-async fn what_never_ends_is_ended_at_the_timeout() {
+async fn an_endless_command_is_ended_at_the_timeout() {
     let workspace = TempDir::new().unwrap();
     let seconds = unique(76543);
     for line in [
@@ -373,7 +373,7 @@ async fn what_never_ends_is_ended_at_the_timeout() {
 
 /// Simulates a system without Landlock, by blocking the system calls that create a domain.
 #[test]
-fn without_landlock_nothing_is_run_unless_the_user_said_so() {
+fn without_landlock_nothing_runs_unless_the_user_allowed_it() {
     let workspace = TempDir::new().unwrap();
     let missing = [(libc::SYS_landlock_create_ruleset, Vec::new())]
         .into_iter()
@@ -414,7 +414,7 @@ fn without_landlock_nothing_is_run_unless_the_user_said_so() {
 }
 
 #[tokio::test]
-async fn limits_hold_for_all_that_a_command_starts() {
+async fn limits_apply_to_all_processes_of_a_command() {
     let workspace = TempDir::new().unwrap();
     let sandbox = Sandbox {
         max_memory: Some(1 << 30),
@@ -472,7 +472,7 @@ async fn toolchains_work_offline() {
 }
 
 #[tokio::test]
-async fn unconfined_commands_reach_what_the_user_can_and_still_end() {
+async fn unconfined_commands_have_the_users_access_and_are_still_ended() {
     let workspace = TempDir::new().unwrap();
     let outside = TempDir::new().unwrap();
     let sandbox = Sandbox {
@@ -492,7 +492,7 @@ async fn unconfined_commands_reach_what_the_user_can_and_still_end() {
 }
 
 #[tokio::test]
-async fn a_flood_of_a_gigabyte_is_read_and_let_go() {
+async fn a_gigabyte_of_output_is_read_and_discarded() {
     let workspace = TempDir::new().unwrap();
     let result = run(
         &Sandbox::default(),
@@ -510,7 +510,7 @@ async fn a_flood_of_a_gigabyte_is_read_and_let_go() {
 }
 
 #[tokio::test]
-async fn root_has_no_more_privileges_than_over_its_files() {
+async fn root_keeps_only_its_privileges_over_files() {
     let workspace = TempDir::new().unwrap();
     let said = shell(
         &workspace,
@@ -532,7 +532,7 @@ async fn root_has_no_more_privileges_than_over_its_files() {
 }
 
 #[tokio::test]
-async fn our_own_threads_stay_free() {
+async fn dirigents_own_threads_stay_unconfined() {
     Sandbox::check().unwrap();
     let workspace = TempDir::new().unwrap();
     let outside = TempDir::new().unwrap();
@@ -549,7 +549,7 @@ async fn our_own_threads_stay_free() {
 }
 
 #[tokio::test]
-async fn a_temporary_folder_of_any_depth_is_gone_afterwards() {
+async fn a_temporary_folder_of_any_depth_is_removed() {
     let workspace = TempDir::new().unwrap();
     let line = "import os\nprint(os.environ['TMPDIR'])\nos.chdir(os.environ['TMPDIR'])\n\
                 for i in range(3000):\n os.mkdir('d'); os.chdir('d')\n open('f', 'w').close()";

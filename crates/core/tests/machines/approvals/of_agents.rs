@@ -81,7 +81,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
 }
 
 #[test]
-fn approve_1_the_policy_holds_for_every_agent_and_names_its_rule() {
+fn approve_1_the_policy_applies_to_every_agent_and_names_its_rule() {
     let mut spec = spec();
     spec.setup.policy.rules = vec![
         rule(Ruling::Deny, "look(path: /etc/*)"),
@@ -148,7 +148,7 @@ fn approve_2_edited_parameters_run_and_the_model_is_told() {
 }
 
 #[test]
-fn approve_2_edited_parameters_that_the_policy_denies_are_refused_and_it_stays_pending() {
+fn approve_2_edited_parameters_that_the_policy_denies_leave_the_call_pending() {
     let mut spec = asking();
     spec.setup.policy.rules = vec![rule(Ruling::Deny, "change(path: .git/*)")];
     let mut agent = implementer(spec);
@@ -202,7 +202,7 @@ fn approve_2_guidance_goes_to_the_model_and_no_later_call_of_the_reply_runs() {
 }
 
 #[test]
-fn approve_3_an_altered_a_foreign_and_a_late_answer_are_refused() {
+fn approve_3_altered_foreign_and_late_decisions_are_refused() {
     let mut agent = waiting();
     let mut altered = decided(&agent, ApprovalAnswer::Approve);
     if let AgentInput::Decided { decision, .. } = &mut altered {
@@ -225,7 +225,7 @@ fn approve_3_an_altered_a_foreign_and_a_late_answer_are_refused() {
 }
 
 #[test]
-fn approve_3_a_digest_stands_for_all_that_is_decided_about() {
+fn approve_3_a_digest_covers_everything_that_is_shown() {
     let shown = |of: &str, tool: &str, parameters: Value, after: u64| {
         Approval::new(
             effect(of),
@@ -260,7 +260,7 @@ fn approve_3_a_digest_stands_for_all_that_is_decided_about() {
 }
 
 #[test]
-fn approve_3_what_nobody_approves_in_time_does_not_run() {
+fn approve_3_a_call_that_is_not_approved_in_time_does_not_run() {
     let mut agent = waiting();
     assert_eq!(
         not_taken(&mut agent, 60_009, expiry()),
@@ -331,7 +331,7 @@ fn approve_3_a_pending_approval_keeps_its_handle_over_a_restart() {
 }
 
 #[test]
-fn approve_3_an_agent_that_ends_asks_no_more() {
+fn approve_3_the_approval_request_of_an_ended_agent_is_withdrawn() {
     let mut agent = waiting();
     assert_eq!(
         tell(&mut agent, 20, AgentInput::Cancelled),

@@ -52,7 +52,7 @@ fn approve_3_a_decision_about_a_call_of_a_plan_does_not_count_in_a_fork() {
 }
 
 #[test]
-fn approve_3_a_call_of_a_plan_that_was_approved_is_asked_about_again_in_a_fork() {
+fn approve_3_an_approved_call_of_a_plan_needs_approval_again_in_a_fork() {
     let mut run = run_waiting();
     let edited = run_decided(&run, edit(json!({"path": "z"})));
     give(&mut run, 10, edited.clone());
@@ -92,7 +92,7 @@ fn approve_3_a_call_of_a_plan_that_was_approved_is_asked_about_again_in_a_fork()
 }
 
 #[test]
-fn approve_3_a_call_that_nobody_was_asked_about_goes_on_in_a_fork() {
+fn approve_3_a_call_that_needed_no_approval_continues_in_a_fork() {
     let mut spec = asking();
     spec.limits.timeout = None;
     let look = json!({"tool": "look", "parameters": {"path": "x"}});
@@ -107,7 +107,7 @@ fn approve_3_a_call_that_nobody_was_asked_about_goes_on_in_a_fork() {
 }
 
 #[test]
-fn approve_3_a_decision_about_an_agents_call_does_not_count_in_a_fork_and_the_wait_is_not_its_time() {
+fn approve_3_an_earlier_decision_and_the_time_of_waiting_do_not_count_in_a_fork() {
     let mut agent = waiting();
     let for_the_other = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
@@ -133,7 +133,7 @@ fn approve_3_a_decision_about_an_agents_call_does_not_count_in_a_fork_and_the_wa
 }
 
 #[test]
-fn approve_3_an_agents_approved_call_is_asked_about_again_in_a_fork_and_the_model_told_of_the_change() {
+fn approve_3_in_a_fork_an_approved_call_is_asked_again_and_its_model_is_told() {
     let mut agent = waiting();
     let edited = decided(&agent, edit(json!({"path": "z"})));
     tell(&mut agent, 15, edited);
@@ -158,7 +158,7 @@ fn approve_3_an_agents_approved_call_is_asked_about_again_in_a_fork_and_the_mode
 }
 
 #[test]
-fn approve_3_a_decision_for_the_other_run_does_not_count_even_where_the_clock_stands() {
+fn approve_3_a_decision_for_the_source_run_is_invalid_in_a_fork_at_the_same_time() {
     let mut agent = waiting();
     let for_the_other = decided(&agent, ApprovalAnswer::Approve);
     tell(&mut agent, 10, agent_forked());

@@ -15,7 +15,7 @@ use crate::driver::{acting, agent_ended, answered, ended, give, refused};
 use crate::fixture::{at, effect, spec};
 
 #[test]
-fn host_11_the_other_branch_goes_on_while_one_waits() {
+fn host_11_the_other_branch_continues_while_one_waits() {
     let mut run = run_waiting();
     assert_eq!(
         give(&mut run, 10, answered("run.3", "Found.")),
@@ -92,7 +92,7 @@ fn approve_2_guidance_about_a_call_of_a_plan_joins_the_next_plan() {
 }
 
 #[test]
-fn approve_3_a_call_of_a_plan_that_nobody_approves_in_time_does_not_run() {
+fn approve_3_a_call_of_a_plan_that_is_not_approved_in_time_does_not_run() {
     let mut run = run_waiting();
     let expired = RunInput::TimerFired {
         timer: RunTimer::Approval(2),
@@ -103,7 +103,7 @@ fn approve_3_a_call_of_a_plan_that_nobody_approves_in_time_does_not_run() {
 }
 
 #[test]
-fn approve_1_calls_of_a_plan_that_are_denied_fail_and_the_rest_goes_on() {
+fn approve_1_denied_calls_of_a_plan_fail_and_other_sub_tasks_continue() {
     let mut spec = spec();
     spec.setup.policy.rules = vec![rule(Ruling::Deny, "change")];
     let change = json!([{"tool": "change", "parameters": {"path": "x"}}]);
@@ -135,7 +135,7 @@ fn approve_1_calls_of_a_plan_that_are_denied_fail_and_the_rest_goes_on() {
 }
 
 #[test]
-fn host_11_a_run_whose_agents_all_wait_awaits_the_user_and_its_time_stands_still() {
+fn host_11_a_run_whose_agents_all_wait_awaits_the_user_and_pauses_its_clock() {
     let mut run = run_waiting();
     assert_eq!(give(&mut run, 10, asked("a2.4")), ["await user run.2"]);
     refused(&mut run, 20, asked("a2.4"));
@@ -157,7 +157,7 @@ fn host_11_a_run_whose_agents_all_wait_awaits_the_user_and_its_time_stands_still
 }
 
 #[test]
-fn host_11_the_end_of_an_agent_ends_its_waits() {
+fn host_11_the_end_of_an_agent_settles_its_waiting_call() {
     let mut run = run_waiting();
     give(&mut run, 10, asked("a2.4"));
     assert_eq!(run.awaited_call(), Some(effect("run.2")));
@@ -166,7 +166,7 @@ fn host_11_the_end_of_an_agent_ends_its_waits() {
 }
 
 #[test]
-fn paor_12_an_absent_user_stops_a_run_that_waits_for_approvals_and_it_goes_on_with_them() {
+fn paor_12_a_run_without_a_user_stops_at_approvals_and_continues_when_approved() {
     let mut run = run_waiting();
     refused(&mut run, 5, absent("run.2"));
     give(&mut run, 10, asked("a2.4"));
@@ -202,7 +202,7 @@ fn paor_12_an_absent_user_stops_a_run_that_waits_for_approvals_and_it_goes_on_wi
 }
 
 #[test]
-fn host_11_what_is_awaited_is_said_again_when_another_call_has_waited_longest() {
+fn host_11_the_awaited_call_is_announced_again_when_another_one_has_waited_longest() {
     let mut spec = asking();
     spec.limits.max_parallel = 1;
     let one = |id: &str, depends_on: &[&str]| json!({"id": id, "title": "S", "depends_on": depends_on, "calls": [{"tool": "change", "parameters": {"path": id}}]});
@@ -262,7 +262,7 @@ fn approve_2_an_approved_call_of_a_plan_runs_as_it_was_shown_and_once() {
 }
 
 #[test]
-fn host_11_a_sub_task_that_waits_for_a_person_leaves_its_place_to_another() {
+fn host_11_a_sub_task_that_waits_for_the_user_frees_its_slot() {
     let mut spec = asking();
     spec.limits.max_parallel = 1;
     let look = json!({"tool": "look", "parameters": {"path": "x"}});
@@ -304,7 +304,7 @@ fn host_11_a_sub_task_that_waits_for_a_person_leaves_its_place_to_another() {
 }
 
 #[test]
-fn host_11_an_agent_that_waits_for_another_which_waits_for_a_person_leaves_its_place() {
+fn host_11_an_agent_whose_delegate_waits_for_the_user_frees_its_slot() {
     let mut spec = asking();
     spec.limits.max_parallel = 1;
     spec.setup.agents[1].tools.push("delegate".to_owned());

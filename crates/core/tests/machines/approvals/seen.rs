@@ -102,7 +102,7 @@ fn two_waiting() -> Vec<(u64, Scope, Input)> {
 }
 
 #[test]
-fn host_11_approvals_are_listed_oldest_first_and_told_once() {
+fn host_11_approvals_are_listed_oldest_first_and_announced_once() {
     let (view, events) = view_of(two_waiting());
     let waiting: Vec<String> = view
         .approvals()
@@ -125,7 +125,7 @@ fn host_11_approvals_are_listed_oldest_first_and_told_once() {
 }
 
 #[test]
-fn host_9_a_recording_has_what_was_decided_about_and_replays() {
+fn host_9_a_recording_contains_the_decided_approvals_and_replays() {
     let (view, _) = view_of(two_waiting());
     let approve = run_decided(view.run(), ApprovalAnswer::Approve);
     let guided = decided(view.agent(AgentId(2)).unwrap(), guide());
@@ -158,7 +158,7 @@ fn host_9_a_recording_has_what_was_decided_about_and_replays() {
 }
 
 #[test]
-fn host_10_waiting_for_people_is_no_work() {
+fn host_10_waiting_for_the_user_is_not_active_time() {
     let mut inputs = two_waiting();
     inputs.push((50_030, Scope::Run, Input::Run(settled("a2.2"))));
     let (view, _) = view_of(inputs);
@@ -166,7 +166,7 @@ fn host_10_waiting_for_people_is_no_work() {
 }
 
 #[test]
-fn paor_9_a_report_says_what_waits_for_approval_and_what_waits_with_it() {
+fn paor_9_a_report_lists_calls_that_wait_for_approval_and_the_blocked_work() {
     let mut inputs = two_waiting();
     inputs.push((40, Scope::Run, Input::Run(absent("run.2"))));
     let (view, _) = view_of(inputs);
@@ -194,7 +194,7 @@ fn approve_3_an_answer_to_one_of_two_leaves_the_other_pending() {
 }
 
 #[test]
-fn approve_3_what_is_asked_anew_in_a_fork_is_told_and_no_sub_task_starts_twice() {
+fn approve_3_calls_asked_again_in_a_fork_cause_events_and_no_sub_task_starts_twice() {
     let (last_seen, forked) = (at(20), true);
     let mut inputs = two_waiting();
     inputs.truncate(7);
@@ -217,7 +217,7 @@ fn approve_3_what_is_asked_anew_in_a_fork_is_told_and_no_sub_task_starts_twice()
 }
 
 #[test]
-fn paor_9_a_call_of_an_agent_that_works_for_another_holds_up_the_plans_sub_task() {
+fn paor_9_a_waiting_call_of_a_delegate_blocks_the_plans_sub_task() {
     let mut spec = asking();
     spec.setup.agents[1].tools.push("delegate".to_owned());
     let subtasks = json!([

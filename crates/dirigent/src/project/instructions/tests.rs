@@ -53,7 +53,7 @@ fn files(project: &Project) -> Vec<String> {
 }
 
 #[test]
-fn lead_4_each_folder_up_to_the_repositorys_root_has_its_say_the_nearest_last() {
+fn lead_4_instructions_of_all_folders_up_to_the_root_are_read_nearest_last() {
     let project = Project::with(&[
         ("AGENTS.md", "outer"),
         ("CLAUDE.md", "not read"),
@@ -93,7 +93,7 @@ fn lead_4_imports_are_read_once_after_the_file_that_names_them() {
 }
 
 #[test]
-fn lead_4_imports_have_a_depth_and_a_number() {
+fn lead_4_the_depth_and_number_of_imports_are_limited() {
     let project = Project::with(&[("app/AGENTS.md", "@1.md")]);
     for level in 1..10 {
         project.write(&format!("repo/app/{level}.md"), &format!("@{}.md", level + 1));
@@ -144,7 +144,7 @@ fn lead_4_nothing_outside_of_the_repository_is_read() {
 }
 
 #[test]
-fn lead_4_imports_read_nothing_hidden_and_nothing_above_the_instructions_that_import() {
+fn lead_4_imports_read_no_hidden_files_and_none_above_the_importing_file() {
     let imports = "@../.env @../.git/config @../README.md @.env @docs/.key @keys.md @docs/up.md";
     let place = Project::with(&[
         ("AGENTS.md", "outer, with @README.md"),
@@ -189,7 +189,7 @@ fn lead_4_imports_read_nothing_hidden_and_nothing_above_the_instructions_that_im
 }
 
 #[test]
-fn lead_4_what_is_no_regular_text_file_is_not_read_and_does_not_block() {
+fn lead_4_only_regular_text_files_are_read_and_nothing_blocks() {
     let project = Project::with(&[("app/CLAUDE.md", "mine, with @data.bin and @loop.md")]);
     let pipe = project.path("repo/app/AGENTS.md");
     assert!(
