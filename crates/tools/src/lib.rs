@@ -34,7 +34,7 @@ pub mod workspace;
 pub use apply_patch::apply_patch;
 pub use built_in::{ToolSettings, built_in};
 pub use content_store::{ContentStore, RunChanges};
-pub use execute_command::execute_command;
+pub use execute_command::{execute_command, short_environment};
 pub use execute_sql::{Connection, ConnectionCheck, Connections, Database, execute_sql};
 pub use file_operations::file_operations;
 pub use git::{Repository, RepositoryError, WorktreeChanges, git, repository_summary};

@@ -52,6 +52,19 @@ const FIXED: &[(&str, &str)] = &[
     ("GIT_TERMINAL_PROMPT", "0"),
 ];
 
+/// Returns the short environment of commands, for a program that the user has configured: the inherited variables that are not meant for
+/// secrets, and those that prevent colours and prompts. Without `PATH`.
+pub fn short_environment(
+    inherited: impl IntoIterator<Item = (OsString, OsString)>,
+) -> Vec<(OsString, OsString)> {
+    let allowed = inherited.into_iter().filter(|(name, _)| is_allowed(name, &[]));
+    allowed.chain(fixed()).collect()
+}
+
+fn fixed() -> impl Iterator<Item = (OsString, OsString)> {
+    FIXED.iter().map(|(name, value)| (name.into(), value.into()))
+}
+
 /// Returns the environment of a command: the allowed inherited variables, the fixed ones, and a `PATH` made of `search`. In the sandbox,
 /// temporary files and caches go to `temporary`.
 pub(super) fn sanitized(
@@ -64,12 +77,11 @@ pub(super) fn sanitized(
     let allowed = inherited
         .into_iter()
         .filter(|(name, _)| is_allowed(name, &sandbox.environment));
-    let fixed = FIXED.iter().map(|(name, value)| (name.into(), value.into()));
     // Joining cannot fail, because the folders come from splitting a `PATH`. An empty `PATH` would mean the working directory, so it is not
     // set.
     let path = std::env::join_paths(search).ok().filter(|path| !path.is_empty());
     let path = path.map(|path| ("PATH".into(), path));
-    let mut all: Vec<_> = allowed.chain(fixed).chain(path).collect();
+    let mut all: Vec<_> = allowed.chain(fixed()).chain(path).collect();
     match sandbox.confinement {
         Confinement::Off => {}
         Confinement::Required => {

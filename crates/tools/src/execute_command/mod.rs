@@ -26,6 +26,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 
+pub use self::environment::short_environment;
+
 use self::capture::Capture;
 use self::error::CommandError;
 use self::guard::Guard;

@@ -1,0 +1,147 @@
+//! What Dirigent answers when a service asks: its folders and nothing else. Sampling is refused, and a question to the user is declined.
+#![expect(
+    deprecated,
+    reason = "services of today ask for roots, which newer versions of the protocol leave out"
+)]
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use dirigent_core::id::{EffectId, RunId};
+use rmcp::model::{
+    ClientCapabilities, ClientConfig, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
+    ProgressToken, ProtocolVersion, Root, RootsCapabilities,
+};
+use rmcp::service::{NotificationContext, RequestContext};
+use rmcp::{ClientHandler, RoleClient};
+use tokio::sync::{Notify, broadcast, watch};
+use url::Url;
+
+use crate::config::ServiceName;
+use crate::status::ServiceEvent;
+use crate::text::clean_line;
+
+/// The longest text about progress, in characters.
+const MAX_PROGRESS: usize = 500;
+
+/// The client's side of a connection.
+pub(crate) struct Client {
+    pub(crate) service: ServiceName,
+    pub(crate) roots: Arc<Roots>,
+    pub(crate) calls: Arc<Calls>,
+    pub(crate) events: broadcast::Sender<ServiceEvent>,
+    /// Notified when the service says that its tools have changed.
+    pub(crate) tools_changed: Arc<Notify>,
+}
+
+/// The workspaces of the runs that use a service, which it may work in.
+#[derive(Debug)]
+pub(crate) struct Roots {
+    folders: Mutex<BTreeSet<PathBuf>>,
+    /// How often the service has asked for them.
+    asked: watch::Sender<u64>,
+}
+
+/// The calls under way, by the tokens that their progress is reported with.
+#[derive(Debug, Default)]
+pub(crate) struct Calls {
+    calls: Mutex<HashMap<ProgressToken, CallLabel>>,
+}
+
+/// What a call is to those who watch it.
+#[derive(Clone, Debug)]
+pub(crate) struct CallLabel {
+    pub(crate) tool: String,
+    pub(crate) run: RunId,
+    pub(crate) effect: EffectId,
+}
+
+impl Roots {
+    pub(crate) fn new() -> Self {
+        Roots {
+            folders: Mutex::default(),
+            asked: watch::Sender::new(0),
+        }
+    }
+
+    /// Adds a folder; returns true if it is new.
+    pub(crate) fn add(&self, folder: &Path) -> bool {
+        lock(&self.folders).insert(folder.to_owned())
+    }
+
+    /// Returns a receiver of the number of times that the service has asked.
+    pub(crate) fn asked(&self) -> watch::Receiver<u64> {
+        self.asked.subscribe()
+    }
+
+    fn answer(&self) -> Vec<Root> {
+        let folders = lock(&self.folders).clone();
+        let root = |folder: PathBuf| {
+            let uri = Url::from_file_path(&folder).ok()?;
+            let name = folder.file_name().unwrap_or(folder.as_os_str());
+            Some(Root::new(uri).with_name(name.to_string_lossy()))
+        };
+        let roots = folders.into_iter().filter_map(root).collect();
+        self.asked.send_modify(|asked| *asked += 1);
+        roots
+    }
+}
+
+impl Calls {
+    pub(crate) fn insert(&self, token: ProgressToken, label: CallLabel) {
+        lock(&self.calls).insert(token, label);
+    }
+
+    pub(crate) fn remove(&self, token: &ProgressToken) {
+        lock(&self.calls).remove(token);
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        lock(&self.calls).is_empty()
+    }
+
+    fn label(&self, token: &ProgressToken) -> Option<CallLabel> {
+        lock(&self.calls).get(token).cloned()
+    }
+}
+
+impl ClientHandler for Client {
+    async fn list_roots(&self, _: RequestContext<RoleClient>) -> Result<ListRootsResult, ErrorData> {
+        Ok(ListRootsResult::new(self.roots.answer()))
+    }
+
+    async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
+        // Progress of a call that has ended, or that was never made, is no news.
+        if let Some(CallLabel { tool, run, effect }) = self.calls.label(&progress.progress_token) {
+            // Fails only if nobody watches.
+            let _ = self.events.send(ServiceEvent::Progress {
+                service: self.service.clone(),
+                tool,
+                run,
+                effect,
+                progress: progress.progress,
+                total: progress.total,
+                message: progress.message.map(|text| clean_line(&text, MAX_PROGRESS)),
+            });
+        }
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.tools_changed.notify_one();
+    }
+
+    fn get_info(&self) -> ClientConfig {
+        let mut roots = RootsCapabilities::default();
+        roots.list_changed = Some(true);
+        let mut capabilities = ClientCapabilities::default();
+        capabilities.roots = Some(roots);
+        let client = Implementation::new("dirigent", env!("CARGO_PKG_VERSION"));
+        ClientConfig::new(capabilities, client).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // The data is consistent at any moment, so a panic of another thread does no harm.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

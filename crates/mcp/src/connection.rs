@@ -1,0 +1,306 @@
+//! The life of one connection to a service, from the start of its process to its end.
+//!
+//! [`run`] is one task for each connection. It reports to the service's actor, and never decides whether the service is started again.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use futures::FutureExt as _;
+use rmcp::model::{ClientRequest, PingRequest};
+use rmcp::service::{ClientInitializeError, Peer, RunningService};
+use rmcp::transport::Transport;
+use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::{RoleClient, ServiceError, ServiceExt as _};
+use serde_json::Value;
+use tokio::sync::Notify;
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use crate::client::{Calls, Client};
+use crate::config::{Endpoint, ServiceConfig};
+use crate::error::StartError;
+use crate::http;
+use crate::process::ServiceProcess;
+use crate::service::Service;
+use crate::text::clean_line;
+use crate::tool_list::{ToolList, list_tools};
+use crate::transport::BoundedTransport;
+
+/// The longest message that is taken from a service, in bytes. A longer one is dropped, so the call that waits for it ends by its timeout.
+const MAX_MESSAGE: usize = 8 * 1024 * 1024;
+/// The time in which the exit status of a process is waited for after it has closed its output.
+const SETTLE: Duration = Duration::from_millis(250);
+/// The pause between two lists of tools, for a service that reports changes without end.
+const LIST_PAUSE: Duration = Duration::from_millis(100);
+/// The longest description of an error of the protocol, in characters.
+const MAX_ERROR: usize = 500;
+
+/// A connection to a running service.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) peer: Peer<RoleClient>,
+    pub(crate) calls: Arc<Calls>,
+    lost: CancellationToken,
+    reason: OnceLock<String>,
+}
+
+impl Connection {
+    /// Waits until the connection has ended, and returns why.
+    pub(crate) async fn lost(&self) -> String {
+        self.lost.cancelled().await;
+        self.reason.get().cloned().unwrap_or_default()
+    }
+
+    fn end(&self, reason: &str) {
+        // Set only here, and a connection ends once.
+        let _ = self.reason.set(reason.to_owned());
+        self.lost.cancel();
+    }
+}
+
+/// How a connection ended.
+#[derive(Debug)]
+pub(crate) enum ConnectionEnd {
+    /// It was asked to end.
+    Stopped,
+    /// It could not be made.
+    NotStarted { reason: String, stderr: Vec<String> },
+    /// It was made, and then lost.
+    Lost { reason: String, stderr: Vec<String> },
+}
+
+/// What a connection reports while it lasts.
+#[derive(Debug)]
+pub(crate) enum Report {
+    /// The service is ready.
+    Ready(Arc<Connection>, ToolList),
+    /// The service has other tools.
+    Listed(ToolList),
+}
+
+/// A service that has answered, and its tools.
+type Ready = (RunningService<RoleClient, Client>, Vec<Value>);
+
+/// Connects to the service and stays connected until `cancel` is cancelled or the connection is lost. No process is left afterwards.
+pub(crate) async fn run(
+    service: Arc<Service>,
+    cancel: CancellationToken,
+    report: impl Fn(Report),
+) -> ConnectionEnd {
+    let config = &service.config;
+    let calls = Arc::<Calls>::default();
+    let tools_changed = Arc::<Notify>::default();
+    let client = Client {
+        service: config.name.clone(),
+        roots: service.roots.clone(),
+        calls: calls.clone(),
+        events: service.events.clone(),
+        tools_changed: tools_changed.clone(),
+    };
+    let mut process = None;
+    let started = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        started = start(config, client, &mut process) => Some(started),
+    };
+    let end = match started {
+        None => ConnectionEnd::Stopped,
+        Some(Err(error)) => ConnectionEnd::NotStarted {
+            reason: error.to_string(),
+            stderr: Vec::new(),
+        },
+        Some(Ok((running, listed))) => {
+            let connection = Arc::new(Connection {
+                peer: running.peer().clone(),
+                calls,
+                lost: CancellationToken::new(),
+                reason: OnceLock::new(),
+            });
+            report(Report::Ready(connection.clone(), ToolList::new(config, listed)));
+            let lost = stay(&service, running, &mut process, &cancel, &tools_changed, &report).await;
+            connection.end(lost.as_deref().unwrap_or("it was stopped"));
+            match lost {
+                None => ConnectionEnd::Stopped,
+                Some(reason) => ConnectionEnd::Lost {
+                    reason,
+                    stderr: Vec::new(),
+                },
+            }
+        }
+    };
+    match process {
+        None => end,
+        Some(mut process) => {
+            process.end(service.supervision.stop_grace).await;
+            with_stderr(end, process.stderr().lines())
+        }
+    }
+}
+
+fn with_stderr(end: ConnectionEnd, lines: Vec<String>) -> ConnectionEnd {
+    match end {
+        ConnectionEnd::Stopped => ConnectionEnd::Stopped,
+        ConnectionEnd::NotStarted { reason, .. } => ConnectionEnd::NotStarted {
+            reason,
+            stderr: lines,
+        },
+        ConnectionEnd::Lost { reason, .. } => ConnectionEnd::Lost {
+            reason,
+            stderr: lines,
+        },
+    }
+}
+
+/// Starts the process if there is one, and waits until the service has answered. The process is left in `process`, also after an error.
+async fn start(
+    config: &ServiceConfig,
+    client: Client,
+    process: &mut Option<ServiceProcess>,
+) -> Result<Ready, StartError> {
+    let limit = config.start_timeout;
+    match &config.endpoint {
+        Endpoint::Command(endpoint) => {
+            let (started, stdout, stdin) = ServiceProcess::start(endpoint)?;
+            let process = process.insert(started);
+            let transport = AsyncRwTransport::new_client(stdout, stdin).with_max_line_length(MAX_MESSAGE);
+            let result = tokio::select! {
+                biased;
+                ready = ready(client, BoundedTransport::new(transport), limit) => ready,
+                reason = process.exited() => Err(StartError::Protocol(reason)),
+            };
+            match (result, timeout(SETTLE, process.exited())) {
+                (Err(StartError::Protocol(reason)), exit) => {
+                    let reason = exit.await.unwrap_or(reason);
+                    Err(StartError::Protocol(format!("{reason} before it was ready")))
+                }
+                (result, _) => result,
+            }
+        }
+        Endpoint::Url(endpoint) => {
+            ready(client, BoundedTransport::new(http::transport(endpoint)?), limit).await
+        }
+    }
+}
+
+/// Initializes the connection and lists the tools.
+async fn ready(
+    client: Client,
+    transport: BoundedTransport<impl Transport<RoleClient> + 'static>,
+    limit: Duration,
+) -> Result<Ready, StartError> {
+    let ready = async {
+        let running = client.serve(transport).await.map_err(initialize_error)?;
+        let tools = list_tools(running.peer()).await.map_err(|error| {
+            let error = clean_line(&error.to_string(), MAX_ERROR);
+            StartError::Protocol(format!("it did not list its tools ({error})"))
+        })?;
+        Ok((running, tools))
+    };
+    match timeout(limit, ready).await {
+        Ok(ready) => ready,
+        Err(_) => Err(StartError::TimedOut(limit)),
+    }
+}
+
+fn initialize_error(error: ClientInitializeError) -> StartError {
+    StartError::Protocol(match error {
+        ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        other => format!(
+            "it broke the protocol ({})",
+            clean_line(&other.to_string(), MAX_ERROR)
+        ),
+    })
+}
+
+/// Watches over a connection; returns why it was lost, or `None` if it was asked to end. The connection is closed afterwards.
+async fn stay(
+    service: &Service,
+    running: RunningService<RoleClient, Client>,
+    process: &mut Option<ServiceProcess>,
+    cancel: &CancellationToken,
+    tools_changed: &Notify,
+    report: &impl Fn(Report),
+) -> Option<String> {
+    let (peer, closing) = (running.peer().clone(), running.cancellation_token());
+    let calls = running.service().calls.clone();
+    // Asked again after it has ended.
+    let closed = running.waiting().map(drop).shared();
+    let lost = tokio::select! {
+        biased;
+        () = cancel.cancelled() => None,
+        reason = exited(process) => Some(reason),
+        () = closed.clone() => Some("it closed the connection".to_owned()),
+        reason = unhealthy(service, &peer, &calls) => Some(reason),
+        () = follow(service, &peer, tools_changed, report) => None,
+    };
+    closing.cancel();
+    let grace = service.supervision.stop_grace;
+    // Closes standard input. Fails if the service does not read it: then the end of its process closes it.
+    let _ = timeout(grace, closed).await;
+    match (lost, process) {
+        (Some(reason), Some(process)) => {
+            // Its exit status tells more than that its output has ended.
+            Some(timeout(SETTLE, process.exited()).await.unwrap_or(reason))
+        }
+        (lost, _) => lost,
+    }
+}
+
+/// Waits for the end of the process; for ever if there is none.
+async fn exited(process: &mut Option<ServiceProcess>) -> String {
+    match process {
+        Some(process) => {
+            let reason = process.exited().await;
+            // Lets what it has written be read.
+            sleep(SETTLE).await;
+            reason
+        }
+        None => std::future::pending().await,
+    }
+}
+
+/// Asks the service regularly whether it is there; returns once it does not answer. A service that does one thing at a time cannot answer
+/// during a call, and a call has its own timeout, so it is asked only between calls.
+async fn unhealthy(service: &Service, peer: &Peer<RoleClient>, calls: &Calls) -> String {
+    let rules = &service.supervision;
+    loop {
+        sleep(rules.ping_interval).await;
+        if !calls.is_empty() {
+            continue;
+        }
+        match timeout(rules.ping_timeout, ping(peer)).await {
+            // An error is an answer, too.
+            Ok(Ok(()) | Err(ServiceError::McpError(_))) => {}
+            Ok(Err(_)) => return "the connection failed".to_owned(),
+            Err(_) if !calls.is_empty() => {}
+            Err(_) => {
+                let seconds = rules.ping_timeout.as_secs_f32();
+                return format!("it did not answer within {seconds} s whether it is there");
+            }
+        }
+    }
+}
+
+async fn ping(peer: &Peer<RoleClient>) -> Result<(), ServiceError> {
+    let request = ClientRequest::PingRequest(PingRequest::default());
+    peer.send_request(request).await.map(drop)
+}
+
+/// Lists the tools again whenever the service says that they have changed. Never ends.
+async fn follow(
+    service: &Service,
+    peer: &Peer<RoleClient>,
+    tools_changed: &Notify,
+    report: &impl Fn(Report),
+) {
+    loop {
+        tools_changed.notified().await;
+        match timeout(service.config.call_timeout, list_tools(peer)).await {
+            Ok(Ok(listed)) => report(Report::Listed(ToolList::new(&service.config, listed))),
+            Ok(Err(_)) | Err(_) => {
+                tracing::warn!(service = %service.config.name, "a service did not list its changed tools");
+            }
+        }
+        sleep(LIST_PAUSE).await;
+    }
+}

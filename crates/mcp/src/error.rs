@@ -1,0 +1,114 @@
+//! Errors of services.
+
+use std::io;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::config::ServiceName;
+
+/// Why a service could not be started.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StartError {
+    /// A setting refers to something that is not there.
+    #[error("{setting}: {problem}")]
+    Setting {
+        /// The setting.
+        setting: &'static str,
+        /// What is wrong.
+        problem: String,
+    },
+    /// The operating system did not start the program.
+    #[error("{}", describe_spawn(command, folder.as_ref(), source))]
+    Spawn {
+        /// The program.
+        command: String,
+        /// The folder in which it was to run.
+        folder: Option<PathBuf>,
+        /// The error of the operating system.
+        source: io::Error,
+    },
+    /// The service did not become ready in time.
+    #[error("it was not ready within {} s: raise start_timeout if it needs longer", .0.as_secs_f32())]
+    TimedOut(Duration),
+    /// The service broke the protocol, or the connection failed.
+    #[error("{0}")]
+    Protocol(String),
+}
+
+fn describe_spawn(command: &str, folder: Option<&PathBuf>, error: &io::Error) -> String {
+    match (error.kind(), folder.filter(|folder| !folder.is_dir())) {
+        (io::ErrorKind::NotFound, Some(folder)) => {
+            format!(
+                "its folder {} does not exist: create it, or change cwd",
+                folder.display()
+            )
+        }
+        (io::ErrorKind::NotFound, None) => {
+            format!("there is no program `{command}`: install it, or give its full path as command")
+        }
+        _ => format!("the program `{command}` cannot be started: {error}"),
+    }
+}
+
+/// An error of the services as a whole.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum McpError {
+    /// There is no service with this name.
+    #[error("there is no service {name}: {}", hint(known))]
+    UnknownService {
+        /// The name.
+        name: String,
+        /// The names of all services.
+        known: Vec<String>,
+    },
+    /// The service is configured but switched off.
+    #[error("the service {name} is disabled: enable it in its configuration")]
+    Disabled {
+        /// The service.
+        name: ServiceName,
+    },
+    /// The user stopped the service.
+    #[error("the service {name} is stopped: start it, then try again")]
+    Stopped {
+        /// The service.
+        name: ServiceName,
+    },
+    /// The service failed, and is not started again by itself.
+    #[error("the service {name} has failed: {reason}{}", describe_stderr(stderr))]
+    Failed {
+        /// The service.
+        name: ServiceName,
+        /// What went wrong.
+        reason: String,
+        /// The last lines of its standard error.
+        stderr: Vec<String>,
+    },
+    /// Two services have the same name.
+    #[error("there are two services {name}: rename one of them")]
+    Twice {
+        /// The name.
+        name: ServiceName,
+    },
+    /// The services were shut down.
+    #[error("the services are shut down")]
+    ShutDown,
+}
+
+fn hint(known: &[String]) -> String {
+    if known.is_empty() {
+        "none is configured".to_owned()
+    } else {
+        format!("configured are {}", known.join(", "))
+    }
+}
+
+fn describe_stderr(lines: &[String]) -> String {
+    /// The lines that a message shows.
+    const SHOWN: usize = 5;
+    if lines.is_empty() {
+        return String::new();
+    }
+    let shown = lines.get(lines.len().saturating_sub(SHOWN)..).unwrap_or_default();
+    format!(". Its last messages: {}", shown.join(" | "))
+}

@@ -1,0 +1,90 @@
+//! References to variables in the settings of a service: `${NAME}`, `${NAME:-default}` and `${env:NAME}`, as other clients write them.
+
+/// A reference that cannot be resolved.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum ExpandError {
+    /// There is no such variable, and the reference has no default.
+    #[error(
+        "the variable {name} is not set: set it before Dirigent starts, or write a default as ${{{name}:-…}}"
+    )]
+    Unset {
+        /// The variable.
+        name: String,
+    },
+    /// The reference is of another kind.
+    #[error(
+        "${{{reference}}} is not supported: write the value itself, or ${{NAME}} for a variable of the environment"
+    )]
+    Unsupported {
+        /// The text between the braces.
+        reference: String,
+    },
+}
+
+/// Replaces all references in a text.
+pub(crate) fn expand(text: &str, variable: impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+    let mut expanded = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once("${") {
+        let Some((reference, behind)) = after.split_once('}') else {
+            break;
+        };
+        expanded.push_str(before);
+        expanded.push_str(&resolve(reference, &variable)?);
+        rest = behind;
+    }
+    expanded.push_str(rest);
+    Ok(expanded)
+}
+
+fn resolve(reference: &str, variable: &impl Fn(&str) -> Option<String>) -> Result<String, ExpandError> {
+    let (name, default) = match reference.split_once(":-") {
+        Some((name, default)) => (name, Some(default)),
+        None => (reference, None),
+    };
+    let name = name.strip_prefix("env:").unwrap_or(name);
+    let is_name = name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') && !name.is_empty();
+    if !is_name {
+        return Err(ExpandError::Unsupported {
+            reference: reference.to_owned(),
+        });
+    }
+    let value = variable(name).filter(|value| !value.is_empty() || default.is_none());
+    value
+        .or_else(|| default.map(str::to_owned))
+        .ok_or_else(|| ExpandError::Unset {
+            name: name.to_owned(),
+        })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(text: &str, expected: &str) {
+        let variable = |name: &str| match name {
+            "TOKEN" => Some("s3cret".to_owned()),
+            "EMPTY" => Some(String::new()),
+            _ => None,
+        };
+        let found = expand(text, variable).unwrap_or_else(|error| error.to_string());
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn mcp_1_settings_may_refer_to_variables() {
+        check("plain $HOME text", "plain $HOME text");
+        check("Bearer ${TOKEN}!", "Bearer s3cret!");
+        check("${env:TOKEN}${TOKEN}", "s3crets3cret");
+        check("${PORT:-8080}/${EMPTY:-x}/${EMPTY}", "8080/x/");
+        check("half ${TOKEN", "half ${TOKEN");
+        check(
+            "${PORT}",
+            "the variable PORT is not set: set it before Dirigent starts, or write a default as ${PORT:-…}",
+        );
+        check(
+            "${input:key}",
+            "${input:key} is not supported: write the value itself, or ${NAME} for a variable of the environment",
+        );
+    }
+}

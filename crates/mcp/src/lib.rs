@@ -1,0 +1,43 @@
+//! Services of the Model Context Protocol (MCP) as supervised actors, and their tools for Dirigent's agents.
+//!
+//! [`McpServices`] keeps one actor for each configured service. A service starts when one of its tools is called, is restarted when it
+//! crashes, and ends with its whole process tree. Its tools come as a [`ToolSource`](dirigent_tools::ToolSource), with names such as
+//! `mcp__github__create_issue`.
+//!
+//! All that a service says is untrusted text: it is bounded and cleaned before anybody reads it. This crate knows no runs, and decides
+//! nothing about approvals; it only says in each tool's spec whether a call needs one.
+#![warn(missing_docs)]
+
+mod client;
+mod config;
+mod connection;
+mod error;
+mod expand;
+mod http;
+mod import;
+mod names;
+mod process;
+mod restart;
+mod result;
+mod service;
+mod service_actor;
+mod services;
+mod status;
+mod stderr_tail;
+mod text;
+mod tool;
+mod tool_list;
+mod transport;
+
+pub use config::{
+    CommandEndpoint, DEFAULT_CALL_TIMEOUT, DEFAULT_START_TIMEOUT, Endpoint, InvalidService, MAX_NAME,
+    ServiceConfig, ServiceName, UrlEndpoint,
+};
+pub use error::McpError;
+pub use import::{Import, ImportError, SkippedService, import};
+pub use names::{service_of, tool_prefix};
+pub use restart::Supervision;
+pub use result::TOOL_FAILED;
+pub use services::McpServices;
+pub use status::{ServiceEvent, ServiceInfo, ServiceState, UnavailableTool, WhyStopped};
+pub use tool::SERVICE_UNAVAILABLE;

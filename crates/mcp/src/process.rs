@@ -1,0 +1,151 @@
+//! The process of a service that is a program, with all its descendants: starts it with a short environment, and ends it.
+//!
+//! The program gets a session of its own, so that one signal reaches every process that it starts and that stays in the session's process
+//! group. Dropping a process that was not ended kills the group.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
+
+use process_wrap::tokio::{ChildWrapper, CommandWrap, KillOnDrop, ProcessSession};
+use secrecy::ExposeSecret as _;
+use tokio::process::{ChildStdin, ChildStdout, Command};
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+use crate::config::CommandEndpoint;
+use crate::error::StartError;
+use crate::expand::expand;
+use crate::stderr_tail::StderrTail;
+
+/// The signals' numbers, which are the same on all Unix systems.
+const SIGTERM: i32 = 15;
+
+/// The time that killed processes have until their end is no longer waited for.
+const REAP: Duration = Duration::from_secs(1);
+
+/// A running program with its descendants.
+pub(crate) struct ServiceProcess {
+    child: Box<dyn ChildWrapper>,
+    /// True once no process is left to kill. Then dropping must not kill, because the process id may belong to another process.
+    is_finished: bool,
+    stderr: StderrTail,
+    reading: JoinHandle<()>,
+}
+
+impl ServiceProcess {
+    /// Starts the program.
+    ///
+    /// # Errors
+    /// A reference to a variable that is not set, or the error of the operating system.
+    pub(crate) fn start(endpoint: &CommandEndpoint) -> Result<(Self, ChildStdout, ChildStdin), StartError> {
+        let mut command = CommandWrap::from(command(endpoint)?);
+        command.wrap(KillOnDrop).wrap(ProcessSession);
+        let mut child = command.spawn().map_err(|source| StartError::Spawn {
+            command: endpoint.command.clone(),
+            folder: endpoint.cwd.clone(),
+            source,
+        })?;
+        let (Some(stdin), Some(stdout), Some(errors)) =
+            (child.stdin().take(), child.stdout().take(), child.stderr().take())
+        else {
+            // All three were requested as pipes.
+            return Err(StartError::Spawn {
+                command: endpoint.command.clone(),
+                folder: endpoint.cwd.clone(),
+                source: io::Error::other("its standard streams are missing"),
+            });
+        };
+        let stderr = StderrTail::default();
+        let reading = tokio::spawn(stderr.clone().read(errors));
+        let process = ServiceProcess {
+            child,
+            is_finished: false,
+            stderr,
+            reading,
+        };
+        Ok((process, stdout, stdin))
+    }
+
+    /// Returns the last lines of the program's standard error.
+    pub(crate) fn stderr(&self) -> &StderrTail {
+        &self.stderr
+    }
+
+    /// Waits for the end of the program itself. May be dropped and called again.
+    pub(crate) async fn exited(&mut self) -> String {
+        match self.child.wait().await {
+            Ok(status) => describe(status),
+            Err(error) => format!("its exit status is unknown: {error}"),
+        }
+    }
+
+    /// Ends all processes: waits for the program's own end, as its standard input is closed already, then sends SIGTERM, and in the end
+    /// SIGKILL. Each wait is at most `grace` long.
+    pub(crate) async fn end(&mut self, grace: Duration) {
+        if timeout(grace, self.child.wait()).await.is_err() {
+            // An error means that no process is left.
+            let _ = self.child.signal(SIGTERM);
+            let _ = timeout(grace, self.child.wait()).await;
+        }
+        // The program's descendants may still run.
+        let _ = self.child.start_kill();
+        let _ = timeout(REAP, self.child.wait()).await;
+        self.is_finished = true;
+        // Standard error may stay open in a process that has left the group.
+        let _ = timeout(REAP, &mut self.reading).await;
+        self.reading.abort();
+    }
+}
+
+impl Drop for ServiceProcess {
+    fn drop(&mut self) {
+        if !self.is_finished {
+            let _ = self.child.start_kill();
+        }
+        self.reading.abort();
+    }
+}
+
+fn describe(status: ExitStatus) -> String {
+    if status.success() {
+        "it exited".to_owned()
+    } else {
+        format!("it ended with {status}")
+    }
+}
+
+/// Returns the command of an endpoint, with references to variables replaced.
+fn command(endpoint: &CommandEndpoint) -> Result<Command, StartError> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let expanded = |setting: &'static str, text: &str| {
+        expand(text, variable).map_err(|error| StartError::Setting {
+            setting,
+            problem: error.to_string(),
+        })
+    };
+    let mut command = Command::new(expanded("command", &endpoint.command)?);
+    for argument in &endpoint.args {
+        command.arg(expanded("args", argument)?);
+    }
+    command.env_clear().envs(environment());
+    for (name, value) in &endpoint.env {
+        command.env(name, expanded("env", value.expose_secret())?);
+    }
+    if let Some(folder) = &endpoint.cwd {
+        command.current_dir(folder);
+    }
+    command
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    Ok(command)
+}
+
+/// Returns the short environment of commands with the whole `PATH`, because the user has chosen the program.
+fn environment() -> Vec<(OsString, OsString)> {
+    let mut environment = dirigent_tools::short_environment(std::env::vars_os());
+    environment.extend(std::env::var_os("PATH").map(|path| ("PATH".into(), path)));
+    environment
+}

@@ -1,0 +1,201 @@
+//! A service as its users see it: its configuration, its present state, and its actor.
+
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use ractor::ActorRef;
+use tokio::sync::{broadcast, oneshot, watch};
+
+use crate::client::Roots;
+use crate::config::ServiceConfig;
+use crate::connection::Connection;
+use crate::error::McpError;
+use crate::restart::Supervision;
+use crate::service_actor::ServiceMessage;
+use crate::status::{ServiceEvent, ServiceInfo, ServiceState, Status, WhyStopped};
+use crate::tool_list::ToolList;
+
+/// A service, shared by its actor, its tools and the supervisor.
+#[derive(Debug)]
+pub(crate) struct Service {
+    pub(crate) config: ServiceConfig,
+    pub(crate) supervision: Supervision,
+    pub(crate) roots: Arc<Roots>,
+    pub(crate) events: broadcast::Sender<ServiceEvent>,
+    status: watch::Sender<Status>,
+    /// The actor; `None` before it starts and once the services are shut down.
+    actor: Mutex<Option<ActorRef<ServiceMessage>>>,
+}
+
+/// Who wants a service to run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum StartedBy {
+    /// The user, who may start a service that was stopped or has failed.
+    User,
+    /// A call, which starts only a service that nobody has needed yet.
+    Need,
+}
+
+impl Service {
+    pub(crate) fn new(
+        config: ServiceConfig,
+        supervision: Supervision,
+        events: broadcast::Sender<ServiceEvent>,
+    ) -> Self {
+        Service {
+            config,
+            supervision,
+            roots: Arc::new(Roots::new()),
+            events,
+            status: watch::Sender::new(Status::new()),
+            actor: Mutex::new(None),
+        }
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.status.borrow().clone()
+    }
+
+    pub(crate) fn info(&self) -> ServiceInfo {
+        let status = self.status();
+        ServiceInfo {
+            name: self.config.name.clone(),
+            description: self.config.description().to_owned(),
+            enabled: self.config.enabled,
+            tools: status.tools.tools.keys().cloned().collect(),
+            unavailable: status.tools.unavailable.clone(),
+            state: status.state,
+        }
+    }
+
+    /// Sets the actor that runs the service from now on.
+    pub(crate) fn attach(&self, actor: Option<ActorRef<ServiceMessage>>) {
+        *self.actor.lock().unwrap_or_else(PoisonError::into_inner) = actor;
+    }
+
+    /// Sends a message to the actor; returns false if there is none.
+    pub(crate) fn send(&self, message: ServiceMessage) -> bool {
+        let actor = self.actor.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        actor.is_some_and(|actor| actor.send_message(message).is_ok())
+    }
+
+    /// Sets the state, and the connection if the service is running.
+    pub(crate) fn set_state(&self, state: ServiceState, connection: Option<Arc<Connection>>) {
+        let mut is_new = false;
+        self.status.send_modify(|status| {
+            is_new = status.state != state;
+            status.state = state.clone();
+            status.connection = connection;
+        });
+        if is_new {
+            let service = self.config.name.clone();
+            // Fails only if nobody watches.
+            let _ = self.events.send(ServiceEvent::State { service, state });
+        }
+    }
+
+    /// Sets the tools, and says what is new about them.
+    pub(crate) fn set_tools(&self, tools: ToolList) {
+        let before = self.status().tools;
+        let service = &self.config.name;
+        for tool in tools
+            .unavailable
+            .iter()
+            .filter(|tool| !before.unavailable.contains(tool))
+        {
+            tracing::warn!(%service, tool = tool.tool, reason = tool.reason, "a tool of a service cannot be called");
+            let _ = self.events.send(ServiceEvent::ToolUnavailable {
+                service: service.clone(),
+                tool: tool.clone(),
+            });
+        }
+        let changes = before.changes(&tools);
+        let is_first = *before == ToolList::default();
+        if !is_first && !changes.is_empty() {
+            let _ = self.events.send(ServiceEvent::ToolsChanged {
+                service: service.clone(),
+                added: changes.added,
+                removed: changes.removed,
+                changed: changes.changed,
+            });
+        }
+        self.status.send_modify(|status| status.tools = Arc::new(tools));
+    }
+
+    /// Starts the service where it doesn't run, and waits until it is running or cannot be.
+    pub(crate) async fn running(
+        &self,
+        by: StartedBy,
+        workspace: Option<&Path>,
+    ) -> Result<Arc<Connection>, McpError> {
+        let name = || self.config.name.clone();
+        if !self.config.enabled {
+            return Err(McpError::Disabled { name: name() });
+        }
+        if let Some(workspace) = workspace {
+            self.add_root(workspace).await;
+        }
+        let mut status = self.status.subscribe();
+        if let Some(connection) = status.borrow_and_update().connection.clone() {
+            return Ok(connection);
+        }
+        let (accepted, wait) = oneshot::channel();
+        if !self.send(ServiceMessage::Start { by, accepted }) || wait.await.is_err() {
+            return Err(McpError::ShutDown);
+        }
+        loop {
+            let Status {
+                state, connection, ..
+            } = status.borrow_and_update().clone();
+            match (state, connection) {
+                (_, Some(connection)) => return Ok(connection),
+                (ServiceState::Error { reason, stderr }, None) => {
+                    return Err(McpError::Failed {
+                        name: name(),
+                        reason,
+                        stderr,
+                    });
+                }
+                (ServiceState::Stopped(WhyStopped::ByUser | WhyStopped::NotNeeded), None) => {
+                    return Err(McpError::Stopped { name: name() });
+                }
+                (ServiceState::Starting | ServiceState::Running, None) => {}
+            }
+            if status.changed().await.is_err() {
+                return Err(McpError::ShutDown);
+            }
+        }
+    }
+
+    /// Adds a workspace to those that the service may work in. A running service is told, and given time to ask for them.
+    async fn add_root(&self, workspace: &Path) {
+        /// The time in which a service asks for its folders, after it was told that there are others.
+        const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+        let mut asked = self.roots.asked();
+        let before = *asked.borrow_and_update();
+        if !self.roots.add(workspace) {
+            return;
+        }
+        let connection = self.status().connection;
+        let Some(connection) = connection else { return };
+        // A service that has never asked doesn't care.
+        if before > 0 {
+            let told = async {
+                let told = connection.peer.notify_roots_list_changed().await;
+                if told.is_ok() {
+                    let _ = asked.wait_for(|asked| *asked > before).await;
+                }
+            };
+            let _ = tokio::time::timeout(PATIENCE, told).await;
+        }
+    }
+
+    /// Stops the service, and waits until its processes have ended.
+    pub(crate) async fn stop(&self) {
+        let (done, wait) = oneshot::channel();
+        if self.send(ServiceMessage::Stop { done }) {
+            // Fails only if the actor has ended, and the connection with it.
+            let _ = wait.await;
+        }
+    }
+}

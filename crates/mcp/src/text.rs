@@ -1,0 +1,88 @@
+//! Text of services, which nobody here wrote and which models and people read: without control characters, and of bounded length.
+
+use serde_json::Value;
+
+/// Returns the text without control characters, other than line breaks and tabs, and without characters that are invisible or change the
+/// direction of text, which can hide instructions.
+pub(crate) fn clean(text: &str) -> String {
+    text.chars().filter(|c| !is_hidden(*c)).collect()
+}
+
+/// Returns the cleaned text on one line, cut after `max_chars` characters.
+pub(crate) fn clean_line(text: &str, max_chars: usize) -> String {
+    let line = clean(text).split_whitespace().collect::<Vec<_>>().join(" ");
+    cut(line, max_chars)
+}
+
+/// Returns the first `max_chars` characters, with a visible mark if there are more.
+pub(crate) fn cut(mut text: String, max_chars: usize) -> String {
+    if let Some((end, _)) = text.char_indices().nth(max_chars) {
+        text.truncate(end);
+        text.push_str("… [cut]");
+    }
+    text
+}
+
+/// Cleans the descriptions and titles in a JSON Schema.
+pub(crate) fn clean_schema(schema: &mut Value, max_chars: usize) {
+    match schema {
+        Value::Object(object) => {
+            for (key, value) in object.iter_mut() {
+                match (key.as_str(), value) {
+                    ("description" | "title" | "$comment", Value::String(text)) => {
+                        *text = cut(clean(text), max_chars);
+                    }
+                    ("default" | "const" | "enum" | "examples", _) => {}
+                    (_, value) => clean_schema(value, max_chars),
+                }
+            }
+        }
+        Value::Array(items) => items.iter_mut().for_each(|item| clean_schema(item, max_chars)),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}
+
+fn is_hidden(c: char) -> bool {
+    let is_control = c.is_control() && c != '\n' && c != '\t';
+    is_control
+        || matches!(
+            c,
+            '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn mcp_2_hidden_characters_are_removed() {
+        let hidden = "a\u{1b}[31mred\u{200b}\u{202e}\u{e0041}\r\nnext\tline\0";
+        assert_eq!(clean(hidden), "a[31mred\nnext\tline");
+        assert_eq!(clean_line(hidden, 100), "a[31mred next line");
+        assert_eq!(clean_line("abcdef", 3), "abc… [cut]");
+    }
+
+    #[test]
+    fn mcp_2_descriptions_in_schemas_are_cleaned_and_values_kept() {
+        let mut schema = json!({
+            "description": "x\u{7}y",
+            "properties": {"description": {"type": "string", "description": "long text", "default": "a\u{7}"}},
+        });
+        clean_schema(&mut schema, 4);
+        assert_eq!(
+            schema,
+            json!({
+                "description": "xy",
+                "properties": {"description": {"type": "string", "description": "long… [cut]", "default": "a\u{7}"}},
+            })
+        );
+    }
+}

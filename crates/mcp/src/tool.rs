@@ -1,0 +1,175 @@
+//! A tool of a service, as agents call it (MCP-5).
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use dirigent_core::tool::{ToolResult, ToolSpec, code};
+use dirigent_tools::{Tool, ToolContext};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
+use rmcp::service::{PeerRequestOptions, RequestHandle};
+use rmcp::{RoleClient, ServiceError};
+use serde_json::Value;
+use tokio::time::{Instant, sleep_until, timeout};
+
+use crate::client::{CallLabel, Calls};
+use crate::connection::Connection;
+use crate::error::McpError;
+use crate::result::{protocol_error, tool_result, unknown_result};
+use crate::service::{Service, StartedBy};
+use crate::tool_list::ServiceTool;
+
+/// The code of a failure because the service doesn't run.
+pub const SERVICE_UNAVAILABLE: &str = "service_unavailable";
+
+/// The time by which a call ends before the run stops it, so that its own result is used.
+const MARGIN: Duration = Duration::from_millis(200);
+/// The time in which a service must take the notification that a call was cancelled.
+const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
+/// The time in which the reason of a lost connection becomes known.
+const REASON_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// A tool of a service.
+pub(crate) struct McpTool {
+    service: Arc<Service>,
+    tool: ServiceTool,
+}
+
+impl McpTool {
+    pub(crate) fn new(service: Arc<Service>, tool: ServiceTool) -> Self {
+        McpTool { service, tool }
+    }
+}
+
+impl Tool for McpTool {
+    fn spec(&self) -> ToolSpec {
+        ToolSpec::clone(&self.tool.spec)
+    }
+
+    fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
+        let (service, tool) = (self.service.clone(), self.tool.clone());
+        async move {
+            tokio::select! {
+                biased;
+                () = context.cancel.cancelled() => ToolResult::failure("the call was cancelled").with_code(code::CANCELLED),
+                result = call(&service, &tool, &context, parameters) => result,
+                () = at_deadline(context.deadline) => timed_out(&service, "the agent's time is over"),
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Waits until shortly before the time at which the run stops the call; for ever if there is none.
+async fn at_deadline(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => sleep_until(deadline.checked_sub(MARGIN).unwrap_or(deadline)).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Makes the call. Dropping the future cancels it at the service.
+async fn call(service: &Service, tool: &ServiceTool, context: &ToolContext, parameters: Value) -> ToolResult {
+    let connection = match service.running(StartedBy::Need, Some(&context.workspace)).await {
+        Ok(connection) => connection,
+        Err(error) => return unavailable(&error),
+    };
+    let name = &service.config.name;
+    let limit = service.config.call_timeout;
+    let Ok(response) = timeout(limit, ask(&connection, tool, context, parameters)).await else {
+        let reason = format!("it took more than {} s", limit.as_secs_f32());
+        return timed_out(service, &reason);
+    };
+    match response {
+        Ok(ServerResult::CallToolResult(result)) => tool_result(name, result),
+        Ok(ServerResult::CustomResult(result)) => unknown_result(name, &result.0),
+        Ok(_) => unknown_result(name, &Value::Null),
+        Err(ServiceError::McpError(error)) => protocol_error(name, &error),
+        Err(_) => {
+            let reason = timeout(REASON_TIMEOUT, connection.lost()).await;
+            let reason = reason.unwrap_or_else(|_| "the connection failed".to_owned());
+            interrupted(service, &reason)
+        }
+    }
+}
+
+/// Sends the request and waits for its response.
+async fn ask(
+    connection: &Connection,
+    tool: &ServiceTool,
+    context: &ToolContext,
+    parameters: Value,
+) -> Result<ServerResult, ServiceError> {
+    let mut params = CallToolRequestParams::new(tool.original.clone());
+    if let Value::Object(arguments) = parameters {
+        params = params.with_arguments(arguments);
+    }
+    let request = ClientRequest::CallToolRequest(CallToolRequest::new(params));
+    let sent = connection
+        .peer
+        .send_cancellable_request(request, PeerRequestOptions::no_options());
+    let mut call = RunningCall {
+        handle: Some(sent.await?),
+        calls: connection.calls.clone(),
+    };
+    call.response(CallLabel {
+        tool: tool.spec.name.clone(),
+        run: context.run,
+        effect: context.effect,
+    })
+    .await
+}
+
+/// A call under way. Dropping it before its response tells the service that nobody waits any more.
+struct RunningCall {
+    /// The request; `None` once it is answered.
+    handle: Option<RequestHandle<RoleClient>>,
+    calls: Arc<Calls>,
+}
+
+impl RunningCall {
+    async fn response(&mut self, label: CallLabel) -> Result<ServerResult, ServiceError> {
+        let Some(handle) = &mut self.handle else {
+            return Err(ServiceError::UnexpectedResponse);
+        };
+        self.calls.insert(handle.progress_token.clone(), label);
+        let response = (&mut handle.rx).await;
+        self.calls.remove(&handle.progress_token);
+        self.handle = None;
+        response.unwrap_or(Err(ServiceError::TransportClosed))
+    }
+}
+
+impl Drop for RunningCall {
+    fn drop(&mut self) {
+        let Some(handle) = self.handle.take() else { return };
+        self.calls.remove(&handle.progress_token);
+        if let Ok(runtime) = tokio::runtime::Handle::try_current() {
+            let cancelled = handle.cancel(Some("nobody waits for the result any more".to_owned()));
+            // A service that takes no messages is not waited for.
+            runtime.spawn(timeout(CANCEL_TIMEOUT, cancelled));
+        }
+    }
+}
+
+fn unavailable(error: &McpError) -> ToolResult {
+    ToolResult::failure(error.to_string()).with_code(SERVICE_UNAVAILABLE)
+}
+
+fn timed_out(service: &Service, reason: &str) -> ToolResult {
+    let name = &service.config.name;
+    let error = format!(
+        "the call was ended because {reason}; it may have taken effect. Service {name} goes on: ask for less at once, or go on without it"
+    );
+    ToolResult::failure(error).with_code(code::TIMED_OUT)
+}
+
+fn interrupted(service: &Service, reason: &str) -> ToolResult {
+    let name = &service.config.name;
+    let error = format!(
+        "service {name} ended during the call ({reason}), which may or may not have taken effect. It is started again: look what was done \
+         before you call it again"
+    );
+    ToolResult::failure(error).with_code(code::INTERRUPTED)
+}
