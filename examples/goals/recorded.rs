@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_may_grow_by_a_tenth_and_no_more() {
+    fn recorded_figures_may_grow_by_at_most_a_tenth() {
         let recorded = Figures {
             requests: 10,
             tokens: 1_000,

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn each_broken_bound_is_named() {
+    fn each_exceeded_bound_is_named() {
         for (run, bounds) in [
             ((3, 150), "hold"),
             ((4, 150), "BROKEN: 1 request too many"),

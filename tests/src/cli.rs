@@ -76,7 +76,7 @@ impl Place {
         place
     }
 
-    /// The folder that holds everything.
+    /// The folder that contains everything.
     pub fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -93,7 +93,7 @@ fn claude(name: &str) -> String {
 }
 
 #[test]
-fn paor_5_four_agents_ship() {
+fn paor_5_the_four_shipped_agents_have_their_access_and_tools() {
     let agents = block_on(Dirigent::builder().agents(None)).unwrap();
     let told: Vec<String> = agents
         .agents
@@ -246,7 +246,7 @@ fn paor_5_an_invalid_user_file_reserves_its_file_name_and_the_name_in_it() {
 }
 
 #[test]
-fn paor_5_files_written_for_claude_code_load_as_they_are() {
+fn paor_5_agent_files_written_for_claude_code_load_unchanged() {
     let mut files = Files::new().with_config("[agents]\nproject = \"read-write\"\n");
     for name in [
         "architect.md",
@@ -528,7 +528,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
     /// Whatever a file contains, it is either an agent or refused.
     #[test]
-    fn paor_5_no_file_keeps_agents_from_loading(front in "[-a-z:\\[\\]{}\"'|>&*!%@#,?~. \t\n]{0,120}", raw in any::<Vec<u8>>()) {
+    fn paor_5_an_agent_file_with_any_content_does_not_keep_others_from_loading(front in "[-a-z:\\[\\]{}\"'|>&*!%@#,?~. \t\n]{0,120}", raw in any::<Vec<u8>>()) {
         let files = Files::new()
             .with("project/.dirigent/agents/a.md", format!("---\n{front}\n---\nbody"))
             .with("project/.claude/agents/b.md", format!("---\nname: b\ndescription: {front}\n---\nbody"))

@@ -175,7 +175,7 @@ fn paor_9_the_terminal_and_other_processes_refuse_a_number_without_a_choice() {
 }
 
 #[test]
-fn paor_9_of_two_processes_that_resume_with_an_answer_one_is_refused() {
+fn paor_9_one_of_two_processes_that_resume_with_an_answer_is_refused() {
     let gate = Gate::new();
     let served = stopped(&[], &gate);
     let place = &served.place;
@@ -244,7 +244,7 @@ fn paor_9_the_second_of_two_answers_to_an_unowned_run_is_refused() {
 }
 
 #[test]
-fn paor_9_of_a_resume_with_an_answer_and_a_concurrent_answer_one_is_refused() {
+fn paor_9_one_of_two_concurrent_answers_by_resume_and_answer_is_refused() {
     let gate = Gate::new();
     let served = stopped(&[], &gate);
     let place = &served.place;

@@ -149,7 +149,7 @@ fn paor_9_a_name_in_use_is_asked_about_and_the_run_continues_with_another_name()
 }
 
 #[test]
-fn paor_9_the_answer_stop_ends_the_run_with_nothing_changed() {
+fn paor_9_the_answer_stop_ends_the_run_without_changes() {
     let place = asked();
     let ended = refused(&place, &["resume", "last", "--answer", "stop"], 1);
     assert!(

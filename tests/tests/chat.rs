@@ -344,7 +344,7 @@ fn intent_1_facts_and_decisions_can_be_given_in_words() {
 }
 
 #[test]
-fn host_4_the_offline_model_holds_a_conversation() {
+fn host_4_the_offline_model_works_in_a_conversation() {
     let place = Place::new();
     place.write("notes.txt", "one\ntwo\n");
     let first = place

@@ -481,7 +481,7 @@ fn host_3_no_color_is_respected_in_a_terminal() {
 }
 
 #[test]
-fn host_3_a_dumb_terminal_gets_lines() {
+fn host_3_a_dumb_terminal_gets_plain_lines() {
     let place = Place::with_shop();
     let ended = in_terminal(&place, &[("TERM", "dumb"), ("NO_COLOR", "1")], &RENAME).with_code(0);
     assert!(!ended.stdout.contains('\u{1b}'), "{ended}");

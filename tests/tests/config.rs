@@ -454,7 +454,7 @@ async fn host_3_a_configuration_in_the_workspace_is_not_read_and_causes_a_warnin
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn host_3_a_key_goes_only_where_it_belongs() {
+async fn host_3_an_api_key_is_sent_only_to_its_own_provider() {
     let server = serve(script()).await;
     let place = place(&model("model", &server, "small"));
     let address = server.url();

@@ -218,7 +218,7 @@ async fn paor_8_a_message_during_a_turn_is_guidance_to_it() {
 }
 
 #[tokio::test]
-async fn host_2_a_conversation_grows_by_its_new_messages_alone() {
+async fn host_2_each_turn_adds_only_its_new_messages_to_the_journal() {
     let stage = Stage::new();
     let answers = (0..60).map(|number| says(format!("Answer {number}: {}", "word ".repeat(200))));
     let model = Scripted::new().lead(answers);

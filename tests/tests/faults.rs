@@ -398,7 +398,7 @@ async fn host_7_requests_are_not_repeated_if_that_cannot_help() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn call_2_how_a_reply_is_delivered_changes_nothing_in_it() {
+async fn call_2_oddities_in_the_delivery_of_a_reply_do_not_change_the_reply() {
     let frames = |bytes| Flaw::SmallFrames { bytes };
     check([
         flawed("single bytes", &[frames(1)], BOTH, TEXT),

@@ -442,7 +442,7 @@ async fn host_4_offline_counts_and_lists() {
 }
 
 #[tokio::test]
-async fn host_4_offline_a_goal_beyond_it_is_refused_plainly_and_nothing_is_touched() {
+async fn host_4_offline_an_unsupported_goal_is_refused_and_changes_nothing() {
     let stage = prose();
 
     let report = offline(&stage, "Write a poem about the sky into notes.txt").await;

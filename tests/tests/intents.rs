@@ -147,7 +147,7 @@ async fn intent_1_a_few_relevant_facts_join_the_first_message_as_notes() {
 }
 
 #[tokio::test]
-async fn intent_1_negated_quoted_and_other_words_are_normal_messages() {
+async fn intent_1_words_that_only_resemble_commands_are_normal_messages() {
     let stage = Stage::new();
     let messages = ["Do you remember the film?", "yes, go ahead", "2", "好的，批准"];
     let model = Scripted::new().lead(messages.map(|_| says("Answer.")));
@@ -190,7 +190,7 @@ async fn intent_1_clear_words_approve_the_call_of_a_turn_that_waits() {
 }
 
 #[tokio::test]
-async fn approve_2_words_reject_or_guide_the_call_of_a_turn_that_waits() {
+async fn approve_2_a_message_can_reject_a_waiting_call_or_guide_its_agent() {
     let stage = Stage::new();
     let (_dirigent, chat) = waiting_turn(&stage, &touching()).await;
     let report = turn(&chat, "no").await;
@@ -246,7 +246,7 @@ async fn intent_1_choices_are_taken_by_number_ordinal_or_text() {
 }
 
 #[tokio::test]
-async fn intent_1_in_an_active_turn_words_decide_and_the_memory_answers_separately() {
+async fn intent_1_during_a_turn_messages_decide_calls_and_facts_are_answered() {
     let stage = Stage::new();
     let (_dirigent, chat) = conversation(&stage, &touching()).await;
     let ask = Rule {
@@ -275,7 +275,7 @@ async fn intent_1_in_an_active_turn_words_decide_and_the_memory_answers_separate
 }
 
 #[tokio::test]
-async fn host_9_a_turn_of_the_memory_has_every_phase_and_replays() {
+async fn host_9_a_turn_that_the_memory_answers_has_every_phase_and_replays() {
     let stage = Stage::new();
     let (dirigent, chat) = conversation(&stage, &Scripted::new()).await;
     let Sent::Turn(run) = chat.send(Goal::new("remember that I prefer tabs")).await.unwrap() else {

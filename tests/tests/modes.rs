@@ -150,7 +150,7 @@ fn lead_2_a_plan_is_edited_in_the_users_editor() {
         all.contains("proposes a plan") && last_line(all).ends_with("· l later")
     });
     terminal.enters("e");
-    // What the edited plan left out leads to another plan.
+    // The work that the edited plan left out leads to another plan.
     terminal.wait_until("another plan", |all| {
         all.matches("proposes a plan").count() == 2 && last_line(all).ends_with("· l later")
     });

@@ -306,7 +306,7 @@ async fn host_9_a_request_that_differs_is_noticed_at_that_request() {
 }
 
 #[tokio::test]
-async fn host_9_a_changed_call_is_noticed_where_it_would_run() {
+async fn host_9_a_changed_call_in_a_recording_is_reported_as_the_difference() {
     let recording = recorded(&Stage::new()).await;
     // The difference is in the model's reply.
     let recording = changed(
@@ -341,7 +341,7 @@ async fn host_9_another_goal_or_limit_is_a_difference() {
 }
 
 #[tokio::test]
-async fn host_9_what_is_missing_in_a_recording_is_a_difference() {
+async fn host_9_an_entry_missing_from_a_recording_is_a_difference() {
     let recording = recorded(&Stage::new()).await;
     let lines: Vec<Value> = recording
         .to_string()

@@ -24,7 +24,7 @@ pub(crate) struct LiveTree {
     lines: MultiProgress,
     status: ProgressBar,
     phase: String,
-    /// The lead's scope. The lead has no line of its own, so its changes are printed.
+    /// The lead's scope. The lead has no separate line, so its changes are printed.
     lead: Option<Scope>,
     /// Set once the first change has been announced (LEAD-2).
     has_changed: bool,

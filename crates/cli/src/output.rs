@@ -107,7 +107,7 @@ impl Output {
     pub(crate) async fn ask_aside(&self, question: &str) -> Option<String> {
         self.write(&[question.as_bytes()]);
         let (sender, line) = tokio::sync::oneshot::channel();
-        // A thread of its own, because the runtime would wait for a blocking task when it shuts down.
+        // A separate thread, because the runtime would wait for a blocking task when it shuts down.
         let reading = std::thread::Builder::new().name("question".to_owned());
         reading.spawn(move || sender.send(read_line())).ok()?;
         line.await.ok().flatten()
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn approve_3_every_blank_but_the_space_is_escaped() {
+    fn approve_3_every_whitespace_character_except_the_space_is_escaped() {
         assert_eq!(
             escape_invisible("rm\u{a0}-rf\t~ \u{200d}\u{fe0f}\u{3000}\n"),
             "rm⟨U+00A0⟩-rf⟨U+0009⟩~ ⟨U+200D⟩⟨U+FE0F⟩⟨U+3000⟩\n"

@@ -26,7 +26,7 @@ pub struct Turn {
     /// The context from earlier turns; `None` for the first turn.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<EarlierTurns>,
-    /// What the message is, and why (INTENT-1); `None` if it was not classified.
+    /// The intent of the message, and the reason for it (INTENT-1); `None` if the message was not classified.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intent: Option<Classification>,
     /// The answer, if it needs no model. The turn then ends at once.

@@ -93,7 +93,7 @@ fn budget_exceeded(budget: BudgetKind, used: u64, needed: u64, limit: u64) -> Re
 }
 
 #[test]
-fn host_6_without_a_limit_everything_is_granted_and_no_reply_is_bounded() {
+fn host_6_without_limits_every_request_is_granted_and_replies_are_unbounded() {
     let mut budget = Budget::new(&RunLimits::default(), Usage::default());
     assert!(!budget.is_limited());
     assert_eq!(allowed(budget.reserve(&ask(1_000_000_000))), None);

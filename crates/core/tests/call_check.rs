@@ -171,7 +171,7 @@ fn call_6_a_schema_that_refers_to_itself_ends() {
 }
 
 #[test]
-fn a_tool_set_is_looked_up_by_name_and_the_first_of_a_name_counts() {
+fn the_first_of_several_tools_with_the_same_name_is_used() {
     let first = tool("a", json!({"type": "object"}));
     let tools = ToolSet::new(vec![tool("b", json!({})), first.clone(), tool("a", json!(false))]);
     assert_eq!(tools.get("a"), Some(&first));

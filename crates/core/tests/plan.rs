@@ -416,7 +416,7 @@ fn finishing_a_sub_task_that_is_not_running_changes_nothing() {
 }
 
 #[test]
-fn a_graph_of_an_empty_plan_is_done() {
+fn an_empty_plan_is_done_at_once() {
     let mut graph = graph(&[]);
     assert!(graph.is_done());
     assert_eq!(graph.next_ready(), None);
@@ -526,7 +526,7 @@ fn has_cycle(dependencies: &[Vec<usize>]) -> bool {
 
 proptest! {
     #[test]
-    fn paor_4_every_sub_task_ends_once_and_none_starts_before_what_it_depends_on(
+    fn paor_4_every_sub_task_ends_once_and_starts_after_its_dependencies(
         dependencies in acyclic(), choices in proptest::collection::vec((any::<prop::sample::Index>(), 0..10u8), 100)
     ) {
         let mut graph = PlanGraph::new(numbered(&dependencies)).unwrap();

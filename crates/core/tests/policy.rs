@@ -93,7 +93,7 @@ fn approve_1_a_rule_allows_cargo_test_with_any_arguments_but_not_rm() {
 }
 
 #[test]
-fn approve_1_deny_comes_first_then_parameters_then_ask() {
+fn approve_1_deny_takes_precedence_then_rules_with_parameters_then_ask() {
     let named = "execute_command(command: rm *)";
     let rm = json!(["rm", "x"]);
     let check = |rules: &[(Ruling, &str)], expected: Ruling| assert_eq!(ruling(rules, rm.clone()), expected);
@@ -397,7 +397,7 @@ fn approve_1_rules_that_ask_or_deny_find_a_command_after_other_commands() {
 }
 
 #[test]
-fn approve_1_the_order_of_a_models_fields_does_not_count() {
+fn approve_1_the_order_of_fields_in_the_parameters_does_not_matter() {
     let pattern = r#"{"a":1,"b":{"c":2,"d":3}}"#;
     let given: Value = serde_json::from_str(r#"{"b": {"d": 3, "c": 2}, "a": 1}"#).unwrap();
     assert!(fits(Ruling::Deny, pattern, &given));
@@ -429,7 +429,7 @@ fn a_pattern_with_many_stars_is_matched_in_linear_time() {
 }
 
 #[test]
-fn a_rule_has_one_json_form() {
+fn rules_are_serialized_and_parsed_as_json() {
     let rules = policy(&[
         (Ruling::Deny, "execute_command(command: rm *)"),
         (Ruling::Allow, "search"),
@@ -553,7 +553,7 @@ fn approve_1_a_rule_that_allows_a_host_is_not_tricked_into_another() {
 }
 
 #[test]
-fn approve_1_a_star_in_a_host_or_a_path_does_not_match_beyond_it() {
+fn approve_1_a_star_in_a_host_or_path_matches_only_within_this_part() {
     let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
     assert!(fits("https://*.example.com/*", "https://a.example.com/b"));
     for url in [

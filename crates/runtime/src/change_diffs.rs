@@ -56,7 +56,7 @@ pub struct CommandFileDiff {
 pub struct ChangeDiffs {
     /// The paths that file tools changed, ordered by path.
     pub files: Vec<FileDiff>,
-    /// The files that changed while commands ran, whether by them or by something else, in journal order (PAOR-10).
+    /// The files that changed while commands ran, whether the commands or something else changed them, in journal order (PAOR-10).
     pub commands: Vec<CommandDiff>,
 }
 

@@ -1,7 +1,7 @@
 //! The facts of the memory, and the index of their words.
 //!
 //! FTS5 has no tokenizer for languages without spaces between words: `unicode61` takes a whole Chinese sentence for one word, and `trigram`
-//! finds nothing shorter than three characters. So each such character is indexed as a word of its own, and a word of several characters is
+//! finds nothing shorter than three characters. So each such character is indexed as a separate word, and a word of several characters is
 //! found as a phrase.
 
 use dirigent_core::time::Timestamp;

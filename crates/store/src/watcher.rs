@@ -253,7 +253,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn closing_ends_the_thread_despite_subscriptions() {
+    async fn closing_the_journal_ends_the_polling_thread_despite_subscriptions() {
         let watcher = watcher();
         let _subscription = watcher.subscribe();
 

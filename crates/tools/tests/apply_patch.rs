@@ -166,7 +166,7 @@ async fn lines_that_look_like_headers_belong_to_the_hunk_if_its_counts_say_so() 
 }
 
 #[tokio::test]
-async fn an_empty_line_of_context_may_have_lost_its_space() {
+async fn an_empty_context_line_without_its_leading_space_matches() {
     check("a\n\nb\n", "@@ -1,3 +1,3 @@\n a\n\n-b\n+c\n", "a\n\nc\n").await;
 }
 

@@ -493,7 +493,7 @@ impl ContentStore for Recorded {
 }
 
 #[tokio::test]
-async fn a_string_is_a_line_for_the_shell() {
+async fn a_command_given_as_a_string_is_run_by_the_shell() {
     let workspace = TempDir::new().unwrap();
     let result = run(&workspace, json!({"command": "echo a b | tr a-z A-Z && exit 3"})).await;
     assert_eq!(error(&result), "`echo a b | tr a-z A-Z && exit 3` exited with 3");

@@ -244,7 +244,7 @@ async fn loop_8_edit_replaces_the_one_place_and_shows_the_difference() {
 }
 
 #[tokio::test]
-async fn loop_8_edit_replaces_every_occurrence_where_it_is_asked_to() {
+async fn loop_8_edit_replaces_every_occurrence_if_replace_all_is_set() {
     let content = "use a;\r\nfn b() {\r\n    a();\r\n    a();\r\n}\r\n\r\n// a";
     let folder = Folder::with(&[("a.rs", content.as_bytes()), ("overlap", b"aaaaa")]);
     let all = |path: &str, old: &str, new: &str| json!({"operation": "edit", "path": path, "old": old, "new": new, "replace_all": true});
@@ -334,7 +334,7 @@ async fn edit_changes_only_a_text_that_occurs_once() {
 }
 
 #[tokio::test]
-async fn edit_says_that_results_show_some_names_escaped() {
+async fn an_edit_with_escaped_brackets_is_answered_with_a_hint() {
     let folder = Folder::with(&[("p.md", b"<GOAL>\n{{ goal }}\n")]);
     assert_eq!(
         complaint(&folder, edit("p.md", r"\u003cGOAL>", r"\u003cTASK>")).await,

@@ -49,7 +49,9 @@ fn a_failed_write_on_a_full_disk_leaves_the_old_file() {
     let folder = Folder::with(&[("file", b"old")]);
     // Writing fails after this many blocks, as on a full disk; the signal is ignored.
     let limit = "trap '' XFSZ; ulimit -f 16; ";
-    let done = child(&folder, limit, "runs_out_of_disk").output().unwrap();
+    let done = child(&folder, limit, "writes_above_the_file_size_limit_are_denied")
+        .output()
+        .unwrap();
     assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stdout));
     assert!(String::from_utf8_lossy(&done.stdout).contains("1 passed"));
     assert_eq!(std::fs::read(folder.path("file")).unwrap(), b"old");
@@ -58,7 +60,7 @@ fn a_failed_write_on_a_full_disk_leaves_the_old_file() {
 
 #[test]
 #[ignore = "run by the test above, where a file can only be small"]
-fn runs_out_of_disk() {
+fn writes_above_the_file_size_limit_are_denied() {
     let workspace = place();
     let large = vec![b'n'; 1 << 20];
     for error in [
@@ -161,7 +163,7 @@ async fn a_file_whose_content_cannot_be_recorded_is_not_changed() {
 }
 
 #[test]
-fn a_move_names_the_version_of_what_was_moved() {
+fn a_move_reports_the_version_of_the_moved_file_or_link() {
     let folder = Folder::with(&[("file", b"text"), ("folder/file", b"")]);
     symlink("file", folder.path("link")).unwrap();
     let workspace = Workspace::open(&folder.path("")).unwrap();

@@ -102,7 +102,7 @@ fn a_file_that_somebody_else_changed_is_left_alone() {
 }
 
 #[test]
-fn a_write_keeps_the_mode_and_follows_links_within() {
+fn a_write_keeps_the_mode_and_follows_links_within_the_workspace() {
     let folder = Folder::with(&[("bin/run.sh", b"old")]);
     std::fs::set_permissions(folder.path("bin/run.sh"), PermissionsExt::from_mode(0o750)).unwrap();
     symlink("bin/run.sh", folder.path("run")).unwrap();

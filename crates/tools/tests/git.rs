@@ -360,7 +360,7 @@ async fn check_hostile(confinement: Confinement) {
 
 /// The names of filters can contain any bytes, including those that end names in other places.
 #[tokio::test]
-async fn a_filter_is_not_run_whatever_it_is_called() {
+async fn a_filter_in_a_git_configuration_is_not_run_whatever_its_name() {
     use std::os::unix::ffi::OsStrExt;
     for name in [b"a=b".as_slice(), b"=", b"p.q", b"x.clean=y", b"\xff\xfe"] {
         let (folder, outside) = (repository(), Folder::with(&[]));

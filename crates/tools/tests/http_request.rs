@@ -199,7 +199,7 @@ async fn loop_8_an_answered_unsafe_request_is_reported_as_a_change() {
 }
 
 #[tokio::test]
-async fn loop_7_an_answer_of_400_or_more_is_a_failure_that_can_be_read() {
+async fn loop_7_a_response_with_status_400_or_above_is_a_failure_with_its_body() {
     let server = serve(|_| answer("422 Unprocessable Content", &[], b"name is missing")).await;
     let put = json!({"method": "PUT", "url": server.url("/"), "body": "x"});
     let result = call(&rules(&[&server]), put).await;

@@ -122,7 +122,7 @@ fn links_folders_and_deleted_files_are_restored() {
 }
 
 #[test]
-fn nothing_outside_and_nothing_of_git_is_touched() {
+fn restoring_never_touches_git_or_files_outside_the_workspace() {
     let outside = TempDir::new().unwrap();
     fs::write(outside.path().join("a"), "theirs").unwrap();
     let folder = TempDir::new().unwrap();

@@ -168,7 +168,7 @@ async fn the_operation_schema_shows_tables_with_columns_keys_and_indexes() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server: tests/databases/run"]
-async fn every_value_of_postgres_has_one_form() {
+async fn each_postgres_value_has_one_json_form() {
     Postgres.run("CREATE TYPE mood AS ENUM ('happy', 'sad')").await;
     let cases = [
         ("NULL::int", json!(null)),
@@ -400,7 +400,7 @@ async fn loop_8_changes_are_what_postgres_reports() {
 
 #[tokio::test]
 #[ignore = "needs a PostgreSQL server: tests/databases/run"]
-async fn postgres_is_not_read_beyond_what_is_shown() {
+async fn only_the_shown_rows_are_read_from_postgres() {
     for connection in ["look", "app"] {
         let result = output(
             Postgres
@@ -419,7 +419,7 @@ async fn postgres_is_not_read_beyond_what_is_shown() {
 
 #[tokio::test]
 #[ignore = "needs a MySQL or MariaDB server: tests/databases/run"]
-async fn every_value_of_mysql_has_one_form() {
+async fn each_mysql_value_has_one_json_form() {
     let cases = [
         ("NULL", json!(null)),
         ("9007199254740992", json!(9_007_199_254_740_992_i64)),

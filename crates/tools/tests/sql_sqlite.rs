@@ -129,7 +129,7 @@ async fn the_error_for_a_call_without_sql_names_the_missing_parameter() {
 }
 
 #[tokio::test]
-async fn every_value_has_one_form() {
+async fn each_sqlite_value_has_one_json_form() {
     let folder = with_database("");
     let cases = [
         ("NULL", json!(null)),
@@ -141,7 +141,7 @@ async fn every_value_has_one_form() {
         ("-9e999", json!("-Infinity")),
         ("'naïve'", json!("naïve")),
         ("x'00ff'", json!({"hex": "00ff", "bytes": 2})),
-        // A value of type text can hold bytes that are not text.
+        // A value of type text can contain bytes that are not text.
         ("CAST(x'ff' AS TEXT)", json!({"hex": "ff", "bytes": 1})),
         ("''", json!("")),
     ];
@@ -414,7 +414,7 @@ async fn a_statement_that_fails_half_way_changes_nothing() {
 }
 
 #[tokio::test]
-async fn more_rows_than_the_limit_are_left_out_and_writes_are_whole() {
+async fn rows_beyond_the_limit_are_omitted_but_still_written() {
     let folder = with_database("CREATE TABLE t (a)");
     let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i FROM n";
     let result = output(call(&folder, "look", endless, json!([])).await);

@@ -38,7 +38,7 @@ fn greet() -> TypedTool {
 }
 
 #[test]
-fn a_typed_tool_describes_its_parameters_without_noise() {
+fn the_schema_of_a_typed_tool_has_only_useful_keywords() {
     let spec = greet().spec();
     assert_eq!(
         (spec.name.as_str(), spec.example),

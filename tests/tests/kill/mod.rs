@@ -543,7 +543,7 @@ fn host_2_after_a_kill_after_the_first_edit_the_resumed_run_does_the_rest() {
 }
 
 #[test]
-fn host_2_a_kill_as_the_reflector_starts_runs_no_command_again() {
+fn host_2_a_run_killed_before_reflection_repeats_no_command() {
     let cargo = Cargo::new();
     let expected = undisturbed(&cargo);
     let place = resumed_after(&cargo, |event| {

@@ -102,7 +102,7 @@ async fn paor_6_paor_10_a_reflector_sees_the_diff_and_confirms_by_calls_of_all_a
 }
 
 #[tokio::test]
-async fn paor_10_a_test_before_the_change_and_the_change_itself_confirm_nothing() {
+async fn paor_10_a_test_before_the_change_or_the_change_confirms_nothing() {
     let stage = Stage::new().file("a.txt", "one\n");
     let edit = json!({"operation": "edit", "path": "a.txt", "old": "one", "new": "two"});
     let early = json!([{"call": "run.2", "line": "2 passed"}, {"call": "a2.2"}]);
@@ -164,7 +164,7 @@ async fn paor_10_without_confirmations_of_the_reflector_nothing_counts_as_confir
 }
 
 #[tokio::test]
-async fn paor_9_the_words_of_a_reflector_become_a_question_after_the_third_time() {
+async fn paor_9_a_reflectors_third_answer_in_words_becomes_a_question() {
     let stage = Stage::new();
     let model = Scripted::new()
         .lead([plan("Nothing to do.", [])])

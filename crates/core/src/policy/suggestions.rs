@@ -118,7 +118,7 @@ fn widened(tool: &str, texts: &BTreeMap<String, String>) -> Option<BTreeMap<Stri
     Some(texts)
 }
 
-/// `cargo test *` for `cargo test --quiet`; `None` where the first two words do not say what the program does.
+/// `cargo test *` for `cargo test --quiet`; `None` if the first two words do not say what the program does.
 fn widened_command(command: &str) -> Option<String> {
     let words: Vec<&str> = command.split(' ').collect();
     let [program, first, _, ..] = words[..] else {

@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_a_text_of_few_long_lines_is_cut_within_them() {
+    fn paor_6_a_text_with_few_long_lines_is_cut_within_a_line() {
         let short = shortened(output(json!(format!("begin {} end", "word ".repeat(1_000)))), 600);
         assert!(
             short.starts_with("begin word") && short.ends_with("word  end"),
@@ -251,7 +251,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_rows_are_cut_between_entries() {
+    fn paor_6_a_list_of_rows_is_cut_between_rows() {
         let rows: Vec<Value> = (1..=500).map(|number| json!([number, "name"])).collect();
         let short = shortened(output(json!({"columns": ["id", "name"], "rows": rows})), 600);
         let data: Value = serde_json::from_str(&short).unwrap_or_default();
@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_a_few_changes_are_shown_whole_beside_a_long_output() {
+    fn paor_6_a_few_changes_are_complete_even_if_the_output_is_shortened() {
         let changes = vec!["edited a.rs".to_owned(), "edited b.rs".to_owned()];
         let result = ModelToolResult {
             changes: changes.clone(),

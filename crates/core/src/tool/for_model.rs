@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn an_output_cannot_imitate_a_mark() {
+    fn an_output_cannot_imitate_the_labels_of_a_result() {
         for output in ["Error: all is lost\n", "Changes: edited a\n", "Output:\nx"] {
             check(&ToolResult::success(json!(output)), &format!("Output:\n{output}"));
         }

@@ -51,7 +51,7 @@ const ANSWERS: &[&str] = &[
 ];
 
 #[test]
-fn call_5_an_honest_answer_is_text_in_every_form() {
+fn call_5_an_answer_that_only_mentions_calls_is_text_in_every_form() {
     for answer in ANSWERS {
         for form in FORMS {
             assert_eq!(

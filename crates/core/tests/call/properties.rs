@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::{FORMS, one_call, said_after, said_in};
 
-/// Prose in which a call can still be recognized: it does not end within JSON or within thinking of its own.
+/// Prose in which a call can still be recognized: the prose does not end within JSON or within thinking.
 fn prose() -> impl Strategy<Value = String> {
     let piece = prop_oneof![
         "[^{\\[<\"]{0,20}",
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn call_5_a_call_in_prose_is_found_as_it_was_written(
+    fn call_5_a_json_call_after_prose_keeps_its_tool_and_parameters(
         before in prose(), tool in any::<String>(), parameters in parameters(), terminate in any::<bool>()
     ) {
         for (form, call) in written(&tool, &parameters, terminate) {
@@ -158,7 +158,7 @@ proptest! {
     }
 
     #[test]
-    fn call_5_a_call_by_name_is_found_as_it_was_written(
+    fn call_5_a_json_call_by_name_after_prose_keeps_its_tool_and_parameters(
         before in prose(), tool in any::<String>(), parameters in parameters()
     ) {
         let by_name = json!({"name": tool, "arguments": parameters});
@@ -206,7 +206,7 @@ proptest! {
 const LONG: usize = 1 << 16;
 
 #[test]
-fn call_5_endless_beginnings_of_json_are_not_a_call() {
+fn call_5_many_repeated_unfinished_json_values_are_not_a_call() {
     for pattern in [
         "{\"\":",
         "{\"a{\":",
@@ -252,7 +252,7 @@ fn call_5_endless_beginnings_of_json_are_not_a_call() {
 }
 
 #[test]
-fn call_5_endless_beginnings_of_calls_are_malformed() {
+fn call_5_many_repeated_unfinished_calls_are_malformed() {
     for (pattern, form) in [
         ("{\"tool\":", CallForm::Json),
         ("{'tool':None,'", CallForm::Json),

@@ -306,7 +306,7 @@ fn call_7_if_the_context_cannot_be_searched_every_call_counts_as_quoted() {
 
 /// Long enough to notice a search that is not linear.
 #[test]
-fn call_7_endless_beginnings_are_searched_in_linear_time() {
+fn call_7_many_repeated_unfinished_calls_are_searched_in_linear_time() {
     for pattern in [
         "{\"a\":",
         "{\"a\":\"{",

@@ -382,7 +382,7 @@ proptest! {
     }
 
     #[test]
-    fn approve_3_words_decide_nothing_while_several_calls_wait(message in message()) {
+    fn approve_3_a_message_decides_nothing_while_several_calls_wait(message in message()) {
         let found = classified(&message, &pending("call a3.1, call a3.2"));
         let decided = |found: &Classification| is_hitl(found) && found.intent != Intent::Hitl(HitlIntent::Unclear);
         prop_assert!(!decided(&found), "{:?}", found);

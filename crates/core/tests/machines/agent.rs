@@ -716,7 +716,7 @@ fn paor_6_the_report_contains_the_work_of_the_agent() {
 }
 
 #[test]
-fn a_model_that_does_not_answer_and_a_cancellation_end_the_loop() {
+fn the_loop_ends_if_the_model_fails_or_the_run_is_cancelled() {
     let failure = ModelFailure {
         kind: ModelFailureKind::Configuration,
         message: "no key".to_owned(),

@@ -284,7 +284,7 @@ fn paor_6_a_long_result_is_shown_shortened_with_its_handle() {
 }
 
 #[test]
-fn paor_6_a_result_of_many_short_parts_is_cut_between_them() {
+fn paor_6_a_result_with_many_short_parts_is_cut_between_parts() {
     let output = json!({"rows": vec![json!({"line": 1, "text": "x = \"y\""}); 5_000]});
     let shown = shown(&["look", "read_output"], ToolResult::success(output));
     let length = shown.chars().count();

@@ -87,7 +87,7 @@ fn loop_2_the_model_is_told_before_its_last_turn() {
 }
 
 #[test]
-fn loop_2_an_agent_of_one_turn_is_told_with_its_task() {
+fn loop_2_an_agent_with_one_turn_is_told_so_together_with_its_task() {
     let told: Vec<String> = [IMPLEMENT(), AgentRole::Lead, AgentRole::Reflector]
         .into_iter()
         .map(|role| {
@@ -115,7 +115,7 @@ fn loop_2_an_agent_of_one_turn_is_told_with_its_task() {
 }
 
 #[test]
-fn loop_2_guidance_and_a_correction_come_before_the_notice() {
+fn loop_2_the_notice_of_the_last_turn_follows_guidance_and_corrections() {
     let mut agent = limited(IMPLEMENT(), 2);
     let guided = AgentInput::Guided {
         guidance: "Look in src.".to_owned(),
@@ -135,7 +135,7 @@ fn loop_2_guidance_and_a_correction_come_before_the_notice() {
 }
 
 #[test]
-fn loop_2_a_repeated_last_turn_is_announced_once() {
+fn loop_2_the_last_turn_is_announced_once_even_if_its_request_is_repeated() {
     let mut spec = spec();
     spec.setup.agents[1].limits.max_turns = 2;
     let mut agent = started(spec, IMPLEMENT());

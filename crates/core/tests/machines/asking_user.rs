@@ -111,7 +111,7 @@ fn lead_4_questions_work_in_every_call_form_and_an_invalid_one_is_refused() {
 }
 
 #[test]
-fn lead_4_an_agent_whose_tools_do_not_list_it_cannot_ask() {
+fn lead_4_an_agent_without_the_tool_ask_user_cannot_ask() {
     let mut agent = started(asking(), AgentRole::Sub("explore".to_owned()));
     let reply = native(vec![call("p", "ask_user", which())]);
     assert_eq!(tell(&mut agent, 10, replied("a7.1", reply)), ["ask a7.2"]);
@@ -169,7 +169,7 @@ fn host_2_a_question_stays_open_over_a_restart_and_its_expiry_is_extended() {
 }
 
 #[test]
-fn host_9_a_fork_asks_again() {
+fn host_9_a_fork_asks_its_open_question_again() {
     let mut agent = explorer();
     let forked = AgentInput::Resumed {
         last_seen: at(10),
@@ -215,7 +215,7 @@ fn paor_8_guidance_settles_the_leads_question_and_urgent_guidance_too() {
 }
 
 #[test]
-fn paor_8_guidance_for_the_agent_that_asks_settles_its_question() {
+fn paor_8_guidance_for_an_agent_settles_its_open_question() {
     let mut agent = explorer();
     let guidance = "Look at a alone.".to_owned();
     assert_eq!(
@@ -445,7 +445,7 @@ fn lead_2_a_run_does_not_stop_between_guidance_and_the_withdrawal_of_a_request()
 }
 
 #[test]
-fn lead_4_the_model_is_asked_again_after_the_answer_with_any_terminate() {
+fn lead_4_after_the_users_answer_the_model_is_asked_whatever_terminate_is() {
     for terminate in [false, true] {
         let mut agent = started(may_ask(), AgentRole::Lead);
         tell(

@@ -71,7 +71,7 @@ fn paor_6_findings_of_earlier_iterations_are_in_the_reflectors_request() {
         json!([{"subtask": "look1", "status": "succeeded", "agent": "explore", "findings": "Found 1.", "handle": "a2"}])
     );
     assert_eq!(iterations[1]["observations"][0]["findings"], "Found 2.");
-    // The observations of its own iteration are complete.
+    // The observations of the reflector's own iteration are complete.
     assert!(told(&run, &reflector).contains(r#""findings":"Nothing more.""#));
 }
 

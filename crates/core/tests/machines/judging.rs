@@ -158,7 +158,7 @@ fn tested(stdout: &str) -> ToolResult {
 }
 
 #[test]
-fn paor_10_a_confirmation_is_the_command_its_exit_code_and_the_whole_line() {
+fn paor_10_a_confirmation_has_its_command_exit_code_and_whole_line() {
     let output = "running 2 tests\n  test result: ok. 2 passed; 0 failed\n";
     assert_eq!(
         check(tested(output), Some("ok. 2 passed")).unwrap(),
@@ -215,7 +215,7 @@ fn paor_10_a_line_that_is_not_in_the_output_confirms_nothing() {
 }
 
 #[test]
-fn paor_10_a_call_before_a_change_and_a_change_itself_confirm_nothing() {
+fn paor_10_a_call_before_a_change_or_with_a_change_confirms_nothing() {
     let recorded = RecordedCall {
         tool: "execute_command".to_owned(),
         parameters: Value::Null,

@@ -60,7 +60,7 @@ fn last(agent: &Agent) -> &Message {
 }
 
 #[test]
-fn lead_1_a_plan_stays_open_and_the_message_is_its_result() {
+fn lead_1_the_message_after_a_plan_becomes_the_result_of_the_plan_call() {
     let mut lead = lead();
     gives(
         &mut lead,
@@ -285,7 +285,7 @@ fn lead_1_a_continuation_is_accepted_once() {
 }
 
 #[test]
-fn lead_3_acting_begins_once_with_the_first_call_that_is_not_safe_to_repeat() {
+fn lead_3_acting_begins_once_with_the_first_unsafe_call() {
     let mut lead = lead();
     let look = |step| call("", "look", json!({"path": step}));
     assert_eq!(
@@ -573,7 +573,7 @@ fn paor_8_guidance_reaches_a_lead_that_works_and_again_after_a_restart() {
 }
 
 #[test]
-fn lead_1_the_run_refuses_that_another_agent_than_the_lead_begins_acting() {
+fn lead_1_acting_begun_by_another_agent_than_the_lead_is_refused() {
     let (mut run, _) = running(acting_spec());
     give(&mut run, 10, planned("run.1", &submits()));
     let effect = effect("run.2");

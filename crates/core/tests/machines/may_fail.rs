@@ -84,7 +84,7 @@ fn paor_4_dependents_receive_the_error_of_an_agent_that_may_fail() {
 }
 
 #[test]
-fn paor_4_a_rejection_does_not_count_as_an_allowed_failure() {
+fn paor_4_a_rejected_call_skips_dependents_even_if_the_sub_task_may_fail() {
     let (mut run, _) = acting(asking(), &baseline("change"));
     let rejected = run_decided(&run, reject());
     give(&mut run, 10, rejected);

@@ -236,7 +236,7 @@ fn paor_8_a_question_is_withdrawn() {
 }
 
 #[test]
-fn paor_8_without_an_iteration_left_the_run_ends_at_its_limit_after_all_work() {
+fn paor_8_redirecting_in_the_last_iteration_ends_the_run_at_its_limit() {
     let mut spec = spec();
     spec.limits.max_iterations = 1;
     let one =

@@ -153,7 +153,7 @@ fn paor_6_a_call_whose_approval_expired_is_recorded() {
 }
 
 #[test]
-fn paor_6_a_report_and_the_observation_of_it_have_refused_calls() {
+fn paor_6_an_agents_report_and_its_observation_list_refused_calls() {
     let mut agent = implementer(asking());
     tell(
         &mut agent,

@@ -66,7 +66,7 @@ fn lead_4_a_report_ends_the_agent_and_later_calls_of_the_reply_do_not_run() {
 }
 
 #[test]
-fn lead_4_a_report_is_a_call_in_every_form_with_any_terminate() {
+fn lead_4_a_report_ends_the_agent_in_every_form_whatever_terminate_is() {
     for terminate in [false, true] {
         let mut agent = explorer();
         assert_eq!(
@@ -86,7 +86,7 @@ fn lead_4_a_report_is_a_call_in_every_form_with_any_terminate() {
 }
 
 #[test]
-fn lead_4_an_answer_in_json_with_a_report_in_it_is_an_answer() {
+fn lead_4_a_json_answer_with_a_field_report_is_an_answer() {
     let mut agent = explorer();
     let answer = r#"{"report": {"files": 3}}"#;
     assert_eq!(

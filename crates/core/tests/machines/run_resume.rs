@@ -99,7 +99,7 @@ fn host_2_time_without_a_process_does_not_count() {
 }
 
 #[test]
-fn host_2_time_that_the_agents_worked_between_the_runs_inputs_counts() {
+fn host_2_time_that_agents_worked_before_a_crash_counts() {
     let mut spec = spec();
     spec.limits.timeout = Some(Millis(1_000));
     let (mut run, _) = running(spec);

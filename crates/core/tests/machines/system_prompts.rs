@@ -94,7 +94,7 @@ fn call_2_the_prompt_of_an_agent_with_native_calls() {
 }
 
 #[test]
-fn call_3_the_prompt_of_an_agent_that_calls_in_the_field_tool_call() {
+fn call_3_the_prompt_of_an_agent_in_the_tool_call_form() {
     insta::assert_snapshot!(check(&explorers_prompt(CallForm::ToolCall)));
 }
 
@@ -120,7 +120,7 @@ fn prompt_2_the_prompt_of_an_agent_without_tools_mentions_no_calls() {
 }
 
 #[test]
-fn prompt_2_every_prompt_begins_with_its_role_and_leaves_nothing_unfilled() {
+fn prompt_2_every_prompt_begins_with_its_role_and_has_no_unfilled_placeholder() {
     let (look, change) = (look(), change());
     for calls in FORMS {
         for answer in ANSWERS {
@@ -146,7 +146,7 @@ fn prompt_2_every_prompt_begins_with_its_role_and_leaves_nothing_unfilled() {
 }
 
 #[test]
-fn loop_9_examples_of_both_kinds_of_task_end_with_stop_in_every_form() {
+fn loop_9_the_examples_for_both_kinds_of_task_end_with_stop() {
     for calls in FORMS {
         let prompt = explorers_prompt(calls);
         let (_, flow) = prompt.split_once("\n<AGENT_FLOW>\n").unwrap();
@@ -324,7 +324,7 @@ fn loop_3_the_correction_of_a_malformed_reply_shows_the_configured_form() {
 }
 
 #[test]
-fn loop_3_an_agent_without_tools_is_shown_no_call() {
+fn loop_3_the_correction_for_an_agent_without_tools_shows_no_call() {
     let [(agent, _), ..] = agents(CallForm::Json);
     assert_eq!(
         check(&malformed("it was empty", &agent, &[], None)),
@@ -379,7 +379,7 @@ fn call_7_a_repeated_line_of_a_prompt_is_never_a_call() {
 }
 
 #[test]
-fn call_7_examples_show_calls_as_they_are_made() {
+fn call_7_the_examples_of_a_prompt_are_valid_calls() {
     let prompt = explorers_prompt(CallForm::Json);
     let shown = |prefix: &str| {
         let line = prompt.lines().find_map(|line| line.strip_prefix(prefix)).unwrap();

@@ -122,7 +122,7 @@ fn lead_3_work_of_a_plan_stopped_by_urgent_guidance_is_judged_after_the_next_ans
 }
 
 #[test]
-fn lead_3_an_answer_after_the_verdict_continue_is_judged_even_if_nothing_more_changed() {
+fn lead_3_an_answer_after_a_continue_verdict_is_judged_even_without_new_changes() {
     let (mut run, _) = running(spec());
     give(&mut run, 10, agent_ended("run.1", edited(0)));
     give(&mut run, 20, reflected("run.2", "continue", "One is left."));
@@ -148,7 +148,7 @@ fn lead_3_an_answer_after_the_users_decision_is_judged_even_if_nothing_more_chan
 }
 
 #[test]
-fn lead_3_work_with_which_the_goal_was_achieved_is_not_judged_again() {
+fn lead_3_work_judged_as_achieving_the_goal_is_not_judged_again() {
     let (mut run, _) = running(spec());
     give(&mut run, 10, agent_ended("run.1", edited(0)));
     give(&mut run, 20, guided());

@@ -184,7 +184,7 @@ fn host_10_an_active_run_is_accounted_for_up_to_its_last_entry() {
 }
 
 #[test]
-fn host_10_the_time_of_a_failed_request_counts_for_the_agent_but_for_no_model() {
+fn host_10_the_time_of_a_failed_request_counts_only_for_the_agent() {
     let mut watched = Watched::started();
     watched.start_agent(0, 1, AgentRole::Lead);
     let failure = ModelFailure {

@@ -141,7 +141,7 @@ fn paor_6_a_watcher_sees_subtasks_and_their_calls() {
 }
 
 #[test]
-fn host_2_a_watcher_sees_a_subtask_start_once_though_it_is_commanded_again() {
+fn host_2_a_resumed_sub_task_is_not_reported_as_started_again() {
     let mut watcher = Watcher::started();
     watcher.run(planned("run.1", &two()));
     assert_eq!(watcher.run(resumed()), [json!({"event": "resumed"})]);
@@ -304,7 +304,7 @@ fn the_work_that_an_agent_has_reported_counts_once() {
 }
 
 #[test]
-fn an_impossible_entry_is_refused_and_leaves_the_view_unchanged() {
+fn an_entry_that_the_run_cannot_accept_leaves_the_view_unchanged() {
     let mut watcher = Watcher::started();
     let before = watcher.view.clone();
     for (scope, input, error) in [

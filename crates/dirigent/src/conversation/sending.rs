@@ -69,9 +69,9 @@ struct LastTurn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum TurnState {
-    /// A process owns its run, which has not ended.
+    /// A process owns the turn's run, which has not ended.
     Active,
-    /// Its run waits for the user, or its process died.
+    /// The turn's run waits for the user, or the process that owned the run died.
     Unfinished,
     Ended,
 }

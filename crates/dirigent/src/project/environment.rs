@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn lead_4_what_commands_may_access_follows_the_settings() {
+    fn lead_4_the_described_access_of_commands_follows_the_sandbox_settings() {
         let narrow = Sandbox::default();
         assert_eq!(
             commands(&narrow),

@@ -15,7 +15,7 @@ use crate::DirigentError;
 pub struct RunDiff {
     /// The paths that file tools changed. A moved folder has one entry for the whole folder.
     pub files: Vec<FileDiff>,
-    /// The files that changed while commands ran, whether by them or by something else, in journal order (PAOR-10).
+    /// The files that changed while commands ran, whether the commands or something else changed them, in journal order (PAOR-10).
     pub commands: Vec<CommandDiff>,
     /// The calls that may have changed something without reporting it.
     pub unfinished: Vec<UnfinishedCall>,

@@ -267,8 +267,8 @@ impl Undo {
         Ok(undo)
     }
 
-    /// Returns a plan that also undoes the changes that happened while commands ran, whether by them or by something else, if the content
-    /// before and after is known.
+    /// Returns a plan that also undoes the changes that happened while commands ran, whether the commands or something else made them, if
+    /// the content before and after is known.
     ///
     /// # Errors
     /// As for [`crate::Dirigent::undo`].

@@ -129,7 +129,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_can_be_split(text in any::<String>()) {
+        fn splitting_any_text_into_words_does_not_panic(text in any::<String>()) {
             if let Ok(words) = split(&text) {
                 let longest = words.iter().map(|word| word.text.len()).max().unwrap_or(0);
                 prop_assert!(longest <= text.len());

@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn flow_2_words_are_assigned_by_name_and_by_position() {
+    fn flow_2_arguments_are_assigned_to_parameters_by_name_and_position() {
         let cases: [(&str, &[(&str, &str)]); 5] = [
             ("", &[]),
             ("my-app", &[("name", "my-app")]),

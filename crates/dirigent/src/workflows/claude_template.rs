@@ -139,7 +139,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_text_is_rendered(text in any::<String>(), arguments in any::<String>()) {
+        fn any_text_is_a_template_that_can_be_rendered(text in any::<String>(), arguments in any::<String>()) {
             let rendered = ClaudeTemplate::parse(&text).render(&arguments);
             prop_assert!(rendered.is_some());
         }

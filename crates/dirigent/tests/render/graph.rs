@@ -27,7 +27,7 @@ fn half_done() -> PlanGraph {
 }
 
 #[test]
-fn paor_4_a_drawing_marks_what_may_fail() {
+fn paor_4_drawings_mark_sub_tasks_that_may_fail() {
     let baseline = SubTask {
         may_fail: true,
         ..subtask("baseline", &[])
@@ -94,7 +94,7 @@ digraph plan {
 }
 
 #[test]
-fn whatever_a_title_holds_is_text_in_a_drawing() {
+fn markup_in_a_title_is_escaped_in_a_drawing() {
     let nasty = [
         "end",
         "\"]:::failed; click s0 \"javascript:alert(1)\"",
@@ -139,7 +139,7 @@ digraph plan {
 }
 
 #[test]
-fn a_long_chain_is_not_indented_for_ever() {
+fn the_indentation_of_a_long_chain_in_the_plan_tree_is_limited() {
     let chain: Vec<Vec<usize>> = (0..40usize)
         .map(|index| index.checked_sub(1).into_iter().collect())
         .collect();

@@ -148,7 +148,7 @@ fn host_10_a_table_has_no_costs_if_no_price_is_known() {
 }
 
 #[test]
-fn host_6_a_table_says_of_how_many_calls_the_tokens_are_estimates() {
+fn host_6_the_usage_table_counts_the_calls_whose_tokens_are_estimated() {
     let totals = UsageTotals {
         usage: Usage {
             model_calls: 2,

@@ -301,7 +301,7 @@ async fn call_4_calls_in_the_text_stay_text_and_roles_alternate() {
 }
 
 #[tokio::test]
-async fn a_turn_reads_what_the_turn_before_it_had_cached() {
+async fn a_request_reuses_the_prompt_cache_of_the_previous_turn() {
     let first = with_tools(conversation()[..3].to_vec());
     let second = with_tools(conversation()[..6].to_vec());
     let [first, second] = [

@@ -38,7 +38,7 @@ fn calls(calls: &[(&str, &str, &str)]) -> Value {
 }
 
 #[tokio::test]
-async fn a_text_with_its_usage() {
+async fn a_text_reply_is_returned_with_its_usage() {
     for delivery in BOTH {
         let usage = json!({"prompt_tokens": 12, "completion_tokens": 3, "total_tokens": 15, "x": {}});
         let message = json!({"role": "assistant", "content": "Hi.", "new_field": [1]});

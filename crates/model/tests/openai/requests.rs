@@ -245,7 +245,7 @@ async fn call_3_results_become_user_messages_if_the_server_requires_call_ids() {
 }
 
 #[tokio::test]
-async fn a_form_that_the_server_refuses_is_asked_for_once() {
+async fn a_response_format_that_the_server_refuses_is_requested_only_once() {
     let server = serve([refuses("response_format is not supported"), ok(), ok()]).await;
     let model = model(&server, Delivery::Whole);
     for _ in 0..2 {

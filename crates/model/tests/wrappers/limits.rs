@@ -20,7 +20,7 @@ pub const NO_LIMITS: ModelLimits = ModelLimits {
 };
 
 #[tokio::test(start_paused = true)]
-async fn host_7_no_more_parallel_requests_than_allowed() {
+async fn host_7_no_more_requests_run_in_parallel_than_allowed() {
     let script = Scripted::new((0..9).map(|_| ok()));
     let limits = ModelLimits {
         concurrent: NonZeroU32::new(3),
@@ -112,7 +112,7 @@ async fn host_7_a_request_beyond_a_minutes_tokens_is_sent_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_a_reply_longer_than_expected_makes_those_after_it_wait() {
+async fn host_7_a_reply_longer_than_expected_delays_the_next_requests() {
     let script = Scripted::new([ok(), ok()]);
     let model = Limited::new(Script(script.clone()), per_minute(250));
     let expected = || request().max_output_tokens(10);

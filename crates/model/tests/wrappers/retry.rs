@@ -10,7 +10,7 @@ use super::limits::NO_LIMITS;
 use super::script::{POLICY, Script, Scripted, fails, ok, request, said, unavailable};
 
 #[tokio::test(start_paused = true)]
-async fn host_7_pauses_grow_and_end() {
+async fn host_7_retry_pauses_grow_until_the_attempts_are_used_up() {
     let script = Scripted::new([
         unavailable(None),
         unavailable(None),
@@ -27,7 +27,7 @@ async fn host_7_pauses_grow_and_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn host_7_a_model_is_left_alone_as_long_as_it_asks_for() {
+async fn host_7_a_retry_waits_at_least_as_long_as_the_model_asks() {
     let script = Scripted::new([unavailable(Some(20)), unavailable(Some(0)), ok()]);
     let reply = Retrying::new(Script(script.clone()), POLICY)
         .chat(request())

@@ -280,7 +280,7 @@ fn counts_and_lists_are_understood() {
 }
 
 #[test]
-fn paor_8_guidance_names_places() {
+fn paor_8_places_named_in_guidance_limit_the_scope() {
     let except = |place: &str| Scope {
         except: vec![place.to_owned()],
         ..Scope::default()

@@ -142,7 +142,7 @@ proptest! {
     }
 
     #[test]
-    fn every_goal_gets_a_call(goal in any::<String>()) {
+    fn the_lead_answers_any_goal_with_a_call(goal in any::<String>()) {
         let reply = Dialogue::lead(&plan_request(&goal, "")).reply();
         let call: serde_json::Value = serde_json::from_str(&reply.content).expect("a call");
         prop_assert!(call["terminate"].is_boolean());

@@ -438,7 +438,7 @@ fn answered(answer: &str) -> Dialogue {
 }
 
 #[test]
-fn paor_9_the_user_s_answer_decides() {
+fn paor_9_the_users_answer_about_a_name_in_use_decides_the_plan() {
     let list = json!({"operation": "list", "path": ".", "depth": 3});
     for answer in ["rename anyway", "yes", "go ahead"] {
         let mut anyway = answered(answer);

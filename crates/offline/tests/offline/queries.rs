@@ -93,7 +93,7 @@ fn test_run(result: Value) -> Value {
 }
 
 #[test]
-fn a_check_that_passes_is_achieved() {
+fn a_goal_to_run_the_tests_is_achieved_if_they_pass() {
     let passed = test_run(exited(0, "test result: ok. 3 passed; 0 failed", ""));
     assert_eq!(
         judged("run the tests", &[passed]),
@@ -123,7 +123,7 @@ fn a_failed_check_achieves_a_report_goal_and_fails_a_goal_that_expects_success()
 }
 
 #[test]
-fn lines_are_counted_by_a_search() {
+fn a_goal_to_count_lines_is_planned_as_a_search() {
     let goal = "count the lines of Rust code in src";
     let plan = plan_of(goal);
     assert_eq!(

@@ -71,7 +71,7 @@ fn paor_10_a_confirmed_rename_is_achieved_and_says_how_and_what_is_left() {
 }
 
 #[test]
-fn tests_are_not_counted_in_an_output_with_parts_left_out() {
+fn tests_are_not_counted_in_a_shortened_output() {
     let shortened = exited(
         0,
         "test result: ok. 7 passed; 0 failed\n… [9000 characters left out] …\n",
@@ -146,7 +146,7 @@ fn a_check_that_fails_after_the_edits_leads_to_another_iteration() {
 }
 
 #[test]
-fn a_check_that_fails_for_the_third_time_has_failed() {
+fn after_a_third_failed_check_the_changes_are_undone_or_the_goal_fails() {
     let iteration =
         |number: u32| json!({"iteration": number, "plan": "p", "reflection": "r", "verdict": "continue"});
     let iterations = format!(

@@ -118,7 +118,7 @@ fn paor_2_names_in_a_failed_documentation_test_are_renamed_except_in_strings() {
 }
 
 #[test]
-fn reported_lines_of_files_without_a_grammar_are_renamed_outside_of_quotes() {
+fn names_on_reported_lines_of_other_files_are_renamed_outside_quotes() {
     let mut lead = after("page.tmpl:3: error\n");
     let text = "a parse\nb\n{{ parse 'parse' }}\nb\n";
     lead.sees(
@@ -419,7 +419,7 @@ fn a_baseline_is_not_run_again_if_it_passed_or_if_files_may_have_changed() {
 }
 
 #[test]
-fn an_iteration_without_work_does_not_allow_a_new_name_that_is_in_use() {
+fn a_new_name_in_use_is_asked_about_again_after_an_iteration_without_work() {
     let iteration = json!({"iteration": 1, "plan": "For the user to decide: `read` is in use.", "reflection": "r", "verdict": "continue"});
     let mut found = usages(&[("b.rs", 1, "parse")]);
     found["clashes"] = json!([{"path": "a.rs", "line": 1, "column": 1, "text": "read"}]);

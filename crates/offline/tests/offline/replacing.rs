@@ -48,7 +48,7 @@ fn documents_are_edited_by_agents_in_parallel_and_verified() {
 }
 
 #[test]
-fn sources_are_checked_before_and_after() {
+fn a_replacement_in_sources_is_planned_with_checks_before_and_after() {
     let mut lead = Dialogue::lead(&plan_request("replace `v1` with `v2` in *.rs", ""));
     lead.sees(
         "search",
@@ -73,7 +73,7 @@ fn sources_are_checked_before_and_after() {
 }
 
 #[test]
-fn nothing_is_to_do_for_a_text_that_is_already_replaced() {
+fn a_text_that_is_already_replaced_needs_no_work() {
     let mut lead = Dialogue::lead(&plan_request("replace `book` with `account book`", ""));
     lead.sees(
         "search",
@@ -109,7 +109,7 @@ fn plan() -> Value {
 }
 
 #[test]
-fn a_confirmed_replacement_is_achieved() {
+fn a_replacement_that_the_verifier_confirmed_is_achieved() {
     let observations = [
         found("edit-1", "implement", "Replaced it."),
         found(

@@ -94,7 +94,7 @@ fn a_verifier_names_the_remaining_usages() {
 }
 
 #[test]
-fn a_tool_that_fails_confirms_nothing() {
+fn a_verifier_whose_search_fails_confirms_nothing() {
     let mut verifier = Dialogue::sub_agent(RENAMED);
     verifier.sees(
         "rename_symbol",

@@ -175,7 +175,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_the_lines_are_those_of_the_text_that_the_output_has() {
+    fn paor_6_a_text_in_the_output_is_shown_as_lines() {
         check(
             &json!({"success": true, "output": {"exit_code": 0, "stdout": "a \"b\"\nc\n", "stderr": ""}}),
             "a \"b\"\nc\n",
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_several_texts_follow_each_other_those_of_the_output_first() {
+    fn paor_6_several_texts_of_a_result_are_joined_output_first() {
         check(
             &json!({"success": false, "error": "it failed:\nsee below", "output": {"stdout": "a\nb", "stderr": "c\nd\n"}}),
             "a\nb\nc\nd\nit failed:\nsee below\n",
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn paor_6_long_other_values_are_appended_to_the_text() {
+    fn paor_6_long_values_that_are_not_text_are_appended_to_the_text() {
         let numbers: Vec<u32> = (0..600).collect();
         let readable =
             Readable::from_result(&json!({"success": true, "output": {"body": "a\nb", "numbers": numbers}}));

@@ -82,7 +82,7 @@ async fn host_9_a_fork_of_an_ended_run_continues_with_other_guidance() {
 }
 
 #[tokio::test]
-async fn host_9_a_run_can_be_forked_at_each_of_its_entries_but_the_one_that_ends_it() {
+async fn host_9_a_run_can_be_forked_at_every_entry_except_its_end() {
     let world = World::new(usual(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;
     ended(&handle).await.unwrap();

@@ -231,7 +231,7 @@ async fn paor_9_without_a_pending_answer_the_run_pauses_again() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn host_2_messages_are_accepted_exactly_once_wherever_the_process_ends() {
+async fn host_2_messages_are_accepted_exactly_once_whenever_the_process_ends() {
     let said: Vec<String> = (0..30).map(|number| format!("word {number}")).collect();
     let world = World::new(asking(), tools([])).await;
     let handle = world.start(UserPresence::Absent).await;

@@ -96,7 +96,7 @@ async fn approve_3_an_invalid_decision_is_rejected_rather_than_posted() {
 }
 
 #[tokio::test]
-async fn guidance_for_an_agent_that_a_pending_rejection_ends_is_rejected() {
+async fn guidance_is_rejected_if_a_pending_rejection_will_end_its_agent() {
     let (world, run, approval, _) = risking("worker").await;
     let reject = decide(&approval, ApprovalAnswer::Reject { reason: None });
     let Scope::Agent(agent) = approval.effect.scope else {
@@ -170,7 +170,7 @@ async fn host_8_an_unowned_run_is_cancelled_at_once() {
 }
 
 #[tokio::test]
-async fn paor_10_a_message_about_a_shared_workspace_is_dropped_with_its_process() {
+async fn paor_10_a_resumed_run_drops_an_old_message_about_a_shared_workspace() {
     let (world, run, _, _) = risking("worker").await;
     let sharing = Steering::ShareWorkspace { runs: vec![run] };
     let body = serde_json::to_string(&sharing).unwrap();

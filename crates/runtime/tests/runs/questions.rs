@@ -229,7 +229,7 @@ async fn asked_for_the_time(handle: &RunHandle, time: usize) {
 }
 
 #[tokio::test]
-async fn paor_9_an_answer_is_for_the_question_asked_when_it_was_given() {
+async fn paor_9_an_answer_applies_only_to_the_question_open_when_it_was_given() {
     let model = Scripted::new(|asked| async move {
         match asked.who() {
             "lead" if asked.task().contains("for the second") => say("Both are answered."),

@@ -11,7 +11,7 @@ use crate::world::{World, ended, within};
 const GUIDANCE: &str = "Search only in /src/utils.";
 
 #[tokio::test]
-async fn paor_8_redirecting_stops_agents_and_calls_and_plans_again() {
+async fn paor_8_redirecting_stops_agents_and_calls_and_requests_another_plan() {
     let gate = Gate::shut();
     let model = Scripted::gated(&gate, move |asked, gate| async move {
         match asked.who() {

@@ -117,7 +117,7 @@ async fn an_ended_run_is_not_active_and_cannot_be_steered() {
 }
 
 #[tokio::test]
-async fn a_watcher_that_does_not_read_delays_nobody_and_misses_nothing() {
+async fn an_idle_watcher_does_not_delay_the_run_and_misses_no_event() {
     let world = look_then_work_world().await;
 
     let handle = world.start(UserPresence::Absent).await;

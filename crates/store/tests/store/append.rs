@@ -138,7 +138,7 @@ fn a_callback_may_drop_the_last_handle() {
 }
 
 #[test]
-fn a_callback_that_panics_harms_nobody_else() {
+fn a_panic_in_an_append_callback_does_not_affect_later_appends() {
     let f = fixture();
     let claim = create(&f.journal, 1);
 

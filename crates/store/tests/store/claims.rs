@@ -140,7 +140,7 @@ fn a_claim_that_fails_leaves_the_run_to_its_owner() {
 
 #[cfg(unix)]
 #[test]
-fn a_link_leads_to_the_same_claims() {
+fn a_journal_opened_through_a_link_has_the_same_claims() {
     let f = fixture();
     let _claim = create(&f.journal, 1);
     let link = f.path.with_file_name("link.db");

@@ -98,7 +98,7 @@ fn several_threads_can_record_contents_at_once() {
 }
 
 #[test]
-fn a_content_without_room_is_refused_and_the_run_continues() {
+fn a_file_content_too_big_for_the_journal_is_refused_and_the_run_continues() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("journal.db");
     let journal = JournalOptions::default()

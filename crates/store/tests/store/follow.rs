@@ -85,7 +85,7 @@ async fn paor_9_a_watcher_of_a_paused_run_sees_it_continue_in_another_process() 
     let claim = other.claim(run(1)).unwrap();
     let mut tail = f.journal.follow(run(1), 0);
     assert_eq!(next(&mut tail).await, "1 a");
-    // It has read all entries and checked the run's owner; now it returns new entries.
+    // The tail has read all entries and checked the run's owner; now it returns new entries.
     for (text, expected) in [("the answer", "2 the answer"), ("the end", "3 the end")] {
         let mut following = tail;
         let waiting = tokio::spawn(async move { (next(&mut following).await, following) });

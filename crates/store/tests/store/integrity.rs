@@ -335,7 +335,7 @@ fn a_list_shows_readable_runs_and_marks_unreadable_ones() {
 }
 
 #[test]
-fn last_is_a_run_that_began() {
+fn the_name_last_ignores_runs_without_entries() {
     let f = fixture();
     let claim = create(&f.journal, 1);
     append(&f.journal, &claim, "a").unwrap();

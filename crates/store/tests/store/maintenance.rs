@@ -678,7 +678,7 @@ mod prune {
     }
 
     #[test]
-    fn contents_go_with_the_last_run_that_refers_to_them() {
+    fn contents_are_deleted_with_the_last_run_that_refers_to_them() {
         let f = fixture();
         let (own, shared, named) = (b"own", b"shared", b"named");
         for number in [1, 2] {
@@ -793,7 +793,7 @@ mod prune {
     }
 
     #[test]
-    fn pending_messages_go_with_their_run() {
+    fn pending_messages_are_deleted_with_their_run() {
         let f = fixture();
         finished(&f.journal, 1, RunEnding::Paused);
         f.journal

@@ -81,7 +81,7 @@ async fn the_other_process() {
         "Posts" => {
             println!("at work");
             for number in 1.. {
-                // It posts faster than the owner reads, so there may be too many pending messages.
+                // This process posts faster than the owner reads, so there may be too many pending messages.
                 while journal
                     .post(run(1), Timestamp(1), number.to_string(), Position::Last)
                     .is_err()

@@ -37,7 +37,7 @@ async fn a_tail_returns_stored_entries_then_new_ones_until_the_end() {
 }
 
 #[tokio::test]
-async fn tails_beside_a_busy_writer_see_everything_in_order() {
+async fn tails_see_every_entry_in_order_while_a_writer_appends() {
     const COUNT: usize = 3_000;
     let f = fixture();
     let claim = create(&f.journal, 1);

@@ -52,7 +52,7 @@ struct Toolchain {
     parts: &'static [&'static str],
 }
 
-/// Readable toolchains, limited to files that are not meant to hold secrets. Cargo's home, for example, contains `credentials.toml`.
+/// Readable toolchains, limited to files that are not meant to contain secrets. Cargo's home, for example, contains `credentials.toml`.
 const TOOLCHAINS: [Toolchain; 15] = [
     Toolchain::parts(
         "CARGO_HOME",
@@ -75,7 +75,7 @@ const TOOLCHAINS: [Toolchain; 15] = [
         &["uv", "mise", "pnpm", "fnm", "pipx"],
     ),
     Toolchain::parts("PYTHONUSERBASE", ".local", &["bin", "lib"]),
-    // Git's whole folder is not readable, because its `credentials` may hold passwords.
+    // Git's whole folder is not readable, because its `credentials` may contain passwords.
     Toolchain::parts(
         "XDG_CONFIG_HOME",
         ".config",

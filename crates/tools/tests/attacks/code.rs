@@ -17,7 +17,7 @@ fn creates(path: &str) -> Call {
 }
 
 #[tokio::test]
-async fn patches_of_what_no_tool_may_change() {
+async fn patches_of_protected_outside_or_special_files_are_refused() {
     let scene = Scene::with(&[("a.txt", b"one\n"), (".git/HEAD", b"ref: refs/heads/main\n")]);
     scene.link(scene.outside.path(""), "docs");
     scene.pipe("pipe");
@@ -56,7 +56,7 @@ async fn patches_of_what_no_tool_may_change() {
 }
 
 #[tokio::test]
-async fn repositories_that_lead_outside() {
+async fn repository_settings_that_lead_outside_reveal_nothing() {
     for (setting, code) in [("include.path", "exited"), ("core.worktree", "done")] {
         let scene = Scene::with(&[("notes.txt", b"notes\n")]);
         let file = match setting {

@@ -75,7 +75,7 @@ async fn done(folder: &Folder, made: Call) -> Value {
 }
 
 #[tokio::test]
-async fn paths_that_lead_out_or_nowhere() {
+async fn paths_that_lead_outside_or_nowhere_are_refused() {
     let scene = Scene::with(&[("file", b"file"), ("inner/file", b"")]);
     let secret = scene.outside.path("secret");
     scene.link(&secret, "to-file");
@@ -323,7 +323,7 @@ async fn a_folder_of_a_hundred_thousand_files() {
 }
 
 #[tokio::test]
-async fn lists_without_an_end() {
+async fn endless_lists_are_cut_and_link_loops_are_not_followed() {
     let deep = ["x"; 15].map(|letter| letter.repeat(250)).join("/");
     let files: Vec<String> = (0..100).map(|number| format!("{deep}/{number}")).collect();
     let files: Vec<(&str, &[u8])> = files.iter().map(|path| (path.as_str(), b"".as_slice())).collect();
@@ -446,7 +446,7 @@ async fn a_refusal_of_an_unseen_file_has_the_code_stale() {
 }
 
 #[tokio::test]
-async fn calls_that_make_no_sense() {
+async fn calls_with_invalid_parameters_are_refused_with_a_code() {
     let scene = Scene::with(&[("file", b"one\none\n"), ("full/file", b""), ("binary", b"\0")]);
     let lines = |first, last| {
         file(json!({"operation": "read", "path": "file", "start_line": first, "end_line": last}))

@@ -41,7 +41,7 @@ def new_name(): ...
 }
 
 #[tokio::test]
-async fn strings_that_only_look_like_entries_of_all_are_text() {
+async fn strings_that_only_look_like_entries_of_pythons_all_are_text() {
     let text = r#"names = ["old"]
 __all__ = [name for name in names if name != "old"]
 __all__ = [pick("old"), b"old", "an old", "a" "old", {"old": 1}]

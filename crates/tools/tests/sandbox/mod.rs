@@ -281,8 +281,8 @@ async fn commands_cannot_inspect_dirigents_own_process() {
 }
 
 #[tokio::test]
-async fn one_command_ends_without_another() {
-    if !signals_stay_inside("one_command_ends_without_another") {
+async fn the_end_of_one_command_does_not_end_another() {
+    if !signals_stay_inside("the_end_of_one_command_does_not_end_another") {
         return;
     }
     let workspace = TempDir::new().unwrap();

@@ -107,7 +107,7 @@ fn approve_3_a_call_that_needed_no_approval_continues_in_a_fork() {
 }
 
 #[test]
-fn approve_3_an_earlier_decision_and_the_time_of_waiting_do_not_count_in_a_fork() {
+fn approve_3_a_fork_ignores_an_earlier_decision_and_restarts_the_approval_time() {
     let mut agent = waiting();
     let for_the_other = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
@@ -133,7 +133,7 @@ fn approve_3_an_earlier_decision_and_the_time_of_waiting_do_not_count_in_a_fork(
 }
 
 #[test]
-fn approve_3_in_a_fork_an_approved_call_is_asked_again_and_its_model_is_told() {
+fn approve_3_an_edited_call_needs_approval_again_in_a_fork() {
     let mut agent = waiting();
     let edited = decided(&agent, edit(json!({"path": "z"})));
     tell(&mut agent, 15, edited);

@@ -248,7 +248,7 @@ fn approve_2_edited_parameters_of_a_call_of_a_plan_run_once_they_fit() {
 }
 
 #[test]
-fn approve_2_an_approved_call_of_a_plan_runs_as_it_was_shown_and_once() {
+fn approve_2_an_approved_call_of_a_plan_runs_once_and_unchanged() {
     let mut run = run_waiting();
     let approve = run_decided(&run, ApprovalAnswer::Approve);
     assert_eq!(

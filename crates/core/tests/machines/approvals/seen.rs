@@ -179,7 +179,7 @@ fn paor_9_a_report_lists_calls_that_wait_for_approval_and_the_blocked_work() {
 }
 
 #[test]
-fn approve_3_an_answer_to_one_of_two_leaves_the_other_pending() {
+fn approve_3_an_answer_to_one_of_two_approvals_leaves_the_other_pending() {
     let (view, _) = view_of(two_waiting());
     let (mut run, mut agents) = view.into_machines().into_machines();
     let agent = agents.get_mut(&AgentId(2)).unwrap();
