@@ -195,7 +195,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_placeholder_is_the_last_match_in_the_request() {
+    fn a_placeholder_is_replaced_by_the_last_match_in_the_request() {
         let seen = r#"{"tool":"search","handle":"a1.2"} {"tool":"search","handle":"a1.5"}"#;
         let filled = fill(r#"see <<"search","handle":"([^"]+)">>."#, seen);
         assert_eq!(filled, Ok("see a1.5.".to_owned()));

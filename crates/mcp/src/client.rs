@@ -1,4 +1,4 @@
-//! What Dirigent answers when a service asks: its folders and nothing else. Sampling is refused, and a question to the user is declined.
+//! Dirigent's answers to the requests of services. Dirigent lists its folders, refuses sampling, and declines questions to the user.
 #![expect(
     deprecated,
     reason = "services of today ask for roots, which newer versions of the protocol leave out"
@@ -35,21 +35,21 @@ pub(crate) struct Client {
     pub(crate) tools_changed: Arc<Notify>,
 }
 
-/// The workspaces of the runs that use a service, which it may work in.
+/// The workspaces of the runs that use a service. The service may work in these folders.
 #[derive(Debug)]
 pub(crate) struct Roots {
     folders: Mutex<BTreeSet<PathBuf>>,
-    /// How often the service has asked for them.
+    /// How often the service has asked for the folders.
     asked: watch::Sender<u64>,
 }
 
-/// The calls under way, by the tokens that their progress is reported with.
+/// The active calls, by the token that identifies a call in reports of progress.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
     calls: Mutex<HashMap<ProgressToken, CallLabel>>,
 }
 
-/// What a call is to those who watch it.
+/// The data of a call that its progress events contain.
 #[derive(Clone, Debug)]
 pub(crate) struct CallLabel {
     pub(crate) tool: String,
@@ -112,7 +112,7 @@ impl ClientHandler for Client {
     }
 
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
-        // Progress of a call that has ended, or that was never made, is no news.
+        // Ignores the progress of a call that has ended or was never made.
         if let Some(CallLabel { tool, run, effect }) = self.calls.label(&progress.progress_token) {
             // Fails only if nobody watches.
             let _ = self.events.send(ServiceEvent::Progress {
@@ -142,6 +142,6 @@ impl ClientHandler for Client {
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    // The data is consistent at any moment, so a panic of another thread does no harm.
+    // The data is consistent at any moment, so a lock that another thread poisoned can be used.
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! The configuration of a service: how it is reached, and what is known about it before it runs (MCP-1).
+//! The configuration of a service: the way to reach the service, and its settings (MCP-1).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -29,7 +29,7 @@ pub struct ServiceName(String);
 pub struct InvalidService {
     /// The setting: `command`, `url`, `env`.
     pub setting: &'static str,
-    /// What is wrong with it, and what to do.
+    /// What is wrong with the setting, and what to do.
     pub problem: String,
 }
 
@@ -59,13 +59,13 @@ impl ServiceName {
         Err(InvalidService::new(
             "name",
             format!(
-                "`{}` is no name of a service: use 1 to {MAX_NAME} letters, digits, `-` and single `_`, with no `_` at the ends",
+                "`{}` is not a service name: use 1 to {MAX_NAME} letters, digits, `-` and single `_`, with no `_` at the ends",
                 name.escape_debug()
             ),
         ))
     }
 
-    /// Makes a name from any text: other characters become `-`, and the rest is cut. `None` if nothing of the text can be in a name.
+    /// Makes a name from any text: other characters become `-`, and a long text is cut. `None` if no character may be in a name.
     pub(crate) fn from_text(text: &str) -> Option<Self> {
         let mut name = String::new();
         for c in text.chars() {
@@ -102,18 +102,18 @@ pub struct ServiceConfig {
     pub name: ServiceName,
     /// How the service is reached.
     pub endpoint: Endpoint,
-    /// The time after which a call is ended. The service goes on.
+    /// The time after which a call is ended. The service continues to run.
     pub call_timeout: Duration,
     /// The time within which the service must be ready after its start.
     pub start_timeout: Duration,
-    /// What the service is for, for models; its name if there is none.
+    /// The purpose of the service, for models. If there is no description, models see the service's name.
     pub description: Option<String>,
-    /// Words in a message that call for this service (MCP-3).
+    /// Words that, in a message, refer to this service (MCP-3).
     pub trigger_keywords: Vec<String>,
     /// False for a service that is configured but never started and whose tools are not offered.
     pub enabled: bool,
-    /// True if the annotations of the service's tools are believed: read-only tools then run without approval. Without trust each call that no
-    /// rule covers needs approval, and no call is repeated after an interruption.
+    /// True if the annotations of the service's tools are trusted: read-only tools then run without approval. Without trust each call that
+    /// no rule covers needs approval, and no call is repeated after an interruption.
     pub trust: bool,
 }
 
@@ -122,7 +122,7 @@ pub struct ServiceConfig {
 pub enum Endpoint {
     /// A program that is started, and speaks the protocol on its standard input and output.
     Command(CommandEndpoint),
-    /// A server that runs elsewhere, reached over Streamable HTTP.
+    /// A server that Dirigent does not start. Dirigent reaches the server over Streamable HTTP.
     Url(UrlEndpoint),
 }
 
@@ -132,11 +132,11 @@ pub enum Endpoint {
 pub struct CommandEndpoint {
     /// The program: a path, or a name that is looked up in `PATH`.
     pub command: String,
-    /// Its arguments.
+    /// The program's arguments.
     pub args: Vec<String>,
     /// Variables in addition to the short list that commands get.
     pub env: BTreeMap<String, SecretString>,
-    /// The folder in which it runs, an absolute path; Dirigent's own if there is none.
+    /// The folder in which the program runs, an absolute path. `None` for Dirigent's own folder.
     pub cwd: Option<PathBuf>,
 }
 
@@ -166,7 +166,7 @@ impl ServiceConfig {
         }
     }
 
-    /// Returns what the service is for: its description, or else its name.
+    /// Returns the service's description, or its name if there is no description.
     pub fn description(&self) -> &str {
         self.description.as_deref().unwrap_or(self.name.as_str())
     }
@@ -215,14 +215,14 @@ impl CommandEndpoint {
         }
         for name in self.env.keys() {
             if name.is_empty() || name.contains(['=', '\0']) {
-                let problem = format!("`{}` is no name of a variable", name.escape_debug());
+                let problem = format!("`{}` is not a variable name", name.escape_debug());
                 return Err(InvalidService::new("env", problem));
             }
         }
         match &self.cwd {
             Some(folder) if !folder.is_absolute() => Err(InvalidService::new(
                 "cwd",
-                format!("{} is no absolute path: begin it with `/`", folder.display()),
+                format!("{} is not an absolute path: begin it with `/`", folder.display()),
             )),
             Some(_) | None => Ok(()),
         }
@@ -232,12 +232,15 @@ impl CommandEndpoint {
 impl UrlEndpoint {
     fn check(&self) -> Result<(), InvalidService> {
         if !matches!(self.url.scheme(), "http" | "https") || !self.url.has_host() {
-            let problem = format!("{} is no address of a server: use http:// or https://", self.url);
+            let problem = format!(
+                "{} is not an address of a server: use http:// or https://",
+                self.url
+            );
             return Err(InvalidService::new("url", problem));
         }
         for name in self.headers.keys() {
             if http::HeaderName::from_bytes(name.as_bytes()).is_err() {
-                let problem = format!("`{}` is no name of a header", name.escape_debug());
+                let problem = format!("`{}` is not a header name", name.escape_debug());
                 return Err(InvalidService::new("headers", problem));
             }
         }

@@ -26,9 +26,9 @@ use crate::text::clean_line;
 use crate::tool_list::{ToolList, list_tools};
 use crate::transport::BoundedTransport;
 
-/// The longest message that is taken from a service, in bytes. A longer one is dropped, so the call that waits for it ends by its timeout.
+/// The longest message that is accepted from a service, in bytes. A longer message is dropped, so a call that waits for it times out.
 const MAX_MESSAGE: usize = 8 * 1024 * 1024;
-/// The time in which the exit status of a process is waited for after it has closed its output.
+/// The longest wait for the exit status of a process that has closed its output.
 const SETTLE: Duration = Duration::from_millis(250);
 /// The pause between two lists of tools, for a service that reports changes without end.
 const LIST_PAUSE: Duration = Duration::from_millis(100);
@@ -45,14 +45,14 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Waits until the connection has ended, and returns why.
+    /// Waits until the connection has ended, and returns the reason.
     pub(crate) async fn lost(&self) -> String {
         self.lost.cancelled().await;
         self.reason.get().cloned().unwrap_or_default()
     }
 
     fn end(&self, reason: &str) {
-        // Set only here, and a connection ends once.
+        // Never fails: the reason is set only here, and a connection ends once.
         let _ = self.reason.set(reason.to_owned());
         self.lost.cancel();
     }
@@ -61,20 +61,20 @@ impl Connection {
 /// How a connection ended.
 #[derive(Debug)]
 pub(crate) enum ConnectionEnd {
-    /// It was asked to end.
+    /// The connection ended on request.
     Stopped,
-    /// It could not be made.
+    /// The connection could not be established.
     NotStarted { reason: String, stderr: Vec<String> },
-    /// It was made, and then lost.
+    /// The connection was established, and then lost.
     Lost { reason: String, stderr: Vec<String> },
 }
 
-/// What a connection reports while it lasts.
+/// A report of an active connection.
 #[derive(Debug)]
 pub(crate) enum Report {
     /// The service is ready.
     Ready(Arc<Connection>, ToolList),
-    /// The service has other tools.
+    /// The service's list of tools has changed.
     Listed(ToolList),
 }
 
@@ -212,7 +212,7 @@ fn initialize_error(error: ClientInitializeError) -> StartError {
     })
 }
 
-/// Watches over a connection; returns why it was lost, or `None` if it was asked to end. The connection is closed afterwards.
+/// Watches a connection. Returns the reason for its loss, or `None` if it ended on request. The connection is closed afterwards.
 async fn stay(
     service: &Service,
     running: RunningService<RoleClient, Client>,
@@ -223,7 +223,7 @@ async fn stay(
 ) -> Option<String> {
     let (peer, closing) = (running.peer().clone(), running.cancellation_token());
     let calls = running.service().calls.clone();
-    // Asked again after it has ended.
+    // Shared, because the end of the connection is awaited again below.
     let closed = running.waiting().map(drop).shared();
     let lost = tokio::select! {
         biased;
@@ -235,23 +235,23 @@ async fn stay(
     };
     closing.cancel();
     let grace = service.supervision.stop_grace;
-    // Closes standard input. Fails if the service does not read it: then the end of its process closes it.
+    // Closes the service's standard input. Fails if the service does not read its input; then the end of its process closes the input.
     let _ = timeout(grace, closed).await;
     match (lost, process) {
         (Some(reason), Some(process)) => {
-            // Its exit status tells more than that its output has ended.
+            // The exit status of the process says more than the end of its output.
             Some(timeout(SETTLE, process.exited()).await.unwrap_or(reason))
         }
         (lost, _) => lost,
     }
 }
 
-/// Waits for the end of the process; for ever if there is none.
+/// Waits for the end of the process; forever if there is no process.
 async fn exited(process: &mut Option<ServiceProcess>) -> String {
     match process {
         Some(process) => {
             let reason = process.exited().await;
-            // Lets what it has written be read.
+            // Gives the reader time to read the last output of the process.
             sleep(SETTLE).await;
             reason
         }
@@ -259,8 +259,8 @@ async fn exited(process: &mut Option<ServiceProcess>) -> String {
     }
 }
 
-/// Asks the service regularly whether it is there; returns once it does not answer. A service that does one thing at a time cannot answer
-/// during a call, and a call has its own timeout, so it is asked only between calls.
+/// Pings the service regularly; returns once the service does not answer. Sends no ping during a call, because a service without
+/// concurrency cannot answer then, and because the call has its own timeout.
 async fn unhealthy(service: &Service, peer: &Peer<RoleClient>, calls: &Calls) -> String {
     let rules = &service.supervision;
     loop {
@@ -269,13 +269,13 @@ async fn unhealthy(service: &Service, peer: &Peer<RoleClient>, calls: &Calls) ->
             continue;
         }
         match timeout(rules.ping_timeout, ping(peer)).await {
-            // An error is an answer, too.
+            // An error is also an answer.
             Ok(Ok(()) | Err(ServiceError::McpError(_))) => {}
             Ok(Err(_)) => return "the connection failed".to_owned(),
             Err(_) if !calls.is_empty() => {}
             Err(_) => {
                 let seconds = rules.ping_timeout.as_secs_f32();
-                return format!("it did not answer within {seconds} s whether it is there");
+                return format!("it did not answer a ping within {seconds} s");
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::config::ServiceName;
 /// Why a service could not be started.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum StartError {
-    /// A setting refers to something that is not there.
+    /// A setting cannot be used: a variable is not set, or the value is invalid.
     #[error("{setting}: {problem}")]
     Setting {
         /// The setting.
@@ -22,7 +22,7 @@ pub(crate) enum StartError {
     Spawn {
         /// The program.
         command: String,
-        /// The folder in which it was to run.
+        /// The folder in which the program should have run.
         folder: Option<PathBuf>,
         /// The error of the operating system.
         source: io::Error,
@@ -62,7 +62,7 @@ pub enum McpError {
         /// The names of all services.
         known: Vec<String>,
     },
-    /// The service is configured but switched off.
+    /// The service is configured but disabled.
     #[error("the service {name} is disabled: enable it in its configuration")]
     Disabled {
         /// The service.
@@ -74,7 +74,7 @@ pub enum McpError {
         /// The service.
         name: ServiceName,
     },
-    /// The service failed, and is not started again by itself.
+    /// The service failed, and is not restarted automatically.
     #[error("the service {name} has failed: {reason}{}", describe_stderr(stderr))]
     Failed {
         /// The service.

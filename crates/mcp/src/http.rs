@@ -61,7 +61,7 @@ fn headers(endpoint: &UrlEndpoint) -> Result<HashMap<HeaderName, HeaderValue>, S
             .map_err(|_| problem("the value has characters that no header may have".to_owned()))?;
         value.set_sensitive(true);
         let name = HeaderName::from_bytes(name.as_bytes())
-            .map_err(|_| problem("this is no name of a header".to_owned()))?;
+            .map_err(|_| problem("this is not a header name".to_owned()))?;
         headers.insert(name, value);
     }
     Ok(headers)

@@ -1,5 +1,5 @@
-//! The usual JSON files with services, as other clients write them: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers`
-//! of VS Code, with its comments (MCP-1).
+//! JSON files with services in the formats of other clients: `mcpServers` of Claude Desktop, Claude Code and Cursor, and `servers`
+//! of VS Code, in whose files comments are allowed (MCP-1).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
@@ -29,16 +29,16 @@ pub struct Import {
 /// A service of a file that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SkippedService {
-    /// Its name in the file.
+    /// The service's name in the file.
     pub name: String,
-    /// Why it cannot be used, and what to do.
+    /// Why the service cannot be used, and what to do.
     pub reason: String,
 }
 
 /// Why a file's services cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ImportError {
-    /// The file is no JSON.
+    /// The file is not JSON.
     #[error("line {line}, column {column}: {problem}")]
     Json {
         /// The line, counted from 1.
@@ -53,7 +53,7 @@ pub enum ImportError {
     NoServices,
 }
 
-/// Reads the services of a file as it is.
+/// Reads the services of a file.
 ///
 /// ```
 /// let file = r#"{"mcpServers": {"memory": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]}}}"#;
@@ -84,7 +84,7 @@ pub fn import(text: &str) -> Result<Import, ImportError> {
     Ok(import)
 }
 
-/// Returns the message of a JSON error without its place, which is told apart.
+/// Returns the message of a JSON error without the line and column, which are reported separately.
 fn problem_of(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ") {
@@ -190,7 +190,7 @@ fn read(
         }
         (None, Some(url)) => Endpoint::Url(UrlEndpoint {
             url: Url::parse(&url)
-                .map_err(|error| format!("url: {} is no address: {error}", clean_line(&url, 200)))?,
+                .map_err(|error| format!("url: {} is not an address: {error}", clean_line(&url, 200)))?,
             headers: secrets(entry.headers),
             bearer_token_env: None,
         }),
@@ -205,7 +205,7 @@ fn read(
     Ok((config, notes))
 }
 
-/// Makes a name that no earlier service has.
+/// Makes a name that no earlier service in the file has.
 fn free_name(name: &str, names: &BTreeSet<ServiceName>) -> Option<ServiceName> {
     let first = ServiceName::new(name)
         .ok()
@@ -218,7 +218,7 @@ fn free_name(name: &str, names: &BTreeSet<ServiceName>) -> Option<ServiceName> {
         .find(|name| !names.contains(name))
 }
 
-/// Replaces comments with spaces, and removes commas before closing brackets, so that lines and columns stay.
+/// Replaces comments with spaces, and removes commas before closing brackets, so that lines and columns stay the same.
 fn without_comments(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text.chars().peekable();
@@ -300,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_1_a_file_of_claude_desktop_is_read_as_it_is() {
+    fn mcp_1_a_file_of_claude_desktop_is_read_unchanged() {
         let import = import(
             r#"{"globalShortcut": "", "mcpServers": {
                 "filesystem": {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-filesystem", "/tmp"]},
@@ -354,7 +354,7 @@ mod tests {
                 "old: the old transport SSE is not supported: use the service's address for Streamable HTTP",
                 "nothing: it has neither command nor url",
                 "wrong: its settings are malformed: invalid type: integer `7`, expected a string",
-                "far: url: ftp://example.com/ is no address of a server: use http:// or https://",
+                "far: url: ftp://example.com/ is not an address of a server: use http:// or https://",
             ]
         );
     }
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_1_a_broken_file_names_the_place() {
+    fn mcp_1_the_error_for_a_broken_file_names_the_place() {
         let error = import("{\n  \"mcpServers\": {\n    \"a\": }\n}").unwrap_err();
         assert_eq!(error.to_string(), "line 3, column 10: expected value");
         assert_eq!(

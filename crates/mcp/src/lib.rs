@@ -4,8 +4,8 @@
 //! crashes, and ends with its whole process tree. Its tools come as a [`ToolSource`](dirigent_tools::ToolSource), with names such as
 //! `mcp__github__create_issue`.
 //!
-//! All that a service says is untrusted text: it is bounded and cleaned before anybody reads it. This crate knows no runs, and decides
-//! nothing about approvals; it only says in each tool's spec whether a call needs one.
+//! All text from a service is untrusted. Its length is limited, and it is cleaned before a model or a person reads it. This crate does not
+//! know runs, and does not approve calls; it only says in each tool's spec whether a call needs approval.
 #![warn(missing_docs)]
 
 mod client;

@@ -9,20 +9,20 @@ use crate::config::{ServiceName, is_name_char};
 /// The longest name of a tool that all providers accept.
 const MAX_NAME: usize = 64;
 
-/// Returns what the names of a service's tools begin with, and those of no other service.
+/// Returns the prefix of the names of a service's tools. The names of other services' tools do not begin with it.
 pub fn tool_prefix(service: &ServiceName) -> String {
     format!("mcp__{service}__")
 }
 
-/// Returns the service that a tool or a pattern belongs to: `github` for `mcp__github__create_issue` and `mcp__github__*`. `None` if it
-/// belongs to no service.
+/// Returns the service that a tool or a pattern belongs to: `github` for `mcp__github__create_issue` and `mcp__github__*`. `None` if
+/// the name belongs to no service.
 pub fn service_of(tool: &str) -> Option<ServiceName> {
     let (service, _) = tool.strip_prefix("mcp__")?.split_once("__")?;
     ServiceName::new(service).ok()
 }
 
-/// Returns the name for a tool of a service, and adds it to the names that are taken. A name that has to be changed ends with digits of a
-/// digest, so that it is the same after each start. `None` if even that name is taken: the service lists the tool twice.
+/// Returns the name for a tool of a service, and adds it to the names that are taken. A changed name ends with digits of a digest, so that
+/// the name is the same after each start. `None` if even that name is taken: the service lists the tool twice.
 pub(crate) fn tool_name(service: &ServiceName, tool: &str, taken: &mut BTreeSet<String>) -> Option<String> {
     let prefix = tool_prefix(service);
     let mut name = prefix.clone();
@@ -57,7 +57,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_2_names_tell_the_service_and_the_tool() {
+    fn mcp_2_a_tools_name_contains_its_service_and_its_original_name() {
         assert_eq!(
             names("github", &["create_issue", "_get-me"]),
             [

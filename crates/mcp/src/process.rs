@@ -1,7 +1,7 @@
 //! The process of a service that is a program, with all its descendants: starts it with a short environment, and ends it.
 //!
-//! The program gets a session of its own, so that one signal reaches every process that it starts and that stays in the session's process
-//! group. Dropping a process that was not ended kills the group.
+//! The program runs in its own session, so that one signal reaches every process that the program starts and that does not leave the
+//! process group. Dropping a process that was not ended kills the group.
 
 use std::ffi::OsString;
 use std::io;
@@ -22,7 +22,7 @@ use crate::stderr_tail::StderrTail;
 /// The signals' numbers, which are the same on all Unix systems.
 const SIGTERM: i32 = 15;
 
-/// The time that killed processes have until their end is no longer waited for.
+/// The longest wait for the end of killed processes.
 const REAP: Duration = Duration::from_secs(1);
 
 /// A running program with its descendants.

@@ -8,15 +8,15 @@ use tokio::time::Instant;
 /// How services are supervised.
 #[derive(Clone, Copy, Debug)]
 pub struct Supervision {
-    /// How often a service is restarted within [`Supervision::restart_window`] before it counts as failed.
+    /// The number of restarts of a service within [`Supervision::restart_window`] before it counts as failed.
     pub max_restarts: usize,
     /// The time over which restarts are counted.
     pub restart_window: Duration,
-    /// The delay before the first restart. Each further one within the window doubles it.
+    /// The delay before the first restart. Each further restart within the window doubles the delay.
     pub first_delay: Duration,
     /// The longest delay before a restart.
     pub max_delay: Duration,
-    /// The time between two checks of a running service's health. No check is made while a call is under way.
+    /// The time between two checks of a running service's health. No check is made during a call.
     pub ping_interval: Duration,
     /// The time within which a healthy service answers a check.
     pub ping_timeout: Duration,
@@ -45,12 +45,12 @@ pub(crate) struct RestartBudget {
 }
 
 impl RestartBudget {
-    /// Returns true if there was no restart yet.
+    /// Returns true if there has been no restart.
     pub(crate) fn is_unused(&self) -> bool {
         self.restarts.is_empty()
     }
 
-    /// Returns the delay before the next restart, and counts it. `None` once the budget is spent.
+    /// Returns the delay before the next restart, and counts the restart. `None` once the budget is spent.
     pub(crate) fn next(&mut self, rules: &Supervision, now: Instant) -> Option<Duration> {
         while let Some(first) = self.restarts.front()
             && now.duration_since(*first) > rules.restart_window
@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mcp_6_delays_grow_until_the_budget_is_spent_and_come_back_with_time() {
+    fn mcp_6_restart_delays_grow_until_the_budget_is_spent_and_it_recovers() {
         let rules = Supervision {
             max_restarts: 4,
             restart_window: Duration::from_secs(60),

@@ -15,7 +15,7 @@ const MAX_ERROR: usize = 4 * 1024;
 /// The code of a failure that the tool itself reported.
 pub const TOOL_FAILED: &str = "tool_failed";
 
-/// Makes the result of what a tool returned.
+/// Converts the result that a tool returned.
 pub(crate) fn tool_result(service: &ServiceName, result: CallToolResult) -> ToolResult {
     let mut parts: Vec<String> = result.content.iter().map(describe).collect();
     if let Some(structured) = result.structured_content
@@ -43,16 +43,16 @@ pub(crate) fn tool_result(service: &ServiceName, result: CallToolResult) -> Tool
     ToolResult::success(Value::String(text)).with_metadata("mcp_service", json!(service.as_str()))
 }
 
-/// Makes the result of an answer that is no result of a tool in any version of the protocol.
+/// Returns the result for an answer that no version of the protocol defines as a tool's result.
 pub(crate) fn unknown_result(service: &ServiceName, result: &Value) -> ToolResult {
     let text = cut(clean(&result.to_string()), MAX_TEXT);
-    let error = format!("service {service} answered the call in a form that is not known");
+    let error = format!("service {service} answered the call in an unknown form");
     ToolResult::failure(error)
         .with_code(code::BROKE_DOWN)
         .with_output(Value::String(text))
 }
 
-/// Makes the result of an error of the protocol.
+/// Returns the result for an error of the protocol.
 pub(crate) fn protocol_error(service: &ServiceName, error: &ErrorData) -> ToolResult {
     let message = cut(clean(&error.message), MAX_ERROR);
     let code = match error.code {

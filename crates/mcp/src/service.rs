@@ -1,4 +1,4 @@
-//! A service as its users see it: its configuration, its present state, and its actor.
+//! A service: its configuration, its current state, and its actor.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,11 +23,11 @@ pub(crate) struct Service {
     pub(crate) roots: Arc<Roots>,
     pub(crate) events: broadcast::Sender<ServiceEvent>,
     status: watch::Sender<Status>,
-    /// The actor; `None` before it starts and once the services are shut down.
+    /// The actor; `None` before the actor starts and after the services are shut down.
     actor: Mutex<Option<ActorRef<ServiceMessage>>>,
 }
 
-/// Who wants a service to run.
+/// Who requested the start of a service.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StartedBy {
     /// The user, who may start a service that was stopped or has failed.
@@ -94,7 +94,7 @@ impl Service {
         }
     }
 
-    /// Sets the tools, and says what is new about them.
+    /// Sets the tools, and sends events about the differences.
     pub(crate) fn set_tools(&self, tools: ToolList) {
         let before = self.status().tools;
         let service = &self.config.name;
@@ -122,7 +122,7 @@ impl Service {
         self.status.send_modify(|status| status.tools = Arc::new(tools));
     }
 
-    /// Starts the service where it doesn't run, and waits until it is running or cannot be.
+    /// Starts the service unless it runs already, and waits until it is running or has failed.
     pub(crate) async fn running(
         &self,
         by: StartedBy,
@@ -167,9 +167,9 @@ impl Service {
         }
     }
 
-    /// Adds a workspace to those that the service may work in. A running service is told, and given time to ask for them.
+    /// Adds a workspace to the folders in which the service may work. Notifies a running service, and gives it time to ask for the folders.
     async fn add_root(&self, workspace: &Path) {
-        /// The time in which a service asks for its folders, after it was told that there are others.
+        /// The time that a service has to ask for its folders after a notification that they have changed.
         const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
         let mut asked = self.roots.asked();
         let before = *asked.borrow_and_update();
@@ -178,7 +178,7 @@ impl Service {
         }
         let connection = self.status().connection;
         let Some(connection) = connection else { return };
-        // A service that has never asked doesn't care.
+        // A service that has never asked for its folders does not use them.
         if before > 0 {
             let told = async {
                 let told = connection.peer.notify_roots_list_changed().await;
@@ -194,7 +194,7 @@ impl Service {
     pub(crate) async fn stop(&self) {
         let (done, wait) = oneshot::channel();
         if self.send(ServiceMessage::Stop { done }) {
-            // Fails only if the actor has ended, and the connection with it.
+            // Fails only if the actor, and so the connection, has ended.
             let _ = wait.await;
         }
     }

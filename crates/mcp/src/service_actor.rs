@@ -1,7 +1,7 @@
-//! The actor of one service: decides when a connection is made, and when again (MCP-6).
+//! The actor of one service. It decides when to connect to the service and when to reconnect (MCP-6).
 //!
-//! No handler waits: the connection is a task of its own ([`connection::run`]), and reports with messages. Each connection has a number, so
-//! that a late report of an earlier one is dropped.
+//! No handler waits: each connection is a separate task ([`connection::run`]) that sends reports as messages. Each connection has a number,
+//! so that a late report of an earlier connection is dropped.
 
 use std::sync::Arc;
 
@@ -21,16 +21,16 @@ pub(crate) struct ServiceActor;
 /// A message to the actor of a service.
 #[derive(Debug)]
 pub(crate) enum ServiceMessage {
-    /// Starts the service, unless it runs. `accepted` is sent once the state says what became of it.
+    /// Starts the service, unless it runs. `accepted` is sent once the service's state reflects the request.
     Start {
         by: StartedBy,
         accepted: oneshot::Sender<()>,
     },
-    /// Stops the service. `done` is sent once its processes have ended.
+    /// Stops the service. `done` is sent once the service's processes have ended.
     Stop { done: oneshot::Sender<()> },
     /// A report of a connection.
     Reported { number: u64, report: Report },
-    /// A connection has ended, with all its processes.
+    /// A connection and all processes of the service have ended.
     Ended { number: u64, end: ConnectionEnd },
     /// The delay before a restart is over.
     Retry { number: u64 },
@@ -47,16 +47,16 @@ pub(crate) struct ActorState {
 
 /// What the actor waits for.
 enum Phase {
-    /// For a message.
+    /// A message.
     Down,
-    /// For the end of the delay before a restart, which ends with the guard.
+    /// The end of the delay before a restart. Dropping the guard cancels the delay.
     Delayed { _cancel: DropGuard },
-    /// For reports of the connection, which ends with the guard.
+    /// Reports of the connection. Dropping the guard ends the connection.
     Connected { _cancel: DropGuard },
-    /// For the end of a connection that was cancelled.
+    /// The end of a connection that was cancelled.
     Stopping {
         done: Vec<oneshot::Sender<()>>,
-        /// Those who want the service to be started again afterwards.
+        /// The senders of requests to start the service again afterwards.
         next: Vec<oneshot::Sender<()>>,
     },
 }
@@ -154,7 +154,7 @@ impl ActorState {
         tokio::spawn(async move {
             let reporter = actor.clone();
             let report = move |report| {
-                // Fails only if the actor has ended, and then the guard ends the connection.
+                // Fails only if the actor has ended. Then the guard ends the connection.
                 let _ = reporter.send_message(ServiceMessage::Reported { number, report });
             };
             let connection = tokio::spawn(connection::run(service, token, report));
@@ -195,7 +195,7 @@ impl ActorState {
                 self.service
                     .set_state(ServiceState::Stopped(WhyStopped::NotNeeded), None);
             }
-            // A first start that fails is a mistake in the configuration: the user gets to know it at once.
+            // A failed first start is probably a mistake in the configuration, so the user learns about it at once.
             ConnectionEnd::NotStarted { reason, stderr } if self.restarts.is_unused() => {
                 self.service
                     .set_state(ServiceState::Error { reason, stderr }, None);
@@ -206,12 +206,12 @@ impl ActorState {
         }
     }
 
-    /// Starts the service again after a delay, or gives it up.
+    /// Restarts the service after a delay, or lets it fail if there were too many restarts.
     fn restart(&mut self, myself: &ActorRef<ServiceMessage>, reason: String, stderr: Vec<String>) {
         let service = &self.service.config.name;
         let rules = &self.service.supervision;
         let Some(delay) = self.restarts.next(rules, Instant::now()) else {
-            tracing::warn!(%service, reason, "a service ended too often and is given up");
+            tracing::warn!(%service, reason, "a service ended too often and is not restarted");
             let reason = format!("{reason}, after {} restarts", rules.max_restarts);
             self.service
                 .set_state(ServiceState::Error { reason, stderr }, None);
@@ -234,7 +234,7 @@ impl ActorState {
     }
 }
 
-/// Lets all go on who wait. Some may have stopped waiting.
+/// Notifies all waiting callers. Ignores callers that no longer wait.
 fn send_all(waiting: Vec<oneshot::Sender<()>>) {
     for waiting in waiting {
         let _ = waiting.send(());

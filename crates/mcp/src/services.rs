@@ -19,7 +19,7 @@ use crate::service_actor::ServiceActor;
 use crate::status::{ServiceEvent, ServiceInfo, ServiceState, WhyStopped};
 use crate::tool::McpTool;
 
-/// The events that a slow watcher may be behind before it misses some.
+/// The number of events by which a slow watcher may be behind before it misses events.
 const EVENT_BUFFER: usize = 256;
 
 /// The configured services. Clones are handles of the same services. When the last clone is dropped, all services are stopped.
@@ -39,7 +39,7 @@ struct Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         self.services.values().for_each(|service| service.attach(None));
-        // The children end with the supervisor, and the connections with them.
+        // The end of the supervisor ends its children and their connections.
         self.supervisor.stop(None);
     }
 }
@@ -71,13 +71,13 @@ impl McpServices {
         })
     }
 
-    /// Returns what is known about each service, by name.
+    /// Returns information about each service, by name.
     pub fn list(&self) -> Vec<ServiceInfo> {
         let services = self.inner.services.values();
         services.map(|service| service.info()).collect()
     }
 
-    /// Returns what is known about a service.
+    /// Returns information about a service.
     ///
     /// # Errors
     /// [`McpError::UnknownService`].
@@ -85,7 +85,7 @@ impl McpServices {
         Ok(self.find(name)?.info())
     }
 
-    /// Starts a service, also one that was stopped or has failed, and waits until it is running.
+    /// Starts a service, even if the user stopped it or it has failed, and waits until it is running.
     ///
     /// # Errors
     /// [`McpError::UnknownService`], [`McpError::Disabled`], [`McpError::Failed`], [`McpError::ShutDown`]; [`McpError::Stopped`] if it is
@@ -120,7 +120,7 @@ impl McpServices {
         join_all(self.inner.services.values().map(|service| service.stop())).await;
     }
 
-    /// Returns what happens from now on. A watcher that is too slow misses the oldest events.
+    /// Returns the events from now on. A watcher that is too slow misses the oldest events.
     pub fn watch(&self) -> broadcast::Receiver<ServiceEvent> {
         self.inner.events.subscribe()
     }
@@ -183,10 +183,10 @@ impl fmt::Debug for McpServices {
     }
 }
 
-/// The supervisor of the services' actors. It replaces one that crashes; what runs then is ended with it.
+/// The supervisor of the services' actors. It replaces an actor that crashes. The crash also ends the service's processes.
 struct Supervisor;
 
-/// A message to the supervisor: there is none, as all it does is to supervise.
+/// A message to the supervisor. The supervisor accepts no messages, because it only supervises.
 enum SupervisorMessage {}
 
 type Supervised = HashMap<ActorId, Arc<Service>>;

@@ -1,4 +1,4 @@
-//! What others see of a service: its state, its tools, and what happens to it.
+//! The public information about a service: its state, its tools, and its events.
 
 use std::sync::Arc;
 
@@ -11,13 +11,13 @@ use crate::tool_list::ToolList;
 /// The state of a service (MCP-1).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServiceState {
-    /// It doesn't run.
+    /// The service does not run.
     Stopped(WhyStopped),
-    /// It is being started, or waits for its next start after it has ended unexpectedly.
+    /// The service is being started, or waits for a restart after an unexpected end.
     Starting,
-    /// It is ready for calls.
+    /// The service is ready for calls.
     Running,
-    /// It cannot be started, or has ended too often.
+    /// The service cannot be started, or has ended too often.
     Error {
         /// What went wrong, and what to do.
         reason: String,
@@ -26,29 +26,29 @@ pub enum ServiceState {
     },
 }
 
-/// Why a service doesn't run.
+/// Why a service does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WhyStopped {
-    /// Nobody has needed it yet. It starts with the first call.
+    /// The service has not been needed. It starts with the first call.
     NotNeeded,
-    /// The user stopped it. It starts only when the user starts it.
+    /// The user stopped the service. Only the user can start it again.
     ByUser,
 }
 
-/// What is known about a service.
+/// Information about a service.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ServiceInfo {
     /// The service.
     pub name: ServiceName,
-    /// What it is for.
+    /// The purpose of the service.
     pub description: String,
-    /// False if it is configured but switched off.
+    /// False if the service is configured but disabled.
     pub enabled: bool,
-    /// Its state.
+    /// The service's state.
     pub state: ServiceState,
-    /// The names of its tools, as agents know them. Empty until it has run once.
+    /// The names under which agents call the service's tools. Empty until the service has run once.
     pub tools: Vec<String>,
-    /// The tools that it lists but that cannot be called.
+    /// The tools that the service lists but that cannot be called.
     pub unavailable: Vec<UnavailableTool>,
 }
 
@@ -57,30 +57,30 @@ pub struct ServiceInfo {
 pub struct UnavailableTool {
     /// The name that the service uses.
     pub tool: String,
-    /// Why it cannot be called.
+    /// Why the tool cannot be called.
     pub reason: String,
 }
 
-/// Something that happened to a service.
+/// An event of a service.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum ServiceEvent {
-    /// The service has another state.
+    /// The service's state has changed.
     State {
         /// The service.
         service: ServiceName,
         /// The new state.
         state: ServiceState,
     },
-    /// The service's tools are not those that were known. Not sent for the first list.
+    /// The service's tools have changed. Not sent for the first list.
     ToolsChanged {
         /// The service.
         service: ServiceName,
         /// The names of new tools.
         added: Vec<String>,
-        /// The names of tools that are gone.
+        /// The names of tools that no longer exist.
         removed: Vec<String>,
-        /// The names of tools with another description, other parameters or other annotations. They may do something else than before.
+        /// The names of tools whose description, parameters or annotations have changed. Such a tool may do something else than before.
         changed: Vec<String>,
     },
     /// A tool of the service cannot be called.
@@ -100,16 +100,16 @@ pub enum ServiceEvent {
         run: RunId,
         /// The call's id in the run's journal.
         effect: EffectId,
-        /// How far the call is.
+        /// The progress of the call.
         progress: f64,
-        /// The value of `progress` at the end, if the service knows it.
+        /// The value of `progress` at the end of the call, if the service knows the value.
         total: Option<f64>,
-        /// The service's words about it.
+        /// The service's message about the progress.
         message: Option<String>,
     },
 }
 
-/// The present state of a service, shared between its actor and its users.
+/// The current state of a service, shared between its actor and its users.
 #[derive(Clone, Debug)]
 pub(crate) struct Status {
     pub(crate) state: ServiceState,

@@ -7,9 +7,9 @@ use tokio::io::{AsyncRead, AsyncReadExt as _};
 
 use crate::text::clean;
 
-/// The bytes kept of the end.
+/// The number of bytes that are kept.
 const MAX_BYTES: usize = 8 * 1024;
-/// The lines shown of the end.
+/// The number of lines that are shown.
 const MAX_LINES: usize = 20;
 
 /// The last bytes of a stream that is read to its end. Clones share them.
@@ -34,7 +34,7 @@ impl StderrTail {
         bytes.drain(..excess);
     }
 
-    /// Returns the last lines as clean text, without the half line at the beginning.
+    /// Returns the last lines as clean text, without the incomplete line at the beginning.
     pub(crate) fn lines(&self) -> Vec<String> {
         let bytes: Vec<u8> = {
             let bytes = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn mcp_6_bytes_that_are_no_text_are_shown_as_such() {
+    async fn mcp_6_bytes_that_are_not_text_are_replaced() {
         let tail = StderrTail::default();
         tail.clone().read(&b"a\xff\x1b[1m\n\n"[..]).await;
         assert_eq!(tail.lines(), ["a\u{fffd}[1m"]);

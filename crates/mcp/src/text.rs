@@ -1,4 +1,4 @@
-//! Text of services, which nobody here wrote and which models and people read: without control characters, and of bounded length.
+//! Cleaning of untrusted text from services, before models and people read it. Control characters are removed, and the length is limited.
 
 use serde_json::Value;
 

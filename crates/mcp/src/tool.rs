@@ -20,12 +20,12 @@ use crate::result::{protocol_error, tool_result, unknown_result};
 use crate::service::{Service, StartedBy};
 use crate::tool_list::ServiceTool;
 
-/// The code of a failure because the service doesn't run.
+/// The code of a failure because the service does not run.
 pub const SERVICE_UNAVAILABLE: &str = "service_unavailable";
 
-/// The time by which a call ends before the run stops it, so that its own result is used.
+/// How long before the run's deadline a call ends, so that the call's own result is used.
 const MARGIN: Duration = Duration::from_millis(200);
-/// The time in which a service must take the notification that a call was cancelled.
+/// The time in which a service must accept the notification that a call was cancelled.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time in which the reason of a lost connection becomes known.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
@@ -61,7 +61,7 @@ impl Tool for McpTool {
     }
 }
 
-/// Waits until shortly before the time at which the run stops the call; for ever if there is none.
+/// Waits until shortly before the time at which the run stops the call; forever if there is no such time.
 async fn at_deadline(deadline: Option<Instant>) {
     match deadline {
         Some(deadline) => sleep_until(deadline.checked_sub(MARGIN).unwrap_or(deadline)).await,
@@ -69,7 +69,7 @@ async fn at_deadline(deadline: Option<Instant>) {
     }
 }
 
-/// Makes the call. Dropping the future cancels it at the service.
+/// Makes the call. Dropping the future cancels the call at the service.
 async fn call(service: &Service, tool: &ServiceTool, context: &ToolContext, parameters: Value) -> ToolResult {
     let connection = match service.running(StartedBy::Need, Some(&context.workspace)).await {
         Ok(connection) => connection,
@@ -121,9 +121,9 @@ async fn ask(
     .await
 }
 
-/// A call under way. Dropping it before its response tells the service that nobody waits any more.
+/// An active call. If it is dropped before its response arrives, the service is notified that the call was cancelled.
 struct RunningCall {
-    /// The request; `None` once it is answered.
+    /// The request; `None` after its response has arrived.
     handle: Option<RequestHandle<RoleClient>>,
     calls: Arc<Calls>,
 }
@@ -147,7 +147,7 @@ impl Drop for RunningCall {
         self.calls.remove(&handle.progress_token);
         if let Ok(runtime) = tokio::runtime::Handle::try_current() {
             let cancelled = handle.cancel(Some("nobody waits for the result any more".to_owned()));
-            // A service that takes no messages is not waited for.
+            // Does not wait for a service that accepts no messages.
             runtime.spawn(timeout(CANCEL_TIMEOUT, cancelled));
         }
     }
@@ -160,7 +160,7 @@ fn unavailable(error: &McpError) -> ToolResult {
 fn timed_out(service: &Service, reason: &str) -> ToolResult {
     let name = &service.config.name;
     let error = format!(
-        "the call was ended because {reason}; it may have taken effect. Service {name} goes on: ask for less at once, or go on without it"
+        "the call was ended because {reason}; it may have taken effect. The service {name} continues to run: ask for less at once, or continue without it"
     );
     ToolResult::failure(error).with_code(code::TIMED_OUT)
 }

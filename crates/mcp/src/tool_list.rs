@@ -1,4 +1,4 @@
-//! The tools of a service: what it lists, turned into specs for agents (MCP-2).
+//! The tools of a service: converts the service's list into specs for agents (MCP-2).
 //!
 //! Everything that a service says about its tools is untrusted. A tool that cannot be used is left out with its reason; the others stay.
 
@@ -18,9 +18,9 @@ use crate::names::tool_name;
 use crate::status::UnavailableTool;
 use crate::text::{clean, clean_line, clean_schema, cut};
 
-/// The tools that are read of a service. Further ones are left out.
+/// The number of tools that are read from a service. Further tools are left out.
 const MAX_TOOLS: usize = 1000;
-/// The pages of the list that are read.
+/// The number of pages of the list that are read.
 const MAX_PAGES: usize = 100;
 /// The longest description of a tool, in characters.
 const MAX_DESCRIPTION: usize = 2000;
@@ -130,7 +130,7 @@ pub(crate) async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<Value>, Se
                     .filter_map(|tool| serde_json::to_value(tool).ok());
                 (listed.collect(), result.next_cursor)
             }
-            // One tool without a proper schema makes the whole list another type.
+            // If one tool has an invalid schema, the list cannot be parsed as the response's type.
             ServerResult::CustomResult(mut result) => {
                 let next = result.0["nextCursor"].as_str().map(str::to_owned);
                 match result.0.get_mut("tools").map(Value::take) {
@@ -149,7 +149,7 @@ pub(crate) async fn list_tools(peer: &Peer<RoleClient>) -> Result<Vec<Value>, Se
     Ok(tools)
 }
 
-/// Makes a tool of what the service says about it; the error says why it cannot be called.
+/// Converts the service's description of a tool. The error says why the tool cannot be called.
 fn service_tool(
     config: &ServiceConfig,
     value: Value,
@@ -206,7 +206,7 @@ fn parameters(schema: &Map<String, Value>) -> Result<Value, String> {
     Ok(schema)
 }
 
-/// Returns the description for models, which says who wrote it.
+/// Returns the description for models. It says that the service wrote it.
 fn description(config: &ServiceConfig, tool: &Tool) -> String {
     let title = tool
         .title
@@ -217,7 +217,7 @@ fn description(config: &ServiceConfig, tool: &Tool) -> String {
     format!("[MCP service {}] {text}", config.name)
 }
 
-/// Without trust, what the service says about its tools is no reason to give them to agents that may not change anything.
+/// Returns the access that an agent needs for the tool. Without trust, read-only agents never get the tool, whatever its annotations say.
 fn access(config: &ServiceConfig, hints: &ToolAnnotations) -> Access {
     match hints.read_only_hint {
         Some(true) if config.trust => Access::ReadOnly,
@@ -234,7 +234,7 @@ fn repeat(config: &ServiceConfig, hints: &ToolAnnotations) -> Repeat {
     }
 }
 
-/// Annotations can make Dirigent ask, and stop it from asking only with trust.
+/// Returns true if a call needs approval. Annotations can always require approval, but can waive it only if the service is trusted.
 fn requires_approval(config: &ServiceConfig, hints: &ToolAnnotations) -> bool {
     let is_destructive = hints.destructive_hint == Some(true) && hints.read_only_hint != Some(true);
     !config.trust || is_destructive
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_2_a_tool_keeps_its_schema_and_tells_its_service() {
+    fn mcp_2_a_tool_keeps_its_schema_and_names_its_service() {
         let list = ToolList::new(
             &config(),
             vec![json!({

@@ -1,6 +1,6 @@
-//! A transport that takes no more messages from a service that doesn't read what it is sent.
+//! A transport that accepts no more messages from a service that does not read Dirigent's messages.
 //!
-//! Each request of a service is answered. A service that asks for ever and never reads would fill the memory with answers.
+//! Dirigent answers each request of a service. A service that sends requests forever and never reads would fill the memory with answers.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use rmcp::service::{RxJsonRpcMessage, TxJsonRpcMessage};
 use rmcp::transport::Transport;
 use tokio::sync::watch;
 
-/// The messages that may wait to be sent before no more are received.
+/// The number of messages that may wait to be sent. While this many wait, no message is received.
 const MAX_UNSENT: usize = 64;
 
 /// A transport with a bounded number of messages that wait to be sent.
@@ -27,7 +27,7 @@ impl<T> BoundedTransport<T> {
     }
 }
 
-/// Counts one message for as long as it waits.
+/// Counts one message while it waits to be sent.
 struct Unsent(Arc<watch::Sender<usize>>);
 
 impl Unsent {
@@ -59,7 +59,7 @@ impl<T: Transport<RoleClient>> Transport<RoleClient> for BoundedTransport<T> {
     }
 
     async fn receive(&mut self) -> Option<RxJsonRpcMessage<RoleClient>> {
-        // Fails only if the sender is gone, and this transport has it.
+        // Never fails, because this transport owns the sender.
         let _ = self
             .unsent
             .subscribe()

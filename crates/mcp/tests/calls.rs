@@ -32,7 +32,7 @@ async fn mcp_5_results_and_failures_reach_the_caller() {
 }
 
 #[tokio::test]
-async fn mcp_5_a_call_past_its_timeout_is_ended_and_the_service_lives() {
+async fn mcp_5_a_call_ends_at_its_timeout_and_the_service_continues() {
     let config = ServiceConfig {
         call_timeout: Duration::from_millis(300),
         ..service("test", &[])
@@ -40,18 +40,18 @@ async fn mcp_5_a_call_past_its_timeout_is_ended_and_the_service_lives() {
     let services = services(vec![config]).await;
     services.start("test").await.unwrap();
     let pid = shown(&call(&services, "pid", json!({})).await);
-    // Its answer comes after the timeout, and belongs to nobody.
+    // The answer of the call arrives after the timeout, and is ignored.
     assert_eq!(
         shown(&call(&services, "wait", json!({"seconds": 0.5})).await),
-        "timed_out: the call was ended because it took more than 0.3 s; it may have taken effect. Service test goes on: ask for less at \
-         once, or go on without it"
+        "timed_out: the call was ended because it took more than 0.3 s; it may have taken effect. The service test continues to run: ask \
+         for less at once, or continue without it"
     );
     until_cancelled(&services).await;
     assert_eq!(shown(&call(&services, "echo", json!({"text": "on"})).await), "on");
     assert_eq!(shown(&call(&services, "pid", json!({})).await), pid);
 }
 
-/// Waits until the service has been told that a call was cancelled.
+/// Waits until the service has received the notification that a call was cancelled.
 async fn until_cancelled(services: &dirigent_mcp::McpServices) {
     until("the service is told", async || {
         let received = call_json(services, "received", json!({})).await;
@@ -87,7 +87,7 @@ async fn mcp_5_a_dropped_call_is_cancelled_at_the_service() {
 }
 
 #[tokio::test]
-async fn mcp_5_a_call_ends_before_the_agents_time() {
+async fn mcp_5_a_call_ends_before_its_agents_deadline() {
     let services = running(&[]).await;
     let mut context = context(Path::new("/tmp"));
     context.deadline = Some(Instant::now() + Duration::from_millis(400));
@@ -162,7 +162,7 @@ async fn mcp_6_roots_are_the_workspaces_and_sampling_is_refused() {
 }
 
 #[tokio::test]
-async fn mcp_6_changed_tools_are_followed_and_told() {
+async fn mcp_6_changed_tools_are_listed_again_and_reported() {
     let services = running(&["changing"]).await;
     let mut events = services.watch();
     call(&services, "echo", json!({"text": "x"})).await;

@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::support::{call, context, quick, running, service, shown, until};
 
 #[tokio::test]
-async fn mcp_6_garbage_long_lines_and_foreign_ids_change_no_answer() {
+async fn mcp_6_garbage_long_lines_and_unknown_ids_do_not_affect_answers() {
     let services = running(&["garbage"]).await;
     for word in ["one", "two"] {
         assert_eq!(shown(&call(&services, "echo", json!({"text": word})).await), word);
@@ -40,7 +40,7 @@ async fn mcp_6_a_service_that_dies_on_the_third_call_answers_again_afterwards() 
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn mcp_6_a_service_that_asks_without_end_is_found_and_blocks_no_other() {
+async fn mcp_6_a_service_that_sends_endless_requests_does_not_block_others() {
     let rules = Supervision {
         ping_interval: Duration::from_millis(50),
         ping_timeout: Duration::from_millis(300),

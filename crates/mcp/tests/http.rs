@@ -9,7 +9,7 @@ use url::Url;
 
 use crate::support::{call, services, shown};
 
-/// A server, which ends with this.
+/// A server that is killed when this is dropped.
 struct Server {
     child: Child,
     port: u16,

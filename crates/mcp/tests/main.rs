@@ -1,4 +1,4 @@
-//! The behaviour of services, with programs that do what services do wrong.
+//! Tests of services, with programs that imitate the faults of services.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod calls;

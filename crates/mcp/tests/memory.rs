@@ -1,4 +1,4 @@
-//! What a service sends without end takes no memory (MCP-6).
+//! Endless output of a service does not fill the memory (MCP-6).
 #![cfg(target_os = "linux")]
 #![allow(clippy::unwrap_used)]
 

@@ -12,10 +12,10 @@ use dirigent_tools::{ToolContext, ToolSource as _};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
-/// Longer than anything takes here. A test fails when it is over.
+/// A timeout that is longer than any step of a test. A test fails when it expires.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A service of the program for tests, with these faults.
+/// The configuration of the test program as a service with these faults.
 pub fn service(name: &str, faults: &[&str]) -> ServiceConfig {
     let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/server.py");
     let endpoint = CommandEndpoint {
@@ -30,7 +30,7 @@ pub fn service(name: &str, faults: &[&str]) -> ServiceConfig {
     ServiceConfig::new(ServiceName::new(name).unwrap(), Endpoint::Command(endpoint))
 }
 
-/// Rules with which nothing takes long.
+/// Rules with short delays and timeouts.
 pub fn quick() -> Supervision {
     Supervision {
         first_delay: Duration::from_millis(10),
@@ -98,7 +98,7 @@ pub async fn call_json(services: &McpServices, tool: &str, parameters: Value) ->
     serde_json::from_str(&shown(&call(services, tool, parameters).await)).unwrap()
 }
 
-/// Waits until something holds.
+/// Waits until a condition is true.
 pub async fn until<F: Future<Output = bool>>(what: &str, mut holds: impl FnMut() -> F) {
     let waiting = async {
         while !holds().await {
@@ -137,7 +137,7 @@ pub fn pids(file: &Path) -> Vec<u32> {
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// Returns true if a process runs and is no zombie.
+/// Returns true if a process runs and is not a zombie.
 pub fn is_alive(pid: u32) -> bool {
     let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).unwrap_or_default();
     let state = status.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z'));

@@ -20,7 +20,7 @@ async fn check(path: &str, source: &str, expected: &[&str]) {
 }
 
 #[tokio::test]
-async fn rust() {
+async fn rust_symbols_are_listed() {
     check(
         "a.rs",
         "mod inner {\n    pub const MAX: usize = 3;\n}\n\n#[derive(Debug)]\npub struct Parser<'a> {\n    text: &'a str,\n}\n\nimpl<'a> Parser<'a> {\n    \
@@ -45,7 +45,7 @@ async fn rust() {
 }
 
 #[tokio::test]
-async fn python() {
+async fn python_symbols_are_listed() {
     check(
         "a.py",
         "LIMIT = 3\n\nclass Parser(Base):\n    size = 1\n\n    @property\n    def next(self) -> str:\n        return ''\n\ndef main(a, b=2):\n    x = 1\n",
@@ -60,7 +60,7 @@ async fn python() {
 }
 
 #[tokio::test]
-async fn javascript_and_typescript() {
+async fn javascript_and_typescript_symbols_are_listed() {
     check(
         "a.js",
         "export const limit = 3;\nlet count = 0;\nclass Parser extends Base {\n  next(a) { const inner = 1; }\n  later = () => { };\n}\nfunction main() {}\n\
@@ -100,7 +100,7 @@ async fn javascript_and_typescript() {
 }
 
 #[tokio::test]
-async fn go() {
+async fn go_symbols_are_listed() {
     check(
         "a.go",
         "package a\n\nconst Max = 3\n\nvar count int\n\ntype Parser struct {\n\ttext string\n}\n\ntype Reader interface {\n\tRead() error\n}\n\n\
@@ -226,7 +226,7 @@ async fn a_definition_is_found_by_its_name_and_container() {
 }
 
 #[tokio::test]
-async fn failures_have_codes() {
+async fn symbol_tools_report_failures_with_codes() {
     let folder = Folder::with(&[]);
     let code = |result: ToolResult| match result.outcome {
         ToolOutcome::Failure { code, .. } => code,

@@ -125,7 +125,7 @@ fn paor_8_redirecting_stops_running_work_and_plans_again_after_its_end() {
 }
 
 #[test]
-fn paor_8_a_second_redirection_joins_the_first() {
+fn paor_8_a_second_redirection_is_added_to_the_first() {
     let mut run = under_way();
     give(&mut run, 10, redirected("One."));
     assert_eq!(give(&mut run, 20, redirected("Two.")), [""; 0]);

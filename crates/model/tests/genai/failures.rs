@@ -191,7 +191,7 @@ async fn host_7_the_retry_delay_of_the_server_is_passed_on() {
 }
 
 #[tokio::test]
-async fn messages_are_bounded() {
+async fn the_length_of_failure_messages_is_limited() {
     let long = "word ".repeat(10_000);
     let body = anthropic("invalid_request_error", &long);
     let failure = failure(HostedApi::Anthropic, "400 Bad Request", &[], &body).await;

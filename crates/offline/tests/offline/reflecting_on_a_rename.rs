@@ -295,7 +295,7 @@ fn no_work(summary: &str, more: &str) -> Value {
 }
 
 #[test]
-fn a_plan_without_sub_tasks_is_judged_by_its_reason() {
+fn an_empty_plans_reason_becomes_the_verdict_of_the_reflection() {
     assert_eq!(
         no_work(
             "Nothing to do: there is no usage of `parse`, and `read` is used 2 times in a.rs.",

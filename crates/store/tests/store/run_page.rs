@@ -123,7 +123,7 @@ fn a_page_after_an_unknown_run_is_an_error() {
 }
 
 #[test]
-fn a_damaged_status_hides_no_run() {
+fn runs_with_a_damaged_status_are_still_listed() {
     let (f, _running) = with_all_states();
     let db = Connection::open(&f.path).unwrap();
     db.execute("UPDATE runs SET status = 'no JSON' WHERE goal LIKE 'Rename%'", [])
