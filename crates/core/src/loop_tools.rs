@@ -1,10 +1,11 @@
-//! The tools `ask_user` and `report`, which every agent except the reflector has (LEAD-4).
+//! The tools `ask_user` and `report`, which every agent except the reflector has (LEAD-4), and `describe_tool` and `call_tool`, by which a
+//! lead uses the tools of services (MCP-4).
 //!
 //! Like `delegate`, they are not tools of the run: an agent is offered them if its spec lists them, and its machine handles their calls. Rules
-//! do not apply to them, because they do nothing but talk to the user and to the run.
+//! do not apply to them, because they do nothing but talk to the user and to the run; they apply to the tool that `call_tool` names.
 
 use serde::Deserialize;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::agent_spec::{AnswerForm, DELEGATE};
 use crate::message::ToolCall;
@@ -17,9 +18,16 @@ pub const ASK_USER: &str = "ask_user";
 /// The name of the tool with which an agent ends as failed.
 pub const REPORT: &str = "report";
 
+/// The name of the tool that returns the description and the schema of a service's tool.
+pub const DESCRIBE_TOOL: &str = "describe_tool";
+
+/// The name of the tool that calls a service's tool. The call counts as a call of that tool everywhere else: its access, rules, approval and
+/// parameters are checked, and journal and views show it.
+pub const CALL_TOOL: &str = "call_tool";
+
 /// Returns true if the name is that of a tool that an agent's machine handles itself. Tools of a run must not have these names.
 pub fn is_reserved(tool: &str) -> bool {
-    [ASK_USER, REPORT].contains(&tool)
+    [ASK_USER, REPORT, DESCRIBE_TOOL, CALL_TOOL].contains(&tool)
 }
 
 /// Returns true for a tool that is left out of an agent's description, because every agent has it or it is described elsewhere.
@@ -34,6 +42,45 @@ pub fn loop_tools(answer: AnswerForm) -> Vec<ToolSpec> {
         AnswerForm::Text | AnswerForm::Plan => vec![ask_user_tool(), report_tool()],
         AnswerForm::Reflection => Vec::new(),
     }
+}
+
+/// Returns `describe_tool` and `call_tool`, for a lead of runs with tools of services. They name no tool, so that requests begin alike
+/// whatever tools the services have.
+pub fn service_tools() -> Vec<ToolSpec> {
+    vec![describe_tool(), call_tool()]
+}
+
+fn describe_tool() -> ToolSpec {
+    tool(
+        DESCRIBE_TOOL,
+        ToolCategory::Service,
+        "Returns what a tool of a service does and its parameters. Needed before the first `call_tool` of that tool.",
+        json!({
+            "type": "object",
+            "properties": {"name": {"type": "string", "minLength": 1}},
+            "required": ["name"],
+            "additionalProperties": false
+        }),
+        json!({"name": "mcp__github__create_issue"}),
+    )
+}
+
+fn call_tool() -> ToolSpec {
+    tool(
+        CALL_TOOL,
+        ToolCategory::Service,
+        "Calls a tool of a service by its name.",
+        json!({
+            "type": "object",
+            "properties": {
+                "name": {"type": "string", "minLength": 1},
+                "arguments": {"type": "object", "description": "The tool's parameters."}
+            },
+            "required": ["name"],
+            "additionalProperties": false
+        }),
+        json!({"name": "mcp__github__create_issue", "arguments": {"title": "Crash at start-up"}}),
+    )
 }
 
 fn ask_user_tool() -> ToolSpec {
@@ -97,6 +144,10 @@ pub(crate) enum LoopCall {
     AskUser(Question),
     /// The reason why the agent failed.
     Report(String),
+    /// The name of the tool to describe.
+    Describe(String),
+    /// A call of another tool.
+    Call(ToolCall),
 }
 
 impl LoopCall {
@@ -106,6 +157,12 @@ impl LoopCall {
         struct Reported {
             reason: String,
         }
+        #[derive(Deserialize)]
+        struct Named {
+            name: String,
+            #[serde(default)]
+            arguments: Map<String, Value>,
+        }
         match call.tool.as_str() {
             ASK_USER => Question::deserialize(&call.parameters)
                 .ok()
@@ -113,9 +170,30 @@ impl LoopCall {
             REPORT => Reported::deserialize(&call.parameters)
                 .ok()
                 .map(|reported| LoopCall::Report(reported.reason)),
+            DESCRIBE_TOOL => Named::deserialize(&call.parameters)
+                .ok()
+                .map(|named| LoopCall::Describe(named.name)),
+            CALL_TOOL => Named::deserialize(&call.parameters).ok().map(|named| {
+                LoopCall::Call(ToolCall {
+                    id: call.id.clone(),
+                    tool: named.name,
+                    parameters: Value::Object(named.arguments),
+                    terminate: call.terminate,
+                })
+            }),
             _ => None,
         }
     }
+}
+
+/// Returns the result of a call of `describe_tool`. JSON: `{"name": "…", "description": "…", "parameters": {…}}`, with the JSON Schema of the
+/// parameters.
+pub(crate) fn description_result(tool: &ToolSpec) -> ToolResult {
+    ToolResult::success(json!({
+        "name": tool.name,
+        "description": tool.description,
+        "parameters": tool.parameters_for_model(),
+    }))
 }
 
 /// Returns the result of a call that asked the user.

@@ -11,7 +11,7 @@ use crate::agent_spec::{AgentSpec, AnswerForm, DELEGATE};
 use crate::brief::AgentRole;
 use crate::call::{CallForm, ToolSet, reply_schema};
 use crate::delegation::delegate_tool;
-use crate::loop_tools::loop_tools;
+use crate::loop_tools::{loop_tools, service_tools};
 use crate::policy::Policy;
 use crate::shared_text::SharedText;
 use crate::submission::submission_tool;
@@ -288,7 +288,7 @@ pub(crate) struct OfferedTools {
 impl OfferedTools {
     fn new(agent: &AgentSpec, setup: &RunSetup, delegate: Option<ToolSpec>) -> Self {
         let is_new = |tool: &ToolSpec| setup.tools.iter().all(|other| other.name != tool.name);
-        let loop_tools = loop_tools(agent.answer).into_iter();
+        let loop_tools = loop_tools(agent.answer).into_iter().chain(service_tools());
         let loop_tools = loop_tools.filter(|tool| is_new(tool) && agent.tools.contains(&tool.name));
         let of_machine: Vec<ToolSpec> = delegate.into_iter().chain(loop_tools).collect();
         let named = |name: &String| {

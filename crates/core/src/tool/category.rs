@@ -23,9 +23,12 @@ pub enum ToolCategory {
     Web,
     /// Reads earlier outputs of the run.
     Outputs,
-    /// All other tools: those of embedders and services.
+    /// All other tools, such as those of embedders.
     #[default]
     Other,
+    /// Belongs to a service of the Model Context Protocol. The lead is not told about such a tool in its prompt or its requests: it calls the
+    /// tool by `call_tool` and reads the schema by `describe_tool` (MCP-4). A sub-agent that names the tool has it like any other.
+    Service,
     /// Talks to other agents or the user.
     Agents,
     /// Ends the agent's work, or hands it over.
@@ -33,6 +36,11 @@ pub enum ToolCategory {
 }
 
 impl ToolCategory {
+    /// Returns true if the tools of this category are called by `call_tool` ([`crate::loop_tools`]).
+    pub fn is_called_by_name(self) -> bool {
+        self == ToolCategory::Service
+    }
+
     #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
     pub(super) fn is_other(&self) -> bool {
         *self == ToolCategory::Other

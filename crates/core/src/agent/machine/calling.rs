@@ -84,6 +84,16 @@ impl Agent {
                         Some(LoopCall::Report(reason)) => {
                             return self.report_failure(now, &call, calls, reason, commands);
                         }
+                        Some(LoopCall::Describe(name)) => {
+                            self.describe_tool(&call, &name);
+                            continue;
+                        }
+                        Some(LoopCall::Call(named)) => {
+                            // From here on, the call is one of the named tool.
+                            self.calls_of_turn = self.calls_of_turn.saturating_sub(1);
+                            calls.push_front(named);
+                            continue;
+                        }
                         None => {}
                     }
                     match self.evaluate_policy(&call) {
@@ -185,8 +195,11 @@ impl Agent {
 
     /// Checks the tool, the parameters (CALL-6) and the agent's access. Returns the parameters to run the call with.
     pub(super) fn check(&self, call: &ToolCall) -> Result<Value, CallError> {
-        let allowed = &self.offer().names;
         let access = self.spec().access;
+        let allowed = match self.callable_by_name(&call.tool) {
+            Some(_) => std::slice::from_ref(&call.tool),
+            None => &self.offer().names,
+        };
         self.tools_for(call).check(call, allowed, access)
     }
 
@@ -304,7 +317,7 @@ impl Agent {
         self.failed += u32::from(!result.succeeded());
     }
 
-    /// Records a call that does not run, and tells the model why.
+    /// Records a call that does not run as a tool, and adds its result to the conversation: the reason why, or the answer of the machine.
     pub(super) fn refuse_call(&mut self, call: &ToolCall, result: &ToolResult) {
         self.record_call(None, call, result);
         let note = self.record_repetition(call, result);

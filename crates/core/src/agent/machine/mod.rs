@@ -4,6 +4,7 @@
 mod approving;
 mod asking;
 mod asking_user;
+mod calling_by_name;
 mod calling;
 mod confirming;
 mod continuing;

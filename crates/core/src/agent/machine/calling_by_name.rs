@@ -1,0 +1,37 @@
+//! Tools of services, which the agent calls by `call_tool` and of which it learns by `describe_tool` (MCP-4).
+
+use super::Agent;
+use crate::loop_tools::{CALL_TOOL, description_result};
+use crate::message::ToolCall;
+use crate::name::{did_you_mean, nearest, quoted};
+use crate::tool::{ToolResult, ToolSpec, code};
+
+impl Agent {
+    /// The tool of a service that the agent may call by this name; `None` if there is no such tool, or the agent has no `call_tool`.
+    pub(super) fn callable_by_name(&self, name: &str) -> Option<&ToolSpec> {
+        let may_call = self.offer().of_machine.get(CALL_TOOL).is_some();
+        let tool = self.run_spec.tool_set().get(name).filter(|_| may_call)?;
+        tool.category.is_called_by_name().then_some(tool)
+    }
+
+    /// Answers a call of `describe_tool` (MCP-4).
+    pub(super) fn describe_tool(&mut self, call: &ToolCall, name: &str) {
+        let result = match self.callable_by_name(name) {
+            Some(tool) => description_result(tool),
+            None => self.unknown_tool(name),
+        };
+        self.refuse_call(call, &result);
+    }
+
+    fn unknown_tool(&self, name: &str) -> ToolResult {
+        let tools = self.run_spec.tool_set().specs();
+        let of_services = tools.iter().filter(|tool| tool.category.is_called_by_name());
+        let nearest = nearest(name, of_services.map(|tool| tool.name.as_str()));
+        ToolResult::failure(format!(
+            "no service has a tool {}{}",
+            quoted(name),
+            did_you_mean(nearest)
+        ))
+        .with_code(code::UNKNOWN_TOOL)
+    }
+}
