@@ -106,9 +106,9 @@ async fn lead_1_the_lead_receives_findings_and_the_result_of_its_plan() {
         !result.contains("Found nothing."),
         "it knows its own work: {result}"
     );
-    // Since the last reflection nothing was changed or delegated, so the lead's last text is the answer.
-    assert_eq!(report.summary, "Nothing there.");
-    assert_eq!(model.reflector_asked().len(), 1);
+    // The first verdict was `continue`, so the lead's answer is judged, too.
+    assert_eq!(report.summary, "There is nothing.");
+    assert_eq!(model.reflector_asked().len(), 2);
 }
 
 #[tokio::test]

@@ -195,7 +195,7 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: 
     let tools: Vec<Value> = setup
         .tools
         .iter()
-        .filter(|tool| !lead.tools.contains(&tool.name))
+        .filter(|tool| !lead.tools.contains(&tool.name) && !tool.category.is_called_by_name())
         .map(|tool| {
             let summary = one_line(first_sentence(&tool.description));
             json!({"name": tool.name, "summary": format!("{summary}."), "parameters": parameters::nested(&tool.parameters_for_model())})

@@ -33,6 +33,7 @@ mod run_ends;
 mod run_properties;
 mod run_recovery;
 mod run_resume;
+mod service_tools;
 mod system_prompts;
 mod unjudged;
 mod usage;

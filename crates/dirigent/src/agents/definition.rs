@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, BasePrompt, DELEGATE, ModelProfile};
 use dirigent_core::delegation::delegate_tool;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
-use dirigent_core::loop_tools::loop_tools;
+use dirigent_core::loop_tools::{CALL_TOOL, DESCRIBE_TOOL, loop_tools, service_tools};
 use dirigent_core::mode::Mode;
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::time::Millis;
@@ -192,9 +192,11 @@ impl AgentDefinition {
         } = settings;
         let delegate = delegate_tool(self.access, &self.tools, agents);
         let loop_tools = loop_tools(self.answer);
+        let service_tools = service_tools();
         let mut offered = Vec::new();
         for name in &self.tools {
-            match tools.iter().chain(&delegate).find(|tool| tool.name == *name) {
+            let known = tools.iter().chain(&delegate).chain(&service_tools);
+            match known.into_iter().find(|tool| tool.name == *name) {
                 Some(tool) => offered.push(tool),
                 None => {
                     let known: Vec<&str> = tools.iter().map(|tool| tool.name.as_str()).collect();
@@ -249,15 +251,20 @@ fn lead_limits() -> AgentLimits {
     }
 }
 
-/// The lead of runs in a mode, with all of these tools that its access allows, and delegation (LEAD-2).
+/// The lead of runs in a mode, with all of these tools that its access allows, and delegation (LEAD-2). It calls tools of services by their
+/// names (MCP-4).
 pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
-    let tools = tools.iter().map(|tool| tool.name.as_str());
+    let (of_services, tools): (Vec<&ToolSpec>, Vec<&ToolSpec>) = tools
+        .iter()
+        .partition(|tool| tool.category.is_called_by_name());
+    let by_name = [CALL_TOOL, DESCRIBE_TOOL].into_iter().filter(|_| !of_services.is_empty());
+    let tools = tools.into_iter().map(|tool| tool.name.as_str());
     let access = match mode {
         Mode::Auto => Access::ReadWrite,
         Mode::Plan | Mode::ApprovedPlan => Access::ReadOnly,
     };
     let definition = AgentDefinition::new("lead", "Answers, acts, delegates or plans.", roles::lead(mode))
-        .tools(tools.filter(|tool| *tool != DELEGATE).chain([DELEGATE]))
+        .tools(tools.filter(|tool| *tool != DELEGATE).chain(by_name).chain([DELEGATE]))
         .access(access)
         .default_limits(lead_limits());
     AgentDefinition {

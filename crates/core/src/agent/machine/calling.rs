@@ -89,9 +89,9 @@ impl Agent {
                             continue;
                         }
                         Some(LoopCall::Call(named)) => {
-                            // From here on, the call is one of the named tool.
-                            self.calls_of_turn = self.calls_of_turn.saturating_sub(1);
-                            calls.push_front(named);
+                            if let Some(named) = self.call_by_name(&call, named) {
+                                calls.push_front(named);
+                            }
                             continue;
                         }
                         None => {}

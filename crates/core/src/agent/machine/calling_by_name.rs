@@ -14,6 +14,20 @@ impl Agent {
         tool.category.is_called_by_name().then_some(tool)
     }
 
+    /// Returns the call of the tool that a `call_tool` names: from then on, it is treated as if the model had called that tool. If no service has
+    /// such a tool, refuses the call.
+    pub(super) fn call_by_name(&mut self, call: &ToolCall, named: ToolCall) -> Option<ToolCall> {
+        if self.callable_by_name(&named.tool).is_none() {
+            let refused = self.unknown_tool(&named.tool);
+            self.refuse_call(call, &refused);
+            return None;
+        }
+        // The call has already been counted.
+        self.calls_of_turn = self.calls_of_turn.saturating_sub(1);
+        self.conversation.set_called_by_name(&named);
+        Some(named)
+    }
+
     /// Answers a call of `describe_tool` (MCP-4).
     pub(super) fn describe_tool(&mut self, call: &ToolCall, name: &str) {
         let result = match self.callable_by_name(name) {

@@ -11,6 +11,7 @@ use crate::budget::RequestSize;
 use crate::call::{ContextCalls, SUBMIT_PLAN};
 use crate::delegation::findings_text;
 use crate::id::EffectId;
+use crate::loop_tools::CALL_TOOL;
 use crate::message::{Message, ToolCall, Usage};
 use crate::prompt;
 use crate::tags::escape_tags;
@@ -47,6 +48,8 @@ struct ShownCall {
     effect: Option<EffectId>,
     /// `None` before the result, and for a message in place of a result.
     result: Option<ModelToolResult>,
+    /// True if the model called `call_tool`, which named the tool.
+    by_name: bool,
 }
 
 /// How results are shown to the model.
@@ -139,8 +142,11 @@ impl Conversation {
             if let Message::Assistant { calls, .. } = message {
                 for call in calls {
                     let effect = part.effects.get(&call.id).copied();
-                    let result = None;
-                    self.calls.insert(call.id.clone(), ShownCall { effect, result });
+                    let shown = ShownCall {
+                        effect,
+                        ..ShownCall::default()
+                    };
+                    self.calls.insert(call.id.clone(), shown);
                 }
             }
             self.push(message.clone());
@@ -209,6 +215,11 @@ impl Conversation {
         }
     }
 
+    /// Notes that the model called the tool by `call_tool`. Its result has the name of the tool that the model called, as providers require.
+    pub(super) fn set_called_by_name(&mut self, call: &ToolCall) {
+        self.calls.entry(call.id.clone()).or_default().by_name = true;
+    }
+
     /// Adds the result of a call, with a note if the call repeats itself. `effect` is `None` if the call did not run.
     pub(super) fn push_result(
         &mut self,
@@ -222,11 +233,12 @@ impl Conversation {
             ..self.for_model(call, effect, result)
         };
         let content = content(&result);
-        let result = Some(result);
-        self.calls.insert(call.id.clone(), ShownCall { effect, result });
+        let shown = self.calls.entry(call.id.clone()).or_default();
+        (shown.effect, shown.result) = (effect, Some(result));
+        let name = if shown.by_name { CALL_TOOL } else { &call.tool };
         self.push(Message::Tool {
             call_id: call.id.clone(),
-            name: call.tool.clone(),
+            name: name.to_owned(),
             content,
         });
     }
