@@ -112,7 +112,10 @@ fn mcp_4_the_named_tools_parameters_are_checked() {
     assert_eq!(tell(&mut agent, 10, replied("a7.1", reply)), ["ask a7.2"]);
     let result = last_result(&agent);
     let error = result["error"].as_str().unwrap();
-    assert!(error.contains(ISSUE) && error.contains("`parameters.path` is missing"), "{error}");
+    assert!(
+        error.contains(ISSUE) && error.contains("`parameters.path` is missing"),
+        "{error}"
+    );
     // The provider needs the name that the model called.
     let Some(Message::Tool { name, .. }) = agent.conversation().last() else {
         panic!("{:?}", agent.conversation());
@@ -132,9 +135,19 @@ fn mcp_4_rules_apply_to_the_named_tool_however_it_is_called() {
                 rules: vec![rule(ruling, ISSUE)],
             };
             let mut agent = lead(spec);
-            let commands = tell(&mut agent, 10, replied("a7.1", says_call(tool, parameters, false)));
-            assert!(commands.iter().any(|command| command.starts_with(shown)), "{commands:?}");
-            assert!(!commands.iter().any(|command| command.starts_with("run")), "{commands:?}");
+            let commands = tell(
+                &mut agent,
+                10,
+                replied("a7.1", says_call(tool, parameters, false)),
+            );
+            assert!(
+                commands.iter().any(|command| command.starts_with(shown)),
+                "{commands:?}"
+            );
+            assert!(
+                !commands.iter().any(|command| command.starts_with("run")),
+                "{commands:?}"
+            );
         }
     }
 }
@@ -147,7 +160,12 @@ fn mcp_4_an_agent_without_call_tool_calls_no_tool_of_a_service() {
     );
     let reply = says_call(ISSUE, json!({"path": "x"}), false);
     assert_eq!(tell(&mut agent, 10, replied("a7.1", reply)), ["ask a7.2"]);
-    assert!(last_result(&agent)["error"].as_str().unwrap().contains("may not call"));
+    assert!(
+        last_result(&agent)["error"]
+            .as_str()
+            .unwrap()
+            .contains("may not call")
+    );
 }
 
 #[test]

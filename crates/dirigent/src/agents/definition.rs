@@ -254,17 +254,23 @@ fn lead_limits() -> AgentLimits {
 /// The lead of runs in a mode, with all of these tools that its access allows, and delegation (LEAD-2). It calls tools of services by their
 /// names (MCP-4).
 pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
-    let (of_services, tools): (Vec<&ToolSpec>, Vec<&ToolSpec>) = tools
-        .iter()
-        .partition(|tool| tool.category.is_called_by_name());
-    let by_name = [CALL_TOOL, DESCRIBE_TOOL].into_iter().filter(|_| !of_services.is_empty());
+    let (of_services, tools): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
+        tools.iter().partition(|tool| tool.category.is_called_by_name());
+    let by_name = [CALL_TOOL, DESCRIBE_TOOL]
+        .into_iter()
+        .filter(|_| !of_services.is_empty());
     let tools = tools.into_iter().map(|tool| tool.name.as_str());
     let access = match mode {
         Mode::Auto => Access::ReadWrite,
         Mode::Plan | Mode::ApprovedPlan => Access::ReadOnly,
     };
     let definition = AgentDefinition::new("lead", "Answers, acts, delegates or plans.", roles::lead(mode))
-        .tools(tools.filter(|tool| *tool != DELEGATE).chain(by_name).chain([DELEGATE]))
+        .tools(
+            tools
+                .filter(|tool| *tool != DELEGATE)
+                .chain(by_name)
+                .chain([DELEGATE]),
+        )
         .access(access)
         .default_limits(lead_limits());
     AgentDefinition {

@@ -4,8 +4,8 @@
 mod approving;
 mod asking;
 mod asking_user;
-mod calling_by_name;
 mod calling;
+mod calling_by_name;
 mod confirming;
 mod continuing;
 mod conversation;
