@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::handle::OutputHandle;
 use super::sections::{CallLine, ObservationLine};
-use super::shorten::shorten_result;
+use super::shorten::{shorten_output, shorten_result};
 use crate::agent_report::{AgentAnswer, AgentReport, AgentWork, CallSummary};
 use crate::observation::{Observation, ObservationStatus, SubTaskResult};
 use crate::text::{shorten, shorten_value};
@@ -16,6 +16,8 @@ use crate::tool::{ModelToolResult, OmittedPart};
 pub(super) const MAX_STRING: usize = 3_000;
 /// Maximum length of a string if little room remains, in characters.
 const MIN_STRING: usize = 200;
+/// Maximum length of the output of an agent's call if little room remains, in characters.
+const MIN_OUTPUT: usize = 400;
 /// Maximum size of all observations in a prompt, in bytes. Failures take precedence; observations that do not fit are only counted.
 const MAX_OBSERVATIONS: usize = 120_000;
 /// Maximum size of the observations of all earlier iterations in a prompt, in bytes.
@@ -302,8 +304,8 @@ fn earlier_line(observation: &Observation) -> Value {
                 .iter()
                 .map(|observed| {
                     let handle = observed.effect.to_string();
-                    let result = observed.result.for_model().to_string();
-                    json!({"tool": observed.call.tool, "result": shorten(&result, EARLIER_RESULT, Some(&handle)), "handle": handle})
+                    let result = shorten_result(observed.result.for_model(), EARLIER_RESULT, Some(&handle));
+                    json!({"tool": observed.call.tool, "result": result.to_string(), "handle": handle})
                 })
                 .collect();
         }
@@ -345,8 +347,15 @@ fn calls_with_output(work: &AgentWork, max: usize, edits: FileEdits) -> Vec<Call
     let calls = call_summaries(work, max, edits).into_iter().zip(&work.calls);
     let with_output = |(line, call): (CallLine, &CallSummary)| CallLine {
         duration_ms: call.effect.map(|_| call.duration),
-        output: (!call.output.is_null() && !edits.hides_output(call.shown_by_diff))
-            .then(|| call.output.clone()),
+        output: (!call.output.is_null() && !edits.hides_output(call.shown_by_diff)).then(|| {
+            let handle = call.effect.map(|effect| effect.to_string());
+            shorten_output(
+                &call.output,
+                max.max(MIN_OUTPUT),
+                handle.as_deref(),
+                OmittedPart::Middle,
+            )
+        }),
         ..line
     };
     calls.map(with_output).collect()

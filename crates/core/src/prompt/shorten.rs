@@ -1,6 +1,8 @@
 //! Shortens long results, marks the omissions, and adds the handle for reading the rest (PAOR-6). Text is cut between lines, and lists in
 //! data between their entries.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 
 use crate::text::{first_numbered_line, omission, shorten, shorten_value};
@@ -50,6 +52,13 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
     if total <= max {
         return text.to_owned();
     }
+    let errors = match omit {
+        OmittedPart::Middle if first_numbered_line(text).is_none() => error_lines(text),
+        OmittedPart::Middle | OmittedPart::End => Vec::new(),
+    };
+    if !errors.is_empty() {
+        return shorten_log(text, &errors, max, handle);
+    }
     let (head_room, tail_room) = match omit {
         OmittedPart::Middle => (max * 2 / 3, max / 3),
         OmittedPart::End => (max, 0),
@@ -90,6 +99,94 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
         omission(handle),
         &text[text.len() - tail.bytes..]
     )
+}
+
+/// Words in the lines of a log that say what went wrong, in lower case.
+const ERROR_WORDS: [&str; 5] = ["error", "failed", "failure", "panicked", "fatal"];
+/// What says that nothing went wrong, although it has such a word.
+const NO_ERRORS: [&str; 4] = ["0 errors", "0 failed", "0 failures", "no errors"];
+/// The number of lines that are shown after a line that says what went wrong: they often say where.
+const AFTER_ERROR: usize = 2;
+/// Maximum length of a line from the middle of a log, in characters.
+const MAX_ERROR_LINE: usize = 200;
+
+/// Returns the indices of the lines that say what went wrong.
+fn error_lines(text: &str) -> Vec<usize> {
+    let says_error = |line: &str| {
+        let line = line.to_lowercase();
+        ERROR_WORDS.iter().any(|word| line.contains(word))
+            && !NO_ERRORS.iter().any(|none| line.contains(none))
+    };
+    let lines = text.lines().enumerate();
+    lines
+        .filter(|(_, line)| says_error(line))
+        .map(|(index, _)| index)
+        .collect()
+}
+
+/// Shortens a log to about `max` characters: keeps its first and last lines and, from the middle, the first lines that say what went wrong,
+/// each with the lines after it.
+fn shorten_log(text: &str, errors: &[usize], max: usize, handle: Option<&str>) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    let cut = |line: &str| shorten(line, MAX_ERROR_LINE.min(max / 4), None).into_owned();
+    let mut kept: BTreeMap<usize, String> = BTreeMap::new();
+    let mut keep = |room: usize, wanted: &mut dyn Iterator<Item = usize>| {
+        let mut room = room;
+        for index in wanted.filter(|index| *index < lines.len()) {
+            if kept.contains_key(&index) {
+                continue;
+            }
+            let line = cut(lines[index]);
+            let Some(rest) = room.checked_sub(line.chars().count() + 1) else {
+                break;
+            };
+            room = rest;
+            kept.insert(index, line);
+        }
+    };
+    keep(max / 4, &mut (0..lines.len()));
+    keep(max / 4, &mut (0..lines.len()).rev());
+    let around = |index: &usize| *index..=index + AFTER_ERROR;
+    keep(max / 2, &mut errors.iter().flat_map(around));
+    let characters =
+        |lines: &mut dyn Iterator<Item = &str>| lines.map(|line| line.chars().count() + 1).sum::<usize>();
+    if characters(&mut kept.values().map(String::as_str)) < max / 2 {
+        return shorten(text, max, handle).into_owned();
+    }
+    let omitted = lines
+        .iter()
+        .enumerate()
+        .filter(|(index, _)| !kept.contains_key(index));
+    let left_out = characters(&mut omitted.map(|(_, line)| *line));
+    let mut shortened = String::new();
+    let (mut next, mut is_first_gap) = (0, true);
+    for (index, line) in &kept {
+        shortened.push_str(&gap(next, *index, &mut is_first_gap, left_out, handle));
+        shortened.push_str(line);
+        shortened.push('\n');
+        next = index + 1;
+    }
+    shortened.push_str(&gap(next, lines.len(), &mut is_first_gap, left_out, handle));
+    shortened
+}
+
+/// Returns the note for the lines from index `next` up to `index`, which are left out; empty if there are none. The first note says how to
+/// read them.
+fn gap(next: usize, index: usize, is_first: &mut bool, left_out: usize, handle: Option<&str>) -> String {
+    if next == index {
+        return String::new();
+    }
+    let lines = match index - next {
+        1 => format!("line {index}"),
+        _ => format!("lines {} to {index}", next + 1),
+    };
+    match std::mem::replace(is_first, false) {
+        true => format!(
+            "… [{lines}, {left_out} characters left out in all: {}] …\n",
+            omission(handle)
+        ),
+        false => format!("… [{lines}] …\n"),
+    }
 }
 
 /// The lines at one end of the text that fit into the available space, with their size.
@@ -217,6 +314,30 @@ mod tests {
         assert!(short.ends_with("line 999\nline 1000\n"), "{short}");
         let note = "line 51\n… [lines 52 to 978, 8295 characters left out: read them with read_output, handle a1.3] …\nline 979\n";
         assert!(short.contains(note), "{short}");
+    }
+
+    #[test]
+    fn paor_6_a_log_keeps_its_ends_and_the_lines_that_say_what_went_wrong() {
+        let mut lines: Vec<String> = (1..=1_000)
+            .map(|number| format!("   Compiling crate-{number}"))
+            .collect();
+        lines[399] = "error[E0308]: mismatched types".to_owned();
+        lines[400] = "  --> src/lib.rs:7:5".to_owned();
+        lines[699] = "test parses ... FAILED".to_owned();
+        lines[700] = "thread 'parses' panicked at src/parse.rs:12".to_owned();
+        lines[800] = "test result: ok. 3 passed; 0 failed".to_owned();
+        let short = shortened(output(json!(lines.join("\n"))), 800);
+        for kept in [
+            "   Compiling crate-1\n",
+            "… [lines 10 to 399, ",
+            "error[E0308]: mismatched types\n  --> src/lib.rs:7:5\n   Compiling crate-402\n… [lines 403 to 699] …\n",
+            "test parses ... FAILED\nthread 'parses' panicked at src/parse.rs:12\n",
+            "handle a1.3",
+            "   Compiling crate-1000\n",
+        ] {
+            assert!(short.contains(kept), "{kept}: {short}");
+        }
+        assert!(!short.contains("0 failed"), "{short}");
     }
 
     #[test]

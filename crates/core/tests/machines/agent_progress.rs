@@ -106,6 +106,18 @@ fn loop_8_the_overview_is_part_of_the_last_result_of_a_turn() {
     assert_eq!(contents, ["1", "So far: 2 calls\nOutput:\n1"]);
 }
 
+#[test]
+fn paor_6_an_output_below_two_kilobytes_is_summarised_whole() {
+    let mut agent = implementer();
+    let log = "a line of a log\n".repeat(120);
+    for output in [log.clone(), log.repeat(2)] {
+        turn(&mut agent, "look", json!({"path": "x"}), ToolResult::success(json!(output)));
+    }
+    let calls = &agent.work().calls;
+    assert_eq!(calls[0].output, json!(log));
+    assert!(calls[1].output.as_str().unwrap().contains("left out"));
+}
+
 fn same(agent: &mut Agent) -> Vec<String> {
     turn(
         agent,
