@@ -25,6 +25,9 @@ pub struct Confirmation {
     /// The line of the call's output that shows the result; `None` if the call has no output.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<String>,
+    /// The same call before the run's first change, if the call failed and that one failed in the same way; `None` if the call succeeded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed_before: Option<EffectId>,
 }
 
 /// A finished call, as recorded in the journal.
@@ -39,6 +42,9 @@ pub struct RecordedCall {
     /// The last other call that changed something and ended after this call began; `None` if there is none. This call's result may be older
     /// than that change.
     pub changed_since: Option<EffectId>,
+    /// The first call with the same tool and parameters that failed with the same code and ended before the run's first change; `None` if
+    /// there is none. A check that failed before the change may still show that nothing else has broken.
+    pub failed_before: Option<EffectId>,
 }
 
 impl RecordedCall {
@@ -81,15 +87,19 @@ impl Confirmation {
             parameters,
             result,
             changed_since,
+            failed_before,
         }) = recorded
         else {
             return Err(format!("no call with the handle `{call}` has run"));
         };
-        let output = match &result.outcome {
-            ToolOutcome::Success { output } => output,
-            ToolOutcome::Failure { error, .. } => {
+        let (output, failed_before) = match (&result.outcome, failed_before) {
+            (ToolOutcome::Success { output }, _) => (output, None),
+            (ToolOutcome::Failure { output, .. }, Some(before)) => (output, Some(*before)),
+            (ToolOutcome::Failure { error, .. }, None) => {
                 let error = shorten(error, MAX_LINE, None);
-                return Err(format!("`{call}` failed, so it confirms nothing: {error}"));
+                return Err(format!(
+                    "`{call}` failed, and did not fail in the same way before the changes, so it confirms nothing: {error}"
+                ));
             }
         };
         if let Some(changed) = result.changes.iter().find(|change| is_file_change(change)) {
@@ -148,6 +158,7 @@ impl Confirmation {
             command,
             exit_code,
             line,
+            failed_before,
         })
     }
 }

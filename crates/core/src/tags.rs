@@ -25,6 +25,8 @@ pub const GOAL: &str = "GOAL";
 pub const GUIDANCE: &str = "GUIDANCE";
 /// The results of sub-tasks: one [`ObservationLine`](crate::prompt::ObservationLine) per line, as JSON.
 pub const OBSERVATIONS: &str = "OBSERVATIONS";
+/// What the run has changed besides files, such as rows of a table: one `- CHANGE` per line.
+pub const OTHER_CHANGES: &str = "OTHER_CHANGES";
 /// The reason why the run ended before a plan was complete.
 pub const INTERRUPTED: &str = "INTERRUPTED";
 /// The reflector's judgement of the last iteration: `{"verdict", "summary"}`, in a message that continues the lead.
@@ -49,7 +51,7 @@ pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
 pub const USER_NOTES: &str = "USER_NOTES";
 
 /// All tags used in the templates.
-const TAGS: [&str; 22] = [
+const TAGS: [&str; 23] = [
     AGENTS,
     AGENT_FLOW,
     ANSWERS,
@@ -64,6 +66,7 @@ const TAGS: [&str; 22] = [
     JUDGEMENT,
     LIMITS,
     OBSERVATIONS,
+    OTHER_CHANGES,
     PLAN,
     PROJECT_INSTRUCTIONS,
     ITERATION,

@@ -12,7 +12,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::reflection::Reflection;
 use dirigent_core::run::RunInput;
 use dirigent_core::submission::submission_tool;
-use dirigent_core::tool::{ToolResult, ToolSpec, code};
+use dirigent_core::tool::{ToolOutcome, ToolResult, ToolSpec, code};
 use dirigent_core::view::{Event, EventKind};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt;
@@ -76,42 +76,100 @@ fn recorded_calls(
     wanted: &BTreeSet<EffectId>,
 ) -> Result<BTreeMap<EffectId, RecordedCall>, RuntimeError> {
     let entries = read_entries(journal, run)?;
-    let (mut results, mut changes) = (BTreeMap::new(), Vec::new());
-    for Entry { seq, input, .. } in &entries {
-        let (Input::Run(RunInput::ToolFinished { effect, result })
-        | Input::Agent(AgentInput::ToolFinished { effect, result })) = input
-        else {
-            continue;
-        };
-        if wanted.contains(effect) {
-            results.insert(*effect, result.clone());
-        }
-        if RecordedCall::outdates(result) {
-            changes.push((*seq, *effect));
-        }
-    }
+    let finished = Finished::read(&entries);
     let (_, events) = replay_entries(run, entries)?;
-    let mut recorded = BTreeMap::new();
+    let mut started = Vec::new();
     for Event { seq, kind, .. } in events {
         if let EventKind::ToolStarted {
             effect,
             tool,
             parameters,
         } = kind
-            && let Some(result) = results.remove(&effect)
         {
-            let mut later = changes
-                .iter()
-                .rev()
-                .filter(|(ended, other)| *ended > seq && *other != effect);
-            let call = RecordedCall {
+            let call = StartedCall {
+                seq,
+                effect,
                 tool,
                 parameters,
-                result,
-                changed_since: later.next().map(|(_, other)| *other),
             };
-            recorded.insert(effect, call);
+            started.push(call);
         }
     }
-    Ok(recorded)
+    let requested = started.iter().filter(|call| wanted.contains(&call.effect));
+    let recorded = requested.filter_map(|call| {
+        let recorded = RecordedCall {
+            tool: call.tool.clone(),
+            parameters: call.parameters.clone(),
+            result: finished.results.get(&call.effect)?.1.clone(),
+            changed_since: finished.changed_since(call),
+            failed_before: finished.failed_before(call, &started),
+        };
+        Some((call.effect, recorded))
+    });
+    Ok(recorded.collect())
+}
+
+/// The start of a call in the journal.
+struct StartedCall {
+    seq: u64,
+    effect: EffectId,
+    tool: String,
+    parameters: Value,
+}
+
+/// The finished calls of a run.
+struct Finished {
+    /// The place in the journal and the result of each call.
+    results: BTreeMap<EffectId, (u64, ToolResult)>,
+    /// The calls that changed something, in order.
+    changes: Vec<(u64, EffectId)>,
+}
+
+impl Finished {
+    fn read(entries: &[Entry]) -> Finished {
+        let (mut results, mut changes) = (BTreeMap::new(), Vec::new());
+        for Entry { seq, input, .. } in entries {
+            let (Input::Run(RunInput::ToolFinished { effect, result })
+            | Input::Agent(AgentInput::ToolFinished { effect, result })) = input
+            else {
+                continue;
+            };
+            results.insert(*effect, (*seq, result.clone()));
+            if RecordedCall::outdates(result) {
+                changes.push((*seq, *effect));
+            }
+        }
+        Finished { results, changes }
+    }
+
+    /// The last other call that changed something and ended after this call began.
+    fn changed_since(&self, call: &StartedCall) -> Option<EffectId> {
+        let mut later = self
+            .changes
+            .iter()
+            .rev()
+            .filter(|(ended, other)| *ended > call.seq && *other != call.effect);
+        later.next().map(|(_, other)| *other)
+    }
+
+    /// The first call with the same tool and parameters that failed with the same code and ended before the run's first change.
+    fn failed_before(&self, call: &StartedCall, started: &[StartedCall]) -> Option<EffectId> {
+        let code = self.failure(call.effect)?.1;
+        let first_change = self.changes.first().map(|(ended, _)| *ended)?;
+        let failed_alike = |other: &&StartedCall| {
+            let is_same = (&other.tool, &other.parameters) == (&call.tool, &call.parameters);
+            let failure = self.failure(other.effect);
+            is_same && failure.is_some_and(|(ended, other)| ended < first_change && other == code)
+        };
+        started.iter().find(failed_alike).map(|other| other.effect)
+    }
+
+    /// The place in the journal and the code of a failure; `None` for a call that succeeded or did not end.
+    fn failure(&self, effect: EffectId) -> Option<(u64, &str)> {
+        let (ended, result) = self.results.get(&effect)?;
+        match &result.outcome {
+            ToolOutcome::Failure { code, .. } => Some((*ended, code)),
+            ToolOutcome::Success { .. } => None,
+        }
+    }
 }

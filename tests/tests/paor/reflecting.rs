@@ -146,6 +146,44 @@ async fn paor_10_a_test_before_the_change_or_the_change_confirms_nothing() {
 }
 
 #[tokio::test]
+async fn paor_10_a_check_that_failed_before_the_changes_too_can_confirm_that_nothing_else_failed() {
+    let stage = Stage::new().file("a.txt", "one\n");
+    let test = || command("echo '7 passed; 1 failed'; exit 1");
+    let edit = json!({"operation": "edit", "path": "a.txt", "old": "one", "new": "two"});
+    let early = json!([{"call": "a1.2", "line": "1 failed"}]);
+    let other = json!([{"call": "a1.6"}]);
+    let late = json!([{"call": "a1.8", "line": "7 passed"}]);
+    let model = Scripted::new()
+        .lead([
+            call("execute_command", test()),
+            call("file_operations", edit),
+            call("execute_command", command("exit 2")),
+            call("execute_command", test()),
+            says("Edited; one test failed before, too."),
+        ])
+        .reflector([
+            last_call("submit_reflection", judgement(early)),
+            last_call("submit_reflection", judgement(other)),
+            last_call("submit_reflection", judgement(late)),
+        ]);
+    let dirigent = stage.builder(model.clone()).build().await.unwrap();
+    let run = dirigent.start(stage.goal("Edit a.txt")).await.unwrap();
+    let report = achieved_report(&run).await;
+
+    let asked = model.reflector_asked();
+    let early = asked[1].last();
+    assert!(early.contains("`a1.2` began before `a1.4` made a change"), "{early}");
+    let other = asked[2].last();
+    assert!(other.contains("did not fail in the same way before"), "{other}");
+    let [confirmed] = &report.confirmed_by[..] else {
+        panic!("{:?}", report.confirmed_by)
+    };
+    assert_eq!(confirmed.failed_before.map(|call| call.to_string()).as_deref(), Some("a1.2"));
+    let shown = render::report(&report, Detail::Concise);
+    assert!(shown.contains("(exit code 1, failed before the changes too)"), "{shown}");
+}
+
+#[tokio::test]
 async fn paor_10_without_confirmations_of_the_reflector_nothing_counts_as_confirmed() {
     let stage = Stage::new();
     let write = json!({"operation": "write", "path": "new.txt", "content": "hello\n"});

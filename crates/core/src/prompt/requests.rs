@@ -234,12 +234,13 @@ fn limits_set(limits: &RunLimits) -> Vec<String> {
 }
 
 /// Renders the request to a reflector. `plan` is `None` if the lead did the work without one. `changed` lists all files that the run has
-/// changed so far; `diff` is its net diff, if it was read.
+/// changed so far, and `other_changes` what it has changed besides; `diff` is its net diff, if it was read.
 pub fn reflect_request(
     iteration: &IterationContext<'_>,
     plan: Option<&Plan>,
     observed: &[Observation],
     changed: &[&str],
+    other_changes: &[String],
     diff: Option<&ReflectorDiff>,
 ) -> String {
     let plan = plan.map(|plan| {
@@ -272,6 +273,7 @@ pub fn reflect_request(
         plan: Option<Value>,
         observations: Vec<Value>,
         changed: Vec<String>,
+        other_changes: Vec<String>,
         diff: Option<&'a ReflectorDiff>,
         diff_handle: String,
     }
@@ -282,6 +284,7 @@ pub fn reflect_request(
             plan,
             observations: judged_lines(observed, iteration.iteration_in_conversation, edits),
             changed: changed_lines(changed, diff),
+            other_changes: other_changes.iter().map(|change| one_line(change)).collect(),
             diff,
             diff_handle: OutputHandle::Diff(iteration.iteration_in_conversation).to_string(),
         },

@@ -83,6 +83,23 @@ pub(super) fn database_changes<'a>(changes: impl Iterator<Item = &'a StateChange
     found
 }
 
+/// Returns what the run changed besides files: databases, and requests sent that may have changed something; one text per change.
+pub(super) fn other_changes<'a>(changes: impl Iterator<Item = &'a StateChange>) -> Vec<String> {
+    let is_sent =
+        |change: &StateChange| matches!(change, StateChange::RequestSent { .. }) && change.is_reflected();
+    let (sent, others): (Vec<_>, Vec<_>) = changes.partition(|change| is_sent(change));
+    let mut found: Vec<String> = database_changes(others.into_iter())
+        .iter()
+        .map(ToString::to_string)
+        .collect();
+    for request in sent.into_iter().map(ToString::to_string) {
+        if !found.contains(&request) {
+            found.push(request);
+        }
+    }
+    found
+}
+
 /// Returns true if both changes are changes of rows of the same table.
 fn is_same_table(one: &StateChange, other: &StateChange) -> bool {
     let table = |change: &StateChange| match change {

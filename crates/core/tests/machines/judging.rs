@@ -129,6 +129,7 @@ fn check(result: ToolResult, line: Option<&str>) -> Result<Value, String> {
             parameters: json!({"command": ["cargo", "test"]}),
             result,
             changed_since: None,
+            failed_before: None,
         },
         line,
     )
@@ -140,6 +141,7 @@ fn check_recorded(recorded: RecordedCall, line: Option<&str>) -> Result<Value, S
         command: String::new(),
         exit_code: None,
         line: line.map(str::to_owned),
+        failed_before: None,
     };
     let is_recorded = |call| (call == effect("a3.2")).then_some(&recorded);
     match check_confirmations(&[named], is_recorded).outcome {
@@ -192,7 +194,7 @@ fn paor_10_a_line_that_is_not_in_the_output_confirms_nothing() {
         (
             ToolResult::failure("exited with 1"),
             Some("ok"),
-            "`a3.2` failed, so it confirms nothing: exited with 1",
+            "`a3.2` failed, and did not fail in the same way before the changes, so it confirms nothing: exited with 1",
         ),
     ] {
         let told = refused(result, line);
@@ -203,6 +205,7 @@ fn paor_10_a_line_that_is_not_in_the_output_confirms_nothing() {
         command: String::new(),
         exit_code: None,
         line: None,
+        failed_before: None,
     };
     let told = check_confirmations(&[unknown.clone(), unknown], |_| None)
         .for_model()
@@ -215,12 +218,44 @@ fn paor_10_a_line_that_is_not_in_the_output_confirms_nothing() {
 }
 
 #[test]
+fn paor_10_a_check_that_failed_before_the_changes_too_may_be_cited() {
+    let failed = ToolResult::failure("`cargo test` exited with 101")
+        .with_code("exited")
+        .with_output(json!(
+            "test old ... FAILED\ntest result: FAILED. 7 passed; 1 failed\n"
+        ))
+        .with_changes(vec![StateChange::ProcessExited {
+            command: "cargo test".to_owned(),
+            code: Some(101),
+            files: Vec::new(),
+        }]);
+    let recorded = |failed_before| RecordedCall {
+        tool: "execute_command".to_owned(),
+        parameters: Value::Null,
+        result: failed.clone(),
+        changed_since: None,
+        failed_before,
+    };
+    let line = Some("7 passed; 1 failed");
+    assert_eq!(
+        check_recorded(recorded(Some(effect("a2.1"))), line).unwrap(),
+        json!({
+            "call": "a3.2", "command": "cargo test", "exit_code": 101,
+            "line": "test result: FAILED. 7 passed; 1 failed", "failed_before": "a2.1",
+        })
+    );
+    let told = check_recorded(recorded(None), line).unwrap_err();
+    assert!(told.contains("did not fail in the same way before"), "{told}");
+}
+
+#[test]
 fn paor_10_a_call_before_a_change_or_with_a_change_confirms_nothing() {
     let recorded = RecordedCall {
         tool: "execute_command".to_owned(),
         parameters: Value::Null,
         result: tested("2 passed\n"),
         changed_since: Some(effect("a2.4")),
+        failed_before: None,
     };
     let told = check_recorded(recorded.clone(), Some("2 passed")).unwrap_err();
     assert!(

@@ -228,6 +228,7 @@ fn the_lead_reads_the_files_of_the_goal_and_the_reflector_does_not() {
         Some(&a_plan()),
         &observations(),
         &[],
+        &[],
         None,
     );
     assert!(!judged.contains("fn a()"), "{judged}");
@@ -281,6 +282,7 @@ fn paor_6_the_reflectors_request() {
             Some(&a_plan()),
             &observations(),
             &["src/lib.rs"],
+            &["changed 2 rows of orders in shop".to_owned()],
             Some(&a_diff())
         )));
     });
@@ -293,6 +295,7 @@ fn the_reflectors_request_of_a_first_iteration_in_which_nothing_was_done() {
     insta::assert_snapshot!(check(&reflect_request(
         &first_iteration(&spec),
         Some(&nothing),
+        &[],
         &[],
         &[],
         None
@@ -388,7 +391,7 @@ fn paor_6_failures_come_before_successes_if_not_all_fit() {
         .map(|n| looked(format!("good{n}"), json!("seen"), true))
         .collect();
     observed.extend((0..20).map(|n| looked(format!("bad{n}"), json!("no such file"), false)));
-    let text = reflect_request(&first_iteration(&spec), None, &observed, &[], None);
+    let text = reflect_request(&first_iteration(&spec), None, &observed, &[], &[], None);
     for n in 0..20 {
         assert!(
             text.contains(&format!(r#"{{"subtask":"bad{n}","#)),
@@ -407,7 +410,7 @@ fn paor_6_many_failures_also_stay_within_the_budget() {
     let observed: Vec<Observation> = (0..1_000)
         .map(|n| looked(format!("bad{n}"), json!("e".repeat(2_900)), false))
         .collect();
-    let text = reflect_request(&first_iteration(&spec), None, &observed, &[], None);
+    let text = reflect_request(&first_iteration(&spec), None, &observed, &[], &[], None);
     assert!(text.len() < 125_000, "{} bytes", text.len());
     assert!(text.contains(r#""of_these_succeeded":0,"handle":"iteration.1"}"#));
 }
@@ -468,7 +471,14 @@ fn every_request(said: &str) -> Vec<String> {
     let diff = ReflectorDiff::bounded(vec![DiffedFile::new(said.to_owned(), None, said.to_owned())]);
     vec![
         plan_request(&iteration, &spec.setup, &spec.limits),
-        reflect_request(&iteration, Some(&plan), &observed, &[said], Some(&diff)),
+        reflect_request(
+            &iteration,
+            Some(&plan),
+            &observed,
+            &[said],
+            &[said.to_owned()],
+            Some(&diff),
+        ),
         continue_request(&ContinueContext {
             iteration: 2,
             max_iterations: 15,
@@ -545,6 +555,7 @@ fn a_name_or_description_takes_only_one_line_of_a_list() {
         Some(&a_plan()),
         &[],
         &["a\n- b", "c"],
+        &["d\n- e".to_owned()],
         None,
     );
     assert!(

@@ -97,8 +97,13 @@ fn question(text: &mut String, label: &str, asked: &Question) {
 /// The call, its exit code, and below it the line of its output.
 fn confirmation(confirmation: &Confirmation) -> String {
     let mut text = single_line(&confirmation.command, MAX_COMMAND);
-    if let Some(code) = confirmation.exit_code {
-        let _ = write!(text, " (exit code {code})");
+    let code = confirmation.exit_code.map(|code| format!("exit code {code}"));
+    let before = confirmation
+        .failed_before
+        .map(|_| "failed before the changes too".to_owned());
+    let notes: Vec<String> = code.into_iter().chain(before).collect();
+    if !notes.is_empty() {
+        let _ = write!(text, " ({})", notes.join(", "));
     }
     if let Some(line) = &confirmation.line {
         let _ = write!(text, "\n    {}", single_line(line, MAX_COMMAND));

@@ -94,6 +94,7 @@ fn confirmations(context: &ReflectionContext) -> Vec<Confirmation> {
             call: call.handle.as_ref()?.parse().ok()?,
             command: String::new(),
             exit_code: None,
+            failed_before: None,
             line: result_line(&CommandOutput::from(&result).text),
         })
     });

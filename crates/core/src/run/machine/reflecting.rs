@@ -11,7 +11,7 @@ use crate::prompt::{self, AnsweredQuestion};
 use crate::question::Question;
 use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::run::RunCommand;
-use crate::run::changes::{ChangedFile, changed_files, changes};
+use crate::run::changes::{ChangedFile, changed_files, changes, other_changes};
 use crate::run_diff::ReflectorDiff;
 use crate::time::Timestamp;
 use crate::tool::StateChange;
@@ -52,6 +52,7 @@ impl Run {
             iteration.has_plan().then(|| &**iteration.graph.plan()),
             &iteration.observations,
             &paths,
+            &other_changes(changes(&self.iterations, &[])),
             diff,
         );
         let brief = self.brief(AgentRole::Reflector, task);
