@@ -1,5 +1,6 @@
 //! Plans: graphs of sub-tasks. The lead submits a [`Plan`]; [`PlanGraph`] tracks its execution.
 
+mod draft;
 mod error;
 mod graph;
 mod structure;
@@ -11,6 +12,7 @@ use serde_json::Value;
 
 pub use error::{PlanError, TextField};
 pub use graph::{PlanGraph, Skipped, SubTaskCounts, SubTaskOutcome, SubTaskState};
+pub(crate) use submit::errors_of_unreadable;
 pub use submit::plan_schema;
 pub use validate::PlanRules;
 

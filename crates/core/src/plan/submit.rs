@@ -3,7 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::{Plan, PlannedCall, SubTask, Work};
+use super::draft::PlanDraft;
+use super::{Plan, PlanRules, PlannedCall, SubTask, Work};
 use crate::id::SubTaskId;
 
 /// Returns the JSON Schema (2020-12) of the parameters of [`SUBMIT_PLAN`](crate::call::SUBMIT_PLAN).
@@ -82,7 +83,7 @@ struct SubmittedPlan {
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct SubmittedSubTask {
+pub(super) struct SubmittedSubTask {
     id: SubTaskId,
     title: String,
     #[serde(default)]
@@ -120,8 +121,15 @@ impl Plan {
     }
 }
 
+/// Returns all errors that can be found in parameters from which no plan can be read, besides those that the schema finds: sub-tasks without
+/// work, and what [`Plan::validate`] finds in the parts that can be read.
+pub(crate) fn errors_of_unreadable(parameters: &Value, rules: &PlanRules<'_>) -> Vec<String> {
+    PlanDraft::read(parameters).errors(rules)
+}
+
 impl SubmittedSubTask {
-    fn read(self) -> Result<SubTask, &'static str> {
+    /// Returns the sub-task, or why it has neither an agent with a task nor calls.
+    pub(super) fn read(self) -> Result<SubTask, &'static str> {
         let is_for_agent = self.agent.is_some() || self.task.is_some();
         let calls = self.calls.filter(|calls| !(is_for_agent && calls.is_empty()));
         let work = match (self.agent, self.task, calls) {

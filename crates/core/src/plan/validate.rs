@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::{PlanError, TextField};
 use super::structure::{PlanStructure, build_structure};
-use super::{LEAD, Plan, SubTask, Work};
+use super::{LEAD, Plan, PlannedCall, SubTask, Work};
 use crate::agent_spec::AgentSpec;
 use crate::call::ToolSet;
+use crate::id::SubTaskId;
 use crate::name::nearest;
 use crate::text::is_invisible;
 
@@ -33,7 +34,7 @@ impl Plan {
     /// Returns all errors: first errors in the plan's structure (ids, dependencies, cycles), then errors in each sub-task in plan order,
     /// then exceeded limits, then unknown guidance numbers.
     pub fn validate(mut self, rules: &PlanRules<'_>) -> Result<Plan, Vec<PlanError>> {
-        let errors = self.errors(rules);
+        let errors = self.errors(rules, &BTreeSet::new());
         if !errors.is_empty() {
             return Err(errors);
         }
@@ -52,7 +53,8 @@ impl Plan {
         Ok(self)
     }
 
-    fn errors(&self, rules: &PlanRules<'_>) -> Vec<PlanError> {
+    /// Returns all errors, except in the work of the sub-tasks with the indices `without_work`.
+    pub(super) fn errors(&self, rules: &PlanRules<'_>, without_work: &BTreeSet<usize>) -> Vec<PlanError> {
         let PlanStructure { mut errors, .. } = build_structure(self);
         let mut agents = AgentNames::new(rules.agents);
         for (index, subtask) in self.subtasks.iter().enumerate() {
@@ -75,7 +77,9 @@ impl Plan {
                     character,
                 }));
             }
-            work_errors(subtask, rules, &mut agents, &mut errors);
+            if !without_work.contains(&index) {
+                work_errors(subtask, rules, &mut agents, &mut errors);
+            }
         }
         limit_errors(self, rules, &mut errors);
         errors.extend(rules.guidance.and_then(|known| self.unknown_guidance(known)));
@@ -117,17 +121,25 @@ fn work_errors<'a>(
             if calls.is_empty() {
                 errors.push(PlanError::NoCalls { subtask: name() });
             }
-            for (call, planned) in calls.iter().enumerate() {
-                if let Err(error) = rules.tools.check_any(&planned.tool, &planned.parameters) {
-                    errors.push(PlanError::BadCall {
-                        subtask: name(),
-                        call,
-                        error,
-                    });
-                }
-            }
+            let calls = calls.iter().enumerate();
+            errors.extend(calls.filter_map(|(call, planned)| call_error(&subtask.id, call, planned, rules)));
         }
     }
+}
+
+/// Checks the call with this index in a sub-task.
+pub(super) fn call_error(
+    subtask: &SubTaskId,
+    call: usize,
+    planned: &PlannedCall,
+    rules: &PlanRules<'_>,
+) -> Option<PlanError> {
+    let error = rules.tools.check_any(&planned.tool, &planned.parameters).err()?;
+    Some(PlanError::BadCall {
+        subtask: subtask.clone(),
+        call,
+        error,
+    })
 }
 
 fn limit_errors(plan: &Plan, rules: &PlanRules<'_>, errors: &mut Vec<PlanError>) {

@@ -98,6 +98,17 @@ impl ToolResult {
         }
     }
 
+    /// Returns true if the call was not carried out because of the user: it was not approved or answered, or other guidance came first. Such
+    /// a call is no failure of the tool or the model.
+    pub(crate) fn was_withheld(&self) -> bool {
+        match &self.outcome {
+            ToolOutcome::Failure { code, .. } => {
+                [code::NOT_APPROVED, code::NOT_ANSWERED, code::REDIRECTED].contains(&code.as_str())
+            }
+            ToolOutcome::Success { .. } => false,
+        }
+    }
+
     /// Creates the result of a plan that the user did not approve but answered with guidance for the run (LEAD-2).
     pub(crate) fn plan_not_approved() -> Self {
         ToolResult::failure(

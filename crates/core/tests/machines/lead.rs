@@ -12,7 +12,7 @@ use dirigent_core::phase::Phase;
 use dirigent_core::run::{Run, RunInput};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::tool::{Access, StateChange, ToolResult};
 use serde_json::{Value, json};
 
 use crate::agent_properties::assert_conversation;
@@ -85,6 +85,71 @@ fn lead_1_the_message_after_a_plan_becomes_the_result_of_the_plan_call() {
     assert_eq!((lead.report(), lead.turns(), lead.continuations()), (None, 1, 1));
     assert_eq!(lead.work().usage.tokens(), 0, "it reports the work since then");
     assert_eq!(lead.usage().tokens(), 15);
+}
+
+#[test]
+fn loop_8_after_a_plan_the_leads_earlier_calls_and_changes_are_still_counted() {
+    let mut lead = lead();
+    let look = |path: &str| says_call("look", json!({"path": path}), false);
+    gives(&mut lead, 10, replied("a7.1", look("x")));
+    let failed = ToolResult::failure("gone").with_changes(vec![deleted()]);
+    gives(&mut lead, 20, tool_ended("a7.2", failed));
+    gives(
+        &mut lead,
+        30,
+        replied("a7.3", says_call("submit_plan", submits(), true)),
+    );
+    gives(&mut lead, 40, continued(1, "<OBSERVATIONS>"));
+    gives(&mut lead, 50, replied("a7.4", look("y")));
+    gives(&mut lead, 60, tool_ended("a7.5", ToolResult::success(json!(1))));
+    assert_eq!(
+        last(&lead).content(),
+        "So far: 2 calls, 1 failed; deleted x\nOutput:\n1"
+    );
+}
+
+#[test]
+fn lead_2_a_call_that_plan_mode_refuses_belongs_into_a_plan() {
+    let mut spec = acting_spec();
+    spec.mode = Mode::Plan;
+    spec.setup.lead.access = Access::ReadOnly;
+    spec.setup.tools[1].access = Access::ReadWrite;
+    let refused = |spec: RunSpec| {
+        let mut lead = started(spec, AgentRole::Lead);
+        let change = says_call("change", json!({"path": "x"}), false);
+        gives(&mut lead, 10, replied("a7.1", change));
+        last(&lead).content().to_owned()
+    };
+    assert_eq!(
+        refused(spec.clone()),
+        "Error (access_denied): this call of `change` needs read-write access, but you have read-only access: put it into the `calls` of \
+         a plan, and submit that with `submit_plan`"
+    );
+    spec.setup.lead.tools = vec!["look".to_owned()];
+    assert_eq!(
+        refused(spec.clone()),
+        "Error (access_denied): you may not call `change` yourself: put it into the `calls` of a plan, and submit that with `submit_plan`"
+    );
+    spec.mode = Mode::Auto;
+    assert!(refused(spec).contains("you may not call it"));
+}
+
+#[test]
+fn paor_4_all_errors_of_a_plan_that_cannot_be_read_are_told_at_once() {
+    let mut lead = lead();
+    let plan = json!({"summary": "s", "answers_guidance": [4], "subtasks": [
+        {"id": "a", "depends_on": ["b", "none"], "agent": "explore", "task": "Look."},
+        {"id": "b", "title": "B", "agent": "explore"},
+        {"id": "c", "title": "C", "depends_on": ["c"], "calls": [{"tool": "lok", "parameters": {}}, {"tool": "look"}]},
+        {"id": "d", "title": "D", "agent": "explorer", "task": "Look."},
+    ]});
+    gives(
+        &mut lead,
+        10,
+        replied("a7.1", says_call("submit_plan", plan, true)),
+    );
+    let told = last(&lead).content();
+    insta::assert_snapshot!(told);
 }
 
 /// A lead whose plans need approval, and its plan, which has been waiting since 10.
@@ -470,6 +535,22 @@ fn lead_3_changes_by_the_lead_itself_are_judged() {
         assert_eq!(run.iterations()[0].observations[0].subtask.0, "lead");
         assert!(!run.iterations()[0].has_plan());
     }
+}
+
+#[test]
+fn lead_3_the_reflector_is_told_what_changed_besides_files() {
+    let rows = |rows| StateChange::RowsChanged {
+        connection: "shop".to_owned(),
+        table: Some("orders".to_owned()),
+        rows,
+    };
+    let changes = vec![rows(1), requested("POST"), rows(2), requested("POST"), requested("GET")];
+    let mut run = acting();
+    give(&mut run, 10, agent_ended("run.1", own(answer(), changes)));
+    let request = told(&run, "run.2");
+    let expected = "<OTHER_CHANGES>\n- changed 3 rows of orders in shop\n- sent POST https://example.com, received status 200\n\
+                    </OTHER_CHANGES>";
+    assert!(request.contains(expected), "{request}");
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn paor_6_a_guided_call_and_those_after_it_are_recorded() {
             ]),
         ]
     );
-    assert_eq!(so_far(&agent), "2 calls, 2 failed");
+    assert_eq!(so_far(&agent), "2 calls, 2 not carried out");
 }
 
 #[test]

@@ -17,7 +17,7 @@ use crate::id::EffectId;
 use crate::loop_tools::LoopCall;
 use crate::message::ToolCall;
 use crate::mode::Mode;
-use crate::plan::{Plan, PlanRules};
+use crate::plan::{Plan, PlanRules, errors_of_unreadable};
 use crate::policy::PolicyDecision;
 use crate::prompt::shorten_output;
 use crate::reflection::Reflection;
@@ -28,9 +28,11 @@ use crate::tool::{ToolOutcome, ToolResult, code};
 /// Maximum number of characters of an error, or of a string in the parameters, in a call's summary.
 const DIGEST_STRING: usize = 200;
 /// Maximum number of characters of a call's output in its summary.
-const DIGEST_OUTPUT: usize = 400;
+const DIGEST_OUTPUT: usize = 2_000;
 /// After this many identical results, the model is told that it repeats itself (LOOP-10).
 const REPEAT_NOTICE_FROM: u32 = 3;
+/// Maximum number of errors of a plan to list for the model.
+const LISTED_ERRORS: usize = 50;
 /// Maximum number of recent changes to list for the model (LOOP-8).
 const LISTED_CHANGES: usize = 20;
 
@@ -71,7 +73,7 @@ impl Agent {
                     match self.check(&call) {
                         Ok(parameters) => call.parameters = parameters,
                         Err(error) => {
-                            self.refuse_call(&call, &error.result());
+                            self.refuse_call(&call, &self.call_error(&error));
                             continue;
                         }
                     }
@@ -203,6 +205,14 @@ impl Agent {
         self.tools_for(call).check(call, allowed, access)
     }
 
+    /// The result of a call that the agent may not make, or not so.
+    fn call_error(&self, error: &CallError) -> ToolResult {
+        match self.answer_form() {
+            AnswerForm::Plan if !self.run_spec.mode.is_auto() => error.result_with_plan(),
+            AnswerForm::Plan | AnswerForm::Text | AnswerForm::Reflection => error.result(),
+        }
+    }
+
     /// Reads the answer from a call of the agent's terminating tool, or returns the error for the model if the answer is invalid. `None`
     /// for any other call.
     fn read_submission(&self, call: &ToolCall) -> Option<Result<AgentAnswer, ToolResult>> {
@@ -229,31 +239,36 @@ impl Agent {
             parameters.remove("changed_files");
         }
         let checked = self.run_spec.submissions().check(&call, &own, spec.access);
-        let refused = |errors: String| ToolResult::failure(errors).with_code(code::BAD_PARAMETERS);
         Some(match checked {
-            Ok(parameters) => read(self, &parameters).map_err(refused),
+            Ok(parameters) => read(self, &parameters).map_err(refused_submission),
+            Err(CallError::BadParameters { problems, .. }) if terminating == SUBMIT_PLAN => {
+                let found = errors_of_unreadable(&call.parameters, &self.plan_rules());
+                let problems = problems.iter().map(ToString::to_string);
+                Err(refused_submission(plan_refusal(problems.chain(found))))
+            }
             Err(fault) => Err(fault.result()),
         })
     }
 
-    /// Checks a submitted plan. The error lists all problems of the plan (PAOR-4).
+    /// Checks a submitted plan that conforms to its schema. The error lists all problems of the plan (PAOR-4).
     fn check_plan(&self, parameters: &Value) -> Result<Plan, String> {
-        let plan = Plan::from_parameters(parameters)?;
+        let rules = self.plan_rules();
+        let Ok(plan) = Plan::from_parameters(parameters) else {
+            return Err(plan_refusal(errors_of_unreadable(parameters, &rules)));
+        };
+        plan.validate(&rules)
+            .map_err(|errors| plan_refusal(errors.iter().map(ToString::to_string)))
+    }
+
+    fn plan_rules(&self) -> PlanRules<'_> {
         let spec = &self.run_spec;
-        let rules = PlanRules {
+        PlanRules {
             agents: &spec.setup.agents,
             tools: spec.tool_set(),
             max_subtasks: spec.limits.max_subtasks,
             remaining_agents: self.agents_left.unwrap_or(spec.limits.max_agents),
             guidance: self.guidance_given,
-        };
-        plan.validate(&rules).map_err(|errors| {
-            let errors: Vec<String> = errors.iter().map(|error| format!("- {error}")).collect();
-            format!(
-                "the plan was refused; correct these errors and submit it again:\n{}",
-                errors.join("\n")
-            )
-        })
+        }
     }
 
     pub(super) fn handle_result(
@@ -314,7 +329,11 @@ impl Agent {
     /// Records a call for the reflector (PAOR-6); `effect` is `None` if the call did not run.
     pub(super) fn record_call(&mut self, effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) {
         self.work.calls.push(digest(effect, call, result));
-        self.failed += u32::from(!result.succeeded());
+        match result.succeeded() {
+            true => {}
+            false if result.was_withheld() => self.withheld += 1,
+            false => self.failed += 1,
+        }
     }
 
     /// Records a call that does not run as a tool, and adds its result to the conversation: the reason why, or the answer of the machine.
@@ -350,8 +369,10 @@ impl Agent {
             return;
         }
         let mut so_far = format!("{calls} calls");
-        if self.failed > 0 {
-            so_far.push_str(&format!(", {} failed", self.failed));
+        for (count, outcome) in [(self.failed, "failed"), (self.withheld, "not carried out")] {
+            if count > 0 {
+                so_far.push_str(&format!(", {count} {outcome}"));
+            }
         }
         let changes = self.changes_so_far();
         let earlier = changes.len().saturating_sub(LISTED_CHANGES);
@@ -374,7 +395,7 @@ impl Agent {
 impl Agent {
     /// Returns the changes since the agent started, each once with the number of times, in the order of their last occurrence.
     pub(super) fn changes_so_far(&self) -> Vec<(String, usize)> {
-        let now = self.work.changes.iter().map(|change| (change.to_string(), 1));
+        let now = self.work().changes.iter().map(|change| (change.to_string(), 1));
         let mut merged: BTreeMap<String, (usize, usize)> = BTreeMap::new();
         for (place, (change, times)) in self.earlier_changes.iter().cloned().chain(now).enumerate() {
             let (last, total) = merged.entry(change).or_default();
@@ -387,6 +408,23 @@ impl Agent {
             .map(|(change, (_, times))| (change, times))
             .collect()
     }
+}
+
+fn refused_submission(errors: String) -> ToolResult {
+    ToolResult::failure(errors).with_code(code::BAD_PARAMETERS)
+}
+
+/// Lists the errors of a plan for the lead. The first say enough if there are very many.
+fn plan_refusal(errors: impl IntoIterator<Item = String>) -> String {
+    let mut errors: Vec<String> = errors.into_iter().map(|error| format!("- {error}")).collect();
+    if let more @ 1.. = errors.len().saturating_sub(LISTED_ERRORS) {
+        errors.truncate(LISTED_ERRORS);
+        errors.push(format!("- and {more} more"));
+    }
+    format!(
+        "the plan was refused; correct these errors and submit it again:\n{}",
+        errors.join("\n")
+    )
 }
 
 fn digest(effect: Option<EffectId>, call: &ToolCall, result: &ToolResult) -> CallSummary {

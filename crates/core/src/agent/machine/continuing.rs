@@ -34,7 +34,10 @@ impl Agent {
             agents_left,
             guidance,
         } = continuation;
-        let usage = self.usage();
+        // The report has the work until now. The next lines discard it.
+        self.earlier_usage = self.usage();
+        self.earlier_changes = self.changes_so_far();
+        self.earlier_calls += self.work().calls.len();
         let submitted = self.has_submitted();
         self.keep_open_calls();
         self.outstanding.clear();
@@ -45,9 +48,6 @@ impl Agent {
         // The message contains the run's guidance.
         self.guidance
             .retain(|guidance| matches!(guidance, Guidance::OfAgent(_)));
-        self.earlier_usage = usage;
-        self.earlier_changes = self.changes_so_far();
-        self.earlier_calls += self.work.calls.len();
         self.work = AgentWork::default();
         (self.turns, self.malformed, self.compactions) = (0, 0, 0);
         (self.asked_to_send_alone, self.last_turn_announced) = (false, false);

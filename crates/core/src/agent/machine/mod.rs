@@ -64,8 +64,10 @@ pub struct Agent {
     compacts_history: bool,
     /// The summary that replaced earlier turns; empty if no turns were replaced.
     summary: String,
-    /// The number of failed calls.
+    /// The number of failed calls since the agent started.
     failed: u32,
+    /// The number of calls since the agent started that were not carried out because of the user ([`ToolResult::was_withheld`]).
+    withheld: u32,
     /// The estimated tokens of a request that the model refused as too long; `None` if none was refused. Later requests must be smaller,
     /// even if the configured context window is larger.
     too_long: Option<u64>,
@@ -203,6 +205,7 @@ impl Agent {
             compacts_history,
             summary: String::new(),
             failed: 0,
+            withheld: 0,
             too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id), 0),
             open_calls: VecDeque::new(),
