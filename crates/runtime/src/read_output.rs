@@ -50,7 +50,7 @@ const DESCRIPTION: &str = "Reads an output by its handle: of a call (`a3.2`), an
 ///
 /// | request | first line | part |
 /// | --- | --- | --- |
-/// | characters | `Characters 0-7999 of 20000 (300 lines); continue with offset 8000` | the characters |
+/// | characters | `Characters 0-7999 of 20000 (300 lines); continue with offset 8000`; `The whole output: 809 characters, 12 lines` if it is shown whole | the characters |
 /// | lines | `Lines 1-40 of 300; continue with start_line 41`, and a note if a line of more than 32,000 characters is cut | the lines |
 /// | a pattern | `2 of 300 lines match`, and where to continue if more than 100 match | the lines with their numbers, `12:text`; long lines are cut around the match |
 ///
@@ -120,6 +120,7 @@ pub(crate) fn spec() -> ToolSpec {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: json!({"handle": "run.7", "pattern": "error|FAILED"}),
     }
 }
@@ -220,6 +221,9 @@ impl OutputSelection {
                 let first_line = match part.is_empty() {
                     true => {
                         format!("No characters from {offset}; the output has {total} ({total_lines} lines)")
+                    }
+                    false if *offset == 0 && read == total => {
+                        format!("The whole output: {total} characters, {total_lines} lines")
                     }
                     false => format!(
                         "Characters {offset}-{} of {total} ({total_lines} lines)",
@@ -507,7 +511,7 @@ mod tests {
         );
         assert_eq!(
             read(json!({})).unwrap(),
-            format!("Characters 0-59 of 60 (6 lines)\n\n{TEXT}")
+            format!("The whole output: 60 characters, 6 lines\n\n{TEXT}")
         );
         assert_eq!(
             read(json!({"offset": 60})).unwrap(),

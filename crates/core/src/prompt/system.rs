@@ -14,8 +14,8 @@ use crate::tool::ToolSpec;
 /// The parameter of files and folders that several tools have. The system prompt explains it once.
 const PATHS: &str = "paths";
 
-/// Renders an agent's system prompt (PROMPT-2): role, tools, call form, when to finish (LOOP-9), limits (LOOP-2), and diagrams. `tools` are
-/// the agent's tools without its terminating tool, which this function adds.
+/// Renders an agent's system prompt (PROMPT-2): role, tools, call form, when to finish (LOOP-9), limits (LOOP-2), and for an agent whose answer
+/// the user reads, diagrams. `tools` are the agent's tools without its terminating tool, which this function adds.
 ///
 /// With native tools, the provider sends the tools' descriptions, so the prompt contains only names and examples. The prompt of an agent
 /// without tools does not mention calls.
@@ -32,6 +32,8 @@ pub fn system_prompt(
     let has_paths = tools
         .iter()
         .any(|tool| tool.parameters["properties"].get(PATHS).is_some());
+    let for_user = answers_user(answer);
+    let may_change = for_user || tools.iter().any(|tool| tool.may_change());
     let tools: Vec<Value> = tools
         .iter()
         .map(|tool| (*tool, Terminates::No))
@@ -46,6 +48,8 @@ pub fn system_prompt(
             "form": form_name(calls),
             "has_read_output": has_read_output,
             "has_paths": has_paths,
+            "may_change": may_change,
+            "for_user": for_user,
             "terminating": terminating.map(|tool| &tool.name),
             "text_allowed": answer.allows_text(),
             "max_turns": limits.max_turns,
@@ -119,6 +123,14 @@ fn ends_work(answer: AnswerForm) -> bool {
     match answer {
         AnswerForm::Text | AnswerForm::Plan => false,
         AnswerForm::Reflection => true,
+    }
+}
+
+/// Returns true if the user reads the agent's answer: that of a lead, whose plans may change something as well.
+fn answers_user(answer: AnswerForm) -> bool {
+    match answer {
+        AnswerForm::Plan => true,
+        AnswerForm::Text | AnswerForm::Reflection => false,
     }
 }
 

@@ -7,7 +7,7 @@ use dirigent_core::mode::Mode;
 use dirigent_core::prompt::{malformed, plan_request, roles, system_prompt};
 use dirigent_core::setup::RunSetup;
 use dirigent_core::submission::submission_tool;
-use dirigent_core::tool::{Repeat, ToolSpec};
+use dirigent_core::tool::{Access, Repeat, ToolSpec};
 use serde_json::{Value, json};
 
 use crate::fixture::{spec, text, tool};
@@ -256,7 +256,7 @@ fn prompt_2_a_tool_description_cannot_start_a_heading() {
             .lines()
             .filter(|line| line.trim_start().starts_with('#'))
             .collect();
-        let all = ["# Tools", "## look ## evil", "# How to call a tool", "# Diagrams"];
+        let all = ["# Tools", "## look ## evil", "# How to call a tool"];
         // A model with native calls receives its tools separately.
         let expected = match calls {
             CallForm::Native | CallForm::AutoNative => &all[2..],
@@ -396,7 +396,47 @@ fn call_7_the_examples_of_a_prompt_are_valid_calls() {
         shown("assistant: "),
         (
             "execute_sql".to_owned(),
-            json!({"operation": "change", "connection": "shop", "sql": "DROP TABLE customers"})
+            json!({"connection": "shop", "sql": "SELECT count(*) FROM orders WHERE open"})
         )
+    );
+}
+
+#[test]
+fn loop_9_only_an_agent_that_may_change_something_is_shown_how() {
+    let prompt = |tool: &ToolSpec, answer| {
+        system_prompt(
+            "You act.",
+            &[tool],
+            answer,
+            CallForm::Json,
+            &AgentLimits::default(),
+        )
+    };
+    let mut editing = change();
+    editing.access = Access::ReadWrite;
+    assert!(prompt(&editing, AnswerForm::Text).contains("DROP TABLE"));
+    assert!(
+        prompt(&look(), AnswerForm::Plan).contains("DROP TABLE"),
+        "its plans may"
+    );
+    for answer in [AnswerForm::Text, AnswerForm::Reflection] {
+        assert!(!prompt(&look(), answer).contains("DROP TABLE"));
+    }
+}
+
+#[test]
+fn prompt_2_only_the_agent_that_answers_the_user_is_told_of_diagrams() {
+    let prompt = |answer| {
+        system_prompt(
+            "You act.",
+            &[&look()],
+            answer,
+            CallForm::Json,
+            &AgentLimits::default(),
+        )
+    };
+    assert!(prompt(AnswerForm::Plan).contains("# Diagrams\n"));
+    assert!(
+        !prompt(AnswerForm::Text).contains("Mermaid") && !prompt(AnswerForm::Reflection).contains("Mermaid")
     );
 }

@@ -127,10 +127,11 @@ impl Rows {
         }
         let truncated = !notes.is_empty();
         notes.extend(self.notes.into_iter().map(str::to_owned));
-        let mut output = json!({"columns": self.columns, "rows": self.rows, "row_count": shown});
-        if let Some(affected) = affected {
-            output["rows_affected"] = json!(affected);
-        }
+        // A statement without a result has no columns and no rows to show.
+        let mut output = match affected {
+            Some(affected) => json!({"rows_affected": affected}),
+            None => json!({"columns": self.columns, "rows": self.rows, "row_count": shown}),
+        };
         if truncated {
             output["truncated"] = json!(true);
         }

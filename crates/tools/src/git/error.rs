@@ -17,7 +17,10 @@ pub(super) enum GitError {
     BlameNeedsOneFile,
     #[error("lines are counted from 1, and `end_line` must not be before `start_line`")]
     InvalidLines,
-    #[error("the workspace is not a git repository: it has no `.git` folder. Run `git init` to create one")]
+    #[error(
+        "the workspace is not a git repository (it has no `.git` folder), so there is no history: read the files, and with `read_output` the \
+         output `diff`, which has what this run has changed"
+    )]
     NoRepository,
     #[error(
         "the root of the git repository is outside the workspace, so git would show files outside of it: the repository's root must be \
