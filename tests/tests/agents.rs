@@ -580,7 +580,8 @@ async fn paor_5_a_projects_agent_works_on_a_sub_task_with_read_access_only() {
     let told = model.agent_asked("api-expert")[1].result();
     assert_eq!(
         told["error"],
-        "`write` is refused, as this agent may not change files: report what should be changed instead"
+        "this call of `file_operations` needs read-write access, but you have read-only access: use other tools, or finish and report \
+         what you may not do"
     );
     assert!(!stage.workspace().join("made.txt").exists());
     // The journal records the agent with the run, even if its file is deleted.

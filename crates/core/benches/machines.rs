@@ -73,6 +73,7 @@ fn spec() -> RunSpec {
                 access: Access::ReadOnly,
                 requires_approval: false,
                 approval_where: None,
+                rules: Vec::new(),
                 example: json!({"path": "x"}),
             }],
             policy: Policy::default(),

@@ -55,6 +55,7 @@ pub fn delegate_tool(access: Access, tools: &[String], agents: &[AgentSpec]) -> 
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: json!({"agent": first.name, "task": "Find every caller of `load` in src/ and report each with file and line."}),
     })
 }

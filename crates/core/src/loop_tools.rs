@@ -134,6 +134,7 @@ fn tool(
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example,
     }
 }

@@ -43,6 +43,7 @@ pub fn submission_tool(answer: AnswerForm) -> Option<ToolSpec> {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example,
     })
 }

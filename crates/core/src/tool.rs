@@ -6,6 +6,7 @@ pub mod code;
 mod for_model;
 mod model_schema;
 mod not_run;
+mod rule;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -22,6 +23,8 @@ pub use category::ToolCategory;
 pub use change::{FileVersion, StateChange, display_command, display_path};
 pub use for_model::ModelToolResult;
 pub use not_run::guidance_from_error;
+pub(crate) use rule::MissingParameter;
+pub use rule::{CallDemand, CallRule};
 
 /// The specification of a tool. Journaled with the run, so that a replay makes the same decisions.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -52,6 +55,9 @@ pub struct ToolSpec {
     /// The calls that need the user's approval as if `requires_approval` were true; `None` if there are none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_where: Option<ParameterValues>,
+    /// Rules on calls that the schema does not express (CALL-6).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub rules: Vec<CallRule>,
     /// Example parameters for prompts; `null` if there are none.
     #[serde(default, skip_serializing_if = "Value::is_null")]
     pub example: Value,
@@ -88,10 +94,17 @@ impl ToolSpec {
                 parameters: form.parameters.clone(),
                 example: form.example.clone(),
                 read_only: None,
+                changes_where: None,
+                approval_where: None,
                 ..self.clone()
             }),
             Some(_) | None => Cow::Borrowed(self),
         }
+    }
+
+    /// Returns true if calls of the tool, as it is offered, may change files or data.
+    pub(crate) fn may_change(&self) -> bool {
+        self.access == Access::ReadWrite || self.changes_where.is_some()
     }
 
     /// Returns the schema of the parameters as models get it, without keywords that a model need not know. Calls are checked against
@@ -172,15 +185,28 @@ impl ToolSpec {
     }
 }
 
+impl ParameterValues {
+    /// Returns true if this is one of the values.
+    fn contains(&self, value: &Value) -> bool {
+        is_one_of(value, &self.values)
+    }
+}
+
 /// Returns true if the parameter is given and has one of the values.
 fn has_value(parameters: &Value, parameter: &str, values: &[String]) -> bool {
-    let given = match parameters.get(parameter) {
-        Some(Value::String(given)) => given,
-        Some(Value::Bool(true)) => "true",
-        Some(Value::Bool(false)) => "false",
-        Some(Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_)) | None => return false,
+    parameters
+        .get(parameter)
+        .is_some_and(|given| is_one_of(given, values))
+}
+
+fn is_one_of(value: &Value, values: &[String]) -> bool {
+    let text = match value {
+        Value::String(text) => text,
+        Value::Bool(true) => "true",
+        Value::Bool(false) => "false",
+        Value::Null | Value::Number(_) | Value::Array(_) | Value::Object(_) => return false,
     };
-    values.iter().any(|value| value == given)
+    values.iter().any(|value| value == text)
 }
 
 /// An agent's access to the workspace. Each level includes all lower levels.

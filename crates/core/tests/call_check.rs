@@ -3,7 +3,7 @@
 
 use dirigent_core::call::{CallError, ToolSet};
 use dirigent_core::message::ToolCall;
-use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolSpec};
+use dirigent_core::tool::{Access, CallDemand, CallRule, ParameterValues, Repeat, ToolCategory, ToolSpec};
 use serde_json::{Value, json};
 
 fn call(tool: &str, parameters: Value) -> ToolCall {
@@ -27,6 +27,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     }
 }
@@ -235,4 +236,83 @@ fn call_6_each_fault_has_a_code() {
     assert_eq!(code("run_command", json!({})), "access_denied");
     assert_eq!(code("search", json!({})), "bad_parameters");
     assert_eq!(code("broken", json!({})), "broke_down");
+}
+
+/// A tool whose `edit` needs `old`, whose default `query` needs `sql`, and which refuses `change` of `main`.
+fn ruled() -> ToolSet {
+    let when = |parameter: &str, values: &[&str]| ParameterValues {
+        parameter: parameter.to_owned(),
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    let requires = |operation: &str, parameter: &str, or: Option<&str>| CallRule {
+        calls: vec![when("operation", &[operation])],
+        demand: CallDemand::Requires {
+            parameter: parameter.to_owned(),
+            or: or.map(str::to_owned),
+            purpose: "what it is for".to_owned(),
+        },
+    };
+    let refuses = CallRule {
+        calls: vec![when("operation", &["change"]), when("connection", &["main"])],
+        demand: CallDemand::Refuses {
+            reason: "it is read-only".to_owned(),
+        },
+    };
+    let parameters = json!({
+        "type": "object",
+        "properties": {"operation": {"type": "string", "default": "query"}, "limit": {"type": "integer"}},
+    });
+    ToolSet::new(vec![ToolSpec {
+        rules: vec![
+            requires("edit", "old", None),
+            requires("move", "from", Some("path")),
+            requires("query", "sql", None),
+            refuses,
+        ],
+        ..tool("work", parameters)
+    }])
+}
+
+#[test]
+fn call_6_a_rule_of_a_tool_is_checked_with_its_schema() {
+    let tools = ruled();
+    let check = |parameters: Value| {
+        let checked = tools.check(&call("work", parameters), &["work".to_owned()], Access::ReadWrite);
+        checked.map_err(|error| (error.code(), error.to_string()))
+    };
+    for good in [
+        json!({"operation": "edit", "old": ""}),
+        json!({"operation": "move", "path": "a"}),
+        json!({"sql": "SELECT 1"}),
+        json!({"operation": "change", "connection": "other"}),
+        json!({"operation": "read", "connection": "main"}),
+    ] {
+        assert_eq!(check(good.clone()), Ok(good));
+    }
+    let problem = |name: &str| format!("`parameters.{name}` is missing: what it is for");
+    let wrong = |problems: String| {
+        Err((
+            "bad_parameters",
+            format!("the parameters of `work` are wrong: {problems}"),
+        ))
+    };
+    assert_eq!(check(json!({"operation": "move"})), wrong(problem("from")));
+    assert_eq!(check(json!({})), wrong(problem("sql")));
+    assert_eq!(
+        check(json!({"operation": null, "sql": null})),
+        wrong(problem("sql"))
+    );
+    // The problems with the schema and with the rules are told at once.
+    let limit = "`parameters.limit` must be of type integer, but is a string";
+    assert_eq!(
+        check(json!({"operation": "edit", "limit": "x"})),
+        wrong(format!("{limit}; {}", problem("old")))
+    );
+    assert_eq!(
+        check(json!({"operation": "change", "connection": "main"})),
+        Err((
+            "access_denied",
+            "this call of `work` is refused: it is read-only".to_owned()
+        ))
+    );
 }

@@ -55,6 +55,7 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     };
     let rules = PlanRules {
@@ -301,6 +302,7 @@ fn the_schema_of_a_plan_accepts_every_plan_that_is_parsed() {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     }]);
     let submit = |parameters: Value| dirigent_core::message::ToolCall {

@@ -20,6 +20,7 @@ fn execute_command(requires_approval: bool) -> ToolSpec {
         access: Access::ReadOnly,
         requires_approval,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     }
 }

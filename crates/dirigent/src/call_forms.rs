@@ -162,6 +162,7 @@ fn request() -> ChatRequest {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     };
     let message = Message::User {

@@ -183,7 +183,8 @@ pub mod model {
 /// The API for custom tools, and the settings of the built-in ones.
 pub mod tools {
     pub use dirigent_core::tool::{
-        Access, FileVersion, Repeat, SeenFile, StateChange, ToolCategory, ToolOutcome, ToolResult, ToolSpec,
+        Access, CallDemand, CallRule, FileVersion, ParameterValues, Repeat, SeenFile, StateChange,
+        ToolCategory, ToolOutcome, ToolResult, ToolSpec,
     };
     pub use dirigent_tools::{
         Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, IntoToolResult, Sandbox,

@@ -171,6 +171,7 @@ fn service_tool(
         read_only: None,
         requires_approval: requires_approval(config, &hints),
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     };
     Ok(ServiceTool {

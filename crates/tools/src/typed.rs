@@ -10,7 +10,8 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use dirigent_core::tool::{
-    Access, ParameterValues, ReadOnlyForm, Repeat, ToolCategory, ToolResult, ToolSpec, code,
+    Access, CallDemand, CallRule, ParameterValues, ReadOnlyForm, Repeat, ToolCategory, ToolResult, ToolSpec,
+    code,
 };
 use futures::FutureExt;
 use futures::future::BoxFuture;
@@ -78,6 +79,7 @@ where
             access: Access::ReadWrite,
             requires_approval: false,
             approval_where: None,
+            rules: Vec::new(),
             example: Value::Null,
         },
         body: Arc::new(TypedFunction {
@@ -192,6 +194,37 @@ impl TypedTool {
     }
 }
 
+impl TypedTool {
+    /// Makes a parameter required in the calls in which another one has one of the values. `purpose` completes the error "is missing: ".
+    pub fn requires_where(self, (by, values): (&str, &[&str]), parameter: &str, purpose: &str) -> Self {
+        self.requires_either_where((by, values), parameter, None, purpose)
+    }
+
+    /// Like [`TypedTool::requires_where`]; `or` may be given in place of the parameter.
+    pub(crate) fn requires_either_where(
+        self,
+        (by, values): (&str, &[&str]),
+        parameter: &str,
+        or: Option<&str>,
+        purpose: &str,
+    ) -> Self {
+        self.rule(CallRule {
+            calls: vec![parameter_values(by, values)],
+            demand: CallDemand::Requires {
+                parameter: parameter.to_owned(),
+                or: or.map(str::to_owned),
+                purpose: purpose.to_owned(),
+            },
+        })
+    }
+
+    /// Adds a rule on calls (CALL-6).
+    pub fn rule(mut self, rule: CallRule) -> Self {
+        self.spec.rules.push(rule);
+        self
+    }
+}
+
 /// Returns the schema with only these properties, and with only these values of the property `operation`.
 fn restricted_schema(schema: &Value, parameters: &[&str], operations: &[&str]) -> Value {
     let mut restricted = schema.clone();
@@ -208,7 +241,7 @@ fn restricted_schema(schema: &Value, parameters: &[&str], operations: &[&str]) -
     restricted
 }
 
-fn parameter_values(parameter: &str, values: &[&str]) -> ParameterValues {
+pub(crate) fn parameter_values(parameter: &str, values: &[&str]) -> ParameterValues {
     ParameterValues {
         parameter: parameter.to_owned(),
         values: values.iter().map(|value| (*value).to_owned()).collect(),

@@ -5,6 +5,8 @@
 use std::os::unix::fs::MetadataExt;
 
 use crate::folder::{Folder, error, numbered, output, text};
+use dirigent_core::call::ToolSet;
+use dirigent_core::message::ToolCall;
 use dirigent_core::tool::{Access, FileVersion, StateChange};
 use dirigent_tools::{Tool, file_operations};
 use serde_json::{Value, json};
@@ -666,6 +668,41 @@ async fn call_6_each_operation_names_what_it_needs() {
     for (parameters, said) in cases {
         let error = complaint(&folder, parameters).await;
         assert!(error.contains(said), "{error}");
+    }
+}
+
+#[test]
+fn call_6_what_an_operation_needs_is_checked_before_a_call_runs_or_a_plan_is_accepted() {
+    let tools = ToolSet::new(vec![file_operations().spec()]);
+    let check = |parameters: Value| {
+        let call = ToolCall {
+            id: String::new(),
+            tool: "file_operations".to_owned(),
+            parameters,
+            terminate: false,
+        };
+        let checked = tools.check(&call, &["file_operations".to_owned()], Access::ReadWrite);
+        checked.map(drop).map_err(|error| error.to_string())
+    };
+    assert_eq!(
+        check(json!({"operation": "edit", "path": "a"})),
+        Err(
+            "the parameters of `file_operations` are wrong: `parameters.old` is missing: the text to replace, copied from the file; \
+             `parameters.new` is missing: the replacement, empty to delete the text"
+                .to_owned()
+        )
+    );
+    for good in [
+        read("a"),
+        write("a", ""),
+        edit("a", "1", ""),
+        rename("a", "b"),
+        delete("a"),
+        json!({"operation": "list"}),
+        json!({"operation": "undo"}),
+        json!({"operation": "move", "path": "a", "to": "b"}),
+    ] {
+        assert_eq!(check(good), Ok(()));
     }
 }
 

@@ -172,15 +172,24 @@ async fn paor_10_a_check_that_failed_before_the_changes_too_can_confirm_that_not
 
     let asked = model.reflector_asked();
     let early = asked[1].last();
-    assert!(early.contains("`a1.2` began before `a1.4` made a change"), "{early}");
+    assert!(
+        early.contains("`a1.2` began before `a1.4` made a change"),
+        "{early}"
+    );
     let other = asked[2].last();
     assert!(other.contains("did not fail in the same way before"), "{other}");
     let [confirmed] = &report.confirmed_by[..] else {
         panic!("{:?}", report.confirmed_by)
     };
-    assert_eq!(confirmed.failed_before.map(|call| call.to_string()).as_deref(), Some("a1.2"));
+    assert_eq!(
+        confirmed.failed_before.map(|call| call.to_string()).as_deref(),
+        Some("a1.2")
+    );
     let shown = render::report(&report, Detail::Concise);
-    assert!(shown.contains("(exit code 1, failed before the changes too)"), "{shown}");
+    assert!(
+        shown.contains("(exit code 1, failed before the changes too)"),
+        "{shown}"
+    );
 }
 
 #[tokio::test]

@@ -12,9 +12,10 @@ use jsonschema::paths::{Location, LocationSegment};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::SUBMIT_PLAN;
 use crate::message::ToolCall;
 use crate::name::{did_you_mean, json_type, nearest, quoted, quoted_list};
-use crate::tool::{Access, ToolResult, ToolSpec, code};
+use crate::tool::{Access, MissingParameter, ToolResult, ToolSpec, code};
 
 /// The reason why a call cannot run. The message tells the model what the problem is, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
@@ -59,6 +60,14 @@ pub enum CallError {
         /// All problems with the parameters.
         problems: Vec<ParameterProblem>,
     },
+    /// A rule of the tool refuses the call ([`CallRule`](crate::tool::CallRule)).
+    #[error("this call of {} is refused: {reason}", quoted(tool))]
+    Refused {
+        /// The name of the tool.
+        tool: String,
+        /// Why, and what to do.
+        reason: String,
+    },
     /// The tool's schema is invalid, so its calls cannot be validated. This is not the model's mistake.
     #[error(
         "the tool {} cannot be called, because the schema of its parameters is invalid: {error}. Use another tool",
@@ -77,10 +86,30 @@ impl CallError {
     pub fn code(&self) -> &'static str {
         match self {
             CallError::UnknownTool { .. } => code::UNKNOWN_TOOL,
-            CallError::NotAllowed { .. } | CallError::AccessDenied { .. } => code::ACCESS_DENIED,
+            CallError::NotAllowed { .. } | CallError::AccessDenied { .. } | CallError::Refused { .. } => {
+                code::ACCESS_DENIED
+            }
             CallError::BadParameters { .. } => code::BAD_PARAMETERS,
             CallError::InvalidSchema { .. } => code::BROKE_DOWN,
         }
+    }
+
+    /// Like [`CallError::result`], but for a lead that may not make the call itself, while its plans may (LEAD-2).
+    pub(crate) fn result_with_plan(&self) -> ToolResult {
+        let reason = match self {
+            CallError::NotAllowed { tool, .. } => format!("you may not call {} yourself", quoted(tool)),
+            CallError::AccessDenied { tool, needs, has } => format!(
+                "this call of {} needs {needs} access, but you have {has} access",
+                quoted(tool)
+            ),
+            CallError::UnknownTool { .. }
+            | CallError::BadParameters { .. }
+            | CallError::Refused { .. }
+            | CallError::InvalidSchema { .. } => return self.result(),
+        };
+        let error =
+            format!("{reason}: put it into the `calls` of a plan, and submit that with `{SUBMIT_PLAN}`");
+        ToolResult::failure(error).with_code(self.code())
     }
 
     /// The result of a call with this error.
@@ -217,18 +246,26 @@ impl ToolSet {
             tool: tool.to_owned(),
             error: error.clone(),
         })?;
-        if validator.is_valid(parameters) {
-            return Ok(parameters.clone());
+        let accepted = if validator.is_valid(parameters) {
+            parameters.clone()
+        } else {
+            without_invalid_nulls(validator, parameters)
+        };
+        let against_schema = validator
+            .iter_errors(&accepted)
+            .flat_map(|error| problems(&error, &spec.parameters, parameters));
+        let missing = spec.missing_parameters(&accepted).into_iter();
+        let problems: Vec<ParameterProblem> = against_schema.chain(missing.map(missing_parameter)).collect();
+        if !problems.is_empty() {
+            return Err(bad(problems));
         }
-        let reduced = without_invalid_nulls(validator, parameters);
-        if validator.is_valid(&reduced) {
-            return Ok(reduced);
+        match spec.refused_by_rule(&accepted) {
+            Some(reason) => Err(CallError::Refused {
+                tool: tool.to_owned(),
+                reason: reason.to_owned(),
+            }),
+            None => Ok(accepted),
         }
-        let problems = validator
-            .iter_errors(&reduced)
-            .flat_map(|error| problems(&error, &spec.parameters, parameters))
-            .collect();
-        Err(bad(problems))
     }
 
     fn find(&self, tool: &str, parameters: &Value, allowed: Allowed<'_>) -> Result<usize, CallError> {
@@ -261,6 +298,13 @@ impl ToolSet {
                 allowed: names,
             },
         })
+    }
+}
+
+fn missing_parameter(missing: MissingParameter<'_>) -> ParameterProblem {
+    ParameterProblem {
+        path: format!("parameters{}", field_step(missing.parameter)),
+        problem: format!("is missing: {}", missing.purpose),
     }
 }
 

@@ -73,6 +73,7 @@ fn leads_tools() -> Vec<ToolSpec> {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     };
     let mut tools = vec![tool("list_files"), tool("search")];

@@ -39,6 +39,7 @@ fn becomes(said: &Result<ReplyContent, MalformedReply>) -> Becomes {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     };
     let tools = ToolSet::new(vec![tool("list_files"), tool("execute_sql")]);

@@ -19,6 +19,7 @@ fn tool(name: &str, parameters: Value) -> ToolSpec {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     }
 }

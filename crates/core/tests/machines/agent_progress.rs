@@ -111,7 +111,12 @@ fn paor_6_an_output_below_two_kilobytes_is_summarised_whole() {
     let mut agent = implementer();
     let log = "a line of a log\n".repeat(120);
     for output in [log.clone(), log.repeat(2)] {
-        turn(&mut agent, "look", json!({"path": "x"}), ToolResult::success(json!(output)));
+        turn(
+            &mut agent,
+            "look",
+            json!({"path": "x"}),
+            ToolResult::success(json!(output)),
+        );
     }
     let calls = &agent.work().calls;
     assert_eq!(calls[0].output, json!(log));

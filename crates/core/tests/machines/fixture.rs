@@ -63,6 +63,7 @@ pub fn tool(name: &str, description: &str, repeat: Repeat) -> ToolSpec {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: json!({"path": "src/lib.rs"}),
     }
 }

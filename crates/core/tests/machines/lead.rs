@@ -544,7 +544,13 @@ fn lead_3_the_reflector_is_told_what_changed_besides_files() {
         table: Some("orders".to_owned()),
         rows,
     };
-    let changes = vec![rows(1), requested("POST"), rows(2), requested("POST"), requested("GET")];
+    let changes = vec![
+        rows(1),
+        requested("POST"),
+        rows(2),
+        requested("POST"),
+        requested("GET"),
+    ];
     let mut run = acting();
     give(&mut run, 10, agent_ended("run.1", own(answer(), changes)));
     let request = told(&run, "run.2");

@@ -24,6 +24,7 @@ fn tool(name: &str) -> ToolSpec {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     }
 }

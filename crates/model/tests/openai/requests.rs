@@ -37,6 +37,7 @@ fn tool(name: &str) -> Arc<Vec<ToolSpec>> {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     }])
 }

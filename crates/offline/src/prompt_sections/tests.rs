@@ -320,6 +320,7 @@ fn a_reflector_reads_every_section_of_its_request() {
             Some(&plan),
             &observations(),
             &["src/a.rs", "b.md"],
+            &[],
             None,
         );
         let sections = Sections::new(&request);
@@ -361,7 +362,7 @@ fn a_sub_agent_reads_its_task() {
 #[test]
 fn results_in_observations_are_parsed() {
     with_iteration(|iteration| {
-        let request = reflect_request(iteration, None, &observations(), &[], None);
+        let request = reflect_request(iteration, None, &observations(), &[], &[], None);
         let lines = Sections::new(&request).observations();
         let line = |subtask| find_observation(&lines, subtask).expect("an observation");
 
@@ -392,6 +393,7 @@ fn the_role_and_the_tools_are_parsed_from_the_system_prompt() {
         access: Access::ReadOnly,
         requires_approval: false,
         approval_where: None,
+        rules: Vec::new(),
         example: Value::Null,
     };
     for (answer, role) in [

@@ -66,6 +66,7 @@ async fn host_6_tool_definitions_that_are_sent_with_a_request_are_reserved() {
             access: Access::ReadOnly,
             requires_approval: false,
             approval_where: None,
+            rules: Vec::new(),
             example: Value::Null,
         });
         let report = world.run().await;

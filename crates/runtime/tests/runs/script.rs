@@ -253,6 +253,7 @@ impl Scriptool {
                 access: Access::ReadOnly,
                 requires_approval: false,
                 approval_where: None,
+                rules: Vec::new(),
                 example: Value::Null,
             },
             body: Box::new(move |context, parameters| body(context, parameters).boxed()),

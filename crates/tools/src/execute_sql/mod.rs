@@ -21,7 +21,7 @@ mod statement;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult};
+use dirigent_core::tool::{Access, CallDemand, CallRule, Repeat, ToolCategory, ToolResult};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -31,7 +31,7 @@ use self::error::{ReadOnlyReason, SqlError};
 use self::parameter::Parameter;
 use self::statement::Statement;
 use crate::tool::ToolContext;
-use crate::typed::{TypedTool, typed};
+use crate::typed::{TypedTool, parameter_values, typed};
 
 pub use self::connection::{Connection, ConnectionCheck, Connections, Database};
 
@@ -43,6 +43,10 @@ const DESCRIPTION: &str = "Runs one SQL statement on a database and returns its 
 const READ_ONLY_DESCRIPTION: &str = "Runs one SQL statement that only reads on a database and returns its rows; `schema` describes the \
     tables. Never write values into the statement: pass them in `parameters`. Rows are lists in the order of `columns`; large \
     integers, decimals and dates are strings. Only the first rows of a long result are returned, so use WHERE and LIMIT. Connections: ";
+
+/// Why `change` is refused on a read-only connection.
+const READ_ONLY_CONNECTION: &str = "the connection is read-only. Use `query` or another connection, or report what should be \
+    changed";
 
 /// The parameters of `execute_sql`.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -70,8 +74,8 @@ enum Operation {
 /// Creates the tool `execute_sql`, which runs one statement on one of `connections`, or describes its schema.
 ///
 /// The output of `schema` is text: `TABLE orders (id integer NOT NULL, …, PRIMARY KEY (id))`, one entry per line in the form of DDL (for
-/// SQLite, the DDL itself), below a note if not everything is shown. For a statement, the output is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}`, with `"rows_affected"` if the statement returns no rows,
-/// and `"truncated": true` and a `"note"` if not everything is shown. Values have the same form for all databases:
+/// SQLite, the DDL itself), below a note if not everything is shown. For a statement, the output is `{"columns": [{"name", "type"}], "rows": [[…]], "row_count": n}`, or `{"rows_affected": n}` if the statement returns no rows,
+/// with `"truncated": true` and a `"note"` if not everything is shown. Values have the same form for all databases:
 ///
 /// | value | JSON |
 /// | --- | --- |
@@ -111,25 +115,45 @@ pub fn execute_sql(connections: &Connections) -> TypedTool {
             .collect(),
     );
     let example = example(&connections);
-    typed("execute_sql", description, move |context, parameters| {
+    let read_only_connections: Vec<&str> = connections
+        .iter()
+        .filter(|(_, known)| known.connection.effective_access() < Access::ReadWrite)
+        .map(|(name, _)| name.as_str())
+        .collect();
+    let refused = CallRule {
+        calls: vec![
+            parameter_values("operation", &["change"]),
+            parameter_values("connection", &read_only_connections),
+        ],
+        demand: CallDemand::Refuses {
+            reason: READ_ONLY_CONNECTION.to_owned(),
+        },
+    };
+    let tool = typed("execute_sql", description, move |context, parameters| {
         execute(Arc::clone(&connections), context, parameters)
-    })
-    .category(ToolCategory::Data)
-    .access(Access::ReadOnly)
-    .repeat(Repeat::SafeWhere {
-        parameter: "operation".to_owned(),
-        values: vec!["query".to_owned(), "schema".to_owned()],
-        or_absent: true,
-    })
-    .changes_where("operation", &["change"])
-    .requires_approval_where("operation", &["change"])
-    .example(example.clone())
-    .read_only(
-        read_only,
-        &["operation", "connection", "sql", "parameters"],
-        &["query", "schema"],
-        example,
-    )
+    });
+    tool.rule(refused)
+        .requires_where(
+            ("operation", &["query", "change"]),
+            "sql",
+            "give one statement, or the operation `schema`",
+        )
+        .category(ToolCategory::Data)
+        .access(Access::ReadOnly)
+        .repeat(Repeat::SafeWhere {
+            parameter: "operation".to_owned(),
+            values: vec!["query".to_owned(), "schema".to_owned()],
+            or_absent: true,
+        })
+        .changes_where("operation", &["change"])
+        .requires_approval_where("operation", &["change"])
+        .example(example.clone())
+        .read_only(
+            read_only,
+            &["operation", "connection", "sql", "parameters"],
+            &["query", "schema"],
+            example,
+        )
 }
 
 fn describe((name, connection): (&String, &Connection)) -> String {

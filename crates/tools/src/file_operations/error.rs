@@ -10,11 +10,11 @@ use crate::workspace::FileError;
 /// Reason why an operation failed.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum FileOperationError {
-    #[error("`{operation}` needs `{parameter}`: {description}")]
+    #[error("`{operation}` needs `{parameter}`: {purpose}")]
     Missing {
         operation: &'static str,
         parameter: &'static str,
-        description: &'static str,
+        purpose: &'static str,
     },
     #[error("`{0}` is refused, as this agent may not change files: report what should be changed instead")]
     ReadOnly(&'static str),

@@ -23,7 +23,7 @@ use crate::excerpt::{LineNumbers, LineRange};
 use crate::seen::{self, Extent, Stale};
 use crate::text::{LineEnding, TextFile};
 use crate::tool::{Tool, ToolContext};
-use crate::typed::typed;
+use crate::typed::{TypedTool, typed};
 use crate::workspace::{EntryKind, FileError, Workspace};
 
 /// The parameters of all operations in one flat object, because small models fill in a flat object more reliably than a choice of several
@@ -137,34 +137,89 @@ const READ_ONLY_DESCRIPTION: &str = "Reads files of the workspace. `read` return
 /// On a case-insensitive disk, `A.rs` and `a.rs` are one file, but seen separately: an agent that has read one name has not seen the other.
 pub fn file_operations() -> impl Tool {
     let example = json!({"operation": "read", "path": "src/main.rs", "start_line": 1, "end_line": 80});
-    typed(
+    let tool = typed(
         "file_operations",
         DESCRIPTION,
         move |context, parameters: Parameters| blocking(context, move |context| run(context, &parameters)),
-    )
-    .category(ToolCategory::Files)
-    .access(Access::ReadOnly)
-    .repeat(Repeat::SafeWhere {
-        parameter: "operation".to_owned(),
-        values: vec!["read".to_owned(), "list".to_owned()],
-        or_absent: false,
-    })
-    .example(example.clone())
-    .read_only(
-        READ_ONLY_DESCRIPTION,
-        &[
-            "operation",
-            "path",
-            "start_line",
-            "end_line",
-            "numbered",
-            "glob",
-            "depth",
-        ],
-        &["read", "list"],
-        example,
-    )
+    );
+    let required = |tool: TypedTool, it: &Required| {
+        tool.requires_either_where(("operation", it.operations), it.parameter, it.or, it.purpose)
+    };
+    REQUIRED
+        .iter()
+        .fold(tool, required)
+        .category(ToolCategory::Files)
+        .access(Access::ReadOnly)
+        .changes_where("operation", &["write", "edit", "move", "delete", "undo"])
+        .repeat(Repeat::SafeWhere {
+            parameter: "operation".to_owned(),
+            values: vec!["read".to_owned(), "list".to_owned()],
+            or_absent: false,
+        })
+        .example(example.clone())
+        .read_only(
+            READ_ONLY_DESCRIPTION,
+            &[
+                "operation",
+                "path",
+                "start_line",
+                "end_line",
+                "numbered",
+                "glob",
+                "depth",
+            ],
+            &["read", "list"],
+            example,
+        )
 }
+
+/// A parameter that some operations need.
+struct Required {
+    operations: &'static [&'static str],
+    parameter: &'static str,
+    /// Another parameter that may be given instead.
+    or: Option<&'static str>,
+    purpose: &'static str,
+}
+
+const REQUIRED: [Required; 6] = [
+    Required {
+        operations: &["read", "write", "edit", "delete"],
+        parameter: "path",
+        or: None,
+        purpose: "the file, relative to the workspace",
+    },
+    Required {
+        operations: &["write"],
+        parameter: "content",
+        or: None,
+        purpose: "the whole new content of the file",
+    },
+    Required {
+        operations: &["edit"],
+        parameter: "old",
+        or: None,
+        purpose: "the text to replace, copied from the file",
+    },
+    Required {
+        operations: &["edit"],
+        parameter: "new",
+        or: None,
+        purpose: "the replacement, empty to delete the text",
+    },
+    Required {
+        operations: &["move"],
+        parameter: "from",
+        or: Some("path"),
+        purpose: "the current path",
+    },
+    Required {
+        operations: &["move"],
+        parameter: "to",
+        or: None,
+        purpose: "the new path",
+    },
+];
 
 fn run(context: &ToolContext, parameters: &Parameters) -> ToolResult {
     let workspace = match Workspace::from_context(context) {
@@ -196,14 +251,17 @@ fn execute(
     if context.access < operation.required_access() {
         return Err(FileOperationError::ReadOnly(operation.name()));
     }
-    let required = |value: &'_ Option<String>, parameter, description| {
-        value.clone().ok_or(FileOperationError::Missing {
+    let required = |value: &'_ Option<String>, parameter| {
+        value.clone().ok_or_else(|| FileOperationError::Missing {
             operation: operation.name(),
             parameter,
-            description,
+            purpose: REQUIRED
+                .iter()
+                .find(|it| it.parameter == parameter)
+                .map_or("", |it| it.purpose),
         })
     };
-    let path = || required(&parameters.path, "path", "the file, relative to the workspace");
+    let path = || required(&parameters.path, "path");
     match operation {
         Operation::Read => {
             let lines = LineRange::new(parameters.start_line, parameters.end_line)?;
@@ -223,24 +281,12 @@ fn execute(
             Ok(ToolResult::success(listed.into()).as_list())
         }
         Operation::Write => {
-            let content = required(
-                &parameters.content,
-                "content",
-                "the whole new content of the file",
-            )?;
+            let content = required(&parameters.content, "content")?;
             write(context, workspace, &path()?, &content)
         }
         Operation::Edit => {
-            let old = required(
-                &parameters.old,
-                "old",
-                "the text to replace, copied from the file",
-            )?;
-            let new = required(
-                &parameters.new,
-                "new",
-                "the replacement, empty to delete the text",
-            )?;
+            let old = required(&parameters.old, "old")?;
+            let new = required(&parameters.new, "new")?;
             let occurrences = if parameters.replace_all {
                 Occurrences::All
             } else {
@@ -250,8 +296,8 @@ fn execute(
         }
         Operation::Move => {
             let from = parameters.from.clone().or_else(|| parameters.path.clone());
-            let from = required(&from, "from", "the current path")?;
-            let to = required(&parameters.to, "to", "the new path")?;
+            let from = required(&from, "from")?;
+            let to = required(&parameters.to, "to")?;
             rename(context, workspace, &from, &to)
         }
         Operation::Delete => delete(context, workspace, &path()?),

@@ -138,6 +138,8 @@ pub fn rename_symbol() -> TypedTool {
     )
     .category(ToolCategory::Code)
     .access(Access::ReadOnly)
+    .changes_where("preview", &["false"])
+    .requires_where(("preview", &["false"]), "to", "the new name")
     .repeat(Repeat::SafeWhere {
         parameter: "preview".to_owned(),
         values: vec!["true".to_owned()],
