@@ -47,6 +47,10 @@ fn sql(connection: &str, statement: &str) -> Call {
     )
 }
 
+fn query(connection: &str, statement: &str) -> Call {
+    ("execute_sql", json!({"connection": connection, "sql": statement}))
+}
+
 fn get(url: String) -> Call {
     ("http_request", json!({"method": "GET", "url": url}))
 }
@@ -269,25 +273,29 @@ url_env = "APP_DATABASE_URL"
         ),
         (sql("app", "BEGIN EXCLUSIVE"), Refused("refused", "")),
         (
-            sql("look", "PRAGMA query_only = OFF"),
+            query("look", "PRAGMA query_only = OFF"),
             Refused("refused", "PRAGMA"),
         ),
         (
-            sql("look", "DELETE FROM notes"),
+            query("look", "DELETE FROM notes"),
             Refused("access_denied", "read-only"),
         ),
         (
-            sql("look", &format!("{numbers} SELECT count(*) FROM n")),
+            sql("look", "DELETE FROM notes"),
+            NotRun("access_denied", "read-only"),
+        ),
+        (
+            query("look", &format!("{numbers} SELECT count(*) FROM n")),
             Refused("timed_out", "1 s"),
         ),
         (
             sql("app", &format!("{numbers} SELECT i FROM n")),
             Done("\\\"truncated\\\":true"),
         ),
-        (sql("linked", "SELECT * FROM notes"), LEADS_OUT),
-        (sql("server", "SELECT 1"), Refused("unreachable", "")),
+        (query("linked", "SELECT * FROM notes"), LEADS_OUT),
+        (query("server", "SELECT 1"), Refused("unreachable", "")),
         (sql("/etc/passwd", "SELECT 1"), Refused("not_found", "app")),
-        (sql("look", "SELECT count(*) FROM notes"), Done("[[3]]")),
+        (query("look", "SELECT count(*) FROM notes"), Done("[[3]]")),
     ]);
 
     let database = Connection::open(path).unwrap();
