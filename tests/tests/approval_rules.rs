@@ -3,14 +3,15 @@
 
 use dirigent::approval_rules::{ApprovalRuleError, RuleScope, Within};
 use dirigent::{
-    ConversationSettings, Dirigent, DirigentError, EndReason, Goal, Policy, Report, Rule, Ruling,
+    ConversationSettings, Dirigent, DirigentError, EndReason, Goal, Policy, Report, Resume, Rule, Ruling,
+    SteerOutcome, UserPresence,
 };
 use dirigent_model_server::{Script, Turn};
 use dirigent_tests::approving::{ASK, RUN};
 use dirigent_tests::pty::{Terminal, last_line};
 use dirigent_tests::scripted::{Scripted, call, says};
 use dirigent_tests::served::{Served, achieved, command, is_reflector};
-use dirigent_tests::stage::Stage;
+use dirigent_tests::stage::{Stage, achieved_report, next_approval, until_free};
 use serde_json::json;
 
 /// A lead that makes two files with commands that begin alike.
@@ -53,7 +54,8 @@ fn approve_1_always_saves_a_rule_after_showing_it_and_stops_asking() {
     let contents = terminal.end_with(0);
     assert!(contents.contains("rule 1 is saved"), "{contents}");
     assert!(
-        contents.contains("approved by your rule `execute_command(command: touch both.txt *)`: a1."),
+        contents.contains("your rule allows from now on: execute_command(command: touch both.txt *)")
+            && !contents.contains("no longer needs an answer"),
         "{contents}"
     );
     for file in ["first.txt", "second.txt"] {
@@ -149,6 +151,7 @@ async fn approve_1_a_conversations_rule_applies_to_its_turns_and_never_overrides
         .allow(run, Within::Conversation, calls.parse().unwrap())
         .await
         .unwrap();
+    let (kept, again) = (kept.rule, again.rule);
     assert_eq!(
         (kept.id, &kept.scope),
         (again.id, &RuleScope::Conversation(conversation.id()))
@@ -215,7 +218,7 @@ async fn approve_1_rules_are_deleted_with_their_run_or_conversation() {
     }
     assert_eq!(rules.of_run(turn.id()).await.unwrap().len(), 4);
     assert_eq!(rules.of_run(alone.id()).await.unwrap().len(), 2);
-    dirigent_tests::stage::until_free(&dirigent, turn.id()).await;
+    until_free(&dirigent, turn.id()).await;
     conversation.delete().await.unwrap();
     let left: Vec<RuleScope> = rules
         .list()
@@ -229,4 +232,128 @@ async fn approve_1_rules_are_deleted_with_their_run_or_conversation() {
         matches!(left[0], RuleScope::Workspace(_)) && left[1] == RuleScope::Everywhere,
         "{left:?}"
     );
+}
+
+/// A lead that makes a file with a command.
+fn touches(file: &'static str) -> [dirigent_tests::scripted::Reply; 2] {
+    let command = format!("touch {file}");
+    [
+        call("execute_command", json!({"command": command})),
+        says("Made."),
+    ]
+}
+
+fn asks() -> Policy {
+    Policy {
+        rules: vec![Rule {
+            ruling: Ruling::Ask,
+            calls: "execute_command".parse().unwrap(),
+        }],
+    }
+}
+
+#[tokio::test]
+async fn approve_1_a_rule_holds_at_once_in_the_active_runs_of_its_folder_and_later_in_those_that_are_resumed()
+{
+    let stage = Stage::new();
+    let elsewhere = Stage::new();
+    let [one, two, three, four] = ["one", "two", "three", "four"].map(touches);
+    let [first, second] = one;
+    let model = Scripted::new().lead(
+        [first]
+            .into_iter()
+            .chain([two, three, four].map(|[call, _]| call)),
+    );
+    let model = model.lead([second, says("Made."), says("Made.")]);
+    let dirigent = stage.builder(model).policy(asks()).build().await.unwrap();
+    let present = |stage: &Stage| stage.goal("Make it").user(UserPresence::Present);
+    let mut runs = Vec::new();
+    for goal in [present(&stage), present(&stage), present(&elsewhere)] {
+        let run = dirigent.start(goal).await.unwrap();
+        next_approval(&mut run.events(0)).await;
+        runs.push(run);
+    }
+    let paused = dirigent.start(stage.goal("Make it")).await.unwrap();
+    assert_eq!(paused.outcome().await.unwrap().end, Some(EndReason::UserRequired));
+    until_free(&dirigent, paused.id()).await;
+
+    let rules = dirigent.approval_rules();
+    let calls = || "execute_command(command: touch *)".parse().unwrap();
+    let saved = rules
+        .allow(runs[0].id(), Within::Workspace, calls())
+        .await
+        .unwrap();
+    assert_eq!(saved.outcome, Some(SteerOutcome::Accepted));
+    for run in &runs[..2] {
+        achieved_report(run).await;
+    }
+    assert_eq!(runs[2].approvals().await.unwrap().len(), 1, "another folder");
+    let resumed = dirigent.resume(paused.id(), Resume::new()).await.unwrap();
+    achieved_report(&resumed).await;
+    runs[2].cancel().unwrap();
+    runs[2].outcome().await.unwrap();
+
+    let late = rules.allow(runs[2].id(), Within::Run, calls()).await.unwrap();
+    assert_eq!(late.outcome, None, "the run has ended");
+}
+
+#[test]
+fn approve_1_another_terminal_saves_a_rule_for_the_folder_of_the_user_and_the_run_goes_on_by_it() {
+    let served = Served::new(ASK, two_files());
+    let place = &served.place;
+    let git = |words: &[&str]| {
+        let identity = ["-c", "user.name=Ada", "-c", "user.email=ada@example.com"];
+        let mut git = std::process::Command::new("git");
+        let done = git.current_dir(place.work()).args(identity).args(words).output();
+        assert!(done.unwrap().status.success(), "{words:?}");
+    };
+    git(&["init", "-q"]);
+    git(&["commit", "-q", "--allow-empty", "-m", "First"]);
+    let run = [
+        "run",
+        "Make the files",
+        "--workspace",
+        "work",
+        "--mode",
+        "auto",
+        "--worktree",
+    ];
+    let _ = place.dirigent(run).with_code(4);
+
+    let shown = place.dirigent(["approve", "last"]).with_code(0).stdout;
+    assert!(
+        shown.contains("with CALLS one of:\n    'execute_command(command: touch both.txt first.txt)'\n"),
+        "{shown}"
+    );
+    let other = [
+        "approve",
+        "last",
+        "a1.2",
+        "--always",
+        "execute_command(command: rm *)",
+    ];
+    let refused = place.dirigent(other).with_code(2).stderr;
+    assert!(refused.contains("does not allow this call"), "{refused}");
+    let always = [
+        "approve",
+        "last",
+        "a1.2",
+        "--always",
+        "execute_command(command: touch both.txt *)",
+    ];
+    let saved = place
+        .dirigent(always.iter().chain(&["--within", "folder"]))
+        .with_code(0)
+        .stdout;
+    assert!(
+        saved.contains("Saved rule 1  execute_command(command: touch both.txt *)")
+            && saved.contains("Pending: a1.2 runs when the run continues"),
+        "{saved}"
+    );
+    let _ = place.dirigent(["resume", "last"]).with_code(0);
+    let listed = place.dirigent(["approvals", "list", "--json"]).with_code(0);
+    let folder = place.work().canonicalize().unwrap();
+    assert_eq!(listed.json_lines()[0]["subject"], json!(folder));
+    // The next run in a worktree of the folder has the rule from the start.
+    let _ = place.dirigent(run).with_code(0);
 }

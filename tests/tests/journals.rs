@@ -67,6 +67,7 @@ fn run_command(command: &RunCommand) -> String {
         RunCommand::AwaitUser { effect } => format!("await user {effect}"),
         RunCommand::AskUser { effect, .. } => format!("ask {effect}"),
         RunCommand::SetTimer { timer, .. } => format!("timer {timer:?}"),
+        RunCommand::AllowCalls { agent, number, calls } => format!("allow {agent} {number}. {calls}"),
         RunCommand::Finish { reason } => format!("finish {reason}"),
     }
 }

@@ -75,7 +75,7 @@ fn approve_1_another_terminal_shows_pending_calls_in_full_without_deciding() {
     let shown = place.dirigent(["approve", "last"]).with_code(0);
     for told in [
         "! a2.2: implement (a2) wants to use execute_command\n    $ touch first.txt\n  in      ",
-        " a2.2 [--edit JSON | --reject [REASON] | --guide TEXT]\n",
+        " a2.2 [--edit JSON | --reject [REASON] | --guide TEXT | --always CALLS]\n  with CALLS one of:\n    'execute_command(command: touch first.txt)'\n",
     ] {
         assert!(shown.stdout.contains(told), "{shown}");
     }

@@ -105,6 +105,7 @@ impl LiveTree {
             | EventKind::QuestionAnswered { .. }
             | EventKind::QuestionExpired { .. }
             | EventKind::ModelFailed { .. }
+            | EventKind::CallsAllowed { .. }
             | EventKind::WorkspaceShared { .. }
             | EventKind::Resumed => self.print_event(event),
             EventKind::ToolFinished { success: false, .. }

@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::output::{Output, sanitize};
 use crate::plain::sharing_text;
+use crate::request_text::one_line;
 
 /// The run's pending messages; empty while a process owns the run, because that process handles messages at once.
 pub(crate) async fn load_pending_messages(
@@ -74,6 +75,7 @@ fn summary(message: &Steering) -> String {
             }
         }
         Steering::Answer { answer, .. } => format!("answer {}", quoted(answer)),
+        Steering::AllowCalls { calls } => format!("always allow {}", one_line(&calls.to_string())),
         Steering::ShareWorkspace { runs } => sharing_text(runs),
         Steering::Cancel => "cancel".to_owned(),
     }

@@ -14,8 +14,10 @@ pub(crate) struct PendingRequests {
     pub(crate) calls: Vec<PendingCall>,
     /// The open questions, oldest first.
     pub(crate) questions: Vec<OpenQuestion>,
-    /// The rules of the run.
+    /// The rules with which the run started.
     pub(crate) policy: Policy,
+    /// The user's own folder, in which the run works or for which its worktree was made.
+    pub(crate) folder: String,
 }
 
 /// A call that waits for approval.
@@ -28,8 +30,6 @@ pub(crate) struct PendingCall {
     pub(crate) proposal: Option<Proposal>,
     /// Patterns with which the user may allow the call, and calls like it from now on, the narrowest first.
     pub(crate) suggestions: Vec<CallPattern>,
-    /// The rule by which the user has allowed the call already; `None` if there is none.
-    pub(crate) allowed_by: Option<CallPattern>,
 }
 
 /// A plan that waits for approval.
@@ -52,15 +52,10 @@ fn proposal(view: &RunView, call: &WaitingCall) -> Option<Proposal> {
 }
 
 impl PendingRequests {
-    /// The pending requests of a run whose user always allows the calls `allowed`.
-    pub(crate) fn with_rules(view: &RunView, allowed: &[CallPattern]) -> PendingRequests {
-        let mut requests = PendingRequests::from_view(view);
-        allowed.iter().for_each(|calls| requests.allow(calls));
-        requests
-    }
-
     pub(crate) fn from_view(view: &RunView) -> PendingRequests {
-        let policy = &view.run().spec().setup.policy;
+        let spec = view.run().spec();
+        let policy = &spec.setup.policy;
+        let origin = spec.worktree.as_ref().map(|worktree| &worktree.origin);
         let calls = view.waiting().into_iter().map(|call| PendingCall {
             affected_subtasks: call
                 .subtask
@@ -68,23 +63,19 @@ impl PendingRequests {
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
             proposal: proposal(view, &call),
             suggestions: approval_rules::suggestions(&call.approval, policy),
-            allowed_by: None,
             call,
         });
         PendingRequests {
             calls: calls.collect(),
             questions: view.questions(),
             policy: policy.clone(),
+            folder: origin.unwrap_or(&spec.workspace).clone(),
         }
     }
 
-    /// Marks the pending calls that `calls` allows.
-    pub(crate) fn allow(&mut self, calls: &CallPattern) {
-        for pending in &mut self.calls {
-            if approval_rules::approves(calls, &pending.call.approval, &self.policy) {
-                pending.allowed_by = Some(calls.clone());
-            }
-        }
+    /// Returns true if a rule that allows `calls` approves the pending call.
+    pub(crate) fn approves(&self, calls: &CallPattern, pending: &PendingCall) -> bool {
+        approval_rules::approves(calls, &pending.call.approval, &self.policy)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -5,7 +5,7 @@ use dirigent::events::{Observation, Plan, RunId, SUBMIT_PLAN, Scope, SubTaskResu
 use dirigent::{Event, EventKind};
 
 use crate::output::sanitize;
-use crate::request_text::{decision_text, question_lines};
+use crate::request_text::{allowed_text, decision_text, question_lines};
 
 /// An event as one or more lines; `None` for events that are not shown.
 pub(crate) fn lines(event: &Event) -> Option<String> {
@@ -35,6 +35,7 @@ pub(crate) fn lines(event: &Event) -> Option<String> {
             }
             text
         }
+        EventKind::CallsAllowed { calls } => format!("  {}", allowed_text(calls)),
         EventKind::WorkspaceShared { runs } => {
             format!("  {} {}", style("!").yellow().bold(), sharing_text(runs))
         }

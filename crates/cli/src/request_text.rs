@@ -4,6 +4,7 @@
 //! part of itself or imitate a line of the dialog.
 
 use console::style;
+use dirigent::approval_rules::CallPattern;
 use dirigent::events::{OpenQuestion, PlannedCall, Question, Work};
 use dirigent::{ApprovalAnswer, Decision, EffectId, RunId};
 use serde_json::Value;
@@ -145,9 +146,10 @@ pub(crate) fn request_lines(run: RunId, requests: &PendingRequests) -> Vec<Strin
         let effect = pending.call.approval.effect;
         lines.extend(approval_lines(pending));
         lines.push(format!(
-            "  dirigent approve {run} {} [--edit JSON | --reject [REASON] | --guide TEXT]",
+            "  dirigent approve {run} {} [--edit JSON | --reject [REASON] | --guide TEXT | --always CALLS]",
             EffectId { attempt: 0, ..effect }
         ));
+        lines.extend(suggestion_lines(&pending.suggestions));
     }
     let named = requests.questions.len() > 1;
     for asked in &requests.questions {
@@ -164,6 +166,15 @@ pub(crate) fn request_lines(run: RunId, requests: &PendingRequests) -> Vec<Strin
     lines
 }
 
+/// The calls that the user may always allow instead of only the one that waits.
+fn suggestion_lines(suggestions: &[CallPattern]) -> Vec<String> {
+    let one_of = (!suggestions.is_empty()).then(|| "  with CALLS one of:".to_owned());
+    let quoted = suggestions
+        .iter()
+        .map(|calls| format!("    {}", quote(&one_line(&calls.to_string()))));
+    one_of.into_iter().chain(quoted).collect()
+}
+
 /// A decision in the past tense, such as `approved`.
 pub(crate) fn decision_text(decision: &Decision) -> String {
     match &decision.answer {
@@ -175,6 +186,11 @@ pub(crate) fn decision_text(decision: &Decision) -> String {
             format!("not run; guidance for the agent: {}", sanitize(guidance))
         }
     }
+}
+
+/// Calls that the user has allowed by a rule.
+pub(crate) fn allowed_text(calls: &str) -> String {
+    format!("your rule allows from now on: {}", one_line(calls))
 }
 
 /// All parameters: a command as a command line, multi-line text line by line, everything else as JSON.
@@ -303,7 +319,6 @@ mod tests {
             affected_subtasks,
             proposal: None,
             suggestions: Vec::new(),
-            allowed_by: None,
         });
         console::strip_ansi_codes(&lines.join("\n")).into_owned()
     }

@@ -6,13 +6,15 @@
 use std::path::PathBuf;
 
 use dirigent::Steering;
+use dirigent::approval_rules::{CallPattern, SavedRule, Within};
 use dirigent::{
     ApprovalAnswer, Decision, DecisionError, Dirigent, DirigentError, EffectId, EndReason, OpenQuestion,
     PendingMessage, RunId, RuntimeError, SelectionError, SteerOutcome, select_question,
 };
 use serde_json::json;
 
-use crate::args::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand};
+use crate::approvals;
+use crate::args::{AnswerCommand, ApproveCommand, CancelCommand, GuideCommand, RuleWithin};
 use crate::exit::Exit;
 use crate::open::open_existing;
 use crate::output::{Output, sanitize};
@@ -151,6 +153,9 @@ pub(crate) async fn approve(
         let (run, error) = (target.run, DecisionError::NotPending { effect });
         return target.report_rejection(RuntimeError::Decision { run, error }, command.json, output);
     };
+    if let Some(calls) = &command.always {
+        return always(&target, pending, calls, &command, output).await;
+    }
     let (answer, accepted) = decision_from_args(&command, pending);
     // The argument may omit the number of the attempt.
     let effect = pending.call.approval.effect;
@@ -161,6 +166,60 @@ pub(crate) async fn approve(
     let decision = Decision { digest, answer };
     let message = Steering::Decide { effect, decision };
     target.send(message, &accepted, command.json, output).await
+}
+
+/// Saves a rule that approves the pending call, and calls like it from now on.
+async fn always(
+    target: &TargetRun,
+    pending: &PendingCall,
+    calls: &CallPattern,
+    command: &ApproveCommand,
+    output: &Output,
+) -> anyhow::Result<Exit> {
+    let (run, json) = (target.run, command.json);
+    if !target.requests.approves(calls, pending) {
+        let reason = format!(
+            "`{calls}` does not allow this call: it is a plan, or other calls match, or your configuration asks about just such calls"
+        );
+        return target.report_rejection(RuntimeError::MessageRejected { run, reason }, json, output);
+    }
+    let within = match command.within {
+        RuleWithin::Run => Within::Run,
+        RuleWithin::Conversation => Within::Conversation,
+        RuleWithin::Folder => Within::Workspace,
+        RuleWithin::Everywhere => Within::Everywhere,
+    };
+    if !json {
+        output.print(&approval_lines(pending).join("\n"));
+    }
+    let saved = target
+        .dirigent
+        .approval_rules()
+        .allow(run, within, calls.clone())
+        .await;
+    let SavedRule { rule, outcome } = match saved {
+        Ok(saved) => saved,
+        Err(error) => return target.report_rejection(error, json, output),
+    };
+    let state = match outcome {
+        Some(SteerOutcome::Accepted) => "accepted",
+        Some(SteerOutcome::Pending) => "pending",
+        None => "ended",
+    };
+    if json {
+        output.print(&json!({"run": run, "state": state, "rule": approvals::as_json(&rule)}).to_string());
+        return Ok(Exit::Success);
+    }
+    output.print(&format!("Saved rule {}", approvals::line(&rule)));
+    let (effect, short) = (pending.call.approval.effect, run.short());
+    output.print(&match outcome {
+        Some(SteerOutcome::Accepted) => format!("{effect} is approved by it."),
+        Some(SteerOutcome::Pending) => {
+            format!("Pending: {effect} runs when the run continues: `dirigent resume {short}`.")
+        }
+        None => format!("Run {short} has ended in the meantime."),
+    });
+    Ok(Exit::Success)
 }
 
 /// The decision that the flags request, and the text to print if the run accepts it.

@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use crate::output::sanitize;
 use crate::plain::sharing_text;
-use crate::request_text::decision_text;
+use crate::request_text::{allowed_text, decision_text};
 use crate::time::clock;
 
 /// The maximum width of a description, in columns.
@@ -129,6 +129,7 @@ fn describe(kind: &EventKind) -> String {
         EventKind::QuestionAsked { question, .. } => format!("question: {}", question.question),
         EventKind::QuestionAnswered { answer, .. } => format!("answer: {answer}"),
         EventKind::QuestionExpired { effect } => format!("{effect} expired"),
+        EventKind::CallsAllowed { calls } => allowed_text(calls),
         EventKind::WorkspaceShared { runs } => sharing_text(runs),
         EventKind::Resumed => "resumed".to_owned(),
         EventKind::RunFinished { reason, .. } => format!("end: {reason}"),

@@ -112,9 +112,12 @@ pub(crate) async fn watch_to_end(
 ) -> anyhow::Result<Option<EndedRun>> {
     let mut screen = Screen::new(watching, output);
     let mut session = match user_presence(watching, output) {
-        UserPresence::Present => {
-            Some(InteractiveSession::new(dirigent, run, history, watching.in_chat, output).await?)
-        }
+        UserPresence::Present => Some(InteractiveSession::new(
+            dirigent,
+            history,
+            watching.in_chat,
+            output,
+        )?),
         UserPresence::Absent => None,
     };
     let mut events = run.events(0);

@@ -34,6 +34,7 @@ impl RunInput {
             RunInput::UserAbsent { .. } => "the absence of the user",
             RunInput::TimerFired { .. } => "the expiry of a timer",
             RunInput::Resumed { .. } => "resuming the run",
+            RunInput::CallsAllowed { .. } => "a rule that allows calls",
             RunInput::WorkspaceShared { .. } => "the notice of runs in the same folder",
             RunInput::Cancelled => "the cancellation of the run",
         }
@@ -55,6 +56,7 @@ impl AgentInput {
             AgentInput::Guided { .. } => "guidance for the agent",
             AgentInput::RunGuided { .. } => "guidance",
             AgentInput::Redirected { .. } => "immediate guidance",
+            AgentInput::CallsAllowed { .. } => "a rule that allows calls",
             AgentInput::Continued { .. } => "the continuation of the lead",
             AgentInput::TimerFired { .. } => "the expiry of a timer",
             AgentInput::Resumed { .. } => "resuming the agent",

@@ -123,6 +123,25 @@ impl Policy {
         }
     }
 
+    /// Returns the policy with rules that allow these calls, in addition to its own.
+    pub fn allowing(&self, calls: &[CallPattern]) -> Cow<'_, Policy> {
+        if calls.is_empty() {
+            return Cow::Borrowed(self);
+        }
+        let allow = |calls: &CallPattern| Rule {
+            ruling: Ruling::Allow,
+            calls: calls.clone(),
+        };
+        Cow::Owned(Policy {
+            rules: self
+                .rules
+                .iter()
+                .cloned()
+                .chain(calls.iter().map(allow))
+                .collect(),
+        })
+    }
+
     /// Returns true if the call would run without approval if the policy also had a rule that allows `calls`.
     pub fn allows_with(&self, calls: &CallPattern, tool: &str, parameters: &Value, workspace: &str) -> bool {
         let allow = Rule {

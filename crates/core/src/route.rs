@@ -170,6 +170,9 @@ impl RunCommand {
             RunCommand::GuideAgent { agent, guidance } => {
                 Route::Deliver(Delivery::Agent(agent, AgentInput::Guided { guidance }))
             }
+            RunCommand::AllowCalls { agent, number, calls } => {
+                Route::Deliver(Delivery::Agent(agent, AgentInput::CallsAllowed { number, calls }))
+            }
             RunCommand::RunTool { effect, .. } => Route::Effect(RunEffect::RunTool { effect }),
             RunCommand::StopTool { effect } => Route::Effect(RunEffect::StopTool { effect }),
             RunCommand::ReadDiff { effect } => Route::Effect(RunEffect::ReadDiff { effect }),
@@ -192,15 +195,25 @@ impl AgentCommand {
             AgentCommand::SetTimer { timer, at } => {
                 return Route::Effect(AgentEffect::SetTimer { timer, at });
             }
-            AgentCommand::AskApproval { approval, guidance } => RunInput::CallAwaitsUser {
+            AgentCommand::AskApproval {
+                approval,
+                guidance,
+                allowed,
+            } => RunInput::CallAwaitsUser {
                 effect: approval.effect,
                 guidance,
                 request: UserRequestKind::Decision,
+                allowed,
             },
-            AgentCommand::AskUser { question, guidance } => RunInput::CallAwaitsUser {
+            AgentCommand::AskUser {
+                question,
+                guidance,
+                allowed,
+            } => RunInput::CallAwaitsUser {
                 effect: question.effect,
                 guidance,
                 request: UserRequestKind::Answer,
+                allowed,
             },
             AgentCommand::Stop => return Route::Effect(AgentEffect::Stop),
             AgentCommand::GuideRun { effect, guidance } => RunInput::PlanGuided { effect, guidance },
@@ -311,6 +324,7 @@ impl Steering {
                 }
                 (Scope::Run, Some(_) | None) => return Err(SteeringError::NoQuestion),
             },
+            Steering::AllowCalls { calls } => RunInput::CallsAllowed { calls },
             Steering::ShareWorkspace { runs } => RunInput::WorkspaceShared { runs },
             Steering::Cancel => RunInput::Cancelled,
         };
@@ -333,6 +347,7 @@ impl AgentInput {
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
+            | AgentInput::CallsAllowed { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::approval::Decision;
 use crate::id::{AgentId, EffectId, RunId};
+use crate::policy::CallPattern;
 
 /// A message from the user to a run. JSON: an object with the field `kind`, such as `{"kind": "guide", "guidance": "…"}`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -39,6 +40,12 @@ pub enum Steering {
         effect: EffectId,
         /// The answer text, or the number of one of the question's choices, counted from 1.
         answer: String,
+    },
+    /// Allows calls that match a pattern from now on, also those that wait for approval already (APPROVE-1). Never approves a plan, and never
+    /// counts against a rule that denies, nor against one that asks about the same calls as precisely.
+    AllowCalls {
+        /// The calls to allow.
+        calls: CallPattern,
     },
     /// Tells the run that other runs work in its workspace. Only watchers of the run see it.
     ShareWorkspace {

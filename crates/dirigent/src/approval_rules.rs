@@ -1,9 +1,9 @@
 //! Approval rules: calls that the user always allows, within a run, a conversation, a folder or everywhere.
 //!
-//! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its
-//! workspace and of every run as part of its policy. A rule that is added while a run is active does not change the run's policy: the
-//! program that asks the user looks up the rules with [`ApprovalRules::of_run`] and approves the requests that [`approves`] accepts,
-//! instead of asking the user.
+//! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its workspace
+//! and of every run as part of its policy. A rule added while runs are under way is sent to each active run in which it holds, and a run that is
+//! resumed gets the rules added meanwhile. From then on the run decides by the rule, also about calls that wait already. For a run in a git
+//! worktree, the workspace is the folder for which the worktree was made.
 //!
 //! A rule never overrides a rule that denies the call, or that asks about it and is at least as specific ([`Policy::allows_with`]), and
 //! never approves a plan.
@@ -12,10 +12,14 @@ use dirigent_core::approval::Approval;
 use dirigent_core::call::SUBMIT_PLAN;
 use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::policy::{Policy, Rule, Ruling};
-use dirigent_store::{Journal, NewRule};
+use dirigent_core::steering::Steering;
+use dirigent_runtime::{Orchestrator, RuntimeError, SteerOutcome};
+use dirigent_store::{Journal, NewRule, RunFilter, RunState, StoreError};
+use futures::future::join_all;
 
-use crate::blocking::blocking;
+use crate::blocking::with_journal;
 use crate::time::now;
+use crate::worktree::users_folder;
 use crate::{Dirigent, DirigentError};
 
 pub use dirigent_core::policy::CallPattern;
@@ -60,9 +64,19 @@ pub enum ApprovalRuleError {
 }
 
 /// The approval rules of a journal. Clones are handles of the same rules.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ApprovalRules {
     journal: Journal,
+    orchestrator: Orchestrator,
+}
+
+/// A rule that [`ApprovalRules::allow`] has saved.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SavedRule {
+    /// The rule.
+    pub rule: ApprovalRule,
+    /// Whether the run has the rule already, or gets it once it is resumed; `None` if the run has ended.
+    pub outcome: Option<SteerOutcome>,
 }
 
 impl Dirigent {
@@ -70,6 +84,7 @@ impl Dirigent {
     pub fn approval_rules(&self) -> ApprovalRules {
         ApprovalRules {
             journal: self.journal.clone(),
+            orchestrator: self.orchestrator.clone(),
         }
     }
 
@@ -94,7 +109,8 @@ impl Dirigent {
 }
 
 impl ApprovalRules {
-    /// Allows calls from now on, and returns the rule. The same rule is not added twice. `run` is the run whose user allows them.
+    /// Allows calls from now on, in the active runs too in which the rule holds. The same rule is not added twice. `run` is the run whose user allows
+    /// them.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoConversation`], [`ApprovalRuleError::Pattern`]; an unknown run; an error of the journal.
@@ -103,32 +119,29 @@ impl ApprovalRules {
         run: RunId,
         within: Within,
         calls: CallPattern,
-    ) -> Result<ApprovalRule, DirigentError> {
-        self.blocking(move |journal| {
-            let record = journal.run(run)?;
-            let scope = match within {
-                Within::Run => RuleScope::Run(run),
-                Within::Conversation => match record.turn {
-                    Some(turn) => RuleScope::Conversation(turn.conversation),
-                    None => return Err(ApprovalRuleError::NoConversation { run }.into()),
-                },
-                Within::Workspace => RuleScope::Workspace(record.workspace),
-                Within::Everywhere => RuleScope::Everywhere,
-            };
-            if !calls.is_readable() {
-                return Err(ApprovalRuleError::Pattern.into());
-            }
-            let at = now();
-            loop {
-                let (scope, calls) = (scope.clone(), calls.clone());
-                let id = journal.add_approval_rule(NewRule { scope, calls, at })?;
-                // Another process may have deleted the rule since.
-                if let Some(rule) = journal.approval_rule(id)? {
-                    return Ok(rule);
-                }
-            }
+    ) -> Result<SavedRule, DirigentError> {
+        let save = move |journal: &Journal| save(journal, run, within, calls);
+        let rule = with_journal(&self.journal, save).await?;
+        let scope = rule.scope.clone();
+        let active = with_journal(&self.journal, move |journal| Ok(active_runs(journal, &scope)?)).await?;
+        let others = active.into_iter().filter(|other| *other != run);
+        let others = others.map(|other| self.send(other, &rule.calls));
+        let (outcome, _) = futures::join!(self.send(run, &rule.calls), join_all(others));
+        Ok(SavedRule {
+            rule,
+            outcome: outcome?,
         })
-        .await
+    }
+
+    /// Sends a rule to a run; `None` if the run has ended.
+    async fn send(&self, run: RunId, calls: &CallPattern) -> Result<Option<SteerOutcome>, DirigentError> {
+        let calls = calls.clone();
+        match self.orchestrator.steer(run, Steering::AllowCalls { calls }).await {
+            Ok(outcome) => Ok(Some(outcome)),
+            // A run that never began starts with the rule.
+            Err(RuntimeError::Ended { .. } | RuntimeError::NeverBegan { .. }) => Ok(None),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// Lists all rules, in the order in which they were added.
@@ -136,7 +149,7 @@ impl ApprovalRules {
     /// # Errors
     /// An error of the journal.
     pub async fn list(&self) -> Result<Vec<ApprovalRule>, DirigentError> {
-        self.blocking(|journal| Ok(journal.approval_rules()?)).await
+        with_journal(&self.journal, |journal| Ok(journal.approval_rules()?)).await
     }
 
     /// Lists the rules that apply to a run, in the order in which they were added.
@@ -144,11 +157,11 @@ impl ApprovalRules {
     /// # Errors
     /// An unknown run; an error of the journal.
     pub async fn of_run(&self, run: RunId) -> Result<Vec<ApprovalRule>, DirigentError> {
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             let record = journal.run(run)?;
             let mut scopes = vec![
                 RuleScope::Everywhere,
-                RuleScope::Workspace(record.workspace),
+                RuleScope::Workspace(users_folder(journal, &record)?),
                 RuleScope::Run(run),
             ];
             scopes.extend(record.turn.map(|turn| RuleScope::Conversation(turn.conversation)));
@@ -157,25 +170,66 @@ impl ApprovalRules {
         .await
     }
 
-    /// Deletes a rule and returns it. Runs that started with the rule keep it.
+    /// Deletes a rule, and returns it as it was. Runs that have it already keep it.
     ///
     /// # Errors
     /// [`ApprovalRuleError::NoSuchRule`]; an error of the journal.
     pub async fn delete(&self, id: u64) -> Result<ApprovalRule, DirigentError> {
-        self.blocking(move |journal| match journal.approval_rule(id)? {
+        with_journal(&self.journal, move |journal| match journal.approval_rule(id)? {
             Some(rule) if journal.delete_approval_rule(id)? => Ok(rule),
             Some(_) | None => Err(ApprovalRuleError::NoSuchRule { id }.into()),
         })
         .await
     }
+}
 
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Journal) -> Result<T, DirigentError> + Send + 'static,
-    ) -> Result<T, DirigentError> {
-        let journal = self.journal.clone();
-        blocking(move || work(&journal)).await
+/// Saves a rule, and returns it. Blocks.
+fn save(
+    journal: &Journal,
+    run: RunId,
+    within: Within,
+    calls: CallPattern,
+) -> Result<ApprovalRule, DirigentError> {
+    let record = journal.run(run)?;
+    let scope = match within {
+        Within::Run => RuleScope::Run(run),
+        Within::Conversation => match record.turn {
+            Some(turn) => RuleScope::Conversation(turn.conversation),
+            None => return Err(ApprovalRuleError::NoConversation { run }.into()),
+        },
+        Within::Workspace => RuleScope::Workspace(users_folder(journal, &record)?),
+        Within::Everywhere => RuleScope::Everywhere,
+    };
+    if !calls.is_readable() {
+        return Err(ApprovalRuleError::Pattern.into());
     }
+    let at = now();
+    loop {
+        let (scope, calls) = (scope.clone(), calls.clone());
+        let id = journal.add_approval_rule(NewRule { scope, calls, at })?;
+        // Another process may have deleted the rule since.
+        if let Some(rule) = journal.approval_rule(id)? {
+            return Ok(rule);
+        }
+    }
+}
+
+/// Returns the active runs in which rules of this scope hold. Blocks.
+fn active_runs(journal: &Journal, scope: &RuleScope) -> Result<Vec<RunId>, StoreError> {
+    let active = RunFilter::new().state(RunState::Running).limit(usize::MAX);
+    let mut runs = Vec::new();
+    for record in journal.run_page(&active)?.runs {
+        let holds = match scope {
+            RuleScope::Run(run) => record.run == *run,
+            RuleScope::Conversation(id) => record.turn.is_some_and(|turn| turn.conversation == *id),
+            RuleScope::Workspace(folder) => users_folder(journal, &record)? == *folder,
+            RuleScope::Everywhere => true,
+        };
+        if holds {
+            runs.push(record.run);
+        }
+    }
+    Ok(runs)
 }
 
 /// Returns true if a rule that allows `calls` approves the waiting call. `policy` is the policy of the call's run.

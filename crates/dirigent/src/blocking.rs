@@ -1,8 +1,18 @@
 //! Keeps blocking work off the async threads.
 
 use dirigent_runtime::RuntimeError;
+use dirigent_store::Journal;
 
 use crate::DirigentError;
+
+/// Reads or writes the journal on tokio's blocking threads.
+pub(crate) async fn with_journal<T: Send + 'static>(
+    journal: &Journal,
+    work: impl FnOnce(&Journal) -> Result<T, DirigentError> + Send + 'static,
+) -> Result<T, DirigentError> {
+    let journal = journal.clone();
+    blocking(move || work(&journal)).await
+}
 
 /// Runs work that blocks on the disk on tokio's blocking threads, so that it does not delay the actors.
 pub(crate) async fn blocking<T, E>(

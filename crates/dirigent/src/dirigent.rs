@@ -18,13 +18,14 @@ use dirigent_store::{Journal, MessageId, MessageState, RunFilter, RunPage, RunRe
 use dirigent_tools::{Confinement, repository_summary};
 
 use crate::agents::{Agents, RunSpecFactory};
-use crate::blocking::blocking;
+use crate::blocking::{blocking, with_journal};
 use crate::builder::Builder;
 use crate::config::ConfiguredModels;
 use crate::goal::{ProjectInstructions, RunLocation};
 use crate::sharing::{StartPermit, announce};
 use crate::start_queue::StartQueue;
 use crate::undo::{RunDiff, Undo};
+use crate::worktree::users_folder;
 use crate::{DirigentError, Goal};
 
 /// An orchestrator of runs. Clones share it. When the last clone is dropped, its runs stop and can be resumed later.
@@ -95,7 +96,8 @@ impl Dirigent {
         let probes = self.starts.unless_cancelled(finding).await?;
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
         let instructions = goal.instructions;
-        let stored = self.stored_settings(&goal, &workspace).await?;
+        let users_folder = worktree.as_ref().map_or(&workspace, |worktree| &worktree.origin);
+        let stored = self.stored_settings(&goal, users_folder).await?;
         let spec = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
@@ -217,7 +219,9 @@ impl Dirigent {
             .acquire_start_permit(&record.workspace, Some(run), resume.shared())
             .await?;
         self.check_worktree(run, &record).await?;
-        let resume = resume.shares_with(others.clone());
+        let rules = self.approval_rules().of_run(run).await?;
+        let allowed = rules.into_iter().map(|rule| rule.calls).collect();
+        let resume = resume.shares_with(others.clone()).allow(allowed);
         let handle = self.orchestrator.resume_locked(run, resume, lock).await?;
         announce(&self.orchestrator, others, run);
         Ok(handle)
@@ -273,6 +277,8 @@ impl Dirigent {
     /// If the run is waiting for an answer, the guidance serves as the answer. Decisions about calls of the original run do not apply to
     /// the fork: a call that waits or has not ended needs approval again in the fork (APPROVE-3).
     ///
+    /// The calls that the user always allowed in the run until then need no approval in the fork either.
+    ///
     /// Only the journal is shared: the files of the workspace are not reverted, and both runs work in the same folder. The fork asks the
     /// models of this orchestrator and uses its tools, even if the original run had its own model or tools ([`Goal::model`]).
     ///
@@ -293,7 +299,12 @@ impl Dirigent {
             .acquire_start_permit(&record.workspace, None, WhenShared::GoOn)
             .await?;
         self.check_workspace(&record).await?;
-        let handle = self.orchestrator.fork(run, at, guidance, user).await?;
+        let users_folder = self
+            .reading(move |journal| users_folder(journal, &record))
+            .await?;
+        let rules = self.starting_rules(&users_folder, None).await?;
+        let allowed = rules.into_iter().map(|rule| rule.calls).collect();
+        let handle = self.orchestrator.fork(run, at, guidance, allowed, user).await?;
         drop(lock);
         if !others.is_empty() {
             let runs = others.clone();
@@ -439,8 +450,7 @@ impl Dirigent {
         E: Send + 'static,
         DirigentError: From<E>,
     {
-        let journal = self.journal.clone();
-        blocking(move || work(&journal)).await
+        with_journal(&self.journal, |journal| Ok(work(journal)?)).await
     }
 }
 

@@ -32,7 +32,7 @@ use dirigent_core::time::Timestamp;
 use dirigent_store::{Journal, StoredPrompt};
 use serde::{Deserialize, Serialize};
 
-use crate::blocking::blocking;
+use crate::blocking::with_journal;
 use crate::config::ALL_AGENTS;
 use crate::time::now;
 use crate::{Dirigent, DirigentError};
@@ -209,7 +209,7 @@ impl SystemPrompts {
             return Err(SystemPromptError::Name { name }.into());
         }
         let text = checked(text)?;
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             if name == DEFAULT_PROMPT {
                 return Err(SystemPromptError::Exists { name }.into());
             }
@@ -229,7 +229,7 @@ impl SystemPrompts {
     /// [`SystemPromptError::NoSuchPrompt`], [`SystemPromptError::NoSuchVersion`]; an error of the journal.
     pub async fn get(&self, name: &str, version: Option<u32>) -> Result<SystemPrompt, DirigentError> {
         let name = name.to_owned();
-        self.blocking(move |journal| read(journal, &name, version)).await
+        with_journal(&self.journal, move |journal| read(journal, &name, version)).await
     }
 
     /// Changes the text of a prompt whose latest version is `version`; returns the new version. The same text makes no new version.
@@ -239,7 +239,7 @@ impl SystemPrompts {
     /// [`SystemPrompts::create`]; an error of the journal.
     pub async fn update(&self, name: &str, version: u32, text: &str) -> Result<SystemPrompt, DirigentError> {
         let (name, text) = (name.to_owned(), checked(text)?);
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             let latest = read(journal, &name, None)?;
             if latest.version == version && latest.text == text {
                 return Ok(latest);
@@ -268,7 +268,7 @@ impl SystemPrompts {
     /// [`SystemPromptError::Default`], [`SystemPromptError::NoSuchPrompt`]; an error of the journal.
     pub async fn delete(&self, name: &str) -> Result<(), DirigentError> {
         let name = name.to_owned();
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             if name == DEFAULT_PROMPT {
                 return Err(SystemPromptError::Default.into());
             }
@@ -285,7 +285,7 @@ impl SystemPrompts {
     /// # Errors
     /// An error of the journal.
     pub async fn list(&self) -> Result<Vec<SystemPrompt>, DirigentError> {
-        self.blocking(|journal| Ok(list(journal)?)).await
+        with_journal(&self.journal, |journal| Ok(list(journal)?)).await
     }
 
     /// Lists all versions of a prompt, the latest first.
@@ -294,7 +294,7 @@ impl SystemPrompts {
     /// [`SystemPromptError::NoSuchPrompt`]; an error of the journal.
     pub async fn versions(&self, name: &str) -> Result<Vec<SystemPrompt>, DirigentError> {
         let name = name.to_owned();
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             let stored = journal.system_prompt_versions(&name)?;
             let shipped = (name == DEFAULT_PROMPT).then(shipped);
             let versions: Vec<SystemPrompt> = stored.into_iter().map(Into::into).chain(shipped).collect();
@@ -304,14 +304,6 @@ impl SystemPrompts {
             }
         })
         .await
-    }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Journal) -> Result<T, DirigentError> + Send + 'static,
-    ) -> Result<T, DirigentError> {
-        let journal = self.journal.clone();
-        blocking(move || work(&journal)).await
     }
 }
 

@@ -11,6 +11,8 @@ use std::path::{Path, PathBuf};
 
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
+use dirigent_core::journal::Input;
+use dirigent_core::run::RunInput;
 use dirigent_core::spec::Worktree;
 use dirigent_runtime::{RuntimeError, read_run};
 use dirigent_store::{Journal, RunClaim, RunFilter, RunRecord, RunState, StoreError};
@@ -315,6 +317,19 @@ impl RunWorktree {
         let (origin, confinement) = (self.origin().to_owned(), self.confinement);
         blocking(move || Ok::<_, DirigentError>(Repository::find(&origin, confinement)?)).await
     }
+}
+
+/// Returns the folder that the user named as the workspace of a run: for a run in a worktree, the folder for which the worktree was made. Blocks.
+pub(crate) fn users_folder(journal: &Journal, record: &RunRecord) -> Result<String, StoreError> {
+    if Path::new(&record.workspace).starts_with(worktrees_folder(journal)) {
+        let first = journal.entries(record.run, 0, 1)?.into_iter().next();
+        if let Some(Input::Run(RunInput::Started { spec })) = first.map(|entry| entry.input)
+            && let Some(worktree) = &spec.worktree
+        {
+            return Ok(worktree.origin.clone());
+        }
+    }
+    Ok(record.workspace.clone())
 }
 
 /// The folder of all worktrees of a journal's runs.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
+use dirigent_core::policy::CallPattern;
 use dirigent_core::run::RunInput;
 use dirigent_core::steering::Steering;
 use dirigent_core::view::RunView;
@@ -15,6 +16,7 @@ use crate::handle::RunHandle;
 use crate::journal_reader::{read_entries, replay_entries};
 use crate::orchestrator::Orchestrator;
 use crate::replayed_run::ReplayedRun;
+use crate::resuming::allow_messages;
 use crate::run_log::{RunLogError, RunLogErrorKind};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::RunServices;
@@ -38,6 +40,8 @@ impl Orchestrator {
     /// also replaces the answers to sub-agents' questions, once no other work can continue. The user's decisions about calls of the source
     /// run do not apply to the fork: the fork asks again about each call that waits for an approval or has not ended (APPROVE-3).
     ///
+    /// The calls that the user had allowed in the source run until then need no approval in the fork either, nor do those of `allowed`.
+    ///
     /// Only journal entries are shared: the files of the workspace are not restored, and both runs work in the same folder.
     ///
     /// # Errors
@@ -48,6 +52,7 @@ impl Orchestrator {
         run: RunId,
         at: Option<u64>,
         guidance: Option<String>,
+        allowed: Vec<CallPattern>,
         user: UserPresence,
     ) -> Result<RunHandle, RuntimeError> {
         self.ensure_running()?;
@@ -70,16 +75,18 @@ impl Orchestrator {
         })
         .await?;
         let question = replayed.view.run().question().map(|(question, _)| question);
-        let first_message = guidance.map(|guidance| match question {
+        let guided = guidance.map(|guidance| match question {
             Some(_) => Steering::Redirect { guidance },
             None => Steering::Guide { guidance },
         });
+        let mut first_messages = allow_messages(allowed, replayed.view.run());
+        first_messages.extend(guided);
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
         let mode = StartMode::Resume(Box::new(ResumedRun {
             replayed,
             recovery: Recovery::StayEnded,
             limits: None,
-            first_message,
+            first_messages,
         }));
         let mailbox = RunMailbox::new(user, mailbox_state);
         self.launch(new, claim, mode, mailbox, RunServices::default())

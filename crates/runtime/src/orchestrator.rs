@@ -435,7 +435,7 @@ fn rebuild(myself: &ActorRef<OrchestratorMsg>, mut owned: OwnedRun, message: Str
                         recovery: Recovery::StayEnded,
                         limits: None,
                         replayed,
-                        first_message: None,
+                        first_messages: Vec::new(),
                     })),
                     started: None,
                 });

@@ -7,7 +7,9 @@ use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::RunId;
 use dirigent_core::limits::RunLimits;
 use dirigent_core::machine::Refusal;
+use dirigent_core::policy::CallPattern;
 use dirigent_core::question::select_question;
+use dirigent_core::run::Run;
 use dirigent_core::steering::Steering;
 use dirigent_model::ChatModel;
 use dirigent_tools::Tool;
@@ -34,6 +36,7 @@ pub struct Resume {
     limits: Option<RunLimits>,
     when_shared: WhenShared,
     shares_with: Vec<RunId>,
+    allowed: Vec<CallPattern>,
     own: RunServices,
 }
 
@@ -77,6 +80,15 @@ impl Resume {
     #[must_use]
     pub fn shares_with(mut self, runs: Vec<RunId>) -> Self {
         self.shares_with = runs;
+        self
+    }
+
+    /// Allows calls without approval from now on, such as those that the user has allowed while the run was not active.
+    #[must_use]
+    pub fn allow(mut self, calls: Vec<CallPattern>) -> Self {
+        let new = calls.into_iter().filter(|calls| !self.allowed.contains(calls));
+        let new: Vec<CallPattern> = new.collect();
+        self.allowed.extend(new);
         self
     }
 
@@ -138,6 +150,7 @@ impl Orchestrator {
             own,
             when_shared: _,
             shares_with,
+            allowed,
         } = resume;
         let (claim, replayed, has_ended) = self.claim_resumable(run, lock).await?;
         let view = &replayed.view;
@@ -161,10 +174,10 @@ impl Orchestrator {
         let question = view.run().question().map(|(effect, _)| effect);
         let mailbox_state = question.map_or(MailboxState::Open, MailboxState::AwaitingAnswer);
         let mode = StartMode::Resume(Box::new(ResumedRun {
+            first_messages: allow_messages(allowed, replayed.view.run()),
             replayed,
             recovery,
             limits: limits.map(Box::new),
-            first_message: None,
         }));
         let mailbox = RunMailbox::new(user, mailbox_state).sharing_with(shares_with);
         self.launch(run, claim, mode, mailbox, own).await
@@ -194,6 +207,12 @@ impl Orchestrator {
         })
         .await
     }
+}
+
+/// The messages that allow calls in a run that starts again, except those that it allows already.
+pub(crate) fn allow_messages(allowed: Vec<CallPattern>, run: &Run) -> Vec<Steering> {
+    let new = allowed.into_iter().filter(|calls| !run.allows(calls));
+    new.map(|calls| Steering::AllowCalls { calls }).collect()
 }
 
 /// Returns the error for a run whose machine refuses to continue.

@@ -96,7 +96,7 @@ impl Orchestrator {
             replayed,
             recovery: Recovery::StayEnded,
             limits: None,
-            first_message: Some(Steering::Cancel),
+            first_messages: vec![Steering::Cancel],
         }));
         let mailbox = RunMailbox::new(UserPresence::Absent, MailboxState::Open);
         let handle = self

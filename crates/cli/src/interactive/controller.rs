@@ -7,17 +7,17 @@
 use std::collections::BTreeSet;
 
 use dirigent::approval_rules::{CallPattern, Within};
-use dirigent::events::{ApprovalAnswer, Decision, EffectId, OpenQuestion, Scope};
+use dirigent::events::{ApprovalAnswer, Decision, EffectId, Scope};
 use dirigent::{DecisionError, DirigentError, RuntimeError, Steering};
 
-use super::always::{AlwaysDialog, AlwaysResult};
-use super::dialog::{DIALOG_HELP, DialogCommand};
+use super::active_dialog::{ActiveDialog, RequestKind};
+use super::always::AlwaysResult;
+use super::dialog::DialogCommand;
 use super::editor::{EditResult, Editor};
 use super::keys::Key;
 use crate::output::sanitize;
 use crate::pending_requests::{PendingCall, PendingRequests};
 use crate::prompt::Prompt;
-use crate::request_text::{approval_lines, one_line, open_question_lines};
 
 /// An action for the caller to perform.
 #[derive(Clone, Debug, PartialEq)]
@@ -28,22 +28,9 @@ pub(crate) enum Action {
     Open(Vec<String>),
     /// Send this message to the run, and pass the result to [`PromptController::on_result`].
     Send(Steering),
-    /// Save a rule that allows these calls, pass the rule to [`PromptController::add_rule`], and send the message,
-    /// which approves the call that the user was asked about.
-    Always {
-        calls: CallPattern,
-        within: Within,
-        message: Steering,
-    },
-    /// Send this message, which approves a call, if the user still has the rule that allows `calls`; else call
-    /// [`PromptController::ask_again`].
-    Allow {
-        calls: CallPattern,
-        effect: EffectId,
-        /// The call, as text for the user.
-        shown: String,
-        message: Steering,
-    },
+    /// Save a rule that allows these calls, then call [`PromptController::rule_saved`]. The run decides by the rule at once, also about the call
+    /// that the user was asked about.
+    Always { calls: CallPattern, within: Within },
     /// Let the user edit this text in their editor, and pass the new text to [`PromptController::edited`]. Without an editor, call
     /// [`PromptController::edit_in_line`].
     Edit(String),
@@ -82,41 +69,10 @@ pub(crate) struct PromptController {
     deferred: BTreeSet<EffectKey>,
     /// Calls and questions that are settled (answered, expired or withdrawn), so that no dialog opens for them.
     answered: BTreeSet<EffectKey>,
-    /// The patterns of calls that the user always allows.
-    allowed: Vec<CallPattern>,
     /// Set by Ctrl-D: from then on, no dialog opens.
     user_absent: bool,
     /// Set in a chat, where Esc cancels the run.
     in_chat: bool,
-}
-
-/// The open dialog about a call or question.
-struct ActiveDialog {
-    kind: RequestKind,
-    line: Editor,
-    /// Set while keys go to the dialog rather than to the draft.
-    has_focus: bool,
-    editing_parameters: bool,
-    /// Set while the user allows calls from now on.
-    always: Option<AlwaysDialog>,
-    /// The edited plan that was not valid, to be edited further.
-    draft: Option<String>,
-    /// All lines of a call that was shown only in part; empty once the whole call was shown.
-    hidden_lines: Vec<String>,
-}
-
-enum RequestKind {
-    Call(PendingCall),
-    Question(OpenQuestion),
-}
-
-impl RequestKind {
-    fn effect(&self) -> EffectId {
-        match self {
-            RequestKind::Call(pending) => pending.call.approval.effect,
-            RequestKind::Question(asked) => asked.effect,
-        }
-    }
 }
 
 fn effect_key(effect: EffectId) -> EffectKey {
@@ -124,38 +80,26 @@ fn effect_key(effect: EffectId) -> EffectKey {
 }
 
 impl PromptController {
-    /// With `in_chat`, Esc cancels the run. `allowed` are the calls that the user always allows.
-    pub(crate) fn new(in_chat: bool, allowed: Vec<CallPattern>) -> Self {
+    /// With `in_chat`, Esc cancels the run.
+    pub(crate) fn new(in_chat: bool) -> Self {
         PromptController {
             in_chat,
-            allowed,
             ..PromptController::default()
         }
     }
 
-    /// The calls that the user always allows.
-    pub(crate) fn allowed(&self) -> &[CallPattern] {
-        &self.allowed
-    }
-
-    /// Adds calls that the user always allows.
-    pub(crate) fn add_rule(&mut self, calls: CallPattern) {
-        self.requests.allow(&calls);
-        self.allowed.push(calls);
-    }
-
-    /// Opens the dialog about a call that [`Action::Allow`] did not approve: the rule was deleted, or the message was
-    /// refused.
-    pub(crate) fn ask_again(
-        &mut self,
-        effect: EffectId,
-        calls: &CallPattern,
-        terminal_size: TerminalSize,
-    ) -> Vec<Action> {
-        self.allowed.retain(|allowed| allowed != calls);
-        self.answered.remove(&effect_key(effect));
-        for pending in &mut self.requests.calls {
-            pending.allowed_by = pending.allowed_by.take().filter(|allowed| allowed != calls);
+    /// Marks the calls as settled that a saved rule approves, and opens the dialog for the next request.
+    pub(crate) fn rule_saved(&mut self, calls: &CallPattern, terminal_size: TerminalSize) -> Vec<Action> {
+        let requests = &self.requests;
+        let approved = requests
+            .calls
+            .iter()
+            .filter(|pending| requests.approves(calls, pending));
+        let approved = approved.map(|pending| effect_key(pending.call.approval.effect));
+        self.answered.extend(approved);
+        let is_settled = |dialog: &ActiveDialog| self.answered.contains(&effect_key(dialog.kind.effect()));
+        if self.dialog.as_ref().is_some_and(is_settled) {
+            self.close_dialog();
         }
         self.open_next(terminal_size).into_iter().collect()
     }
@@ -182,34 +126,7 @@ impl PromptController {
             )]));
             self.close_dialog();
         }
-        actions.extend(self.approve_allowed());
         actions.extend(self.open_next(terminal_size));
-        actions
-    }
-
-    /// Approves the pending calls that the user always allows, instead of asking about them.
-    fn approve_allowed(&mut self) -> Vec<Action> {
-        let mut actions = Vec::new();
-        for pending in &self.requests.calls {
-            let effect = pending.call.approval.effect;
-            if let Some(calls) = &pending.allowed_by
-                && !self.answered.contains(&effect_key(effect))
-            {
-                self.answered.insert(effect_key(effect));
-                let approval = &pending.call.approval;
-                actions.push(Action::Allow {
-                    calls: calls.clone(),
-                    effect,
-                    shown: one_line(&format!("{} {}", approval.tool, approval.parameters)),
-                    message: approval_of(pending),
-                });
-            }
-        }
-        if let Some(dialog) = &self.dialog
-            && self.answered.contains(&effect_key(dialog.kind.effect()))
-        {
-            self.close_dialog();
-        }
         actions
     }
 
@@ -286,6 +203,7 @@ impl PromptController {
             Steering::Guide { .. }
             | Steering::Redirect { .. }
             | Steering::GuideAgent { .. }
+            | Steering::AllowCalls { .. }
             | Steering::ShareWorkspace { .. }
             | Steering::Cancel => return actions,
         };
@@ -309,7 +227,6 @@ impl PromptController {
             Some(false) | None => self.mark_answered(effect),
         }
         self.close_dialog();
-        actions.extend(self.approve_allowed());
         actions.extend(self.open_next(terminal_size));
         actions
     }
@@ -378,19 +295,8 @@ impl PromptController {
             .iter()
             .filter(|pending| is_open(pending.call.approval.effect));
         let kind = questions.chain(calls.cloned().map(RequestKind::Call)).next()?;
-        let (lines, hidden_lines) = match &kind {
-            RequestKind::Call(pending) => split_to_fit(approval_lines(pending), terminal_size),
-            RequestKind::Question(asked) => (open_question_lines(asked), Vec::new()),
-        };
-        self.dialog = Some(ActiveDialog {
-            kind,
-            line: Editor::default(),
-            has_focus: false,
-            editing_parameters: false,
-            always: None,
-            draft: None,
-            hidden_lines,
-        });
+        let (dialog, lines) = ActiveDialog::new(kind, terminal_size);
+        self.dialog = Some(dialog);
         Some(Action::Open(lines))
     }
 
@@ -471,7 +377,6 @@ impl PromptController {
                     .is_some()
                     .then(|| pending.call.approval.parameters.clone());
                 if let Some(always) = &mut dialog.always {
-                    let message = approval_of(pending);
                     return match always.answer(&line) {
                         AlwaysResult::Show(lines) => vec![Action::Show(lines)],
                         AlwaysResult::Back => {
@@ -480,11 +385,7 @@ impl PromptController {
                         }
                         AlwaysResult::Save(calls, within) => {
                             dialog.always = None;
-                            vec![Action::Always {
-                                calls,
-                                within,
-                                message,
-                            }]
+                            vec![Action::Always { calls, within }]
                         }
                     };
                 }
@@ -498,7 +399,9 @@ impl PromptController {
                             return self.open_next(terminal_size).into_iter().collect();
                         }
                         DialogCommand::Always => {
-                            return vec![Action::Show(dialog.begin_always(self.in_chat))];
+                            return vec![Action::Show(
+                                dialog.begin_always(&self.requests.folder, self.in_chat),
+                            )];
                         }
                         command => match (command, &proposed) {
                             (DialogCommand::Edit, Some(plan)) => {
@@ -522,132 +425,6 @@ impl PromptController {
     }
 }
 
-impl ActiveDialog {
-    fn prompt(&self) -> Prompt {
-        let effect = self.kind.effect();
-        if let Some(always) = &self.always {
-            return self
-                .line
-                .prompt(format!("{effect}, {}", always.label()), "Enter alone goes back");
-        }
-        match (&self.kind, self.editing_parameters, self.hidden_lines.is_empty()) {
-            (RequestKind::Question(_), _, _) => self.line.prompt(
-                "your answer: ",
-                "Ctrl-D leaves the question for `dirigent resume`",
-            ),
-            (RequestKind::Call(_), true, _) => self.line.prompt(
-                format!("{effect}, parameters: "),
-                "Enter returns to the commands a, always, e, r, g and l; Ctrl-C cancels the run",
-            ),
-            (RequestKind::Call(_), false, true) => self.line.prompt(format!("{effect}: "), DIALOG_HELP),
-            (RequestKind::Call(_), false, false) => self
-                .line
-                .prompt(format!("{effect}: "), format!("v whole call · {DIALOG_HELP}")),
-        }
-    }
-
-    /// Leaves the choice of a rule or the editing of parameters; returns false if the dialog was in neither.
-    fn leave_step(&mut self) -> bool {
-        let was_in_step = self.always.take().is_some() || self.editing_parameters;
-        if was_in_step {
-            (self.editing_parameters, self.line) = (false, Editor::default());
-        }
-        was_in_step
-    }
-
-    /// Begins to allow calls from now on, unless the whole call has not been shown; returns the lines to show.
-    fn begin_always(&mut self, in_chat: bool) -> Vec<String> {
-        let RequestKind::Call(pending) = &self.kind else {
-            return Vec::new();
-        };
-        if !self.hidden_lines.is_empty() {
-            return vec!["  nothing was decided: you have not seen the whole call; v shows it".to_owned()];
-        }
-        if pending.suggestions.is_empty() {
-            return vec![
-                "  nothing was decided: no rule can allow this: it is a plan, it cannot be expressed as a rule, or your configuration requires approval for exactly these calls".to_owned(),
-            ];
-        }
-        let always = AlwaysDialog::new(
-            pending.suggestions.clone(),
-            &pending.call.approval.workspace,
-            in_chat,
-        );
-        let lines = always.lines();
-        self.always = Some(always);
-        lines
-    }
-
-    fn edit_in_line(&mut self) {
-        if let RequestKind::Call(pending) = &self.kind {
-            self.editing_parameters = true;
-            self.line = Editor::from_text(&pending.call.approval.parameters.to_string());
-        }
-    }
-
-    /// Returns the decision that a command makes or, as the error, the lines to show if the command decides nothing.
-    fn decision(&mut self, command: DialogCommand) -> Result<ApprovalAnswer, Vec<String>> {
-        match command {
-            DialogCommand::Approve if !self.hidden_lines.is_empty() => Err(vec![
-                "  nothing was decided: you have not seen the whole call; v shows it".to_owned(),
-            ]),
-            DialogCommand::Approve => Ok(ApprovalAnswer::Approve),
-            DialogCommand::Edit => {
-                self.edit_in_line();
-                Err(Vec::new())
-            }
-            DialogCommand::Reject(reason) => Ok(ApprovalAnswer::Reject { reason }),
-            DialogCommand::Guide(guidance) => Ok(ApprovalAnswer::Guide { guidance }),
-            DialogCommand::View => Err(std::mem::take(&mut self.hidden_lines)),
-            DialogCommand::Invalid(why) => Err(vec![format!("  {why}")]),
-            // The caller handles these commands.
-            DialogCommand::Later | DialogCommand::Always => Err(Vec::new()),
-        }
-    }
-
-    /// Returns the approval with the entered parameters or, as the error, the lines to show if nothing is decided.
-    fn edited_call(&mut self, line: &str) -> Result<ApprovalAnswer, Vec<String>> {
-        self.editing_parameters = false;
-        if line.trim().is_empty() {
-            return Err(vec!["  nothing was changed".to_owned()]);
-        }
-        match serde_json::from_str(line) {
-            Ok(parameters) => {
-                let shown = match &self.kind {
-                    RequestKind::Call(pending) => Some(&pending.call.approval.parameters),
-                    RequestKind::Question(_) => None,
-                };
-                if shown == Some(&parameters) {
-                    return Err(vec![
-                        "  nothing was changed, and nothing was decided: type `a` to approve the call"
-                            .to_owned(),
-                    ]);
-                }
-                Ok(ApprovalAnswer::Edit { parameters })
-            }
-            Err(error) => {
-                (self.editing_parameters, self.line) = (true, Editor::from_text(line));
-                Err(vec![format!(
-                    "  this is not JSON: {}",
-                    sanitize(&error.to_string())
-                )])
-            }
-        }
-    }
-}
-
-/// The message that approves a call as it was shown.
-fn approval_of(pending: &PendingCall) -> Steering {
-    let approval = &pending.call.approval;
-    Steering::Decide {
-        effect: approval.effect,
-        decision: Decision {
-            digest: approval.digest.clone(),
-            answer: ApprovalAnswer::Approve,
-        },
-    }
-}
-
 /// Returns true if the call or question still waits after the error, so that the user can enter something else.
 fn is_retryable(error: &DirigentError) -> bool {
     matches!(
@@ -659,42 +436,6 @@ fn is_retryable(error: &DirigentError) -> bool {
             } | RuntimeError::Answer { .. }
         )
     )
-}
-
-/// Splits lines at half the screen's height. Returns the lines to show, with a note about the hidden lines. Also returns all lines, or none
-/// if no line is hidden.
-fn split_to_fit(mut lines: Vec<String>, terminal_size: TerminalSize) -> (Vec<String>, Vec<String>) {
-    let height = |line: &String| {
-        console::measure_text_width(line)
-            .div_ceil(terminal_size.columns.max(1))
-            .max(1)
-    };
-    // The other half of the screen is for the tree and the prompt.
-    let room = (terminal_size.rows / 2).max(6);
-    if lines.iter().map(height).sum::<usize>() <= room {
-        return (lines, Vec::new());
-    }
-    let all = lines.clone();
-    let mut used = 0;
-    let shown = lines.iter().take_while(|line| {
-        used += height(line);
-        used <= room
-    });
-    let shown = shown.count();
-    let (hidden, characters) = (
-        &all[shown..],
-        all[shown..]
-            .iter()
-            .map(|line| line.chars().count())
-            .sum::<usize>(),
-    );
-    let note = format!(
-        "  … {} more lines, {characters} characters, are not shown: v shows the whole call; only then can it be approved",
-        hidden.len()
-    );
-    lines.truncate(shown);
-    lines.push(console::style(note).yellow().to_string());
-    (lines, all)
 }
 
 #[cfg(test)]

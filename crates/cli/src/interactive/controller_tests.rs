@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use dirigent::events::Timestamp;
 use dirigent::events::{Approval, Digest, Question};
+use dirigent::events::{OpenQuestion, Timestamp};
 use dirigent::report::WaitingCall;
 use dirigent::{Policy, RunId};
 use serde_json::{Value, json};
@@ -36,7 +36,6 @@ fn call(effect: &str, parameters: Value) -> PendingCall {
         affected_subtasks: Vec::new(),
         proposal: None,
         suggestions: Vec::new(),
-        allowed_by: None,
     }
 }
 
@@ -50,6 +49,7 @@ fn waiting<const N: usize>(calls: [&str; N]) -> PendingRequests {
         calls: calls.to_vec(),
         questions: Vec::new(),
         policy: Policy::default(),
+        folder: "/shop".to_owned(),
     }
 }
 
@@ -62,6 +62,7 @@ fn asking(choices: &[&str]) -> PendingRequests {
         calls: Vec::new(),
         questions: vec![open("run.9", question)],
         policy: Policy::default(),
+        folder: "/shop".to_owned(),
     }
 }
 
@@ -302,6 +303,7 @@ fn approve_1_a_call_too_long_for_the_screen_is_approved_only_once_fully_shown() 
         calls: vec![call("a3.7", json!({"content": lines.join("\n")}))],
         questions: Vec::new(),
         policy: Policy::default(),
+        folder: "/shop".to_owned(),
     };
     let actions = controller.update(requests, TERMINAL_SIZE);
     let first = shown(&actions);
@@ -369,6 +371,7 @@ fn paor_9_a_question_that_is_answered_by_the_command_line_is_not_asked() {
     let requests = PendingRequests {
         questions: vec![open("run.9+1", asking(&[]).questions.remove(0).question)],
         policy: Policy::default(),
+        folder: "/shop".to_owned(),
         ..PendingRequests::default()
     };
     assert_eq!(controller.update(requests, TERMINAL_SIZE), []);
@@ -412,13 +415,13 @@ fn host_11_questions_of_several_agents_are_asked_one_after_the_other() {
 
 #[test]
 fn esc_cancels_a_turn_of_a_chat_and_nothing_else() {
-    let press = |in_chat| PromptController::new(in_chat, Vec::new()).press(Key::Escape, TERMINAL_SIZE);
+    let press = |in_chat| PromptController::new(in_chat).press(Key::Escape, TERMINAL_SIZE);
     assert_eq!(press(true), [Action::Cancel]);
     assert_eq!(press(false), []);
 }
 
 #[test]
-fn approve_1_calls_that_are_always_allowed_are_approved_without_a_dialog() {
+fn approve_1_no_dialog_opens_for_calls_that_a_saved_rule_approves() {
     let mut requests = waiting(["a2.2", "a3.2"]);
     let rule: CallPattern = "execute_command(command: ls)".parse().unwrap();
     requests.calls[0].suggestions = vec![rule.clone()];
@@ -432,46 +435,23 @@ fn approve_1_calls_that_are_always_allowed_are_approved_without_a_dialog() {
     );
     assert!(shown(&types(&mut controller, "1 everywhere\n")).contains("in all runs, whatever their folder"));
     let kept = types(&mut controller, "y\n");
-    let [
-        Action::Always {
-            calls,
-            within: Within::Everywhere,
-            message,
-        },
-    ] = &kept[..]
-    else {
-        panic!("{kept:?}")
-    };
-    assert_eq!((calls, message), (&rule, &approval_of(&requests.calls[0])));
+    let within = Within::Everywhere;
+    assert_eq!(
+        kept,
+        [Action::Always {
+            calls: rule.clone(),
+            within
+        }]
+    );
 
-    // The second call that waits is allowed as well, and no dialog opens for it.
-    controller.add_rule(rule.clone());
-    let actions = controller.on_result(&approval_of(&requests.calls[0]), None, TERMINAL_SIZE);
-    let [
-        Action::Allow {
-            calls,
-            effect,
-            shown,
-            message,
-        },
-    ] = &actions[..]
-    else {
-        panic!("{actions:?}")
-    };
-    assert_eq!((calls, effect.to_string().as_str()), (&rule, "a3.2"));
-    assert_eq!(shown, "execute_command {\"command\":[\"ls\"]}");
-    assert_eq!(message, &approval_of(&requests.calls[1]));
-    // Only once.
-    let mut later = requests.clone();
-    later.allow(&rule);
-    assert_eq!(controller.update(later, TERMINAL_SIZE), []);
-    // If the rule is deleted, the dialog opens after all.
-    let asked = controller.ask_again(*effect, &rule, TERMINAL_SIZE);
+    requests.calls.push(call("a4.2", json!({"command": ["rm"]})));
+    assert_eq!(controller.update(requests.clone(), TERMINAL_SIZE), []);
+    // The second call that waits is allowed as well, the third is not.
+    let asked = controller.rule_saved(&rule, TERMINAL_SIZE);
     assert!(
-        matches!(&asked[..], [Action::Open(lines)] if lines[0].contains("a3.2")),
+        matches!(&asked[..], [Action::Open(lines)] if lines[0].contains("a4.2")),
         "{asked:?}"
     );
-    assert!(controller.allowed().is_empty());
 }
 
 #[test]
@@ -487,7 +467,7 @@ fn approve_1_always_is_not_offered_for_calls_that_no_rule_can_allow() {
 fn approve_1_esc_leaves_the_choice_of_a_rule_and_not_the_turn() {
     let mut requests = waiting(["a2.2"]);
     requests.calls[0].suggestions = vec!["execute_command(command: ls)".parse().unwrap()];
-    let mut controller = PromptController::new(true, Vec::new());
+    let mut controller = PromptController::new(true);
     let _ = controller.update(requests, TERMINAL_SIZE);
     let _ = controller.open();
     for step in ["always\n", "always\n1 run\n", "e\n"] {

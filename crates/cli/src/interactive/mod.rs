@@ -3,6 +3,7 @@
 //! The [`Keyboard`] reads keys and is the only code that changes the terminal's mode. The [`PromptController`] interprets keys and does
 //! no IO. The [`InteractiveSession`] connects both with the run and the screen.
 
+mod active_dialog;
 mod always;
 mod controller;
 mod dialog;
@@ -14,8 +15,8 @@ mod keys;
 use std::collections::VecDeque;
 
 use anyhow::Context;
-use dirigent::approval_rules::{ApprovalRules, CallPattern};
-use dirigent::{Dirigent, DirigentError, Event, EventKind, Events, RunHandle, Steering};
+use dirigent::approval_rules::{ApprovalRules, SavedRule};
+use dirigent::{Dirigent, DirigentError, Event, EventKind, Events, RunHandle};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use controller::HistoryCursor;
@@ -25,7 +26,6 @@ use keys::Key;
 
 use crate::output::{Output, sanitize};
 use crate::pending_requests::PendingRequests;
-use crate::request_text::one_line;
 use crate::screen::Screen;
 
 /// The interaction with the user at the terminal of the process that executes the run.
@@ -55,21 +55,18 @@ pub(crate) enum InputEvent {
 
 impl InteractiveSession {
     /// A session for a run of `dirigent`. With `in_chat`, Esc cancels the run.
-    pub(crate) async fn new(
+    pub(crate) fn new(
         dirigent: &Dirigent,
-        run: &RunHandle,
         history: HistoryCursor,
         in_chat: bool,
         output: &Output,
     ) -> anyhow::Result<Self> {
-        let rules = dirigent.approval_rules();
-        let allowed = rules.of_run(run.id()).await?.into_iter().map(|rule| rule.calls);
         let number = rustix::process::Signal::CONT.as_raw();
         Ok(InteractiveSession {
             keyboard: Keyboard::new(output.can_redraw()),
             input_closed: false,
-            controller: PromptController::new(in_chat, allowed.collect()),
-            rules,
+            controller: PromptController::new(in_chat),
+            rules: dirigent.approval_rules(),
             history,
             continued: signal(SignalKind::from_raw(number)).context("cannot listen for SIGCONT")?,
         })
@@ -123,9 +120,7 @@ impl InteractiveSession {
             None => return,
         }
         // A dialog must not open before the events that led to it are shown. So if there are newer events, this is done after the newest.
-        if let Some(pending) =
-            events.with_current_view(|view| PendingRequests::with_rules(view, self.controller.allowed()))
-        {
+        if let Some(pending) = events.with_current_view(PendingRequests::from_view) {
             let actions = self.controller.update(pending, terminal_size());
             self.perform(actions, run, screen).await;
         }
@@ -184,37 +179,18 @@ impl InteractiveSession {
                             .on_result(&message, error.as_ref(), terminal_size()),
                     );
                 }
-                Action::Always {
-                    calls,
-                    within,
-                    message,
-                } => match self.rules.allow(run.id(), within, calls.clone()).await {
-                    Ok(rule) => {
-                        self.controller.add_rule(calls);
-                        screen.print_now(&[format!(
-                            "  rule {id} is saved; `dirigent approvals remove {id}` deletes it",
-                            id = rule.id
-                        )]);
-                        actions.push_back(Action::Send(message));
+                Action::Always { calls, within } => {
+                    match self.rules.allow(run.id(), within, calls.clone()).await {
+                        Ok(SavedRule { rule, .. }) => {
+                            screen.print_now(&[format!(
+                                "  rule {id} is saved; `dirigent approvals remove {id}` deletes it",
+                                id = rule.id
+                            )]);
+                            actions.extend(self.controller.rule_saved(&calls, terminal_size()));
+                        }
+                        Err(error) => screen.print_now(&[format!("  {}", sanitize(&error.to_string()))]),
                     }
-                    Err(error) => screen.print_now(&[format!("  {}", sanitize(&error.to_string()))]),
-                },
-                Action::Allow {
-                    calls,
-                    effect,
-                    shown,
-                    message,
-                } => match self.allow(run, &calls, message).await {
-                    Ok(true) => screen.print_now(&[format!(
-                        "  approved by your rule `{}`: {effect} {shown}",
-                        one_line(&calls.to_string())
-                    )]),
-                    Ok(false) => actions.extend(self.controller.ask_again(effect, &calls, terminal_size())),
-                    Err(error) => {
-                        screen.print_now(&[format!("  {}", sanitize(&error.to_string()))]);
-                        actions.extend(self.controller.ask_again(effect, &calls, terminal_size()));
-                    }
-                },
+                }
                 Action::Edit(text) => match external_editor::command() {
                     Some(editor) => actions.extend(self.edit(&editor, &text, screen)),
                     None => self.controller.edit_in_line(),
@@ -230,21 +206,6 @@ impl InteractiveSession {
             }
         }
         opened
-    }
-
-    /// Approves a call, unless the user has removed the rule that allows it; returns true if the call was approved.
-    async fn allow(
-        &self,
-        run: &RunHandle,
-        calls: &CallPattern,
-        message: Steering,
-    ) -> Result<bool, DirigentError> {
-        let rules = self.rules.of_run(run.id()).await?;
-        if !rules.iter().any(|rule| rule.calls == *calls) {
-            return Ok(false);
-        }
-        run.steer(message).await?;
-        Ok(true)
     }
 
     /// Lets the user edit the text in their editor. Until it ends, only the editor uses the terminal.

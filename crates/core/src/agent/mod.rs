@@ -26,6 +26,7 @@ use crate::brief::{AgentBrief, Continuation};
 use crate::budget::BudgetExceeded;
 use crate::id::EffectId;
 use crate::message::{ModelFailure, ModelReply, ToolCall};
+use crate::policy::CallPattern;
 use crate::question::OpenQuestion;
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
@@ -108,6 +109,13 @@ pub enum AgentInput {
         /// The guidance, in the user's words.
         guidance: String,
     },
+    /// The user allows calls that match a pattern from now on (APPROVE-1). A call that waits for approval, and that the policy allows now, runs.
+    CallsAllowed {
+        /// The number of the pattern among those that the user has added to the run, counted from 1.
+        number: u32,
+        /// The calls that need no approval.
+        calls: CallPattern,
+    },
     /// The run needs its lead again (LEAD-1). A call that the end of the run interrupted is reported to the model as interrupted.
     Continued {
         /// The run's message to the lead.
@@ -164,6 +172,8 @@ pub enum AgentCommand {
         approval: Arc<Approval>,
         /// For a lead, the number of the run's guidance entries that the lead knows.
         guidance: Option<u32>,
+        /// The number of the patterns of [`AgentInput::CallsAllowed`] that the agent knows.
+        allowed: u32,
     },
     /// Ask the user the question of a call (LEAD-4).
     AskUser {
@@ -171,6 +181,8 @@ pub enum AgentCommand {
         question: Arc<OpenQuestion>,
         /// For a lead, the number of the run's guidance entries that the lead knows.
         guidance: Option<u32>,
+        /// The number of the patterns of [`AgentInput::CallsAllowed`] that the agent knows.
+        allowed: u32,
     },
     /// Withdraw the request of a call that waited for the user: it was settled or has expired, or the loop ended.
     CallSettled {

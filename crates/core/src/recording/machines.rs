@@ -34,6 +34,8 @@ pub(super) enum DeliveryKey {
     Guidance(AgentId, u32),
     /// Immediate guidance that the run passes to its working lead, with its number.
     Redirection(AgentId, u32),
+    /// Calls that the user allows, passed to an agent, with their number.
+    AllowedCalls(AgentId, u32),
     /// The beginning of the lead's acting. Contains the scope and step of the effect that started or continued the lead.
     Acting(Scope, u32),
     /// An agent's report. Contains the scope and step of the effect that started the agent.
@@ -62,6 +64,7 @@ impl DeliveryKey {
             AgentInput::Continued { .. } => Some(DeliveryKey::Continuation(agent)),
             AgentInput::RunGuided { number, .. } => Some(DeliveryKey::Guidance(agent, *number)),
             AgentInput::Redirected { number, .. } => Some(DeliveryKey::Redirection(agent, *number)),
+            AgentInput::CallsAllowed { number, .. } => Some(DeliveryKey::AllowedCalls(agent, *number)),
             AgentInput::ToolFinished { effect, .. } => Some(DeliveryKey::Findings(effect.scope, effect.step)),
             AgentInput::ModelReplied { .. }
             | AgentInput::ModelFailed { .. }
@@ -98,6 +101,7 @@ impl DeliveryKey {
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
+            | RunInput::CallsAllowed { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => None,
         }
@@ -214,6 +218,7 @@ impl Machines {
             | RunInput::DiffRead { .. }
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
+            | RunInput::CallsAllowed { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => None,
         }
@@ -247,6 +252,7 @@ impl Machines {
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
+            | AgentInput::CallsAllowed { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Resumed { .. }
@@ -296,6 +302,7 @@ fn describe_run_command(command: &RunCommand) -> Option<String> {
         | RunCommand::GuideLead { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::GuideAgent { .. }
+        | RunCommand::AllowCalls { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }

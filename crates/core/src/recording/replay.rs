@@ -133,6 +133,7 @@ impl Replay {
             | DeliveryKey::Continuation(_)
             | DeliveryKey::Guidance(..)
             | DeliveryKey::Redirection(..)
+            | DeliveryKey::AllowedCalls(..)
             | DeliveryKey::Findings(..) => Scope::Run,
             DeliveryKey::Acting(..) => match &line.input {
                 Input::Run(RunInput::ActingBegan { effect }) => {
@@ -194,9 +195,10 @@ impl DeliveryKey {
             | DeliveryKey::Guidance(..)
             | DeliveryKey::Redirection(..) => Part::Brief,
             DeliveryKey::Report(..) | DeliveryKey::Findings(..) => Part::Report,
-            DeliveryKey::CallAwaitsUser(..) | DeliveryKey::CallSettled(..) | DeliveryKey::PlanGuided(..) => {
-                Part::Approval
-            }
+            DeliveryKey::CallAwaitsUser(..)
+            | DeliveryKey::CallSettled(..)
+            | DeliveryKey::PlanGuided(..)
+            | DeliveryKey::AllowedCalls(..) => Part::Approval,
             DeliveryKey::Delegation(..) | DeliveryKey::Acting(..) => Part::Call,
         }
     }
@@ -211,6 +213,7 @@ fn differs_in_new_fields_alone(recorded: &Input, present: &Input) -> bool {
                 effect: recorded,
                 guidance: known,
                 request: UserRequestKind::Decision,
+                ..
             }),
             Input::Run(RunInput::CallAwaitsUser { effect, guidance, .. }),
         ) => recorded == effect && (known.is_none() || known == guidance),

@@ -37,6 +37,7 @@ use crate::id::{AgentId, EffectId, RunId, SubTaskId};
 use crate::limits::RunLimits;
 use crate::message::ToolCall;
 use crate::phase::Transition;
+use crate::policy::CallPattern;
 use crate::question::Question;
 use crate::run_diff::ReflectorDiff;
 use crate::spec::RunSpec;
@@ -93,6 +94,9 @@ pub enum RunInput {
         /// Whether the call waits for a decision or an answer; always a decision in journals of earlier versions.
         #[serde(default, skip_serializing_if = "UserRequestKind::is_default")]
         request: UserRequestKind,
+        /// The number of the patterns of [`RunInput::CallsAllowed`] that the agent knew.
+        #[serde(default, skip_serializing_if = "is_zero")]
+        allowed: u32,
     },
     /// An agent's call no longer waits for the user.
     #[serde(rename = "approval_settled")]
@@ -171,6 +175,11 @@ pub enum RunInput {
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         interrupted: BTreeMap<AgentId, AgentWork>,
     },
+    /// The user allows calls that match a pattern from now on (APPROVE-1).
+    CallsAllowed {
+        /// The calls that need no approval.
+        calls: CallPattern,
+    },
     /// Other runs work in the run's workspace. Only for watchers: the run does not react.
     WorkspaceShared {
         /// The ids of the other runs.
@@ -178,6 +187,11 @@ pub enum RunInput {
     },
     /// The user cancelled the run.
     Cancelled,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(number: &u32) -> bool {
+    *number == 0
 }
 
 /// The timers of a run.
@@ -234,6 +248,15 @@ pub enum RunCommand {
         agent: AgentId,
         /// The guidance, in the user's words.
         guidance: String,
+    },
+    /// Tell an agent which calls the user allows from now on (APPROVE-1).
+    AllowCalls {
+        /// The agent's id.
+        agent: AgentId,
+        /// The number of the pattern among those that the user has added to the run, counted from 1.
+        number: u32,
+        /// The calls that need no approval.
+        calls: CallPattern,
     },
     /// Journal the start of a call, then run it.
     RunTool {

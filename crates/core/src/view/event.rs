@@ -241,6 +241,11 @@ pub enum EventKind {
     },
     /// A new process resumed the run or the agent.
     Resumed,
+    /// The user allows calls from now on, without being asked.
+    CallsAllowed {
+        /// The calls, as a pattern such as `execute_command(command: cargo test*)`.
+        calls: String,
+    },
     /// Other runs work in the run's workspace, or in a folder above or below it.
     WorkspaceShared {
         /// The ids of the other runs.
@@ -280,6 +285,7 @@ impl EventKind {
             EventKind::QuestionAnswered { .. } => "question_answered",
             EventKind::QuestionExpired { .. } => "question_expired",
             EventKind::Resumed => "resumed",
+            EventKind::CallsAllowed { .. } => "calls_allowed",
             EventKind::WorkspaceShared { .. } => "workspace_shared",
             EventKind::RunFinished { .. } => "run_finished",
         }

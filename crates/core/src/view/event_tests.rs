@@ -145,6 +145,9 @@ fn one_of_each() -> Vec<(Scope, EventKind)> {
             immediate: true,
         },
         EventKind::Resumed,
+        EventKind::CallsAllowed {
+            calls: "execute_command(command: cargo test*)".to_owned(),
+        },
         EventKind::WorkspaceShared {
             runs: vec!["0190a1b2-0000-7e5f-8a6b-ba9876543210".parse().unwrap()],
         },

@@ -261,6 +261,7 @@ impl RunView {
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
+            | RunInput::CallsAllowed { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };
@@ -359,6 +360,9 @@ impl RunView {
                 answer: answer.clone(),
             }],
             RunInput::Resumed { .. } => vec![EventKind::Resumed],
+            RunInput::CallsAllowed { calls } => vec![EventKind::CallsAllowed {
+                calls: calls.to_string(),
+            }],
             RunInput::WorkspaceShared { runs } => vec![EventKind::WorkspaceShared { runs: runs.clone() }],
             RunInput::Started { .. }
             | RunInput::AgentFinished { .. }
@@ -408,6 +412,7 @@ impl RunView {
             | RunCommand::GuideLead { .. }
             | RunCommand::RedirectLead { .. }
             | RunCommand::GuideAgent { .. }
+            | RunCommand::AllowCalls { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
             | RunCommand::ReturnFindings { .. }
@@ -446,6 +451,7 @@ impl RunView {
             | RunCommand::GuideLead { .. }
             | RunCommand::RedirectLead { .. }
             | RunCommand::GuideAgent { .. }
+            | RunCommand::AllowCalls { .. }
             | RunCommand::RunTool { .. }
             | RunCommand::StopTool { .. }
             | RunCommand::StopAgent { .. }
@@ -582,8 +588,9 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
         AgentInput::TimerFired {
             timer: AgentTimer::Deadline,
         }
-        // The run's own event already reports the guidance.
+        // The run's own event already reports the guidance and the rule.
         | AgentInput::RunGuided { .. }
+        | AgentInput::CallsAllowed { .. }
         | AgentInput::Redirected { .. }
         | AgentInput::Cancelled => None,
     }

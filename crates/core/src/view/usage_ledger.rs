@@ -165,6 +165,7 @@ impl UsageLedger {
                 | RunCommand::ReturnFindings { .. }
                 | RunCommand::ReadDiff { .. }
                 | RunCommand::GuideAgent { .. }
+                | RunCommand::AllowCalls { .. }
                 | RunCommand::AskApproval { .. }
                 | RunCommand::AwaitUser { .. }
                 | RunCommand::AskUser { .. }
@@ -328,6 +329,7 @@ impl RecordedInput {
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
             | AgentInput::Redirected { .. }
+            | AgentInput::CallsAllowed { .. }
             | AgentInput::Continued { .. }
             | AgentInput::TimerFired { .. }
             | AgentInput::Cancelled => RecordedInput::Nothing,
@@ -355,6 +357,7 @@ impl RecordedInput {
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
+            | RunInput::CallsAllowed { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => RecordedInput::Nothing,
         }

@@ -327,6 +327,7 @@ fn asked_question(of: &str) -> RunInput {
         effect: effect(of),
         guidance: None,
         request: UserRequestKind::Answer,
+        allowed: 0,
     }
 }
 
@@ -414,6 +415,7 @@ fn lead_2_a_run_does_not_stop_between_guidance_and_the_withdrawal_of_a_request()
         effect: effect("a1.2"),
         guidance: Some(known),
         request: UserRequestKind::Answer,
+        allowed: 0,
     };
     assert_eq!(give(&mut run, 10, asks(0)), ["await user a1.2"]);
     let guided = RunInput::Guided {

@@ -481,6 +481,7 @@ fn approve_1_a_run_pauses_if_the_agent_that_others_wait_for_waits_for_the_user()
                 effect: effect("a3.2"),
                 guidance: None,
                 request: UserRequestKind::Decision,
+                allowed: 0,
             }
         ),
         ["await user a3.2"]

@@ -108,6 +108,7 @@ pub fn start_of(run: &Run, of: &str) -> (Arc<AgentBrief>, Option<Arc<Continuatio
             RunCommand::StartAgent { .. }
             | RunCommand::GuideLead { .. }
             | RunCommand::GuideAgent { .. }
+            | RunCommand::AllowCalls { .. }
             | RunCommand::RedirectLead { .. }
             | RunCommand::Announce { .. }
             | RunCommand::RunTool { .. }

@@ -304,6 +304,7 @@ pub fn run_outline(commands: &[RunCommand]) -> Vec<String> {
                 format!("{start} {effect} {} {role}", brief.agent)
             }
             RunCommand::GuideAgent { agent, guidance } => format!("guide agent {agent}: {guidance}"),
+            RunCommand::AllowCalls { agent, number, calls } => format!("allow {agent} {number}. {calls}"),
             RunCommand::GuideLead {
                 agent,
                 number,

@@ -303,6 +303,7 @@ fn paor_8_an_agent_whose_call_waits_for_approval_is_stopped_before_the_next_plan
             effect: call,
             guidance: None,
             request: UserRequestKind::Decision,
+            allowed: 0,
         },
     );
     give(&mut run, 6, ended("run.3", ToolResult::failure("no such file")));

@@ -169,6 +169,7 @@ fn is_work(command: &RunCommand) -> bool {
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
         | RunCommand::GuideAgent { .. }
+        | RunCommand::AllowCalls { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -189,6 +190,7 @@ fn effect_of(command: &RunCommand) -> Option<EffectId> {
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
         | RunCommand::GuideAgent { .. }
+        | RunCommand::AllowCalls { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -289,6 +291,7 @@ fn completion(command: &RunCommand, now: Timestamp, kind: u8, plan: Plan) -> Run
         RunCommand::Announce { .. }
         | RunCommand::GuideLead { .. }
         | RunCommand::GuideAgent { .. }
+        | RunCommand::AllowCalls { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::StopTool { .. }
         | RunCommand::StopAgent { .. }
@@ -367,6 +370,7 @@ fn input(run: &Run, spec: &Arc<RunSpec>, now: Timestamp, step: Step) -> RunInput
                     0 => UserRequestKind::Decision,
                     _ => UserRequestKind::Answer,
                 },
+                allowed: 0,
             },
             (Some(effect), false) => RunInput::CallSettled { effect },
             (None, _) => resumed(),
@@ -442,6 +446,7 @@ impl Expected {
             | RunInput::TimerFired { .. }
             | RunInput::Resumed { .. }
             | RunInput::PlanGuided { .. }
+            | RunInput::CallsAllowed { .. }
             | RunInput::WorkspaceShared { .. }
             | RunInput::Cancelled => Vec::new(),
         };

@@ -36,7 +36,7 @@ use dirigent_core::time::Timestamp;
 use dirigent_store::{Journal, NewFact, StoredFact, VisibleFacts};
 use serde::{Deserialize, Serialize};
 
-use crate::blocking::blocking;
+use crate::blocking::with_journal;
 use crate::time::now;
 use crate::{Dirigent, DirigentError};
 
@@ -178,7 +178,7 @@ impl Memory {
     pub async fn add(&self, scope: FactScope, text: &str) -> Result<Added, DirigentError> {
         let text = checked(text)?;
         let same = clean::same(&text);
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             let workspace = match scope {
                 FactScope::User => None,
                 FactScope::Workspace(folder) => Some(resolved(&folder)?),
@@ -211,8 +211,10 @@ impl Memory {
     /// # Errors
     /// An error of the journal.
     pub async fn list(&self, visible: Visible) -> Result<Vec<Fact>, DirigentError> {
-        self.blocking(move |journal| Ok(facts(journal.facts(&stored(visible), MAX_LISTED)?)))
-            .await
+        with_journal(&self.journal, move |journal| {
+            Ok(facts(journal.facts(&stored(visible), MAX_LISTED)?))
+        })
+        .await
     }
 
     /// Returns a fact.
@@ -220,7 +222,7 @@ impl Memory {
     /// # Errors
     /// [`MemoryError::NoSuchFact`]; an error of the journal.
     pub async fn show(&self, id: FactId) -> Result<Fact, DirigentError> {
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             let fact = journal.fact(id.0)?.ok_or(MemoryError::NoSuchFact { id })?;
             Ok(fact.into())
         })
@@ -240,7 +242,7 @@ impl Memory {
                 Ok(Vec::new())
             };
         }
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             Ok(facts(journal.search_facts(
                 &stored(visible),
                 &words,
@@ -262,9 +264,10 @@ impl Memory {
                 break;
             }
             let (visible, words) = (stored(visible.clone()), vec![word]);
-            let with_word = self
-                .blocking(move |journal| Ok(journal.search_facts(&visible, &words, MAX_LISTED)?))
-                .await?;
+            let with_word = with_journal(&self.journal, move |journal| {
+                Ok(journal.search_facts(&visible, &words, MAX_LISTED)?)
+            })
+            .await?;
             found.retain(|fact| with_word.iter().any(|other| other.id == fact.id.0));
         }
         Ok(found)
@@ -275,7 +278,7 @@ impl Memory {
     /// # Errors
     /// [`MemoryError::NoSuchFact`]; an error of the journal.
     pub async fn delete(&self, id: FactId) -> Result<Fact, DirigentError> {
-        self.blocking(move |journal| {
+        with_journal(&self.journal, move |journal| {
             let fact = journal.fact(id.0)?.ok_or(MemoryError::NoSuchFact { id })?;
             if !journal.delete_fact(id.0)? {
                 return Err(MemoryError::NoSuchFact { id }.into());
@@ -296,24 +299,15 @@ impl Memory {
         if words.is_empty() {
             return Ok(Vec::new());
         }
-        let found = self
-            .blocking(move |journal| {
-                Ok(facts(journal.search_facts(
-                    &stored(visible),
-                    &words,
-                    MAX_RELEVANT * 4,
-                )?))
-            })
-            .await?;
+        let found = with_journal(&self.journal, move |journal| {
+            Ok(facts(journal.search_facts(
+                &stored(visible),
+                &words,
+                MAX_RELEVANT * 4,
+            )?))
+        })
+        .await?;
         Ok(bounded(found))
-    }
-
-    async fn blocking<T: Send + 'static>(
-        &self,
-        work: impl FnOnce(&Journal) -> Result<T, DirigentError> + Send + 'static,
-    ) -> Result<T, DirigentError> {
-        let journal = self.journal.clone();
-        blocking(move || work(&journal)).await
     }
 }
 

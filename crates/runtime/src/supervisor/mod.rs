@@ -60,7 +60,7 @@ impl Actor for RunSupervisor {
                     replayed,
                     recovery,
                     limits,
-                    first_message,
+                    first_messages,
                 } = *resume;
                 let ReplayedRun { view, inherited } = replayed;
                 let (last_seen, interrupted) = (view.last_at(), view.interrupted_work());
@@ -80,7 +80,7 @@ impl Actor for RunSupervisor {
                 let _ = myself.send_message(SupervisorMsg::Resume {
                     recovery,
                     resumed,
-                    first_message,
+                    first_messages,
                 });
                 let mut state = SupervisorState::new(arguments, driver(machine));
                 state.inactive = agents;
@@ -101,8 +101,8 @@ impl Actor for RunSupervisor {
             SupervisorMsg::Resume {
                 recovery,
                 resumed,
-                first_message,
-            } => state.resume(&myself, recovery, resumed, first_message).await?,
+                first_messages,
+            } => state.resume(&myself, recovery, resumed, first_messages).await?,
             SupervisorMsg::Stored(Ok(())) => state.stored(&myself).await?,
             SupervisorMsg::Stored(Err(error)) => state.give_up(&myself, error.into()),
             SupervisorMsg::Agent(event) => state.handle_agent_event(&myself, event),
@@ -158,7 +158,7 @@ impl SupervisorState {
         myself: &ActorRef<SupervisorMsg>,
         recovery: Recovery,
         resumed: RunInput,
-        first_message: Option<Steering>,
+        first_messages: Vec<Steering>,
     ) -> Result<(), ActorProcessingErr> {
         if recovery == Recovery::StayEnded && self.driver.machine.phase().is_terminal() {
             for command in self.driver.machine.outstanding() {
@@ -167,8 +167,8 @@ impl SupervisorState {
             return Ok(());
         }
         self.accept(resumed);
-        if let Some(first_message) = first_message {
-            self.steer(first_message, Ack::default());
+        for message in first_messages {
+            self.steer(message, Ack::default());
         }
         Ok(())
     }

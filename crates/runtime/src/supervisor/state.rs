@@ -64,8 +64,8 @@ pub(crate) struct ResumedRun {
     pub(crate) recovery: Recovery,
     /// New limits; `None` keeps the run's limits.
     pub(crate) limits: Option<Box<RunLimits>>,
-    /// A message to handle before all others.
-    pub(crate) first_message: Option<Steering>,
+    /// Messages to handle before all others.
+    pub(crate) first_messages: Vec<Steering>,
 }
 
 /// How a resumed run recovers if its machine has already ended.
@@ -82,7 +82,7 @@ pub(crate) enum SupervisorMsg {
     Resume {
         recovery: Recovery,
         resumed: RunInput,
-        first_message: Option<Steering>,
+        first_messages: Vec<Steering>,
     },
     Stored(Result<(), RunLogError>),
     Agent(AgentEvent),

@@ -122,7 +122,7 @@ async fn host_9_a_fork_asks_all_open_questions_again() {
 
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, None, UserPresence::Present)
+        .fork(handle.id(), None, None, Vec::new(), UserPresence::Present)
         .await
         .unwrap();
     event(&fork, |kind| matches!(kind, EventKind::Resumed)).await;
@@ -147,7 +147,7 @@ async fn host_9_a_fork_continues_with_guidance_instead_of_answers() {
     let guidance = Some("only the left".to_owned());
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, guidance, UserPresence::Absent);
+        .fork(handle.id(), None, guidance, Vec::new(), UserPresence::Absent);
     let report = ended(&fork.await.unwrap()).await.unwrap();
     assert_eq!(report.summary, "As you said.");
 }

@@ -11,11 +11,12 @@ use dirigent_core::id::RunId;
 use dirigent_core::journal::Input;
 use dirigent_core::observation::SubTaskResult;
 use dirigent_core::run::{Report, RunInput};
+use dirigent_core::spec::RunSpec;
 use dirigent_core::steering::Steering;
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Repeat, ToolResult};
 use dirigent_core::view::EventKind;
-use dirigent_runtime::{Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence};
+use dirigent_runtime::{Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, read_run, record_run};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
 
@@ -363,4 +364,86 @@ async fn paor_9_pending_decisions_apply_before_the_run_pauses_for_its_user() {
         assert_eq!(report.end, Some(EndReason::GoalAchieved));
         assert_eq!(calls.lock().unwrap().len(), 2);
     }
+}
+
+fn allowing(calls: &str) -> Steering {
+    Steering::AllowCalls {
+        calls: calls.parse().unwrap(),
+    }
+}
+
+#[tokio::test]
+async fn approve_1_a_rule_sent_to_a_run_decides_calls_that_wait_and_later_ones_of_every_machine() {
+    for by in ["worker", "plan", "delegate"] {
+        let (registry, calls) = risky();
+        let mut world = World::new(risk_of(by), registry).await;
+        world.spec.setup.agents[0].tools.push("delegate".to_owned());
+        let handle = world.start(UserPresence::Present).await;
+        approvals(&handle, 1).await;
+        handle.steer(allowing("risk(side: right)")).await.unwrap();
+        assert_eq!(handle.approvals().await.unwrap().len(), 1);
+        handle.steer(allowing("risk")).await.unwrap();
+        let report = ended(&handle).await.unwrap();
+        assert_eq!(report.end, Some(EndReason::GoalAchieved), "{by}");
+        assert_eq!(calls.lock().unwrap().len(), 1);
+
+        // A replay decides by the same rules, without a model.
+        let recording = record_run(&world.journal, handle.id()).unwrap();
+        let (view, _) = read_run(&world.journal, handle.id()).unwrap();
+        let spec = RunSpec::clone(view.run().spec());
+        let replayed = world.orchestrator.replay(recording, spec).await.unwrap();
+        assert_eq!(ended(&replayed).await.unwrap().end, Some(EndReason::GoalAchieved));
+        assert_eq!(calls.lock().unwrap().len(), 1);
+    }
+}
+
+#[tokio::test]
+async fn approve_1_a_rule_for_a_paused_run_waits_for_its_resumption_and_then_needs_no_user() {
+    let (registry, calls) = risky();
+    let world = World::new(risk_of("worker"), registry).await;
+    let handle = world.start(UserPresence::Absent).await;
+    assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+    let sent = world.orchestrator.steer(handle.id(), allowing("risk")).await;
+    assert_eq!(sent.unwrap(), SteerOutcome::Pending);
+    let resumed = world
+        .orchestrator
+        .resume(handle.id(), Resume::new())
+        .await
+        .unwrap();
+    assert_eq!(ended(&resumed).await.unwrap().end, Some(EndReason::GoalAchieved));
+    assert_eq!(calls.lock().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn approve_1_a_run_is_resumed_and_forked_with_rules_that_were_added_meanwhile() {
+    let (registry, calls) = risky();
+    let world = World::new(risk_of("worker"), registry).await;
+    let handle = world.start(UserPresence::Absent).await;
+    assert_eq!(ended(&handle).await.unwrap().end, Some(EndReason::UserRequired));
+    let rules = || vec!["risk".parse().unwrap()];
+    let fork = world
+        .orchestrator
+        .fork(handle.id(), None, None, rules(), UserPresence::Absent);
+    assert_eq!(
+        ended(&fork.await.unwrap()).await.unwrap().end,
+        Some(EndReason::GoalAchieved)
+    );
+    let resume = Resume::new().allow(rules()).allow(rules());
+    let resumed = world.orchestrator.resume(handle.id(), resume).await.unwrap();
+    assert_eq!(ended(&resumed).await.unwrap().end, Some(EndReason::GoalAchieved));
+    assert_eq!(calls.lock().unwrap().len(), 2);
+    let is_rule = |input: &Input| matches!(input, Input::Run(RunInput::CallsAllowed { .. }));
+    let entries = world.entries(handle.id());
+    assert_eq!(entries.iter().filter(|entry| is_rule(&entry.input)).count(), 1);
+
+    // A fork shares the rules of the entries that it shares.
+    let last = entries.iter().rposition(|entry| is_rule(&entry.input)).unwrap();
+    let at = Some(entries[last].seq);
+    let fork = world
+        .orchestrator
+        .fork(handle.id(), at, None, Vec::new(), UserPresence::Absent);
+    assert_eq!(
+        ended(&fork.await.unwrap()).await.unwrap().end,
+        Some(EndReason::GoalAchieved)
+    );
 }

@@ -60,7 +60,11 @@ async fn host_9_a_damaged_run_is_not_resumed_but_forked_before_the_damage() {
     let run = world.start(UserPresence::Absent).await;
     ended(&run).await.unwrap();
     change(&world, "UPDATE journal SET at = at + 1 WHERE seq = 5");
-    let fork = |at| world.orchestrator.fork(run.id(), at, None, UserPresence::Absent);
+    let fork = |at| {
+        world
+            .orchestrator
+            .fork(run.id(), at, None, Vec::new(), UserPresence::Absent)
+    };
 
     for at in [None, Some(5)] {
         match within(fork(at)).await {

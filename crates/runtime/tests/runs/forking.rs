@@ -55,7 +55,7 @@ async fn host_9_a_fork_of_an_ended_run_continues_with_other_guidance() {
     let guidance = Some("only in src".to_owned());
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, guidance, UserPresence::Absent);
+        .fork(handle.id(), None, guidance, Vec::new(), UserPresence::Absent);
     let forked = fork.await.unwrap();
     let report = ended(&forked).await.unwrap();
 
@@ -93,7 +93,7 @@ async fn host_9_a_run_can_be_forked_at_every_entry_except_its_end() {
         let guidance = Some("only in src".to_owned());
         let fork = world
             .orchestrator
-            .fork(run, Some(at), guidance, UserPresence::Absent);
+            .fork(run, Some(at), guidance, Vec::new(), UserPresence::Absent);
         let report = ended(&fork.await.unwrap()).await.unwrap();
         assert_eq!(report.summary, "As you said.", "forked at {at}");
     }
@@ -102,7 +102,9 @@ async fn host_9_a_run_can_be_forked_at_every_entry_except_its_end() {
         (last, "already ended there"),
         (last + 1, "no such entry"),
     ] {
-        let fork = world.orchestrator.fork(run, Some(at), None, UserPresence::Absent);
+        let fork = world
+            .orchestrator
+            .fork(run, Some(at), None, Vec::new(), UserPresence::Absent);
         let refused = fork.await.err().unwrap();
         assert!(
             matches!(refused, RuntimeError::CannotFork { at: named, .. } if named == at),
@@ -135,7 +137,7 @@ async fn host_9_an_active_run_can_be_forked_and_continues() {
     let guidance = Some("only in src".to_owned());
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, guidance, UserPresence::Absent);
+        .fork(handle.id(), None, guidance, Vec::new(), UserPresence::Absent);
     let forked = fork.await.unwrap();
     within(gate.entered()).await;
     assert_eq!(gate.inside(), 2);
@@ -175,7 +177,7 @@ async fn approve_3_a_decision_about_a_call_that_waits_does_not_count_in_a_fork()
     let asked = asked_since(&handle, 0).await;
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, None, UserPresence::Present);
+        .fork(handle.id(), None, None, Vec::new(), UserPresence::Present);
     let forked = fork.await.unwrap();
     let place = world.journal.run(forked.id()).unwrap().forked_from.unwrap().seq;
     let anew = asked_since(&forked, place).await;
@@ -218,7 +220,7 @@ async fn approve_3_an_approved_call_needs_approval_again_in_a_fork() {
 
     let fork = world
         .orchestrator
-        .fork(run, Some(at), None, UserPresence::Present);
+        .fork(run, Some(at), None, Vec::new(), UserPresence::Present);
     let forked = fork.await.unwrap();
     let anew = asked_since(&forked, at).await;
     assert_eq!(calls.lock().unwrap().len(), 1);
@@ -295,7 +297,7 @@ async fn host_9_guidance_for_a_fork_replaces_the_answer_to_its_question() {
     let guidance = Some("only in src".to_owned());
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, guidance, UserPresence::Absent);
+        .fork(handle.id(), None, guidance, Vec::new(), UserPresence::Absent);
     let report = ended(&fork.await.unwrap()).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -334,7 +336,7 @@ async fn host_9_a_fork_before_a_lead_failure_keeps_the_earlier_iterations() {
     out.store(false, Ordering::SeqCst);
     let fork = world
         .orchestrator
-        .fork(handle.id(), None, None, UserPresence::Absent);
+        .fork(handle.id(), None, None, Vec::new(), UserPresence::Absent);
     let report = ended(&fork.await.unwrap()).await.unwrap();
 
     assert_eq!(report.end, Some(EndReason::GoalAchieved));
@@ -373,7 +375,7 @@ async fn host_9_a_fork_of_a_run_whose_model_did_not_answer_asks_again() {
         out.store(false, Ordering::SeqCst);
         let fork = world
             .orchestrator
-            .fork(handle.id(), None, None, UserPresence::Absent);
+            .fork(handle.id(), None, None, Vec::new(), UserPresence::Absent);
         let report = ended(&fork.await.unwrap()).await.unwrap();
 
         assert_eq!(report.end, Some(EndReason::GoalAchieved));

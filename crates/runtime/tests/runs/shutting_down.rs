@@ -78,7 +78,7 @@ async fn after_a_shutdown_no_run_starts_and_none_is_journaled() {
         .await
         .err();
     let forked = orchestrator
-        .fork(before.id(), Some(2), None, UserPresence::Absent)
+        .fork(before.id(), Some(2), None, Vec::new(), UserPresence::Absent)
         .await
         .err();
     let resumed = orchestrator.resume(before.id(), Resume::new()).await.err();

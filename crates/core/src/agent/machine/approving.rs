@@ -10,10 +10,11 @@ use super::{Agent, Commands, Edited, Pending};
 use crate::agent::AgentCommand;
 use crate::agent_report::AgentFailure;
 use crate::approval::{Approval, Decision, DecisionError, ResolvedDecision, resolve};
+use crate::call::SUBMIT_PLAN;
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::message::ToolCall;
-use crate::policy::PolicyDecision;
+use crate::policy::{CallPattern, PolicyDecision};
 use crate::time::Timestamp;
 use crate::tool::{ToolResult, code};
 
@@ -22,7 +23,10 @@ impl Agent {
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = &self.run_spec;
         match self.tools_for(call).get(&call.tool) {
-            Some(tool) => spec.setup.policy.decide(tool, &call.parameters, &spec.workspace),
+            Some(tool) => {
+                let policy = spec.setup.policy.allowing(&self.allowed);
+                policy.decide(tool, &call.parameters, &spec.workspace)
+            }
             None => PolicyDecision::Ask,
         }
     }
@@ -32,6 +36,25 @@ impl Agent {
         let agent = Some(self.spec().name.clone());
         let approval = Arc::new(Approval::new(effect, agent, &call, &self.run_spec, now));
         self.await_user(call, UserRequest::Approval(approval), commands);
+    }
+
+    /// Allows calls from now on. A call that waits for approval, and that the policy allows now, runs. Any other request, such as a plan (LEAD-2), is
+    /// made again, so that the run learns that it still waits.
+    pub(super) fn allow_calls(&mut self, now: Timestamp, calls: CallPattern, commands: &mut Commands) {
+        self.allowed.push(calls);
+        let Some(request) = self.user_request() else {
+            return;
+        };
+        let waits = match request {
+            UserRequest::Approval(approval) => approval.tool != SUBMIT_PLAN,
+            UserRequest::Question(_) => false,
+        };
+        let call = self.current_call().filter(|_| waits);
+        if call.is_none_or(|call| self.evaluate_policy(call) != PolicyDecision::Allow) {
+            commands.push(self.request_command(request));
+        } else if let Some((effect, call, edited)) = self.end_wait(now, commands) {
+            self.execute(now, effect, call, edited, None, commands);
+        }
     }
 
     pub(super) fn decide(

@@ -33,6 +33,7 @@ use crate::call::{CallForm, ContextCalls};
 use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::{Machine, Outstanding, Refusal};
 use crate::message::{Message, ToolCall, Usage};
+use crate::policy::CallPattern;
 use crate::setup::{AgentIndex, OfferedTools};
 use crate::spec::RunSpec;
 use crate::time::{Millis, Timestamp};
@@ -74,6 +75,8 @@ pub struct Agent {
     outstanding: Outstanding<Pending>,
     /// The calls of the last reply that had no result when the agent ended: first the submission, or the call that was interrupted.
     open_calls: VecDeque<ToolCall>,
+    /// The calls that the user has allowed since the run started.
+    allowed: Vec<CallPattern>,
     /// The user's guidance that the next request will contain.
     guidance: Vec<Guidance>,
     /// For a lead, the number of the run's guidance entries in its conversation.
@@ -209,6 +212,7 @@ impl Agent {
             too_long: None,
             outstanding: Outstanding::new(Scope::Agent(id), 0),
             open_calls: VecDeque::new(),
+            allowed: Vec::new(),
             guidance: Vec::new(),
             guidance_given,
             agents_left,
@@ -448,6 +452,10 @@ impl Agent {
                 self.guided_while_waiting(now, &mut commands);
             }
             AgentInput::Redirected { guidance, .. } => self.redirect(now, guidance, &mut commands)?,
+            AgentInput::CallsAllowed { number, .. } if number as usize != self.allowed.len() + 1 => {
+                return Err(self.invalid_state(&input));
+            }
+            AgentInput::CallsAllowed { calls, .. } => self.allow_calls(now, calls, &mut commands),
             AgentInput::Continued { ref continuation } if continuation.number != self.continuations + 1 => {
                 return Err(self.invalid_state(&input));
             }
@@ -619,6 +627,7 @@ impl AgentInput {
             AgentInput::Guided { .. } => "Guided",
             AgentInput::RunGuided { .. } => "RunGuided",
             AgentInput::Redirected { .. } => "Redirected",
+            AgentInput::CallsAllowed { .. } => "CallsAllowed",
             AgentInput::Continued { .. } => "Continued",
             AgentInput::TimerFired { .. } => "TimerFired",
             AgentInput::Resumed { .. } => "Resumed",

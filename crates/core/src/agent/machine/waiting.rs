@@ -120,17 +120,21 @@ impl Agent {
             .chain([self.request_command(request)])
     }
 
-    /// Returns the command that makes a request. A lead's command contains the number of the run's guidance entries that the lead knows.
+    /// Returns the command that makes a request. It contains the number of patterns of allowed calls and, for a lead, of the run's guidance entries
+    /// that the agent knows.
     pub(super) fn request_command(&self, request: &UserRequest) -> AgentCommand {
         let guidance = self.guidance_given.map(|_| self.next_guidance() - 1);
+        let allowed = u32::try_from(self.allowed.len()).unwrap_or(u32::MAX);
         match request {
             UserRequest::Approval(approval) => AgentCommand::AskApproval {
                 approval: approval.clone(),
                 guidance,
+                allowed,
             },
             UserRequest::Question(question) => AgentCommand::AskUser {
                 question: question.clone(),
                 guidance,
+                allowed,
             },
         }
     }

@@ -8,11 +8,11 @@ use serde_json::Value;
 use super::work::{CallPosition, CallState, Pending, PlannedCall, Purpose, RequestState};
 use super::{Commands, Run};
 use crate::approval::{Approval, Decision, ResolvedDecision, resolve};
-use crate::id::{EffectId, Scope};
+use crate::id::{AgentId, EffectId, Scope};
 use crate::machine::Refusal;
 use crate::message::ToolCall;
 use crate::phase::Phase;
-use crate::policy::PolicyDecision;
+use crate::policy::{CallPattern, PolicyDecision, Ruling};
 use crate::run::{RunCommand, RunInput, RunTimer};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
@@ -54,7 +54,10 @@ impl Run {
     pub(super) fn evaluate_policy(&self, call: &ToolCall) -> PolicyDecision {
         let spec = self.spec();
         match self.spec.tool_set().get(&call.tool) {
-            Some(tool) => spec.setup.policy.decide(tool, &call.parameters, &spec.workspace),
+            Some(tool) => {
+                let policy = spec.setup.policy.allowing(&self.allowed);
+                policy.decide(tool, &call.parameters, &spec.workspace)
+            }
             // A call of an unknown tool needs no approval: its validation fails.
             None => PolicyDecision::Allow,
         }
@@ -77,6 +80,51 @@ impl Run {
         self.work.insert(effect, Pending::Call(planned));
         commands.extend(expiry(&approval));
         commands.push(RunCommand::AskApproval { approval });
+    }
+
+    /// Allows calls from now on: of the plan, and of all agents. Planned calls that wait for approval, and that the policy allows now, run. A
+    /// pattern that is known already changes nothing.
+    pub(super) fn allow_calls(
+        &mut self,
+        now: Timestamp,
+        calls: CallPattern,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        if self.allows(&calls) {
+            return Ok(());
+        }
+        self.allowed.push(calls);
+        self.work.outdate_all_requests();
+        let agents = self.work.agents().map(|(_, agent)| agent.brief.agent);
+        commands.extend(agents.filter_map(|agent| self.allow_again(agent).last()));
+        let is_allowed = |planned: &PlannedCall| {
+            planned.approval().is_some() && self.evaluate_policy(&planned.call) == PolicyDecision::Allow
+        };
+        let waiting = self.work.calls().filter(|(_, planned)| is_allowed(planned));
+        let waiting: Vec<EffectId> = waiting.map(|(effect, _)| effect).collect();
+        for effect in waiting {
+            let (effect, position, call) = self.end_approval(effect)?;
+            self.execute(now, effect, position, call, None, commands);
+        }
+        Ok(())
+    }
+
+    /// Returns the commands that tell an agent which calls the user has allowed since the run started. The agent refuses those that it knows.
+    pub(super) fn allow_again(&self, agent: AgentId) -> impl Iterator<Item = RunCommand> {
+        (1..)
+            .zip(&self.allowed)
+            .map(move |(number, calls)| RunCommand::AllowCalls {
+                agent,
+                number,
+                calls: calls.clone(),
+            })
+    }
+
+    /// Returns true if a rule of the run allows exactly these calls.
+    pub fn allows(&self, calls: &CallPattern) -> bool {
+        let rules = self.spec.setup.policy.rules.iter();
+        let mut allowed = rules.filter(|rule| rule.ruling == Ruling::Allow);
+        self.allowed.contains(calls) || allowed.any(|rule| rule.calls == *calls)
     }
 
     pub(super) fn decide(
@@ -151,16 +199,20 @@ impl Run {
         Ok((effect, position, call))
     }
 
-    /// Records that an agent's call waits for the user. The agent's sub-task frees its slot. If a lead does not know all guidance yet, its
-    /// request is refused: it will withdraw the request or make it again.
+    /// Records that an agent's call waits for the user. The agent's sub-task frees its slot. If an agent does not know all calls that the user allows,
+    /// or a lead not all guidance, its request is refused: it will withdraw the request or make it again.
     pub(super) fn call_awaits_user(
         &mut self,
         now: Timestamp,
         effect: EffectId,
         guidance: Option<u32>,
         request: UserRequestKind,
+        allowed: u32,
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
+        if (allowed as usize) < self.allowed.len() {
+            return Err(Refusal::Stale { effect });
+        }
         if guidance.is_some_and(|known| known < self.guidance_given()) {
             return Err(Refusal::Stale { effect });
         }

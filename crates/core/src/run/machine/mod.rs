@@ -30,6 +30,7 @@ use crate::message::{ToolCall, Usage};
 use crate::observation::Observation;
 use crate::phase::{Phase, Transition};
 use crate::plan::SubTask;
+use crate::policy::CallPattern;
 use crate::prompt::{self, AnsweredQuestion, IterationContext, PastIteration, PastReflection, TurnContext};
 use crate::question::{OpenQuestion, Question};
 use crate::spec::RunSpec;
@@ -46,6 +47,8 @@ pub struct Run {
     guidance: Vec<String>,
     /// For each guidance entry, the iteration in which the lead first received it.
     guidance_iterations: Vec<u32>,
+    /// The calls that the user has allowed since the run started.
+    allowed: Vec<CallPattern>,
     /// The steps of the lead's plans that the user answered with guidance.
     guided_plans: BTreeSet<u32>,
     answers: Vec<AnsweredQuestion>,
@@ -90,6 +93,7 @@ impl Run {
             iterations: Vec::new(),
             guidance: Vec::new(),
             guidance_iterations: Vec::new(),
+            allowed: Vec::new(),
             guided_plans: BTreeSet::new(),
             answers: Vec::new(),
             lead: None,
@@ -315,7 +319,8 @@ impl Run {
                 effect,
                 guidance,
                 request,
-            } => self.call_awaits_user(now, effect, guidance, request, &mut commands)?,
+                allowed,
+            } => self.call_awaits_user(now, effect, guidance, request, allowed, &mut commands)?,
             RunInput::CallSettled { effect } => self.work.settle_call(effect)?,
             RunInput::Decided { effect, decision } => self.decide(now, effect, decision, &mut commands)?,
             RunInput::PlanGuided { effect, guidance } => self.plan_guided(effect, guidance, &mut commands)?,
@@ -347,6 +352,7 @@ impl Run {
                     self.resume(now, last_seen, forked, &mut commands)?;
                 }
             }
+            RunInput::CallsAllowed { calls } => self.allow_calls(now, calls, &mut commands)?,
             RunInput::WorkspaceShared { .. } => {}
             RunInput::Cancelled => self.finish(EndReason::Cancelled, &mut commands)?,
         }
@@ -376,6 +382,7 @@ impl Run {
             | RunInput::UserAnswered { .. }
             | RunInput::UserAbsent { .. }
             | RunInput::TimerFired { .. }
+            | RunInput::CallsAllowed { .. }
             | RunInput::WorkspaceShared { .. } => false,
         }
     }
@@ -467,6 +474,9 @@ impl Run {
     fn wait_for(&mut self, agent: RunningAgent, commands: &mut Commands) {
         let (effect, pending) = (self.work.next_effect(), Pending::Agent(agent));
         commands.push(self.command(effect, &pending));
+        if let Pending::Agent(agent) = &pending {
+            commands.extend(self.allow_again(agent.brief.agent));
+        }
         self.work.insert(effect, pending);
     }
 
@@ -538,6 +548,7 @@ impl RunInput {
             RunInput::UserAbsent { .. } => "UserAbsent",
             RunInput::TimerFired { .. } => "TimerFired",
             RunInput::Resumed { .. } => "Resumed",
+            RunInput::CallsAllowed { .. } => "CallsAllowed",
             RunInput::WorkspaceShared { .. } => "WorkspaceShared",
             RunInput::Cancelled => "Cancelled",
         }

@@ -22,6 +22,9 @@ impl Run {
                 Pending::Agent(_) | Pending::Call(_) | Pending::Diff | Pending::Question(_) => {}
             }
             commands.push(self.command(effect, pending));
+            if let Pending::Agent(agent) = pending {
+                commands.extend(self.allow_again(agent.brief.agent));
+            }
             match pending {
                 Pending::Agent(agent) if agent.stopping => commands.push(RunCommand::StopAgent {
                     agent: agent.brief.agent,
@@ -172,6 +175,7 @@ fn step_of_call_command(command: &RunCommand) -> Option<u32> {
         | RunCommand::GuideLead { .. }
         | RunCommand::RedirectLead { .. }
         | RunCommand::GuideAgent { .. }
+        | RunCommand::AllowCalls { .. }
         | RunCommand::AskUser { .. }
         | RunCommand::StopAgent { .. }
         | RunCommand::ReturnFindings { .. }

@@ -68,7 +68,7 @@ pub(super) enum RequestState {
     Question,
     /// The lead knew all guidance when it made the request.
     Current,
-    /// The agent was sent guidance after it made the request. It will withdraw the request or make it again, so it counts as busy.
+    /// The agent was sent guidance, or calls that the user allows, after it made the request. It will withdraw the request or make it again, so it counts as busy.
     Outdated,
 }
 
@@ -525,6 +525,20 @@ impl OutstandingWork {
                 awaited.request = RequestState::Outdated;
             }
         });
+    }
+
+    /// Records that a rule was sent to all agents: the requests that they made before are outdated.
+    pub(super) fn outdate_all_requests(&mut self) {
+        let waiting = self.agents().filter(|(_, agent)| agent.awaited_call.is_some());
+        let waiting: Vec<EffectId> = waiting.map(|(effect, _)| effect).collect();
+        for effect in waiting {
+            // Cannot fail: the agent is outstanding.
+            let _ = self.update_agent(effect, |agent| {
+                if let Some(awaited) = &mut agent.awaited_call {
+                    awaited.request = RequestState::Outdated;
+                }
+            });
+        }
     }
 
     /// Outdates the open questions of all sub-agents that do not know all of the `given` guidance entries, and records that the missing

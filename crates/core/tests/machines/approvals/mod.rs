@@ -3,6 +3,7 @@
 mod of_agents;
 mod of_forks;
 mod of_plans;
+mod of_rules;
 mod seen;
 
 use dirigent_core::agent::{Agent, AgentInput, AgentTimer};
@@ -123,6 +124,7 @@ pub(super) fn asked(of: &str) -> RunInput {
         effect: effect(of),
         guidance: None,
         request: UserRequestKind::Decision,
+        allowed: 0,
     }
 }
 
