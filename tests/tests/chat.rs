@@ -188,7 +188,20 @@ fn host_3_conversations_are_renamed_and_deleted() {
     assert!(list.stdout.contains("A greeting"), "{}", list.stdout);
     let id = listed(place)[0]["conversation"].as_str().unwrap().to_owned();
     let refused = place.dirigent(["conversations", "delete", &id]).with_code(2);
-    assert!(refused.stderr.contains("add --yes"), "{}", refused.stderr);
+    assert!(
+        refused.stderr.contains("add --yes") && refused.stderr.contains("(1 turn)"),
+        "{refused}"
+    );
+    for wrong in [
+        ["conversations", "rename", "last", " "].as_slice(),
+        &["conversations", "list", "--limit", "0"],
+        &["chat", "/undo"],
+        &["fork", "nothing"],
+    ] {
+        let _ = place.dirigent(wrong).with_code(2);
+    }
+    let undo = place.dirigent(["chat", "/undo"]).with_code(2).stderr;
+    assert!(undo.contains("/undo is a command of the dialog"), "{undo}");
     // A turn is pruned only together with its conversation.
     let _ = place.dirigent(["journal", "prune", "--older-than", "0s", "--yes"]);
     assert_eq!(

@@ -336,6 +336,30 @@ async fn host_2_conversations_are_listed_found_renamed_and_deleted_with_their_co
         dirigent.find_conversation("last").await.unwrap().id(),
         second.id()
     );
+    // A conversation without a message is never the last one.
+    let empty = dirigent
+        .create_conversation(stage.workspace(), ConversationSettings::default())
+        .await
+        .unwrap();
+    assert_eq!(
+        dirigent.find_conversation("last").await.unwrap().id(),
+        second.id()
+    );
+    empty.delete().await.unwrap();
+
+    for nothing in ["", " \n", "\u{1b}\u{200b}"] {
+        let refused = first.rename(nothing).await.unwrap_err();
+        assert!(matches!(refused, DirigentError::EmptyTitle), "{refused}");
+    }
+    first
+        .rename(&format!(" Red\u{1b}[31m\nand {}", "blue ".repeat(40)))
+        .await
+        .unwrap();
+    let title = first.info().await.unwrap().title;
+    assert!(
+        title.starts_with("Red[31m and blue") && title.chars().count() <= 80,
+        "{title}"
+    );
 
     let (first_id, second_id) = (first.id(), second.id());
     second.delete().await.unwrap();

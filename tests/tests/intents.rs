@@ -86,6 +86,27 @@ async fn intent_1_facts_are_kept_recalled_and_forgotten_without_a_model() {
 }
 
 #[tokio::test]
+async fn intent_1_a_fact_is_undone_later_as_well_and_a_vague_wish_to_forget_shows_what_is_near() {
+    let stage = Stage::new();
+    let (dirigent, chat) = conversation(&stage, &Scripted::new()).await;
+    answer(&chat, "Remember that my favourite colour is green.").await;
+    let near = answer(&chat, "Forget what I told you about my colour and my shoes").await;
+    assert!(
+        near.contains("no fact has all words") && near.contains("my favourite colour is green"),
+        "{near}"
+    );
+    let undone = answer(&chat, "forget that").await;
+    assert_eq!(undone, "I have forgotten: my favourite colour is green.");
+    assert!(dirigent.memory().list(Visible::All).await.unwrap().is_empty());
+
+    // A turn that is its answer from the start has nothing to continue.
+    let run = chat.last_run().await.unwrap().unwrap().run;
+    let fork = dirigent.fork(run, None, None, UserPresence::Absent).await;
+    let refused = fork.err().unwrap().to_string();
+    assert!(refused.contains("there is nothing to continue"), "{refused}");
+}
+
+#[tokio::test]
 async fn intent_1_later_turns_contain_the_answers_of_the_memory() {
     let stage = Stage::new();
     let model = Scripted::new().lead([says("Hello Ann."), says("Still here.")]);

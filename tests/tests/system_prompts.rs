@@ -95,6 +95,15 @@ fn prompt_1_prompts_have_versions_and_a_stale_change_is_a_conflict() {
         assert_eq!(refused(prompts.get("support", None).await), gone);
         assert_eq!(refused(prompts.versions("support").await), gone);
         assert_eq!(refused(prompts.update("support", 2, "You sell.").await), gone);
+
+        // A change to the deleted prompt cannot become one of a new prompt of the same name.
+        let again = prompts.create("support", "You answer.").await.unwrap();
+        assert!(again.version > 2, "{again:?}");
+        assert!(matches!(
+            refused(prompts.update("support", 2, "You sell.").await),
+            SystemPromptError::Conflict { version: 2, .. }
+        ));
+        assert_eq!(prompts.versions("support").await.unwrap(), [again]);
     });
 }
 
@@ -309,8 +318,16 @@ fn prompt_1_the_configuration_names_prompts_of_agents() {
     );
     let unknown = ended.with_code(2).stderr;
     assert!(
-        unknown.contains("there is no system prompt `bos`: there are default, boss, terse"),
+        unknown.contains(
+            "`[base_prompts]` of your configuration gives `lead` the system prompt `bos`, which does not exist: there are default, boss, terse"
+        ),
         "{unknown}"
+    );
+    let check = given.into_iter().chain(["config", "check", "--offline"]);
+    let checked = place.dirigent(check).with_code(7).stdout;
+    assert!(
+        checked.contains("gives `lead` the system prompt `bos`, which does not exist"),
+        "{checked}"
     );
     place.write("dirigent.toml", "[base_prompts]\nexplorer = \"boss\"\n");
     let wrong = place
@@ -412,14 +429,29 @@ fn prompt_1_prompts_are_written_listed_and_deleted_on_the_command_line() {
     assert!(missing.contains("next: dirigent prompts list"), "{missing}");
     let mut nothing = place.command(["prompts", "add", "empty"]);
     let nothing = nothing.env_remove("VISUAL").env_remove("EDITOR");
-    let nothing = dirigent_tests::cli::ended(nothing).with_code(1).stderr;
+    let nothing = dirigent_tests::cli::ended(nothing).with_code(2).stderr;
     assert!(nothing.contains("use --file, or set EDITOR"), "{nothing}");
+    let unreadable = ["prompts", "add", "empty", "--file", "work/missing.md"];
+    let unreadable = place.dirigent(unreadable).with_code(2).stderr;
+    assert!(
+        unreadable.contains("cannot read the prompt from work/missing.md"),
+        "{unreadable}"
+    );
     let kept = place
         .dirigent(["prompts", "delete", "default"])
         .with_code(2)
         .stderr;
     assert!(kept.contains("can't be deleted"), "{kept}");
-    let _ = place.dirigent(["prompts", "delete", "support"]).with_code(0);
+    let chat = ["chat", "remember that I like bread", "--system-prompt", "support"];
+    let _ = place.dirigent(chat).with_code(0);
+    let deleted = place
+        .dirigent(["prompts", "delete", "support"])
+        .with_code(0)
+        .stderr;
+    assert!(
+        deleted.contains("1 conversation uses it and cannot go on without another prompt"),
+        "{deleted}"
+    );
     let unknown = [
         "chat",
         "hello",

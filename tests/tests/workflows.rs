@@ -257,6 +257,8 @@ fn flow_1_a_new_workflow_is_a_file_to_edit() {
     assert!(shown.starts_with("/look_at <file: path> [question]\n"), "{shown}");
     let again = place.dirigent(["workflow", "new", "look_at"]).with_code(2);
     assert!(again.stderr.contains("it exists already"), "{}", again.stderr);
+    let same = place.dirigent(["workflow", "new", "explain"]).with_code(0).stderr;
+    assert!(same.contains("your file takes its place"), "{same}");
     let wrong = place.dirigent(["workflow", "new", "../x"]).with_code(2);
     assert!(
         wrong.stderr.contains("its name must have only letters a to z"),

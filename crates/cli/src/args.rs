@@ -65,7 +65,7 @@ pub(crate) enum Command {
     #[command(after_long_help = CHAT_HELP)]
     Chat(ChatCommand),
     /// List, show, export and delete conversations
-    #[command(subcommand)]
+    #[command(subcommand, after_long_help = CONVERSATIONS_HELP)]
     Conversations(ConversationsCommand),
     /// Pursue a goal in a copy of a sample project
     Demo(DemoCommand),
@@ -331,6 +331,13 @@ pub(crate) struct ChatCommand {
     pub(crate) watching: WatchOptions,
 }
 
+const CONVERSATIONS_HELP: &str = "\
+Examples:
+  dirigent conversations list --search parser
+  dirigent conversations show last --markdown > chat.md
+  dirigent conversations rename last \"The parser\"
+  dirigent conversations delete 3f2a91bc";
+
 #[derive(Subcommand)]
 pub(crate) enum ConversationsCommand {
     /// List conversations, the most recently used ones first
@@ -352,7 +359,7 @@ pub(crate) struct ListConversationsCommand {
     #[arg(long, short, value_name = "DIR")]
     pub(crate) workspace: Option<PathBuf>,
     /// Maximum number of conversations
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
     pub(crate) limit: usize,
     /// Print one JSON object per conversation
     #[arg(long)]
@@ -365,7 +372,7 @@ pub(crate) struct ShowConversationCommand {
     #[arg(default_value = "last")]
     pub(crate) conversation: String,
     /// Show at most this many turns, the most recent ones
-    #[arg(long, value_name = "N", default_value_t = 1000)]
+    #[arg(long, value_name = "N", default_value_t = 1000, value_parser = at_least_one)]
     pub(crate) limit: usize,
     /// Print one JSON object, with the report of each turn
     #[arg(long, conflicts_with = "markdown")]
@@ -495,7 +502,7 @@ pub(crate) struct RunsCommand {
     #[arg(long)]
     pub(crate) json: bool,
     /// Maximum number of runs
-    #[arg(long, value_name = "N", default_value_t = 20)]
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = at_least_one)]
     pub(crate) limit: usize,
     /// List only runs in this state; can be given several times
     #[arg(long, value_name = "STATE", value_parser = run_state())]
@@ -610,5 +617,13 @@ fn text(text: &str) -> Result<String, String> {
     match text.trim() {
         "" => Err("must not be empty".to_owned()),
         text => Ok(text.to_owned()),
+    }
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("must be at least 1".to_owned()),
+        Ok(number) => Ok(number),
+        Err(_) => Err("must be a whole number, at least 1".to_owned()),
     }
 }

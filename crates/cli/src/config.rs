@@ -7,12 +7,14 @@ use std::path::{Path, PathBuf};
 use console::style;
 use dirigent::approval_rules::ApprovalRule;
 use dirigent::config::{ApiKey, ConnectionSettings, ModelSettings, ProbeOutcome, Sources};
+use dirigent::system_prompts::DEFAULT_PROMPT;
 use dirigent::{AgentLimits, Agents, Config, Confinement, ConnectionCheck, Dirigent, DirigentError, Sandbox};
 use serde_json::{Value, json};
 
 use crate::approvals;
 use crate::args::CheckCommand;
 use crate::exit::Exit;
+use crate::open::open_if_exists;
 use crate::output::{Output, sanitize};
 
 /// Loads the configuration, overridden by the file of `--config` and the model of `--model`.
@@ -84,6 +86,9 @@ pub(crate) async fn check(
     for test in database_tests.collect::<Vec<_>>() {
         connections.push(test.await?);
     }
+    let problems = missing_base_prompts(db.clone(), &config)
+        .await
+        .unwrap_or_default();
     let (rules, unread) = match approvals::rules(db).await {
         Ok(rules) => (rules, None),
         Err(error) => (
@@ -105,6 +110,7 @@ pub(crate) async fn check(
         results,
         agents,
         rules,
+        problems,
     };
     let text = if command.json {
         report.json()?.to_string()
@@ -117,6 +123,27 @@ pub(crate) async fn check(
     } else {
         Exit::Configuration
     })
+}
+
+/// The entries of `[base_prompts]` whose prompts do not exist.
+async fn missing_base_prompts(db: Option<PathBuf>, config: &Config) -> anyhow::Result<Vec<String>> {
+    let known: Vec<String> = match open_if_exists(db).await? {
+        Some(dirigent) => {
+            let prompts = dirigent.system_prompts().list().await?;
+            prompts.into_iter().map(|prompt| prompt.name).collect()
+        }
+        None => vec![DEFAULT_PROMPT.to_owned()],
+    };
+    let missing = config
+        .base_prompts()
+        .filter(|(_, name)| known.iter().all(|known| known != name));
+    let described = |(agent, name): (&str, &str)| {
+        let known = known.join(", ");
+        format!(
+            "`[base_prompts]` gives `{agent}` the system prompt `{name}`, which does not exist: there are {known}"
+        )
+    };
+    Ok(missing.map(described).collect())
 }
 
 /// The result of a connection test: a description of the success or of the problem.
@@ -162,12 +189,14 @@ struct CheckReport {
     agents: Agents,
     notes: Vec<String>,
     rules: Vec<ApprovalRule>,
+    /// What keeps runs from starting, apart from models and databases.
+    problems: Vec<String>,
 }
 
 impl CheckReport {
     fn all_passed(&self) -> bool {
         let databases = self.connections.iter().map(|(_, result)| result);
-        self.results.values().chain(databases).all(Result::is_ok)
+        self.problems.is_empty() && self.results.values().chain(databases).all(Result::is_ok)
     }
 
     /// Returns the models that runs ask by default, then all other configured models.
@@ -252,6 +281,9 @@ impl CheckReport {
                 count(limits.max_turns.into(), "turn"),
                 limits.timeout
             );
+        }
+        for problem in &self.problems {
+            let _ = writeln!(text, "\n{} {}", style("error:").red().bold(), sanitize(problem));
         }
         for note in &self.notes {
             let _ = writeln!(text, "\n{} {}", style("note:").yellow().bold(), sanitize(note));
@@ -355,6 +387,7 @@ impl CheckReport {
             "models": models,
             "roles": roles,
             "commands": commands_json(config),
+            "problems": self.problems,
             "approval_rules": self.rules.iter().map(approvals::as_json).collect::<Vec<_>>(),
             "connections": self.connections.iter().map(connection_json).collect::<Vec<_>>(),
             "limits": config.limits(),

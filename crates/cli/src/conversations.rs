@@ -158,9 +158,10 @@ async fn delete(
     let conversation = dirigent.find_conversation(&command.conversation).await?;
     let info = conversation.info().await?;
     let what = format!(
-        "conversation {} ({} turns): {}",
+        "conversation {} ({} {}): {}",
         info.id.short(),
         info.turns,
+        if info.turns == 1 { "turn" } else { "turns" },
         sanitize(&info.title)
     );
     if !command.yes {

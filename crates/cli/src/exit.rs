@@ -40,6 +40,18 @@ pub(crate) enum Exit {
     Killed,
 }
 
+/// An error in the arguments, or in what they name.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl std::fmt::Display for UsageError {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
 impl Exit {
     pub(crate) fn from_end_reason(end: Option<&EndReason>) -> Self {
         match end {
@@ -54,9 +66,13 @@ impl Exit {
     }
 
     pub(crate) fn from_error(error: &anyhow::Error) -> Self {
+        if error.downcast_ref::<UsageError>().is_some() {
+            return Exit::Usage;
+        }
         match error.downcast_ref::<DirigentError>() {
             Some(
                 DirigentError::EmptyGoal
+                | DirigentError::EmptyTitle
                 | DirigentError::Workspace { .. }
                 | DirigentError::Agent { .. }
                 | DirigentError::RunActive { .. }

@@ -18,6 +18,9 @@ pub(crate) fn next_step(error: &anyhow::Error) -> Option<String> {
         DirigentError::ApprovalRule(ApprovalRuleError::NoSuchRule { .. }) => {
             "dirigent approvals list".to_owned()
         }
+        DirigentError::SystemPrompt(SystemPromptError::NoSuchBasePrompt { .. }) => {
+            "dirigent prompts list".to_owned()
+        }
         DirigentError::SystemPrompt(SystemPromptError::NoSuchPrompt { .. }) => {
             "dirigent prompts list; --system-prompt gives a run or a conversation another one".to_owned()
         }

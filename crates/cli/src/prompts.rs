@@ -17,7 +17,7 @@ use crate::args::{
     ShowPromptCommand, TextSource,
 };
 use crate::config;
-use crate::exit::Exit;
+use crate::exit::{Exit, UsageError};
 use crate::interactive::external_editor;
 use crate::open::{open, open_existing, open_if_exists};
 use crate::output::{Output, sanitize};
@@ -117,8 +117,18 @@ async fn edit(db: Option<PathBuf>, command: &EditPromptCommand, output: &Output)
 
 async fn delete(db: Option<PathBuf>, command: &DeletePromptCommand, output: &Output) -> anyhow::Result<Exit> {
     let dirigent = open_existing(Dirigent::builder(), db).await?;
-    dirigent.system_prompts().delete(&command.name).await?;
+    let users = dirigent.system_prompts().delete(&command.name).await?;
     output.note(&format!("deleted `{}` with all its versions", command.name));
+    if users > 0 {
+        let conversations = if users == 1 {
+            "1 conversation uses"
+        } else {
+            &format!("{users} conversations use")
+        };
+        output.note(&format!(
+            "{conversations} it and cannot go on without another prompt: `dirigent chat --context ID --system-prompt NAME` gives one"
+        ));
+    }
     Ok(Exit::Success)
 }
 
@@ -217,20 +227,26 @@ impl TextSource {
 fn read_text(source: &TextSource, present: &str) -> anyhow::Result<String> {
     match (&source.text, &source.file) {
         (Some(dash), _) if dash == "-" => {
-            read_bounded(std::io::stdin()).context("cannot read the prompt from standard input")
+            read_bounded(std::io::stdin()).map_err(|error| unreadable("standard input", &error))
         }
         (Some(given), _) => Ok(given.clone()),
         (None, Some(file)) => std::fs::File::open(file)
             .map_err(anyhow::Error::from)
             .and_then(read_bounded)
-            .with_context(|| format!("cannot read the prompt from {}", file.display())),
+            .map_err(|error| unreadable(&file.display().to_string(), &error)),
         (None, None) => match external_editor::command() {
             Some(editor) => external_editor::edit(&editor, &format!("{present}\n"), ".md"),
-            None => bail!(
+            None => Err(UsageError(
                 "no text was given, and no editor is set: give the text as an argument, use --file, or set EDITOR"
-            ),
+                    .to_owned(),
+            )
+            .into()),
         },
     }
+}
+
+fn unreadable(source: &str, error: &anyhow::Error) -> anyhow::Error {
+    UsageError(format!("cannot read the prompt from {source}: {error:#}")).into()
 }
 
 /// Reads text, unless it is longer than a prompt can be.

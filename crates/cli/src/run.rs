@@ -16,7 +16,7 @@ use crate::replay::{self, RecordingFile};
 use crate::sharing::{self, Choice, Offer, WaitNotice};
 use crate::signals::ShutdownSignals;
 use crate::watch::{user_presence, watch};
-use crate::workflow::Requested;
+use crate::workflow::{Asker, Requested};
 use crate::worktree;
 
 pub(crate) async fn start(
@@ -62,8 +62,9 @@ pub(crate) async fn start_new(
         warn_unpriced(&config, output);
     }
     let user = user_presence(&command.watching, output);
+    let mut asker = Asker { output, chat: None };
     let Some(goal) = requested
-        .goal(&dirigent, &command.workspace, user, output)
+        .goal(&dirigent, &command.workspace, user, &mut asker)
         .await?
     else {
         return Ok(Exit::Cancelled);

@@ -12,11 +12,13 @@ use crate::args::{
     ListWorkflowsCommand, NewWorkflowCommand, RunWorkflowCommand, ShowWorkflowCommand, TrustWorkflowCommand,
     WorkflowCommand,
 };
+use crate::chat::{Input, ReadLine, command_name};
 use crate::config;
 use crate::exit::Exit;
 use crate::open::build;
 use crate::output::{Output, sanitize};
 use crate::run;
+use crate::signals::ShutdownSignals;
 use crate::workflow_text;
 
 pub(crate) async fn workflow(
@@ -133,8 +135,14 @@ async fn trust(
 
 async fn new(file: Option<PathBuf>, command: &NewWorkflowCommand, output: &Output) -> anyhow::Result<Exit> {
     let config = config::load(file, None)?;
-    let path = Workflows::create_file(&config, without_slash(&command.name)).await?;
+    let name = without_slash(&command.name);
+    let path = Workflows::create_file(&config, name).await?;
     output.print(&sanitize(&path.to_string_lossy()));
+    if Workflows::is_shipped(name) {
+        output.note(&format!(
+            "`{name}` also ships with Dirigent: your file takes its place until you delete or rename it"
+        ));
+    }
     output.note("edit this file, then invoke the workflow by its name");
     Ok(Exit::Success)
 }
@@ -159,7 +167,7 @@ impl Requested {
         dirigent: &Dirigent,
         workspace: &Path,
         user: UserPresence,
-        output: &Output,
+        asker: &mut Asker<'_>,
     ) -> anyhow::Result<Option<Goal>> {
         if let Requested::Words(text) = &self
             && !text.trim_start().starts_with('/')
@@ -170,7 +178,7 @@ impl Requested {
         if user == UserPresence::Present
             && let Some(file) = self.untrusted(&workflows)
         {
-            if !wants_to_trust(file, output) {
+            if !wants_to_trust(file, asker).await? {
                 return Ok(None);
             }
             dirigent.trust_workflow(file).await?;
@@ -187,7 +195,7 @@ impl Requested {
             }
         };
         let mut arguments = arguments.map_err(failed)?;
-        if user == UserPresence::Present && !ask_missing(workflow, &mut arguments, output) {
+        if user == UserPresence::Present && !ask_missing(workflow, &mut arguments, asker).await? {
             return Ok(None);
         }
         Ok(Some(workflow.goal(&arguments).map_err(failed)?))
@@ -210,39 +218,86 @@ fn failed(error: WorkflowError) -> anyhow::Error {
     DirigentError::from(error).into()
 }
 
+/// Asks the user at the terminal about a workflow.
+pub(crate) struct Asker<'a> {
+    pub(crate) output: &'a Output,
+    /// The line editor of a chat, which reads the answers; without it, they come from standard input.
+    pub(crate) chat: Option<ChatInput<'a>>,
+}
+
+/// The line editor of a chat.
+pub(crate) struct ChatInput<'a> {
+    pub(crate) input: &'a mut Input,
+    pub(crate) signals: &'a mut ShutdownSignals,
+    pub(crate) dirigent: &'a Dirigent,
+}
+
+impl Asker<'_> {
+    /// Reads a line; `None` if the user gives no answer: at the end of the input and, in a chat, with Ctrl-C or a command such as `/quit`.
+    async fn ask(&mut self, question: &str) -> anyhow::Result<Option<String>> {
+        let Some(chat) = &mut self.chat else {
+            return Ok(self.output.ask(question));
+        };
+        let line = match chat.input.read(question, chat.signals).await? {
+            ReadLine::Line(line) => line,
+            ReadLine::Interrupted | ReadLine::End => {
+                self.output.note("  the workflow was not started");
+                return Ok(None);
+            }
+            ReadLine::Terminated => {
+                chat.dirigent.shutdown().await?;
+                std::process::exit(Exit::Cancelled.code().into());
+            }
+        };
+        if let Some(command) = command_name(&line) {
+            self.output.note(&sanitize(&format!(
+                "  the workflow was not started, because {command} is a command: enter it again"
+            )));
+            return Ok(None);
+        }
+        Ok(Some(line))
+    }
+}
+
 /// Shows the content of a project's workflow file, and asks whether to trust it.
-fn wants_to_trust(file: &UntrustedWorkflow, output: &Output) -> bool {
-    output.print(&sanitize(&format!(
+async fn wants_to_trust(file: &UntrustedWorkflow, asker: &mut Asker<'_>) -> anyhow::Result<bool> {
+    asker.output.print(&sanitize(&format!(
         "! /{} is a workflow of the project, {}:\n",
         file.name,
         file.path.display()
     )));
-    output.print(&sanitize(&file.text));
+    asker.output.print(&sanitize(&file.text));
     loop {
-        let answer = output.ask("y trust it with this content, and run it · n do not run it: ");
+        let answer = asker
+            .ask("y trust it with this content, and run it · n do not run it: ")
+            .await?;
         match answer.map(|answer| answer.trim().to_lowercase()).as_deref() {
-            Some("y" | "yes") => return true,
-            Some("n" | "no") | None => return false,
+            Some("y" | "yes") => return Ok(true),
+            Some("n" | "no") | None => return Ok(false),
             Some(_) => {}
         }
     }
 }
 
-/// Asks for the missing parameters, one after the other. Returns false at the end of the input.
-fn ask_missing(workflow: &Workflow, arguments: &mut Arguments, output: &Output) -> bool {
+/// Asks for the missing parameters, one after the other. Returns false if the user does not answer.
+async fn ask_missing(
+    workflow: &Workflow,
+    arguments: &mut Arguments,
+    asker: &mut Asker<'_>,
+) -> anyhow::Result<bool> {
     let missing: Vec<Parameter> = workflow.missing(arguments).cloned().collect();
     for parameter in &missing {
         loop {
-            let Some(answer) = output.ask(&question(parameter)) else {
-                return false;
+            let Some(answer) = asker.ask(&question(parameter)).await? else {
+                return Ok(false);
             };
             match workflow.set(arguments, &parameter.name, answer.trim()) {
                 Ok(()) => break,
-                Err(problem) => output.note(&sanitize(&problem.to_string())),
+                Err(problem) => asker.output.note(&sanitize(&problem.to_string())),
             }
         }
     }
-    true
+    Ok(true)
 }
 
 fn question(parameter: &Parameter) -> String {

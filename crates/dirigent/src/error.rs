@@ -21,6 +21,9 @@ pub enum DirigentError {
     /// The goal is empty.
     #[error("the goal is empty: describe what to achieve, such as \"rename parse_amount to parse_money\"")]
     EmptyGoal,
+    /// The title of a conversation is empty.
+    #[error("the title is empty: give one with at least one visible character")]
+    EmptyTitle,
     /// The workspace cannot be used.
     #[error("the workspace {} cannot be used: {reason}", path.display())]
     Workspace {

@@ -104,6 +104,19 @@ pub enum SystemPromptError {
         /// The names of all prompts.
         known: Vec<String>,
     },
+    /// The configuration gives an agent a prompt that does not exist.
+    #[error(
+        "`[base_prompts]` of your configuration gives `{agent}` the system prompt `{name}`, which does not exist: there are {}",
+        known.join(", ")
+    )]
+    NoSuchBasePrompt {
+        /// The agent's name.
+        agent: String,
+        /// The prompt's name.
+        name: String,
+        /// The names of all prompts.
+        known: Vec<String>,
+    },
     /// The prompt does not have this version.
     #[error("the system prompt `{name}` has no version {version}: the latest is {latest}")]
     NoSuchVersion {
@@ -175,7 +188,8 @@ impl Dirigent {
     pub(crate) async fn base_prompts(&self, lead: Option<String>) -> Result<BasePrompts, DirigentError> {
         let factory = self.run_spec_factory.clone();
         self.reading(move |journal| {
-            let mut names = factory.base_prompt_names();
+            let configured = factory.base_prompt_names();
+            let mut names = configured.clone();
             match lead {
                 Some(lead) => drop(names.insert(LEAD.to_owned(), lead)),
                 None => drop(
@@ -185,7 +199,20 @@ impl Dirigent {
                 ),
             }
             let read = |(agent, name): (String, String)| {
-                Ok::<_, DirigentError>((agent, read(journal, &name, None)?.into()))
+                let prompt = read(journal, &name, None).map_err(|error| match error {
+                    DirigentError::SystemPrompt(SystemPromptError::NoSuchPrompt { name, known })
+                        if configured.get(&agent) == Some(&name) =>
+                    {
+                        SystemPromptError::NoSuchBasePrompt {
+                            agent: agent.clone(),
+                            name,
+                            known,
+                        }
+                        .into()
+                    }
+                    error => error,
+                });
+                Ok::<_, DirigentError>((agent, prompt?.into()))
             };
             names
                 .into_iter()
@@ -198,7 +225,8 @@ impl Dirigent {
 }
 
 impl SystemPrompts {
-    /// Creates a prompt, with version 1.
+    /// Creates a prompt, with version 1 or, if the prompt was deleted before, with a version after all earlier ones, so that a change made to the
+    /// deleted prompt is a conflict.
     ///
     /// # Errors
     /// [`SystemPromptError::Name`], [`SystemPromptError::Exists`], or an invalid text ([`SystemPromptError::Empty`],
@@ -213,10 +241,13 @@ impl SystemPrompts {
             if name == DEFAULT_PROMPT {
                 return Err(SystemPromptError::Exists { name }.into());
             }
-            let written = new_version(name, 1, text);
-            if !journal.write_system_prompt(written.clone(), 0)? {
-                let name = written.name;
-                return Err(SystemPromptError::Exists { name }.into());
+            let mut written = new_version(name, 1, text);
+            match journal.create_system_prompt(&written.name, &written.text, written.at)? {
+                Some(version) => written.version = version,
+                None => {
+                    let name = written.name;
+                    return Err(SystemPromptError::Exists { name }.into());
+                }
             }
             Ok(written.into())
         })
@@ -262,11 +293,12 @@ impl SystemPrompts {
         .await
     }
 
-    /// Deletes all versions of a prompt. Runs that were started with it keep its text.
+    /// Deletes all versions of a prompt. Runs that were started with it keep its text. Returns the number of conversations that use it: their next
+    /// turns need another prompt.
     ///
     /// # Errors
     /// [`SystemPromptError::Default`], [`SystemPromptError::NoSuchPrompt`]; an error of the journal.
-    pub async fn delete(&self, name: &str) -> Result<(), DirigentError> {
+    pub async fn delete(&self, name: &str) -> Result<u64, DirigentError> {
         let name = name.to_owned();
         with_journal(&self.journal, move |journal| {
             if name == DEFAULT_PROMPT {
@@ -274,7 +306,7 @@ impl SystemPrompts {
             }
             match journal.delete_system_prompt(&name)? {
                 0 => Err(no_such_prompt(journal, name)?),
-                _ => Ok(()),
+                _ => Ok(journal.conversations_with_prompt(&name)?),
             }
         })
         .await

@@ -112,7 +112,10 @@ fn replay_prefix(run: RunId, entries: &[Entry], at: Option<u64>) -> Result<(Repl
         } else {
             "there is no such entry"
         };
-        let reason = format!("{cause}; choose an entry from 1 to {last}");
+        let reason = match last {
+            0 => "the run ended with its first entry, so there is nothing to continue".to_owned(),
+            _ => format!("{cause}; choose an entry from 1 to {last}"),
+        };
         return Err(RuntimeError::CannotFork { run, at, reason });
     }
     let shared = || entries.iter().take_while(|entry| entry.seq <= at);

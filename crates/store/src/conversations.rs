@@ -19,7 +19,7 @@ const DEFAULT_LIMIT: usize = 100;
 
 const RECORDS: &str = "
     SELECT conversation, title, workspace, settings, created_at,
-           (SELECT count(*) FROM runs WHERE runs.conversation = conversations.conversation AND entries > 0),
+           (SELECT count(*) FROM runs WHERE runs.conversation = conversations.conversation AND entries > 0) AS turns,
            coalesce((SELECT max(runs.created_at) FROM runs WHERE runs.conversation = conversations.conversation), created_at) AS used_at
     FROM conversations";
 
@@ -115,7 +115,7 @@ impl Journal {
     }
 
     /// Finds a conversation by its id, by at least 4 hexadecimal digits of the beginning or end of its id (dashes are ignored), or by `last`
-    /// for the one that was used last.
+    /// for the one that was used last; one without turns only if none has any.
     ///
     /// # Errors
     /// [`StoreError::NoSuchConversation`], [`StoreError::AmbiguousConversation`]; a read failure.
@@ -124,7 +124,7 @@ impl Journal {
         let text = text.trim();
         let digits = text.replace('-', "").to_ascii_lowercase();
         let condition = match text {
-            "last" => "WHERE ?1 = 'last' ORDER BY used_at DESC, id DESC LIMIT 1",
+            "last" => "WHERE ?1 = 'last' ORDER BY turns = 0, used_at DESC, id DESC LIMIT 1",
             _ if digits.len() < MIN_DIGITS || !digits.bytes().all(|digit| digit.is_ascii_hexdigit()) => {
                 return Err(self.no_such_conversation(text.to_owned()));
             }
@@ -164,6 +164,17 @@ impl Journal {
             ))?
             .query_map(params![filter.workspace, filter.text, integer(limit as u64)], record)?
             .collect()
+        })
+    }
+
+    /// Returns the number of conversations whose settings have this system prompt.
+    ///
+    /// # Errors
+    /// A read failure.
+    pub fn conversations_with_prompt(&self, name: &str) -> Result<u64, StoreError> {
+        self.readers().with(|db| {
+            db.prepare_cached("SELECT count(*) FROM conversations WHERE settings ->> '$.system_prompt' = ?1")?
+                .query_row([name], |row| unsigned(row, 0))
         })
     }
 

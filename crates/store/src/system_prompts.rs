@@ -7,7 +7,8 @@ use crate::error::StoreError;
 use crate::journal::Journal;
 use crate::sql::{integer, unsigned};
 
-const VERSIONS: &str = "SELECT name, version, text, at FROM system_prompts";
+/// All versions. A version without text stands for a deleted prompt, so that the numbers of its versions are not used again.
+const VERSIONS: &str = "SELECT name, version, text, at FROM system_prompts WHERE text <> ''";
 
 /// A version of a base system prompt.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,6 +34,23 @@ impl Journal {
         Ok(self.wait_for_write(Box::new(write))? > 0)
     }
 
+    /// Writes the first version of a new prompt: version 1 or, for a prompt that was deleted, one after all earlier ones. Returns its number; `None`, and
+    /// writes nothing, if the prompt exists. Blocks on the writer thread.
+    ///
+    /// # Errors
+    /// A write failure.
+    pub fn create_system_prompt(
+        &self,
+        name: &str,
+        text: &str,
+        at: Timestamp,
+    ) -> Result<Option<u32>, StoreError> {
+        let (name, text) = (name.to_owned(), text.to_owned());
+        let write = move |db: &Connection| create(db, &name, &text, at).map(Ok);
+        let version = self.wait_for_write(Box::new(write))?;
+        Ok(u32::try_from(version).ok().filter(|version| *version > 0))
+    }
+
     /// Deletes all versions of a prompt; returns their number. Blocks on the writer thread.
     ///
     /// # Errors
@@ -40,9 +58,19 @@ impl Journal {
     pub fn delete_system_prompt(&self, name: &str) -> Result<u64, StoreError> {
         let name = name.to_owned();
         let write = move |db: &Connection| {
+            let last: Option<u32> = db
+                .prepare_cached(&format!("SELECT max(version) FROM ({VERSIONS} AND name = ?1)"))?
+                .query_row([&name], |row| row.get(0))?;
+            let Some(last) = last else {
+                return Ok(Ok(0));
+            };
             let deleted = db
                 .prepare_cached("DELETE FROM system_prompts WHERE name = ?1")?
                 .execute([&name])?;
+            db.prepare_cached(
+                "INSERT INTO system_prompts (name, version, text, at) VALUES (?1, ?2 + 1, '', 0)",
+            )?
+            .execute(params![name, last])?;
             Ok(Ok(deleted as u64))
         };
         self.wait_for_write(Box::new(write))
@@ -59,7 +87,7 @@ impl Journal {
     ) -> Result<Option<StoredPrompt>, StoreError> {
         self.readers().with(|db| {
             db.prepare_cached(&format!(
-                "{VERSIONS} WHERE name = ?1 AND version = ifnull(?2, version) ORDER BY version DESC LIMIT 1"
+                "{VERSIONS} AND name = ?1 AND version = ifnull(?2, version) ORDER BY version DESC LIMIT 1"
             ))?
             .query_row(params![name, version], stored)
             .optional()
@@ -72,7 +100,7 @@ impl Journal {
     /// A read failure.
     pub fn system_prompt_versions(&self, name: &str) -> Result<Vec<StoredPrompt>, StoreError> {
         self.readers().with(|db| {
-            db.prepare_cached(&format!("{VERSIONS} WHERE name = ?1 ORDER BY version DESC"))?
+            db.prepare_cached(&format!("{VERSIONS} AND name = ?1 ORDER BY version DESC"))?
                 .query_map([name], stored)?
                 .collect()
         })
@@ -86,12 +114,28 @@ impl Journal {
         self.readers().with(|db| {
             // SQLite takes the other columns from the row with the greatest version.
             db.prepare_cached(
-                "SELECT name, max(version), text, at FROM system_prompts GROUP BY name ORDER BY name",
+                "SELECT name, max(version), text, at FROM system_prompts WHERE text <> '' GROUP BY name ORDER BY name",
             )?
             .query_map([], stored)?
             .collect()
         })
     }
+}
+
+/// Adds a new prompt within a transaction; returns the number of its version, or 0 if the prompt exists.
+fn create(db: &Connection, name: &str, text: &str, at: Timestamp) -> rusqlite::Result<u64> {
+    let exists = db
+        .prepare_cached(&format!("{VERSIONS} AND name = ?1"))?
+        .exists([name])?;
+    if exists {
+        return Ok(0);
+    }
+    db.prepare_cached(
+        "INSERT INTO system_prompts (name, version, text, at)
+         VALUES (?1, 1 + ifnull((SELECT max(version) FROM system_prompts WHERE name = ?1), 0), ?2, ?3)
+         RETURNING version",
+    )?
+    .query_row(params![name, text, integer(at.0)], |row| unsigned(row, 0))
 }
 
 /// Adds a version within a transaction; returns the number of rows written.

@@ -83,6 +83,25 @@ pub(crate) fn parse(line: &str) -> ChatLine {
     }
 }
 
+/// Returns the name of the command that a line is; `None` for a message.
+pub(crate) fn command_name(line: &str) -> Option<&str> {
+    match parse(line) {
+        ChatLine::Message(_) => None,
+        ChatLine::Help
+        | ChatLine::Undo
+        | ChatLine::Diff
+        | ChatLine::Cost
+        | ChatLine::Model(_)
+        | ChatLine::Mode(_)
+        | ChatLine::Compact
+        | ChatLine::Clear
+        | ChatLine::Workflows(_)
+        | ChatLine::Title(_)
+        | ChatLine::Quit
+        | ChatLine::Invalid(_) => line.split_whitespace().next(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,6 +121,7 @@ mod tests {
             parse("/undo it"),
             ChatLine::Invalid("/undo takes no argument".to_owned())
         );
+        assert_eq!(command_name(" /undo "), Some("/undo"));
         for message in [
             "hello",
             "/etc/hosts is what?",
@@ -109,6 +129,7 @@ mod tests {
             "/create_project x",
         ] {
             assert_eq!(parse(message), ChatLine::Message(message.to_owned()));
+            assert_eq!(command_name(message), None);
         }
     }
 }

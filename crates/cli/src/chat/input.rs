@@ -120,7 +120,7 @@ async fn read_terminal(
 }
 
 /// Completes commands, files after `@`, and names.
-pub(super) struct ChatHelper {
+pub(crate) struct ChatHelper {
     workspace: PathBuf,
     /// The names of workflows, with their `/`, and of agents.
     names: Vec<String>,

@@ -15,8 +15,9 @@ use dirigent::{
 };
 
 pub(crate) use self::answer_stream::AnswerStream;
+pub(crate) use self::commands::command_name;
 use self::commands::{COMMANDS, ChatLine};
-use self::input::{Input, ReadLine};
+pub(crate) use self::input::{Input, ReadLine};
 use crate::args::{ChatCommand, DiffCommand, UndoCommand, WatchOptions};
 use crate::config;
 use crate::exit::Exit;
@@ -28,7 +29,7 @@ use crate::request_text::request_lines;
 use crate::signals::ShutdownSignals;
 use crate::undo;
 use crate::watch::{EndedRun, print_summary, user_presence, watch_to_end};
-use crate::workflow::Requested;
+use crate::workflow::{Asker, ChatInput, Requested};
 use crate::workflow_text;
 
 /// The number of earlier turns that are shown when a conversation is opened.
@@ -42,10 +43,16 @@ pub(crate) async fn chat(
     command: ChatCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
+    if let Some(name) = command.message.as_deref().and_then(command_name) {
+        output.error(&format!(
+            "{name} is a command of the dialog, and no message: begin the dialog with `dirigent chat` or `dirigent chat --context last`, and type it there"
+        ));
+        return Ok(Exit::Usage);
+    }
     let mut signals = ShutdownSignals::listen()?;
     let mut chat = Chat::open(db, file, &command, output).await?;
     if let Some(message) = &command.message {
-        return chat.send(message, &mut signals).await;
+        return chat.send(message, None, &mut signals).await;
     }
     chat.converse(&mut signals).await
 }
@@ -235,7 +242,7 @@ impl<'a> Chat<'a> {
         signals: &mut ShutdownSignals,
     ) -> anyhow::Result<Option<Exit>> {
         match commands::parse(line) {
-            ChatLine::Message(message) => return Ok(Some(self.send(&message, signals).await?)),
+            ChatLine::Message(message) => return Ok(Some(self.send(&message, Some(input), signals).await?)),
             ChatLine::Quit => return Ok(None),
             ChatLine::Help => {
                 for (command, what) in COMMANDS {
@@ -310,12 +317,23 @@ impl<'a> Chat<'a> {
         Ok(Some(Exit::Success))
     }
 
-    /// Sends a message, and shows its turn until it ends.
-    async fn send(&mut self, message: &str, signals: &mut ShutdownSignals) -> anyhow::Result<Exit> {
+    /// Sends a message, and shows its turn until it ends. `input` reads what a workflow asks for.
+    async fn send(
+        &mut self,
+        message: &str,
+        input: Option<&mut Input>,
+        signals: &mut ShutdownSignals,
+    ) -> anyhow::Result<Exit> {
         let requested = Requested::Words(message.to_owned());
         let workspace = &self.info.workspace;
+        let (output, dirigent) = (self.output, &self.dirigent);
+        let chat = input.map(|input| ChatInput {
+            input,
+            signals: &mut *signals,
+            dirigent,
+        });
         let Some(goal) = requested
-            .goal(&self.dirigent, workspace, self.user, self.output)
+            .goal(dirigent, workspace, self.user, &mut Asker { output, chat })
             .await?
         else {
             return Ok(Exit::Cancelled);

@@ -111,6 +111,8 @@ pub(super) struct Language {
     pub(super) undo: Phrases,
     /// Whole messages that delete the last fact only if the message before saved it ("never mind").
     pub(super) undo_if_just_kept: Phrases,
+    /// Phrases that ask to undo the last save if the conversation has one ("forget that").
+    pub(super) undo_if_kept: Phrases,
     /// Phrases that ask to delete the facts about a topic ("forget everything about …").
     pub(super) forget_about: Phrases,
 

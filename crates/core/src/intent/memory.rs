@@ -31,15 +31,11 @@ pub(super) fn classify(words: &Words<'_>, context: &IntentContext<'_>) -> Option
 
 /// "forget that", 撤销刚才的记忆: such a request must be the whole message.
 fn undo(words: &Words<'_>, at: usize, context: &IntentContext<'_>) -> Option<Classification> {
-    let always = ends_message(words, at, |language| language.undo);
-    let just_kept = || ends_message(words, at, |language| language.undo_if_just_kept);
-    let end = always.or_else(|| {
-        if context.has_just_remembered {
-            just_kept()
-        } else {
-            None
-        }
-    })?;
+    let ends = |phrases| ends_message(words, at, phrases);
+    let just_kept = context.has_just_remembered;
+    let end = ends(|language| language.undo)
+        .or_else(|| ends(|language| language.undo_if_kept).filter(|_| just_kept || context.has_kept_fact))
+        .or_else(|| ends(|language| language.undo_if_just_kept).filter(|_| just_kept))?;
     Some(memory(words, MemoryIntent::Undo, IntentRule::Undo, at..end))
 }
 

@@ -50,6 +50,9 @@ pub struct IntentContext<'a> {
     pub pending: &'a [PendingRequest],
     /// True if the message before this one saved a fact, so that "forget that" deletes it again.
     pub has_just_remembered: bool,
+    /// True if an earlier message saved a fact that was not deleted since. Then "forget that" deletes it as well, but not "undo that" or "never
+    /// mind", which may be about other things by then.
+    pub has_kept_fact: bool,
 }
 
 /// An MCP service and its tools.

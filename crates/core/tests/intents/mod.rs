@@ -134,6 +134,7 @@ fn classified(message: &str, pending: &[PendingRequest]) -> Classification {
         own_tools: &own_tools,
         pending,
         has_just_remembered: false,
+        has_kept_fact: false,
     };
     classify(message, &context)
 }
@@ -142,7 +143,7 @@ fn classified(message: &str, pending: &[PendingRequest]) -> Classification {
 fn intent_1_mcp_3_messages_are_classified_as_in_the_table() {
     let (services, own_tools) = (services(), own_tools());
     let mut waiting = Vec::new();
-    let mut has_just_remembered = false;
+    let (mut has_just_remembered, mut has_kept_fact) = (false, false);
     let mut wrong = String::new();
     let mut count = 0;
     for line in MESSAGES
@@ -151,6 +152,7 @@ fn intent_1_mcp_3_messages_are_classified_as_in_the_table() {
     {
         if let Some(section) = line.strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
             has_just_remembered = section == "just remembered";
+            has_kept_fact = section == "remembered earlier";
             waiting = section.strip_prefix("pending: ").map(pending).unwrap_or_default();
             continue;
         }
@@ -160,6 +162,7 @@ fn intent_1_mcp_3_messages_are_classified_as_in_the_table() {
             own_tools: &own_tools,
             pending: &waiting,
             has_just_remembered,
+            has_kept_fact,
         };
         let found = classify(&message.replace("\\n", "\n"), &context);
         let shown = in_short(&found, &waiting);

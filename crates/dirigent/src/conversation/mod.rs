@@ -11,11 +11,11 @@ use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::intent::Classification;
 use dirigent_core::message::Usage;
 use dirigent_core::run::Report;
-use dirigent_core::text::shorten;
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::Orchestrator;
 use dirigent_store::{ConversationFilter, ConversationRecord, RunRecord};
 
+use crate::memory::clean::one_line;
 use crate::time::now;
 use crate::{Dirigent, DirigentError, Goal};
 pub use sending::{ResumedTurn, Sent, StillWaiting};
@@ -188,12 +188,20 @@ impl Conversation {
         ConversationInfo::from_record(record)
     }
 
-    /// Sets the title, shortened to 80 characters.
+    /// Sets the title: on one line, without control characters and invisible characters, shortened to 80 characters.
     ///
     /// # Errors
-    /// As [`Conversation::info`].
+    /// [`DirigentError::EmptyTitle`]; as [`Conversation::info`].
     pub async fn rename(&self, title: &str) -> Result<(), DirigentError> {
-        let title = one_line_title(title);
+        match one_line_title(title) {
+            title if title.is_empty() => Err(DirigentError::EmptyTitle),
+            title => self.update(move |info| info.title = title).await,
+        }
+    }
+
+    /// Sets the title to the beginning of the first message.
+    async fn set_first_title(&self, message: &str) -> Result<(), DirigentError> {
+        let title = one_line_title(message);
         self.update(move |info| info.title = title).await
     }
 
@@ -284,6 +292,9 @@ impl Conversation {
 }
 
 fn one_line_title(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    shorten(&words.join(" "), MAX_TITLE, None).into_owned()
+    let line = one_line(text);
+    match line.char_indices().nth(MAX_TITLE) {
+        Some(_) => line.chars().take(MAX_TITLE - 1).chain(['…']).collect(),
+        None => line,
+    }
 }

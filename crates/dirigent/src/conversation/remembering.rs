@@ -175,10 +175,7 @@ impl TurnMemory {
     async fn forget(&self, query: &str) -> Result<String, DirigentError> {
         let found = self.memory.search_all_words(self.visible(), query).await?;
         match found.as_slice() {
-            [] => Ok(self.say(
-                || format!("I deleted nothing, because I remember no fact about \"{query}\"."),
-                || format!("没有删除，因为我没有记住关于“{query}”的内容。"),
-            )),
+            [] => self.nothing_to_forget(query).await,
             [only] => self.delete(only.id).await,
             several => {
                 let facts = self.list(several);
@@ -188,6 +185,22 @@ impl TurnMemory {
                 ))
             }
         }
+    }
+
+    /// Says why no fact was deleted, with the facts that have some words of the query.
+    async fn nothing_to_forget(&self, query: &str) -> Result<String, DirigentError> {
+        let similar = self.memory.search(self.visible(), query).await?;
+        if similar.is_empty() {
+            return Ok(self.say(
+                || format!("I deleted nothing, because I remember no fact about \"{query}\"."),
+                || format!("没有删除，因为我没有记住关于“{query}”的内容。"),
+            ));
+        }
+        let facts = self.list(&similar);
+        Ok(self.say(
+            || format!("I deleted nothing, because no fact has all words of \"{query}\". These have some of them; say which one:\n\n{facts}"),
+            || format!("没有删除，因为没有一条内容同时包含“{query}”的所有词。以下内容包含其中一些，请说明是哪一条：\n\n{facts}"),
+        ))
     }
 
     async fn undo(&self, last_kept: Option<u64>) -> Result<String, DirigentError> {

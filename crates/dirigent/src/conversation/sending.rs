@@ -172,6 +172,7 @@ impl Conversation {
             own_tools: &own_tools,
             pending: &pending,
             has_just_remembered: last.is_some_and(LastTurn::has_kept_fact),
+            has_kept_fact: last.is_some_and(LastTurn::has_fact_to_undo),
         };
         classify(text, &context)
     }
@@ -228,7 +229,7 @@ impl Conversation {
         let text = goal.checked_text()?;
         let run = self.dirigent.start(goal).await?;
         if info.title.is_empty() {
-            self.rename(&text).await?;
+            self.set_first_title(&text).await?;
         }
         Ok(run)
     }
@@ -342,6 +343,12 @@ impl LastTurn {
     fn has_kept_fact(&self) -> bool {
         let answer = self.view.run().spec().ready_answer();
         answer.is_some_and(|answer| answer.kept_fact.is_some())
+    }
+
+    /// Returns true if the conversation kept a fact, in this turn or an earlier one, that was not deleted by an undo since.
+    fn has_fact_to_undo(&self) -> bool {
+        let turn = self.view.run().spec().turn.as_ref();
+        turn.is_some_and(|turn| turn.last_kept_fact().is_some())
     }
 
     /// The message to the run by which an answer takes effect; `None` if the answer is not clear.

@@ -3,7 +3,7 @@
 use dirigent_core::text::is_invisible;
 
 /// The text on one line: white space becomes single spaces, and control characters and invisible characters are removed.
-pub(super) fn one_line(text: &str) -> String {
+pub(crate) fn one_line(text: &str) -> String {
     let visible: String = text
         .chars()
         .filter(|c| c.is_whitespace() || !(c.is_control() || is_invisible(*c)))

@@ -23,7 +23,7 @@
 //! # }
 //! ```
 
-mod clean;
+pub(crate) mod clean;
 mod query;
 mod secret;
 

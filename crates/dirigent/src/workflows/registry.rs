@@ -69,6 +69,13 @@ pub struct UntrustedWorkflow {
 }
 
 impl Workflows {
+    /// Returns true if a workflow of this name ships with Dirigent. A file of the user or the project with this name takes its place.
+    pub fn is_shipped(name: &str) -> bool {
+        SHIPPED
+            .iter()
+            .any(|(file, _)| file.strip_suffix(".md") == Some(name))
+    }
+
     /// Returns the workflow with this name.
     ///
     /// # Errors

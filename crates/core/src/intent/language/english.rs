@@ -149,10 +149,11 @@ pub(super) const ENGLISH: Language = Language {
         "don't remember it", "unremember that",
     ],
     undo_if_just_kept: &[
-        "forget that", "forget it", "forget this", "undo", "undo that", "undo it", "undo this", "never mind", "nevermind",
-        "scratch that", "take that back", "i take that back", "don't keep that", "don't keep it", "delete that", "delete it",
+        "undo", "undo that", "undo it", "undo this", "never mind", "nevermind",
+        "scratch that", "take that back", "i take that back", "delete that", "delete it",
         "remove that", "remove it",
     ],
+    undo_if_kept: &["forget that", "forget it", "forget this", "don't keep that", "don't keep it"],
     forget_about: &[
         "forget what i told you about", "forget everything i told you about", "forget everything about", "forget that i",
         "forget that i'm", "forget that my", "forget that we", "forget about my", "forget my", "delete the memory about",
