@@ -37,6 +37,7 @@ mod prompts;
 mod real_model;
 mod recording;
 mod scenarios;
+mod services;
 mod steering;
 mod storm;
 mod system_prompts;

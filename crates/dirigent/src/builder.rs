@@ -7,6 +7,7 @@ use dirigent_core::agent_spec::ModelProfile;
 use dirigent_core::policy::Policy;
 use dirigent_core::setup::SharedSetup;
 use dirigent_core::tool::ToolSpec;
+use dirigent_mcp::{McpServices, Supervision};
 use dirigent_model::ChatModel;
 use dirigent_offline::OfflineModel;
 use dirigent_runtime::{Orchestrator, Services, with_read_output};
@@ -23,6 +24,7 @@ use crate::config::{Config, ConfiguredModels};
 use crate::dirigent::{Dirigent, prepare_models};
 use crate::known_tools::{check_tool_names, known_tools};
 use crate::project::EnvironmentFacts;
+use crate::service_tools::AllTools;
 use crate::start_queue::StartQueue;
 use crate::stored_settings::StoredSettings;
 use crate::system_prompts::BasePrompts;
@@ -154,8 +156,11 @@ impl Builder {
     /// # Errors
     /// An error in the journal, an agent's definition or the configuration.
     pub async fn build(self) -> Result<Dirigent, DirigentError> {
+        let configs = self.config.as_ref().map(Config::services).transpose()?;
+        let mcp = McpServices::start_up(configs.unwrap_or_default(), Supervision::default()).await?;
+        let with_mcp = mcp.clone();
         let (configured, run_spec_factory, services, journal, confinement) =
-            blocking(move || self.prepare()).await?;
+            blocking(move || self.prepare(with_mcp)).await?;
         let orchestrator = Orchestrator::start_up(services).await?;
         Ok(Dirigent {
             orchestrator,
@@ -164,11 +169,12 @@ impl Builder {
             run_spec_factory: Arc::new(run_spec_factory),
             configured,
             confinement,
+            mcp,
         })
     }
 
     /// Opens the journal and reads the agents from the disk.
-    fn prepare(self) -> Result<Prepared, DirigentError> {
+    fn prepare(self, mcp: McpServices) -> Result<Prepared, DirigentError> {
         let settings = self.settings()?;
         let tools = self.all_tools(&settings);
         let registry = self.checked_registry(&tools.specs())?;
@@ -183,7 +189,7 @@ impl Builder {
             (Some(configured), None) => Arc::new(configured.clone()),
             (None, None) => Arc::new(OfflineModel),
         };
-        let services = Services::new(journal.clone(), model, tools);
+        let services = Services::new(journal.clone(), model, AllTools { own: tools, mcp });
         let run_spec_factory = RunSpecFactory::new(
             self.models(),
             registry,
@@ -214,7 +220,7 @@ impl Builder {
         let registry = self.checked_registry(&specs)?;
         let registry = match (workspace, &self.config) {
             (Some(workspace), Some(config)) => {
-                registry.with_project_agents(workspace, config, &known_tools(&specs))
+                registry.with_project_agents(workspace, config, &known_tools(&specs, self.config.as_ref()))
             }
             (Some(_) | None, _) => registry,
         };
@@ -291,7 +297,7 @@ impl Builder {
     /// Returns the sub-agents of every run, after checking them against the configuration. Reads the disk.
     fn checked_registry(&self, tools: &[ToolSpec]) -> Result<AgentRegistry, DirigentError> {
         check_tool_names(tools)?;
-        let known = &known_tools(tools);
+        let known = &known_tools(tools, self.config.as_ref());
         check_program_agents(&self.agents, known)?;
         let mut registry = AgentRegistry::new(shipped_agents(), &self.agents, known);
         if let Some(config) = &self.config {

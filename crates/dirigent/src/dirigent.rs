@@ -10,6 +10,7 @@ use dirigent_core::recording::Recording;
 use dirigent_core::spec::{ModelProbe, RunSpec, Worktree};
 use dirigent_core::steering::Steering;
 use dirigent_core::view::{Event, RunView};
+use dirigent_mcp::McpServices;
 use dirigent_runtime::{
     Events, Orchestrator, PendingMessage, Resume, RunHandle, RunServices, SteerOutcome, UserPresence,
     WhenShared, pending_messages, read_run, record_run,
@@ -22,6 +23,7 @@ use crate::blocking::{blocking, with_journal};
 use crate::builder::Builder;
 use crate::config::ConfiguredModels;
 use crate::goal::{ProjectInstructions, RunLocation};
+use crate::service_tools::recorded_service_tools;
 use crate::sharing::{StartPermit, announce};
 use crate::start_queue::StartQueue;
 use crate::undo::{RunDiff, Undo};
@@ -41,6 +43,8 @@ pub struct Dirigent {
     pub(crate) configured: Option<ConfiguredModels>,
     /// Whether git is confined, as commands are.
     pub(crate) confinement: Confinement,
+    /// The MCP services of the configuration.
+    pub(crate) mcp: McpServices,
     /// The queue of runs that wait for permission to start.
     pub(crate) starts: StartQueue,
 }
@@ -92,6 +96,8 @@ impl Dirigent {
         if goal.turn.as_ref().is_some_and(|turn| turn.answer.is_some()) {
             return self.start_answered(run, goal, text, workspace).await;
         }
+        let learning = self.with_service_tools(goal, &workspace);
+        let goal = self.starts.unless_cancelled(learning).await?;
         let finding = self.find_call_forms(&goal, &workspace);
         let probes = self.starts.unless_cancelled(finding).await?;
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
@@ -193,6 +199,8 @@ impl Dirigent {
             goal.checked_text()?,
             recording.spec().setup.clone(),
         );
+        let mut goal = goal;
+        goal.own.service_tools = recorded_service_tools(&recorded.tools);
         let present = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
@@ -430,14 +438,16 @@ impl Dirigent {
         self.reading(move |journal| read_run(journal, run)).await
     }
 
-    /// Stops all runs of this process at their last journal entry, so that they can be resumed, and waits until their work has ended and
+    /// Stops all runs of this process at their last journal entry, so that they can be resumed, and all MCP services, and waits until their work has ended and
     /// everything is stored, but at most a second for calls that ignore their cancellation. Waiters for these runs get an error. Runs that are
     /// started, resumed or steered afterwards fail; the journal can still be read.
     ///
     /// # Errors
     /// The journal cannot store what the runs have done.
     pub async fn shutdown(&self) -> Result<(), DirigentError> {
-        Ok(self.orchestrator.shutdown().await?)
+        let result = self.orchestrator.shutdown().await;
+        self.mcp.shutdown().await;
+        Ok(result?)
     }
 
     /// Reads or writes the journal without blocking the async runtime.

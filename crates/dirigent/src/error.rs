@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use dirigent_core::id::{ConversationId, RunId};
+use dirigent_mcp::McpError;
 use dirigent_runtime::RuntimeError;
 use dirigent_store::StoreError;
 use dirigent_tools::RepositoryError;
@@ -127,6 +128,9 @@ pub enum DirigentError {
     /// The configuration is invalid, or no longer has a model that a run was started with.
     #[error(transparent)]
     Config(#[from] ConfigError),
+    /// The MCP services cannot be run.
+    #[error(transparent)]
+    Mcp(#[from] McpError),
     /// A workflow cannot be used.
     #[error(transparent)]
     Workflow(#[from] WorkflowError),

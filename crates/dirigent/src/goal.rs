@@ -9,6 +9,7 @@ use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
 use dirigent_core::spec::{GoalFile, UsedWorkflow};
+use dirigent_core::tool::ToolSpec;
 use dirigent_core::turn::Turn;
 use dirigent_model::ChatModel;
 use dirigent_runtime::{RunServices, UserPresence, WhenShared};
@@ -67,6 +68,8 @@ pub(crate) struct OwnParts {
     pub(crate) profile: ModelProfile,
     pub(crate) agents: Vec<AgentDefinition>,
     pub(crate) policy: Policy,
+    /// The tools of the services that the run's agents may have. They run in the orchestrator's services.
+    pub(crate) service_tools: Vec<ToolSpec>,
 }
 
 impl Goal {

@@ -46,6 +46,7 @@ mod project;
 mod prompts;
 mod recording;
 pub mod render;
+mod service_tools;
 mod sharing;
 mod start_queue;
 mod stored_settings;
@@ -84,6 +85,7 @@ pub use dirigent_core::spec::Worktree;
 pub use dirigent_core::steering::Steering;
 pub use dirigent_core::time::Millis;
 pub use dirigent_core::view::{Event, EventKind, RunView};
+pub use dirigent_mcp as mcp;
 pub use dirigent_offline::OfflineModel;
 pub use dirigent_runtime::{
     Delta, Events, PendingMessage, Resume, RunHandle, RuntimeError, SteerOutcome, UserPresence, WhenShared,
@@ -171,6 +173,7 @@ pub mod model {
         FinishReason, MalformedCall, Message, ModelFailure, ModelFailureKind, ModelReply, ToolCall, Usage,
     };
     pub use dirigent_core::price::{Cost, Price};
+    pub use dirigent_mcp as mcp;
     pub use dirigent_model::openai::Delivery;
     pub use dirigent_model::{
         Alternative, ChatModel, ChatRequest, DeltaSink, Fallback, HostedApi, HostedModel, HostedOptions,

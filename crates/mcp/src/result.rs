@@ -63,10 +63,18 @@ pub(crate) fn protocol_error(service: &ServiceName, error: &ErrorData) -> ToolRe
     ToolResult::failure(format!("service {service} refused the call: {message}")).with_code(code)
 }
 
-/// Returns true if a part is the structured content as text, as services send it for older clients.
+/// Returns true if the parts have the structured content already: as JSON, which services send for older clients, or as the text that is
+/// each value of the object.
 fn contains(parts: &[String], structured: &Value) -> bool {
-    let is_same = |part: &String| serde_json::from_str::<Value>(part).is_ok_and(|value| value == *structured);
-    parts.iter().any(is_same)
+    let is_json = |part: &String| serde_json::from_str::<Value>(part).is_ok_and(|value| value == *structured);
+    let is_text = |value: &Value| {
+        let text = value.as_str().map(clean);
+        text.is_some_and(|text| parts.contains(&text))
+    };
+    let has_values = structured
+        .as_object()
+        .is_some_and(|object| !object.is_empty() && object.values().all(is_text));
+    has_values || parts.iter().any(is_json)
 }
 
 fn describe(content: &ContentBlock) -> String {
@@ -162,6 +170,10 @@ mod tests {
         check(
             json!({"content": [{"type": "text", "text": "mild"}], "structuredContent": structured}),
             "mild\n\n{\"temperature\":20.5}",
+        );
+        check(
+            json!({"content": [{"type": "text", "text": "all"}], "structuredContent": {"content": "all"}}),
+            "all",
         );
         check(
             json!({"content": [], "structuredContent": structured}),

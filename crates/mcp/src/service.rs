@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use dirigent_core::tool::ToolSpec;
 use ractor::ActorRef;
 use tokio::sync::{broadcast, oneshot, watch};
 
@@ -66,6 +67,32 @@ impl Service {
             unavailable: status.tools.unavailable.clone(),
             state: status.state,
         }
+    }
+
+    /// Returns true if agents may have the service's tools: it is enabled, and it runs or would be started on need (MCP-2).
+    pub(crate) fn offers_tools(&self) -> bool {
+        self.config.enabled
+            && match self.status.borrow().state {
+                ServiceState::Stopped(WhyStopped::NotNeeded)
+                | ServiceState::Starting
+                | ServiceState::Running => true,
+                ServiceState::Stopped(WhyStopped::ByUser) | ServiceState::Error { .. } => false,
+            }
+    }
+
+    /// Returns true once the service has listed its tools.
+    pub(crate) fn knows_tools(&self) -> bool {
+        *self.status.borrow().tools != ToolList::default()
+    }
+
+    /// Returns the specs of the tools that the service last listed, ordered by name.
+    pub(crate) fn specs(&self) -> Vec<ToolSpec> {
+        let tools = self.status().tools;
+        tools
+            .tools
+            .values()
+            .map(|tool| ToolSpec::clone(&tool.spec))
+            .collect()
     }
 
     /// Sets the actor that runs the service from now on.
@@ -171,6 +198,8 @@ impl Service {
     async fn add_root(&self, workspace: &Path) {
         /// The time that a service has to ask for its folders after a notification that they have changed.
         const PATIENCE: std::time::Duration = std::time::Duration::from_millis(500);
+        /// The time in which a service takes over the folders that it has asked for.
+        const SETTLE: std::time::Duration = std::time::Duration::from_millis(100);
         let mut asked = self.roots.asked();
         let before = *asked.borrow_and_update();
         if !self.roots.add(workspace) {
@@ -184,6 +213,8 @@ impl Service {
                 let told = connection.peer.notify_roots_list_changed().await;
                 if told.is_ok() {
                     let _ = asked.wait_for(|asked| *asked > before).await;
+                    // It has the answer now, and may look at the folders before it uses them.
+                    tokio::time::sleep(SETTLE).await;
                 }
             };
             let _ = tokio::time::timeout(PATIENCE, told).await;

@@ -16,7 +16,7 @@ use crate::names::service_of;
 use crate::restart::Supervision;
 use crate::service::{Service, StartedBy};
 use crate::service_actor::ServiceActor;
-use crate::status::{ServiceEvent, ServiceInfo, ServiceState, WhyStopped};
+use crate::status::{ServiceEvent, ServiceInfo, ServiceState};
 use crate::tool::McpTool;
 
 /// The number of events by which a slow watcher may be behind before it misses events.
@@ -96,14 +96,22 @@ impl McpServices {
         Ok(service.info())
     }
 
-    /// Starts a service because its tools are needed, unless the user has stopped it or it has failed, and waits until it is running.
+    /// Returns the tools of a service, ordered by name. Starts the service if it has not listed them yet.
     ///
     /// # Errors
-    /// The errors of [`McpServices::start`].
-    pub async fn ensure_running(&self, name: &ServiceName) -> Result<ServiceInfo, McpError> {
+    /// The errors of [`McpServices::start`]; [`McpError::Stopped`] and [`McpError::Failed`] also for a service that the user has stopped or
+    /// that has failed before.
+    pub async fn learn_tools(&self, name: &ServiceName) -> Result<Vec<ToolSpec>, McpError> {
         let service = self.find(name.as_str())?;
-        service.running(StartedBy::Need, None).await?;
-        Ok(service.info())
+        if !service.offers_tools() || !service.knows_tools() {
+            service.running(StartedBy::Need, None).await?;
+        }
+        Ok(service.specs())
+    }
+
+    /// Returns true if no service is configured.
+    pub fn is_empty(&self) -> bool {
+        self.inner.services.is_empty()
     }
 
     /// Stops a service, and waits until its processes have ended. It isn't started again before [`McpServices::start`].
@@ -138,42 +146,21 @@ impl McpServices {
 impl ToolSource for McpServices {
     /// Returns the tools of the services that run or that would be started on need (MCP-2).
     fn specs(&self) -> Vec<ToolSpec> {
-        let mut specs = Vec::new();
-        for service in self
+        let services = self
             .inner
             .services
             .values()
-            .filter(|service| service.config.enabled)
-        {
-            let status = service.status();
-            let is_offered = match status.state {
-                ServiceState::Stopped(WhyStopped::NotNeeded)
-                | ServiceState::Starting
-                | ServiceState::Running => true,
-                ServiceState::Stopped(WhyStopped::ByUser) | ServiceState::Error { .. } => false,
-            };
-            if is_offered {
-                specs.extend(
-                    status
-                        .tools
-                        .tools
-                        .values()
-                        .map(|tool| ToolSpec::clone(&tool.spec)),
-                );
-            }
-        }
+            .filter(|service| service.offers_tools());
+        let mut specs: Vec<ToolSpec> = services.flat_map(|service| service.specs()).collect();
         specs.sort_by(|one, other| one.name.cmp(&other.name));
         specs
     }
 
-    /// Returns the tool whatever the state of its service is, so that a call of a stopped service says so.
+    /// Returns the tool whatever the state of its service is, so that a call of a stopped service says so. As long as a service has not said
+    /// which tools it has, it may have any: the call starts it.
     fn get(&self, name: &str) -> Option<ToolEntry> {
         let service = self.inner.services.get(&service_of(name)?)?;
-        let tool = service.status().tools.tools.get(name)?.clone();
-        Some(ToolEntry {
-            spec: tool.spec.clone(),
-            tool: Arc::new(McpTool::new(service.clone(), tool)),
-        })
+        Some(ToolEntry::new(McpTool::find(service, name)?))
     }
 }
 

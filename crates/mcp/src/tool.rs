@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use dirigent_core::tool::{ToolResult, ToolSpec, code};
+use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolResult, ToolSpec, code};
 use dirigent_tools::{Tool, ToolContext};
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerResult};
 use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::{RoleClient, ServiceError};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use crate::client::{CallLabel, Calls};
@@ -30,30 +30,68 @@ const CANCEL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The time in which the reason of a lost connection becomes known.
 const REASON_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A tool of a service.
+/// A tool of a service. The service says at each call what the tool is, as it may have changed.
 pub(crate) struct McpTool {
     service: Arc<Service>,
-    tool: ServiceTool,
+    spec: Arc<ToolSpec>,
 }
 
 impl McpTool {
-    pub(crate) fn new(service: Arc<Service>, tool: ServiceTool) -> Self {
-        McpTool { service, tool }
+    /// Returns the tool with this name among agents. `None` if the service has said which tools it has, and this is none of them.
+    pub(crate) fn find(service: &Arc<Service>, name: &str) -> Option<Self> {
+        let listed = service
+            .status()
+            .tools
+            .tools
+            .get(name)
+            .map(|tool| tool.spec.clone());
+        let spec = match listed {
+            Some(spec) => spec,
+            None if service.knows_tools() => return None,
+            None => Arc::new(unlisted_spec(service, name)),
+        };
+        Some(McpTool {
+            service: service.clone(),
+            spec,
+        })
+    }
+}
+
+/// Returns the spec of a tool that the service has not listed yet, as for a run that goes on in a new process: the run itself knows more.
+fn unlisted_spec(service: &Service, name: &str) -> ToolSpec {
+    let trust = service.config.trust;
+    ToolSpec {
+        name: name.to_owned(),
+        description: format!("A tool of the MCP service {}.", service.config.name),
+        category: ToolCategory::Service,
+        parameters: json!({"type": "object"}),
+        repeat: Repeat::Unsafe,
+        access: if trust {
+            Access::ReadOnly
+        } else {
+            Access::ReadWrite
+        },
+        changes_where: None,
+        read_only: None,
+        requires_approval: !trust,
+        approval_where: None,
+        rules: Vec::new(),
+        example: Value::Null,
     }
 }
 
 impl Tool for McpTool {
     fn spec(&self) -> ToolSpec {
-        ToolSpec::clone(&self.tool.spec)
+        ToolSpec::clone(&self.spec)
     }
 
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
-        let (service, tool) = (self.service.clone(), self.tool.clone());
+        let (service, name) = (self.service.clone(), self.spec.name.clone());
         async move {
             tokio::select! {
                 biased;
                 () = context.cancel.cancelled() => ToolResult::failure("the call was cancelled").with_code(code::CANCELLED),
-                result = call(&service, &tool, &context, parameters) => result,
+                result = call(&service, &name, &context, parameters) => result,
                 () = at_deadline(context.deadline) => timed_out(&service, "the agent's time is over"),
             }
         }
@@ -70,14 +108,20 @@ async fn at_deadline(deadline: Option<Instant>) {
 }
 
 /// Makes the call. Dropping the future cancels the call at the service.
-async fn call(service: &Service, tool: &ServiceTool, context: &ToolContext, parameters: Value) -> ToolResult {
+async fn call(service: &Service, tool: &str, context: &ToolContext, parameters: Value) -> ToolResult {
     let connection = match service.running(StartedBy::Need, Some(&context.workspace)).await {
         Ok(connection) => connection,
         Err(error) => return unavailable(&error),
     };
     let name = &service.config.name;
+    let Some(tool) = service.status().tools.tools.get(tool).cloned() else {
+        return ToolResult::failure(format!(
+            "service {name} has no tool `{tool}` any more: use another one"
+        ))
+        .with_code(code::UNKNOWN_TOOL);
+    };
     let limit = service.config.call_timeout;
-    let Ok(response) = timeout(limit, ask(&connection, tool, context, parameters)).await else {
+    let Ok(response) = timeout(limit, ask(&connection, &tool, context, parameters)).await else {
         let reason = format!("it took more than {} s", limit.as_secs_f32());
         return timed_out(service, &reason);
     };

@@ -163,7 +163,7 @@ fn service_tool(
     let spec = ToolSpec {
         name,
         description: description(config, &tool),
-        category: ToolCategory::Other,
+        category: ToolCategory::Service,
         parameters: schema,
         repeat: repeat(config, &hints),
         access: access(config, &hints),

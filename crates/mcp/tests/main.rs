@@ -5,4 +5,5 @@ mod calls;
 mod faults;
 mod http;
 mod lifecycle;
+mod real_servers;
 mod support;

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::limits::{AgentLimitSettings, AgentLimits};
 use dirigent_core::tool::Access;
+use dirigent_mcp::service_of;
 
 use super::definition::AgentDefinition;
 use super::file::ParsedAgentFile;
@@ -68,7 +69,9 @@ impl ProjectAgentBounds {
         let tools: BTreeSet<String> = match parsed.tools {
             ToolSelection::All => allowed
                 .into_iter()
-                .filter(|tool| tool != DELEGATE && !parsed.excluded.contains(tool))
+                .filter(|tool| {
+                    tool != DELEGATE && service_of(tool).is_none() && !parsed.excluded.contains(tool)
+                })
                 .collect(),
             ToolSelection::Named(requested) => {
                 let (tools, refused): (BTreeSet<String>, BTreeSet<String>) = requested

@@ -10,9 +10,10 @@ use dirigent_core::mode::Mode;
 use dirigent_core::prompt::{self, READ_OUTPUT, roles};
 use dirigent_core::time::Millis;
 use dirigent_core::tool::{Access, ToolSpec};
+use dirigent_mcp::service_of;
 
 use crate::DirigentError;
-use crate::known_tools::{KnownTools, OPTIONAL_TOOLS, tools_beyond_access};
+use crate::known_tools::{KnownTools, OPTIONAL_TOOLS, stands_for, tools_beyond_access};
 
 /// The name, description, role, tools, access, model and limits of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -195,6 +196,10 @@ impl AgentDefinition {
         let service_tools = service_tools();
         let mut offered = Vec::new();
         for name in &self.tools {
+            if service_of(name).is_some() {
+                offered.extend(self.service_tools(name, tools));
+                continue;
+            }
             let known = tools.iter().chain(&delegate).chain(&service_tools);
             match known.into_iter().find(|tool| tool.name == *name) {
                 Some(tool) => offered.push(tool),
@@ -239,6 +244,15 @@ impl AgentDefinition {
             tools: offered.iter().map(|tool| tool.name.clone()).collect(),
             ..self.stub()
         })
+    }
+}
+
+impl AgentDefinition {
+    /// Returns the tools of a service that a name or a pattern stands for, without those that need more access than the agent has. Empty if
+    /// the service does not run (MCP-2).
+    fn service_tools<'a>(&self, name: &str, tools: &'a [ToolSpec]) -> impl Iterator<Item = &'a ToolSpec> {
+        let fits = |tool: &&ToolSpec| stands_for(name, &tool.name) && tool.access <= self.access;
+        tools.iter().filter(fits).collect::<Vec<_>>().into_iter()
     }
 }
 

@@ -106,7 +106,7 @@ fn parse_dirigent(document: Document, path: &Path, known: &KnownTools) -> Result
         Some(field) => {
             let mut tools = field.names()?;
             tools.retain(|tool| known.contains_key(tool) || !OPTIONAL_TOOLS.contains(&tool.as_str()));
-            if let Some(tool) = tools.iter().find(|tool| !known.contains_key(*tool)) {
+            if let Some(tool) = tools.iter().find(|tool| !known.contains_key(tool)) {
                 return Err(FileError::new(field.line, unknown_tool(tool, known)));
             }
             (

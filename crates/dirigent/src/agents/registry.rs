@@ -11,6 +11,7 @@ use std::sync::Arc;
 use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::limits::AgentLimits;
 use dirigent_core::tool::Access;
+use dirigent_mcp::service_of;
 
 use super::bounds::{self, ProjectAgentBounds};
 use super::definition::AgentDefinition;
@@ -301,7 +302,7 @@ impl AgentRegistry {
         let tools = match parsed.tools {
             ToolSelection::All => bounds::tools_within_access(self.definitions(), parsed.access)
                 .into_iter()
-                .filter(|tool| tool != DELEGATE)
+                .filter(|tool| tool != DELEGATE && service_of(tool).is_none())
                 .collect(),
             ToolSelection::Named(tools) => tools,
         };

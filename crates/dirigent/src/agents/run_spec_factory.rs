@@ -14,6 +14,7 @@ use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::setup::{RunSetup, SharedSetup};
 use dirigent_core::spec::{RunSpec, UsedWorkflow};
 use dirigent_core::tool::ToolSpec;
+use dirigent_mcp::{ServiceName, service_of};
 use dirigent_tools::ToolSource as _;
 
 use super::definition::{AgentDefinition, AgentModel, AgentSettings, lead, reflector};
@@ -232,7 +233,8 @@ impl RunSpecFactory {
     }
 
     fn with_own_parts(&self, own: &OwnParts) -> Result<Option<Self>, DirigentError> {
-        let own_tools = own.services.tools.specs();
+        let mut own_tools = own.services.tools.specs();
+        own_tools.extend(own.service_tools.iter().cloned());
         let has_model = own.services.model.is_some();
         if !has_model && own_tools.is_empty() && own.agents.is_empty() && own.policy.is_empty() {
             return Ok(None);
@@ -242,7 +244,7 @@ impl RunSpecFactory {
         let by_name: BTreeMap<String, ToolSpec> = all_tools.map(|tool| (tool.name.clone(), tool)).collect();
         let tools: Vec<ToolSpec> = by_name.into_values().collect();
         check_tool_names(&tools)?;
-        let known = known_tools(&tools);
+        let known = known_tools(&tools, self.models.config.as_ref());
         check_program_agents(&own.agents, &known)?;
         let models = ModelResolver {
             own: has_model.then_some(own.profile),
@@ -284,10 +286,20 @@ impl RunSpecFactory {
     fn registry_for(&self, workspace: &Path) -> AgentRegistry {
         let registry = self.registry.clone();
         let registry = match &self.models.config {
-            Some(config) => registry.with_project_agents(workspace, config, &known_tools(&self.tools)),
+            Some(config) => {
+                registry.with_project_agents(workspace, config, &known_tools(&self.tools, Some(config)))
+            }
             None => registry,
         };
         registry.with_tools_only(&|tool| self.is_allowed(tool))
+    }
+
+    /// Returns the services whose tools the agents of a goal may have. Reads the disk.
+    pub(crate) fn services_of(&self, goal: &Goal, workspace: &Path) -> BTreeSet<ServiceName> {
+        let registry = self.registry_for(workspace);
+        let agents = registry.entries.iter().map(|entry| &entry.definition);
+        let tools = agents.chain(&goal.own.agents).flat_map(|agent| &agent.tools);
+        tools.filter_map(|tool| service_of(tool)).collect()
     }
 
     /// Reads the workflows that users can invoke in a workspace. Reads the disk.
@@ -297,7 +309,7 @@ impl RunSpecFactory {
         is_trusted: &dyn Fn(&Path, &str) -> bool,
     ) -> Workflows {
         let registry = workspace.map_or_else(|| self.registry.clone(), |folder| self.registry_for(folder));
-        let tools = known_tools(&self.tools);
+        let tools = known_tools(&self.tools, self.models.config.as_ref());
         let agents: Vec<String> = registry
             .entries
             .iter()
@@ -617,7 +629,7 @@ impl<'a> SpecBuilder<'a> {
 
     /// Builds the specs of the lead and the reflector.
     fn lead_and_reflector(&self, mode: Mode) -> Result<(AgentSpec, AgentSpec), DirigentError> {
-        let known = known_tools(self.tools);
+        let known = known_tools(self.tools, None);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
         Ok((one(lead(self.tools, mode))?, one(reflector(self.tools))?))
     }

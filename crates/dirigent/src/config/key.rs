@@ -26,7 +26,7 @@ impl Key {
     pub(super) fn is_section(&self) -> bool {
         matches!(
             self.parts()[..],
-            [] | [_] | ["models" | "connections" | "limits" | "prices", _]
+            [] | [_] | ["models" | "connections" | "mcp" | "limits" | "prices", _]
         )
     }
 

@@ -22,6 +22,7 @@ mod probe;
 mod read_error;
 mod remote_model;
 mod rules;
+mod services;
 mod settings;
 mod sources;
 mod tools;
@@ -154,6 +155,7 @@ impl Config {
         }
         self.check_model("default", &["model"])?;
         let _ = self.connections()?;
+        let _ = self.services()?;
         let (default_model, origin) = &self.shared.default_model;
         let roles = self.configured_roles().map(|(_, model, origin)| (model, origin));
         for (reference, origin) in [(default_model.as_str(), origin.clone())]

@@ -6,6 +6,7 @@ use dirigent_core::agent_spec::DELEGATE;
 use dirigent_core::policy::{CallPattern, Policy, Rule, Ruling};
 use dirigent_core::prompt::READ_OUTPUT;
 use dirigent_core::tool::ToolSpec;
+use dirigent_mcp::service_of;
 
 use super::{Config, ConfigError};
 use crate::known_tools::KnownTools;
@@ -46,6 +47,10 @@ impl Config {
                 key: format!("approvals.{list}"),
                 problem,
             };
+            if service_of(&calls.tool).is_some() && known.contains_key(&calls.tool) {
+                // Which tools a service has, and with which parameters, is known only while it runs.
+                continue;
+            }
             let runtime = runtime_tools().map(|(name, _)| name);
             let fitting: BTreeSet<&str> = known
                 .keys()

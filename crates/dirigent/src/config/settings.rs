@@ -33,6 +33,7 @@ pub(super) struct Settings {
     pub(super) sandbox: SandboxTable,
     pub(super) connections: BTreeMap<String, ConnectionTable>,
     pub(super) http: HttpTable,
+    pub(super) mcp: BTreeMap<String, ServiceTable>,
     pub(super) limits: LimitsTable,
     pub(super) prices: BTreeMap<PricedProvider, BTreeMap<String, TokenPrice>>,
 }
@@ -104,6 +105,24 @@ pub(super) struct HttpTable {
     pub(super) allow: Vec<Host>,
     pub(super) timeout: Option<Duration>,
     pub(super) max_bytes: Option<Bytes>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields, expecting = "a table")]
+pub(super) struct ServiceTable {
+    pub(super) command: Option<Text>,
+    pub(super) args: Vec<String>,
+    pub(super) env: BTreeMap<String, Secret>,
+    pub(super) cwd: Option<AbsolutePath>,
+    pub(super) url: Option<Text>,
+    pub(super) headers: BTreeMap<String, Secret>,
+    pub(super) bearer_token_env: Option<SecretVariable>,
+    pub(super) timeout: Option<Duration>,
+    pub(super) start_timeout: Option<Duration>,
+    pub(super) description: Option<Text>,
+    pub(super) trigger_keywords: Vec<Text>,
+    pub(super) enabled: Option<bool>,
+    pub(super) trust: bool,
 }
 
 /// The limits of the run, and a table of limits for each agent.

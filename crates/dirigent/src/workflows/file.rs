@@ -283,7 +283,7 @@ fn mode(value: Option<(String, usize)>) -> Result<Mode, FileError> {
 fn tools(field: &Field, known: &KnownTools) -> Result<Vec<String>, FileError> {
     let mut tools = field.names()?;
     tools.retain(|tool| known.contains_key(tool) || !OPTIONAL_TOOLS.contains(&tool.as_str()));
-    match tools.iter().find(|tool| !known.contains_key(*tool)) {
+    match tools.iter().find(|tool| !known.contains_key(tool)) {
         Some(tool) => Err(FileError::new(field.line, unknown_tool(tool, known))),
         None => Ok(tools),
     }

@@ -15,7 +15,8 @@ use crate::markdown::FileError;
 fn read_as(dialect: Dialect, text: &str) -> Result<Workflow, FileError> {
     let tools: KnownTools = ["execute_command", "file_operations", "git", "search"]
         .map(|tool| (tool.to_owned(), Access::Execute))
-        .into();
+        .into_iter()
+        .collect();
     let known = KnownNames {
         tools: &tools,
         agents: &["explore".to_owned()],

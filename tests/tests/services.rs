@@ -1,0 +1,231 @@
+//! MCP-1, MCP-2, MCP-5: services of the Model Context Protocol in runs: `[mcp.NAME]`, and agents whose files name their tools.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+use std::fs;
+use std::path::Path;
+
+use dirigent::config::{Config, Sources};
+use dirigent::mcp::{Endpoint, ServiceState};
+use dirigent::{ApprovalAnswer, Dirigent, UserPresence};
+use dirigent_tests::cli::root;
+use dirigent_tests::scripted::{Scripted, achieved, call, delegate, plan, says};
+use dirigent_tests::stage::{Stage, achieved_report, decide, findings, next_approval};
+use serde_json::json;
+use tempfile::TempDir;
+
+/// A user's configuration folder with the service `test`, and an agent `helper` that has its tools.
+fn user(settings: &str) -> TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    let server = root().join("crates/mcp/tests/server.py");
+    let config = format!("[mcp.test]\ncommand = \"/usr/bin/python3\"\nargs = [{server:?}]\n{settings}");
+    fs::write(folder.path().join("dirigent.toml"), config).unwrap();
+    fs::create_dir(folder.path().join("agents")).unwrap();
+    let helper =
+        "---\nname: helper\ndescription: Helps.\ntools: [mcp__test__*, search]\n---\nYou are helper.\n";
+    fs::write(folder.path().join("agents/helper.md"), helper).unwrap();
+    folder
+}
+
+fn load(folder: &Path) -> Config {
+    Config::load(&Sources::none().folder(folder)).unwrap()
+}
+
+/// A lead that has `helper` do one thing: call the tool `echo`.
+fn model() -> Scripted {
+    Scripted::new()
+        .lead([plan(
+            "Ask the service.",
+            [delegate("one", "helper", "Echo a word.")],
+        )])
+        .agent(
+            "helper",
+            [
+                call("mcp__test__echo", json!({"text": "heard"})),
+                says("It said: heard."),
+            ],
+        )
+        .reflector([achieved("Done.")])
+}
+
+async fn dirigent(stage: &Stage, model: &Scripted, folder: &Path) -> Dirigent {
+    let builder = stage.builder(model.clone()).config(&load(folder));
+    builder.build().await.unwrap()
+}
+
+#[tokio::test]
+async fn mcp_2_an_agent_has_the_tools_of_a_service_that_its_file_names_and_no_other_agent_has_them() {
+    let (stage, model) = (Stage::new(), model());
+    let folder = user("[approvals]\nallow = [\"mcp__test__*\"]\n");
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    let run = dirigent.start(stage.goal("Ask the service")).await.unwrap();
+    let report = achieved_report(&run).await;
+    assert_eq!(findings(&report, 0, "one").unwrap(), "It said: heard.");
+
+    let asked = model.agent_asked("helper");
+    assert!(asked[0].system().contains("[MCP service test] Does echo."));
+    assert_eq!(asked[1].result()["output"], "heard");
+    for asked in model.lead_asked().iter().chain(&model.reflector_asked()) {
+        assert!(!asked.system().contains("mcp__test__echo"), "{}", asked.system());
+    }
+    assert_eq!(
+        dirigent.mcp().service("test").unwrap().state,
+        ServiceState::Running
+    );
+    dirigent.shutdown().await.unwrap();
+    assert_ne!(
+        dirigent.mcp().service("test").unwrap().state,
+        ServiceState::Running
+    );
+}
+
+#[tokio::test]
+async fn mcp_2_without_trust_and_without_a_rule_each_call_asks() {
+    let (stage, model) = (Stage::new(), model());
+    let folder = user("");
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    let goal = stage.goal("Ask the service").user(UserPresence::Present);
+    let run = dirigent.start(goal).await.unwrap();
+    let approval = next_approval(&mut run.events(0)).await;
+    assert_eq!(approval.tool, "mcp__test__echo");
+    decide(&run, &approval, ApprovalAnswer::Approve).await.unwrap();
+    achieved_report(&run).await;
+}
+
+#[tokio::test]
+async fn mcp_5_a_stopped_service_is_an_error_for_the_model_and_the_run_goes_on() {
+    let (stage, model) = (Stage::new(), model());
+    let folder = user("[approvals]\nallow = [\"mcp__*\"]\n");
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    dirigent.mcp().start("test").await.unwrap();
+    let run = dirigent.start(stage.goal("Ask the service")).await.unwrap();
+    dirigent.mcp().stop("test").await.unwrap();
+    let report = achieved_report(&run).await;
+    assert_eq!(findings(&report, 0, "one").unwrap(), "It said: heard.");
+    let result = model.agent_asked("helper")[1].result();
+    // The service may have answered just before it was stopped.
+    let said = result["output"]
+        .as_str()
+        .or(result["error"].as_str())
+        .unwrap_or_default();
+    assert!(said == "heard" || said.contains("service test"), "{result}");
+}
+
+#[tokio::test]
+async fn mcp_6_a_service_that_cannot_start_leaves_its_agents_without_its_tools() {
+    let stage = Stage::new();
+    let folder = user("");
+    let config = fs::read_to_string(folder.path().join("dirigent.toml")).unwrap();
+    let broken = config.replace("/usr/bin/python3", "/no/such/program");
+    fs::write(folder.path().join("dirigent.toml"), broken).unwrap();
+    let model = Scripted::new()
+        .lead([plan(
+            "Ask the service.",
+            [delegate("one", "helper", "Echo a word.")],
+        )])
+        .agent("helper", [says("I have no such tool.")])
+        .reflector([achieved("Done.")]);
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    let run = dirigent.start(stage.goal("Ask the service")).await.unwrap();
+    achieved_report(&run).await;
+    assert!(!model.agent_asked("helper")[0].system().contains("mcp__test__"));
+}
+
+#[tokio::test]
+async fn mcp_1_no_service_starts_for_a_run_that_needs_none() {
+    let stage = Stage::new();
+    let folder = user("");
+    fs::remove_file(folder.path().join("agents/helper.md")).unwrap();
+    let model = Scripted::new().lead([says("It is done.")]);
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    let run = dirigent.start(stage.goal("Say that it is done")).await.unwrap();
+    achieved_report(&run).await;
+    let state = dirigent.mcp().service("test").unwrap().state;
+    assert!(matches!(state, ServiceState::Stopped(_)), "{state:?}");
+}
+
+/// The error of a configuration, without the path of the file's folder.
+fn wrong(text: &str) -> String {
+    let folder = tempfile::tempdir().unwrap();
+    fs::write(folder.path().join("dirigent.toml"), text).unwrap();
+    let error = Config::load(&Sources::none().folder(folder.path()))
+        .expect_err(text)
+        .to_string();
+    error.split_once("dirigent.toml:").unwrap().1.to_owned()
+}
+
+#[test]
+fn mcp_1_the_settings_of_services_are_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "[mcp.files]\ncommand = \"npx\"\nargs = [\"-y\", \"\"]\nenv = { TOKEN = \"canary\" }\ntimeout = \"5s\"\ntrust = true\n\
+                [mcp.web]\nurl = \"https://example.com/mcp\"\nbearer_token_env = \"WEB_TOKEN\"\nenabled = false\ntrigger_keywords = [\"weather\"]\n";
+    fs::write(folder.path().join("dirigent.toml"), text).unwrap();
+    let config = load(folder.path());
+    let services = config.services().unwrap();
+    let names: Vec<&str> = services.iter().map(|service| service.name.as_str()).collect();
+    assert_eq!(names, ["files", "web"]);
+    let [files, web] = &services[..] else { panic!() };
+    assert!(files.trust && files.enabled && !web.enabled);
+    assert_eq!(files.call_timeout.as_secs(), 5);
+    assert_eq!(files.description(), "files");
+    assert_eq!(web.trigger_keywords, ["weather"]);
+    match (&files.endpoint, &web.endpoint) {
+        (Endpoint::Command(command), Endpoint::Url(url)) => {
+            assert_eq!(
+                (command.command.as_str(), &command.args[..]),
+                ("npx", &["-y".to_owned(), String::new()][..])
+            );
+            assert_eq!(url.url.as_str(), "https://example.com/mcp");
+        }
+        other => panic!("{other:?}"),
+    }
+    let shown: Vec<String> = config
+        .settings()
+        .iter()
+        .map(|setting| format!("{} {}", setting.key, setting.value))
+        .collect();
+    assert!(!shown.concat().contains("canary"), "{shown:?}");
+}
+
+#[test]
+fn mcp_1_a_wrong_setting_of_a_service_names_its_line() {
+    let check = |text: &str, expected: &str| assert_eq!(wrong(text), expected);
+    check(
+        "[mcp.a]\ntrust = true\n",
+        "2: `mcp.a.command` is not set: set it to the program of the service, or set `url` to its address",
+    );
+    check(
+        "[mcp.a]\ncommand = \"x\"\nurl = \"https://example.com\"\n",
+        "3: `mcp.a.url` and `command` can't both be set: remove one",
+    );
+    check(
+        "[mcp.a]\nurl = \"https://example.com\"\nargs = [\"x\"]\n",
+        "3: `mcp.a.args` applies only to a service with `command`, and this one has `url`: remove it",
+    );
+    check(
+        "[mcp.a]\nurl = \"ftp://example.com\"\n",
+        "2: `mcp.a.url` ftp://example.com/ is no address of a server: use http:// or https://",
+    );
+    check(
+        "[mcp.a__b]\ncommand = \"x\"\n",
+        "2: `mcp.\"a__b\"` `a__b` is no name of a service: use 1 to 32 letters, digits, `-` and single `_`, with no `_` at the ends",
+    );
+}
+
+#[test]
+fn mcp_2_rules_and_agent_files_may_name_only_services_that_exist() {
+    let folder = user("[approvals]\nask = [\"mcp__test__echo\", \"mcp__test__*\"]\n");
+    let agents = folder.path().join("agents");
+    fs::write(
+        agents.join("lost.md"),
+        "---\ndescription: Lost.\ntools: [mcp__other__*]\n---\nYou are lost.\n",
+    )
+    .unwrap();
+    let listed =
+        dirigent_tests::stage::block_on(Dirigent::builder().config(&load(folder.path())).agents(None))
+            .unwrap();
+    let refused: Vec<&str> = listed.refused.iter().map(|agent| agent.reason.as_str()).collect();
+    assert_eq!(refused.len(), 1);
+    assert!(refused[0].contains("mcp__other__*"), "{refused:?}");
+    let helper = listed.agents.iter().find(|agent| agent.name == "helper").unwrap();
+    assert!(helper.tools.contains(&"mcp__test__*".to_owned()));
+}
