@@ -229,3 +229,93 @@ fn mcp_2_rules_and_agent_files_may_name_only_services_that_exist() {
     let helper = listed.agents.iter().find(|agent| agent.name == "helper").unwrap();
     assert!(helper.tools.contains(&"mcp__test__*".to_owned()));
 }
+
+#[tokio::test]
+async fn mcp_4_a_goal_that_asks_for_a_service_has_the_lead_told_its_tools_by_name_alone() {
+    let stage = Stage::new();
+    let folder = user("trust = true\n");
+    let model = Scripted::new().lead([
+        call("describe_tool", json!({"name": "mcp__test__echo"})),
+        call(
+            "call_tool",
+            json!({"name": "mcp__test__echo", "arguments": {"text": "heard"}}),
+        ),
+        says("It said: heard."),
+    ]);
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    // The service's tools are not known before it has run once.
+    let goal = stage.goal("Use the test tool to echo a word");
+    let run = dirigent.start(goal.user(UserPresence::Present)).await.unwrap();
+    let report = run.outcome().await.unwrap();
+    assert_eq!(report.summary, "It said: heard.");
+
+    let asked = model.lead_asked();
+    let request = asked[0].messages.last().unwrap().content().to_owned();
+    assert!(
+        request.contains("<SERVICES>\ntest\n- mcp__test__echo: "),
+        "{request}"
+    );
+    assert!(!request.contains("\"text\""), "no schema: {request}");
+    assert!(asked[1].last().contains("\"required\""), "{}", asked[1].last());
+    assert_eq!(asked[2].result()["output"], "heard");
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn mcp_4_a_goal_that_asks_for_no_service_starts_none_and_names_no_tool_of_one() {
+    let stage = Stage::new();
+    let folder = user("trigger_keywords = [\"parrot\"]\n");
+    fs::remove_file(folder.path().join("agents/helper.md")).unwrap();
+    let model = Scripted::new().lead([says("Four."), says("No parrot.")]);
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    let run = dirigent.start(stage.goal("What is two and two?")).await.unwrap();
+    run.outcome().await.unwrap();
+    let first = &model.lead_asked()[0];
+    assert!(first.system().contains("call_tool"), "{}", first.system());
+    let all: String = first.messages.iter().map(|message| message.content()).collect();
+    assert!(!all.contains("SERVICES>") && !all.contains("mcp__test"), "{all}");
+    let state = |dirigent: &Dirigent| dirigent.mcp().service("test").unwrap().state;
+    assert!(
+        matches!(state(&dirigent), ServiceState::Stopped(_)),
+        "{:?}",
+        state(&dirigent)
+    );
+
+    // Only the part of the request that follows the shared beginning differs.
+    let run = dirigent
+        .start(stage.goal("What does the parrot say?"))
+        .await
+        .unwrap();
+    run.outcome().await.unwrap();
+    let second = &model.lead_asked()[1];
+    assert_eq!(first.system(), second.system());
+    assert!(second.last().contains("- mcp__test__echo: "), "{}", second.last());
+    dirigent.shutdown().await.unwrap();
+}
+
+#[tokio::test]
+async fn mcp_5_a_goal_that_asks_for_a_stopped_or_unknown_service_is_told_why_it_cannot_be_used() {
+    let stage = Stage::new();
+    let folder = user("");
+    let model = Scripted::new().lead([says("It is stopped."), says("There is none.")]);
+    let dirigent = dirigent(&stage, &model, folder.path()).await;
+    dirigent.mcp().stop("test").await.unwrap();
+    for goal in ["Use the test tool", "Use the weather tool"] {
+        let run = dirigent.start(stage.goal(goal)).await.unwrap();
+        assert!(run.outcome().await.unwrap().is_achieved());
+    }
+    let asked = model.lead_asked();
+    assert!(
+        asked[0].last().contains("test (cannot be used now: "),
+        "{}",
+        asked[0].last()
+    );
+    assert!(
+        asked[1]
+            .last()
+            .contains("weather (cannot be used now: there is no such tool or service)"),
+        "{}",
+        asked[1].last()
+    );
+    dirigent.shutdown().await.unwrap();
+}

@@ -49,6 +49,7 @@ fn spec() -> RunSpec {
         worktree: None,
         project: None,
         probes: Vec::new(),
+        services: Vec::new(),
         reads_diff: false,
         workflow: None,
         turn: None,

@@ -53,6 +53,25 @@ pub struct RunSpec {
     /// The workflow that the user invoked (FLOW-1); `None` if the goal is in the user's own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workflow: Option<Box<UsedWorkflow>>,
+    /// The services of the Model Context Protocol that the goal asks for (MCP-3).
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub services: Vec<AskedService>,
+}
+
+/// A service that a goal asks for, by its wording or by one of the service's trigger keywords. JSON: an object with these fields.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AskedService {
+    /// The service's name, or the name in the goal if there is no such service or tool.
+    pub name: String,
+    /// The purpose of the service; empty if it is unknown.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub description: String,
+    /// The names of the tools that the goal asks for, which are among those of the run.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tools: Vec<String>,
+    /// Why the service cannot be used now; `None` if it can.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
 }
 
 /// The workflow of a run, and how it restricts the run. `setup` contains the restricted tools and rules.

@@ -41,6 +41,8 @@ pub const ITERATION: &str = "ITERATION";
 pub const ITERATIONS: &str = "ITERATIONS";
 /// The project's instructions: for each file, a line `=== PATH` and its text ([`Instructions`](crate::project::Instructions)).
 pub const PROJECT_INSTRUCTIONS: &str = "PROJECT_INSTRUCTIONS";
+/// The services that the goal asks for, each with its tools: `NAME: DESCRIPTION`, then one `- TOOL: SENTENCE` per line.
+pub const SERVICES: &str = "SERVICES";
 /// A model's summary of the older part of its conversation.
 pub const SUMMARY: &str = "SUMMARY";
 /// The task of a sub-agent, written by the lead or by a delegating agent.
@@ -51,7 +53,7 @@ pub const TOOLS_FOR_CALLS: &str = "TOOLS_FOR_CALLS";
 pub const USER_NOTES: &str = "USER_NOTES";
 
 /// All tags used in the templates.
-const TAGS: [&str; 23] = [
+const TAGS: [&str; 24] = [
     AGENTS,
     AGENT_FLOW,
     ANSWERS,
@@ -71,6 +73,7 @@ const TAGS: [&str; 23] = [
     PROJECT_INSTRUCTIONS,
     ITERATION,
     ITERATIONS,
+    SERVICES,
     SUMMARY,
     TASK,
     TOOLS_FOR_CALLS,

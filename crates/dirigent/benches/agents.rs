@@ -189,6 +189,7 @@ fn spec(workspace: &Path, goal: String, subtasks: u32, model: &str) -> RunSpec {
         worktree: None,
         project: None,
         probes: Vec::new(),
+        services: Vec::new(),
         reads_diff: false,
         workflow: None,
         turn: None,

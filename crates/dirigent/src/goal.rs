@@ -8,7 +8,7 @@ use dirigent_core::limits::{AgentLimitSettings, RunLimits};
 use dirigent_core::mode::Mode;
 use dirigent_core::policy::Policy;
 use dirigent_core::recording::Recording;
-use dirigent_core::spec::{GoalFile, UsedWorkflow};
+use dirigent_core::spec::{AskedService, GoalFile, UsedWorkflow};
 use dirigent_core::tool::ToolSpec;
 use dirigent_core::turn::Turn;
 use dirigent_model::ChatModel;
@@ -39,6 +39,8 @@ pub struct Goal {
     pub(crate) system_prompt: Option<String>,
     /// The place of the run in its conversation.
     pub(crate) turn: Option<Turn>,
+    /// The services that the text asks for, once the run starts.
+    pub(crate) services: Vec<AskedService>,
     /// Whether a turn begins with a summary of its conversation.
     pub(crate) compact: bool,
     pub(crate) own: OwnParts,
@@ -90,6 +92,7 @@ impl Goal {
             workflow: None,
             system_prompt: None,
             turn: None,
+            services: Vec::new(),
             compact: false,
             own: OwnParts::default(),
         }
@@ -106,6 +109,7 @@ impl Goal {
             files: spec.files.clone(),
             workflow: spec.workflow.as_deref().cloned(),
             turn: spec.turn.as_deref().cloned(),
+            services: spec.services.clone(),
             ..goal
         }
     }

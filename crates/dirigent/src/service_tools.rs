@@ -1,9 +1,13 @@
-//! The tools of MCP services in runs: which services a run needs, and where its calls go (MCP-2).
+//! The tools of MCP services in runs: which services a run needs, and where its calls go (MCP-2, MCP-3).
 
 use std::path::PathBuf;
 
+use dirigent_core::intent::{self, Intent, IntentContext, KnownService, McpTarget, classify};
+use dirigent_core::spec::AskedService;
 use dirigent_core::tool::ToolSpec;
-use dirigent_mcp::{McpServices, service_of};
+use dirigent_mcp::{
+    McpServices, ServiceInfo, ServiceName, ServiceState, WhyStopped, service_of, tool_prefix,
+};
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 use futures::future::join_all;
 
@@ -36,8 +40,8 @@ impl Dirigent {
         &self.mcp
     }
 
-    /// Adds to the goal the tools of the services that the run's agents name. A service whose tools are not known yet is started; one that
-    /// cannot be started is left out, and the agents work without it.
+    /// Adds to the goal the tools of the services that the run's agents name, or that the goal asks for. A service whose tools are not known
+    /// yet is started; one that cannot be started is left out, and the agents work without it.
     pub(crate) async fn with_service_tools(
         &self,
         mut goal: Goal,
@@ -59,8 +63,111 @@ impl Dirigent {
                 Err(error) => tracing::warn!(%service, %error, "agents work without the tools of a service"),
             }
         }
+        goal.services = self.asked_services(&mut goal).await?;
         Ok(goal)
     }
+
+    /// Returns the services that the goal asks for (MCP-3), and adds their tools to those of the run.
+    async fn asked_services(&self, goal: &mut Goal) -> Result<Vec<AskedService>, DirigentError> {
+        let services = self.known_services();
+        let own_tools = self.run_spec_factory.tool_names();
+        let context = IntentContext {
+            services: &services,
+            own_tools: &own_tools,
+            ..IntentContext::default()
+        };
+        let Intent::Mcp(intent) = classify(&goal.checked_text()?, &context).intent else {
+            return Ok(Vec::new());
+        };
+        let mut asked = Vec::new();
+        for target in &intent.targets {
+            match target {
+                McpTarget::Tool { name, service, .. } => {
+                    asked.push(self.asked_service(goal, service, Some(name)).await);
+                }
+                McpTarget::Service { name, .. } => asked.push(self.asked_service(goal, name, None).await),
+                McpTarget::OwnTool { .. } => {}
+                McpTarget::Unknown { name } => asked.push(AskedService {
+                    name: name.clone(),
+                    description: String::new(),
+                    tools: Vec::new(),
+                    problem: Some("there is no such tool or service".to_owned()),
+                }),
+            }
+        }
+        Ok(asked)
+    }
+
+    /// A service that the goal asks for, with one of its tools or with all.
+    async fn asked_service(&self, goal: &mut Goal, name: &str, tool: Option<&str>) -> AskedService {
+        let description = self.mcp.service(name).map(|info| info.description);
+        let mut asked = AskedService {
+            name: name.to_owned(),
+            description: description.unwrap_or_default(),
+            tools: Vec::new(),
+            problem: None,
+        };
+        let tools = match ServiceName::new(name) {
+            Ok(name) => self
+                .mcp
+                .learn_tools(&name)
+                .await
+                .map_err(|error| error.to_string()),
+            Err(error) => Err(error.to_string()),
+        };
+        match tools {
+            Ok(tools) => {
+                let is_asked = |spec: &&ToolSpec| tool.is_none_or(|tool| is_named(&spec.name, name, tool));
+                asked.tools = tools
+                    .iter()
+                    .filter(is_asked)
+                    .map(|tool| tool.name.clone())
+                    .collect();
+                let known = &mut goal.own.service_tools;
+                for spec in tools {
+                    if known.iter().all(|other| other.name != spec.name) {
+                        known.push(spec);
+                    }
+                }
+            }
+            Err(error) => asked.problem = Some(error),
+        }
+        asked
+    }
+
+    /// The enabled services, as the intent of a message needs them.
+    pub(crate) fn known_services(&self) -> Vec<KnownService> {
+        let enabled = self.mcp.list().into_iter().filter(|service| service.enabled);
+        enabled.map(known_service).collect()
+    }
+}
+
+/// The service for the intent of a message. Users name a tool as agents do, or as the service does.
+fn known_service(service: ServiceInfo) -> KnownService {
+    let prefix = tool_prefix(&service.name);
+    let short = service.tools.iter().filter_map(|tool| tool.strip_prefix(&prefix));
+    KnownService {
+        tools: short
+            .map(str::to_owned)
+            .chain(service.tools.iter().cloned())
+            .collect(),
+        name: service.name.to_string(),
+        trigger_keywords: service.trigger_keywords,
+        state: match service.state {
+            ServiceState::Running => intent::ServiceState::Running,
+            ServiceState::Starting | ServiceState::Stopped(WhyStopped::NotNeeded) => {
+                intent::ServiceState::Idle
+            }
+            ServiceState::Stopped(WhyStopped::ByUser) => intent::ServiceState::Stopped,
+            ServiceState::Error { .. } => intent::ServiceState::Failed,
+        },
+    }
+}
+
+/// Returns true if `named`, a user's word for a tool of the service, is this tool.
+fn is_named(tool: &str, service: &str, named: &str) -> bool {
+    let prefix = ServiceName::new(service).ok().map(|name| tool_prefix(&name));
+    tool == named || prefix.is_some_and(|prefix| tool.strip_prefix(&prefix) == Some(named))
 }
 
 /// Returns the tools of services among the tools of a recorded run, so that a replay needs no service.

@@ -62,6 +62,7 @@ impl Service {
         ServiceInfo {
             name: self.config.name.clone(),
             description: self.config.description().to_owned(),
+            trigger_keywords: self.config.trigger_keywords.clone(),
             enabled: self.config.enabled,
             tools: status.tools.tools.keys().cloned().collect(),
             unavailable: status.tools.unavailable.clone(),

@@ -42,6 +42,8 @@ pub struct ServiceInfo {
     pub name: ServiceName,
     /// The purpose of the service.
     pub description: String,
+    /// Words that refer to the service without its name (MCP-3).
+    pub trigger_keywords: Vec<String>,
     /// False if the service is configured but disabled.
     pub enabled: bool,
     /// The service's state.

@@ -17,8 +17,9 @@ use crate::reflection::{Reflection, ReflectionVerdict};
 use crate::run::during_command_title;
 use crate::run_diff::ReflectorDiff;
 use crate::setup::RunSetup;
-use crate::spec::GoalFile;
+use crate::spec::{AskedService, GoalFile};
 use crate::text::{one_line, shorten, shorten_value};
+use crate::tool::ToolSpec;
 
 /// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
 const MAX_TASK: usize = 1_000;
@@ -179,7 +180,12 @@ pub fn guidance(number: u32, text: &str) -> String {
 }
 
 /// Renders the first request to a lead. It lists the agents and tools of the run that the lead does not know from its own tools.
-pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: &RunLimits) -> String {
+pub fn plan_request(
+    iteration: &IterationContext<'_>,
+    setup: &RunSetup,
+    limits: &RunLimits,
+    services: &[AskedService],
+) -> String {
     let lead = &setup.lead;
     // The `delegate` tool lists the agents to which the lead may delegate. In plan mode, a plan may use others as well.
     let is_listed = |agent: &&AgentSpec| lead.may_delegate() && agent.access <= lead.access;
@@ -209,6 +215,7 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: 
         some_listed: bool,
         agents: Vec<Value>,
         tools: Vec<Value>,
+        services: Vec<Value>,
     }
     render(
         "plan_request",
@@ -218,8 +225,28 @@ pub fn plan_request(iteration: &IterationContext<'_>, setup: &RunSetup, limits: 
             some_listed: setup.agents.iter().any(|agent| is_listed(&agent)),
             agents,
             tools,
+            services: services
+                .iter()
+                .map(|service| asked_service(service, &setup.tools))
+                .collect(),
         },
     )
+}
+
+/// A service with its tools as the lead reads them: a name and one sentence each (MCP-4).
+fn asked_service(service: &AskedService, tools: &[ToolSpec]) -> Value {
+    let named = |name: &String| {
+        let tool = tools.iter().find(|tool| tool.name == *name)?;
+        let summary = one_line(first_sentence(&tool.description));
+        Some(json!({"name": name, "summary": format!("{summary}.")}))
+    };
+    let tools: Vec<Value> = service.tools.iter().filter_map(named).collect();
+    json!({
+        "name": one_line(&service.name),
+        "description": one_line(&service.description),
+        "problem": service.problem.as_deref().map(one_line),
+        "tools": tools,
+    })
 }
 
 /// The limits of the whole run that have no default and that the user has set, formatted like `50000 tokens`.

@@ -101,6 +101,7 @@ pub fn spec() -> RunSpec {
         reads_diff: false,
         workflow: None,
         turn: None,
+        services: Vec::new(),
         goal: "Rename `a` to `b`".to_owned(),
         workspace: "/work".to_owned(),
         limits: RunLimits::default(),

@@ -248,6 +248,14 @@ impl AgentDefinition {
 }
 
 impl AgentDefinition {
+    /// Adds the tools by which the agent calls those of services (MCP-4), if `calls_services`.
+    pub(super) fn with_service_calls(mut self, calls_services: bool) -> Self {
+        if calls_services {
+            self.tools.extend([CALL_TOOL, DESCRIBE_TOOL].map(str::to_owned));
+        }
+        self
+    }
+
     /// Returns the tools of a service that a name or a pattern stands for, without those that need more access than the agent has. Empty if
     /// the service does not run (MCP-2).
     fn service_tools<'a>(&self, name: &str, tools: &'a [ToolSpec]) -> impl Iterator<Item = &'a ToolSpec> {
@@ -265,26 +273,16 @@ fn lead_limits() -> AgentLimits {
     }
 }
 
-/// The lead of runs in a mode, with all of these tools that its access allows, and delegation (LEAD-2). It calls tools of services by their
-/// names (MCP-4).
+/// The lead of runs in a mode, with all of these tools that its access allows, except those of services, and delegation (LEAD-2).
 pub(crate) fn lead(tools: &[ToolSpec], mode: Mode) -> AgentDefinition {
-    let (of_services, tools): (Vec<&ToolSpec>, Vec<&ToolSpec>) =
-        tools.iter().partition(|tool| tool.category.is_called_by_name());
-    let by_name = [CALL_TOOL, DESCRIBE_TOOL]
-        .into_iter()
-        .filter(|_| !of_services.is_empty());
-    let tools = tools.into_iter().map(|tool| tool.name.as_str());
+    let tools = tools.iter().filter(|tool| !tool.category.is_called_by_name());
+    let tools = tools.map(|tool| tool.name.as_str());
     let access = match mode {
         Mode::Auto => Access::ReadWrite,
         Mode::Plan | Mode::ApprovedPlan => Access::ReadOnly,
     };
     let definition = AgentDefinition::new("lead", "Answers, acts, delegates or plans.", roles::lead(mode))
-        .tools(
-            tools
-                .filter(|tool| *tool != DELEGATE)
-                .chain(by_name)
-                .chain([DELEGATE]),
-        )
+        .tools(tools.filter(|tool| *tool != DELEGATE).chain([DELEGATE]))
         .access(access)
         .default_limits(lead_limits());
     AgentDefinition {

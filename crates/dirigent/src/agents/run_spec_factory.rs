@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use dirigent_core::agent_spec::{AgentSpec, AnswerForm, BasePrompt, DELEGATE, ModelProfile};
 use dirigent_core::call::CallForm;
 use dirigent_core::limits::{AgentLimits, RunLimits};
+use dirigent_core::loop_tools::CALL_TOOL;
 use dirigent_core::mode::Mode;
 use dirigent_core::policy::{Policy, Rule};
 use dirigent_core::project::{Environment, Instructions, Project};
@@ -377,6 +378,7 @@ impl RunSpecFactory {
             reads_diff: true,
             workflow: goal.workflow.clone().map(Box::new),
             turn: goal.turn.clone().map(Box::new),
+            services: goal.services.clone(),
         })
     }
 
@@ -452,7 +454,7 @@ impl RunSpecFactory {
         };
         let tools = self.described_tools();
         let builder = SpecBuilder::new(&tools, registry, limits, &settings_for);
-        let (lead, reflector) = builder.lead_and_reflector(mode)?;
+        let (lead, reflector) = builder.lead_and_reflector(mode, self.calls_services())?;
         let agents = apply_max_depth(builder.sub_agents()?, limits);
         Ok(RunSetup {
             lead,
@@ -462,6 +464,12 @@ impl RunSpecFactory {
             policy: with_rules(&self.policy, &stored.rules),
             approval_rules: stored.rules.len(),
         })
+    }
+
+    /// Returns true if leads can call the tools of services by name (MCP-4).
+    fn calls_services(&self) -> bool {
+        let config = self.models.config.as_ref();
+        config.is_some_and(|config| !config.service_access().is_empty())
     }
 
     /// Returns the tools with the user's rules in their descriptions.
@@ -516,6 +524,7 @@ impl RunSpecFactory {
             goal.limits.clone().unwrap_or_else(|| self.limits.clone()),
             goal.mode,
         );
+        let calls_services = recorded.lead.tools.iter().any(|tool| tool == CALL_TOOL);
         let tools = self.described_tools();
         let mut builder = SpecBuilder::new(&tools, &registry, &limits, &settings_for);
         let is_known = |name: &str| {
@@ -530,7 +539,7 @@ impl RunSpecFactory {
         builder.agent_stubs.extend(gone.iter().cloned());
         let mut agents = builder.sub_agents()?;
         agents.extend(gone);
-        let (lead, reflector) = builder.lead_and_reflector(mode)?;
+        let (lead, reflector) = builder.lead_and_reflector(mode, calls_services)?;
         let first = recorded
             .policy
             .rules
@@ -559,6 +568,7 @@ impl RunSpecFactory {
             reads_diff: true,
             workflow: goal.workflow.clone().map(Box::new),
             turn: goal.turn.clone().map(Box::new),
+            services: goal.services.clone(),
         })
     }
 }
@@ -628,10 +638,15 @@ impl<'a> SpecBuilder<'a> {
     }
 
     /// Builds the specs of the lead and the reflector.
-    fn lead_and_reflector(&self, mode: Mode) -> Result<(AgentSpec, AgentSpec), DirigentError> {
+    fn lead_and_reflector(
+        &self,
+        mode: Mode,
+        calls_services: bool,
+    ) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools, None);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
-        Ok((one(lead(self.tools, mode))?, one(reflector(self.tools))?))
+        let lead = lead(self.tools, mode).with_service_calls(calls_services);
+        Ok((one(lead)?, one(reflector(self.tools))?))
     }
 
     fn build(&self, agent: &AgentDefinition) -> Result<AgentSpec, DirigentError> {

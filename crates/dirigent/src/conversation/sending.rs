@@ -167,8 +167,9 @@ impl Conversation {
     fn classify(&self, text: &str, last: Option<&LastTurn>) -> Classification {
         let own_tools = self.dirigent.run_spec_factory.tool_names();
         let pending = last.map(LastTurn::pending).unwrap_or_default();
+        let services = self.dirigent.known_services();
         let context = IntentContext {
-            services: &[],
+            services: &services,
             own_tools: &own_tools,
             pending: &pending,
             has_just_remembered: last.is_some_and(LastTurn::has_kept_fact),

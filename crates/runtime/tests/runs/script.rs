@@ -365,6 +365,7 @@ pub fn spec(workspace: &Path, tools: &ToolRegistry) -> RunSpec {
         worktree: None,
         project: None,
         probes: Vec::new(),
+        services: Vec::new(),
         reads_diff: false,
         workflow: None,
         turn: None,

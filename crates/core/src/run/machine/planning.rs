@@ -59,7 +59,12 @@ impl Run {
 
     fn start_lead(&mut self, commands: &mut Commands) {
         let spec = self.spec().clone();
-        let task = prompt::plan_request(&self.iteration_context(&spec), &spec.setup, &spec.limits);
+        let task = prompt::plan_request(
+            &self.iteration_context(&spec),
+            &spec.setup,
+            &spec.limits,
+            &spec.services,
+        );
         let brief = Arc::new(AgentBrief {
             agents_left: Some(self.agents_left()),
             guidance: Some(self.guidance_given()),
