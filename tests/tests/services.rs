@@ -203,11 +203,11 @@ fn mcp_1_a_wrong_setting_of_a_service_names_its_line() {
     );
     check(
         "[mcp.a]\nurl = \"ftp://example.com\"\n",
-        "2: `mcp.a.url` ftp://example.com/ is no address of a server: use http:// or https://",
+        "2: `mcp.a.url` ftp://example.com/ is not an address of a server: use http:// or https://",
     );
     check(
         "[mcp.a__b]\ncommand = \"x\"\n",
-        "2: `mcp.\"a__b\"` `a__b` is no name of a service: use 1 to 32 letters, digits, `-` and single `_`, with no `_` at the ends",
+        "2: `mcp.\"a__b\"` `a__b` is not a service name: use 1 to 32 letters, digits, `-` and single `_`, with no `_` at the ends",
     );
 }
 
@@ -252,7 +252,7 @@ async fn mcp_4_a_goal_that_asks_for_a_service_has_the_lead_told_its_tools_by_nam
     let asked = model.lead_asked();
     let request = asked[0].messages.last().unwrap().content().to_owned();
     assert!(
-        request.contains("<SERVICES>\ntest\n- mcp__test__echo: "),
+        request.contains("<SERVICES>\ntest\n- ") && request.contains("\n- mcp__test__echo: "),
         "{request}"
     );
     assert!(!request.contains("\"text\""), "no schema: {request}");
