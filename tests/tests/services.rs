@@ -256,7 +256,7 @@ async fn mcp_4_a_goal_that_asks_for_a_service_has_the_lead_told_its_tools_by_nam
         "{request}"
     );
     assert!(!request.contains("\"text\""), "no schema: {request}");
-    assert!(asked[1].last().contains("\"required\""), "{}", asked[1].last());
+    assert!(asked[1].last().contains("\"seconds\""), "{}", asked[1].last());
     assert_eq!(asked[2].result()["output"], "heard");
     dirigent.shutdown().await.unwrap();
 }
