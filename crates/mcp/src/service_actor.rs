@@ -141,7 +141,11 @@ impl ActorState {
                     next: Vec::new(),
                 };
             }
-            Phase::Stopping { done: waiting, .. } => waiting.push(done),
+            Phase::Stopping { done: waiting, next } => {
+                // Cancels the starts that wait for the end: the last request counts.
+                send_all(std::mem::take(next));
+                waiting.push(done);
+            }
         }
     }
 

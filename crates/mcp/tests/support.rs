@@ -137,9 +137,15 @@ pub fn pids(file: &Path) -> Vec<u32> {
     text.lines().map(|line| line.parse().unwrap()).collect()
 }
 
-/// Returns true if a process runs and is not a zombie.
+/// Returns true if a process can still run its program: it is neither a zombie nor exiting (`PF_EXITING` of the kernel's `sched.h`; such a
+/// process has closed its files, but is not a zombie yet).
 pub fn is_alive(pid: u32) -> bool {
+    const PF_EXITING: u64 = 0x4;
     let status = std::fs::read_to_string(PathBuf::from(format!("/proc/{pid}/stat"))).unwrap_or_default();
-    let state = status.rsplit_once(") ").map(|(_, rest)| rest.starts_with('Z'));
-    state == Some(false)
+    let Some((_, fields)) = status.rsplit_once(") ") else {
+        return false;
+    };
+    let fields: Vec<&str> = fields.split(' ').collect();
+    let flags: u64 = fields[6].parse().unwrap();
+    fields[0] != "Z" && flags & PF_EXITING == 0
 }
