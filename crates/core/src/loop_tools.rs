@@ -53,7 +53,7 @@ pub fn service_tools() -> Vec<ToolSpec> {
 fn describe_tool() -> ToolSpec {
     tool(
         DESCRIBE_TOOL,
-        ToolCategory::Service,
+        ToolCategory::Other,
         "Returns what a tool of a service does and its parameters. Needed before the first `call_tool` of that tool.",
         json!({
             "type": "object",
@@ -68,7 +68,7 @@ fn describe_tool() -> ToolSpec {
 fn call_tool() -> ToolSpec {
     tool(
         CALL_TOOL,
-        ToolCategory::Service,
+        ToolCategory::Other,
         "Calls a tool of a service by its name.",
         json!({
             "type": "object",

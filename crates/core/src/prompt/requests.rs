@@ -21,6 +21,8 @@ use crate::spec::{AskedService, GoalFile};
 use crate::text::{one_line, shorten, shorten_value};
 use crate::tool::ToolSpec;
 
+/// Maximum number of characters of the sentence about a service's tool.
+const MAX_SUMMARY: usize = 200;
 /// Maximum length of the task in a request for a summary, in characters. The conversation contains the complete task.
 const MAX_TASK: usize = 1_000;
 
@@ -237,8 +239,10 @@ pub fn plan_request(
 fn asked_service(service: &AskedService, tools: &[ToolSpec]) -> Value {
     let named = |name: &String| {
         let tool = tools.iter().find(|tool| tool.name == *name)?;
-        let summary = one_line(first_sentence(&tool.description));
-        Some(json!({"name": name, "summary": format!("{summary}.")}))
+        // A service writes what it likes, also texts of many lines.
+        let line = tool.description.split(['\n', '。']).next().unwrap_or_default();
+        let summary = shorten(first_sentence(line), MAX_SUMMARY, None);
+        Some(json!({"name": name, "summary": format!("{}.", one_line(&summary))}))
     };
     let tools: Vec<Value> = service.tools.iter().filter_map(named).collect();
     json!({

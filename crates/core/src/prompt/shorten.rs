@@ -103,7 +103,7 @@ fn shorten_lines(text: &str, max: usize, handle: Option<&str>, omit: OmittedPart
 
 /// Words in the lines of a log that say what went wrong, in lower case.
 const ERROR_WORDS: [&str; 5] = ["error", "failed", "failure", "panicked", "fatal"];
-/// What says that nothing went wrong, although it has such a word.
+/// What says that nothing went wrong, although it has such a word. `10 failed` does not count as `0 failed`.
 const NO_ERRORS: [&str; 4] = ["0 errors", "0 failed", "0 failures", "no errors"];
 /// The number of lines that are shown after a line that says what went wrong: they often say where.
 const AFTER_ERROR: usize = 2;
@@ -115,7 +115,10 @@ fn error_lines(text: &str) -> Vec<usize> {
     let says_error = |line: &str| {
         let line = line.to_lowercase();
         ERROR_WORDS.iter().any(|word| line.contains(word))
-            && !NO_ERRORS.iter().any(|none| line.contains(none))
+            && !NO_ERRORS.iter().any(|none| {
+                let mut places = line.match_indices(none);
+                places.any(|(at, _)| !line[..at].ends_with(|c: char| c.is_ascii_digit()))
+            })
     };
     let lines = text.lines().enumerate();
     lines
@@ -338,6 +341,19 @@ mod tests {
             assert!(short.contains(kept), "{kept}: {short}");
         }
         assert!(!short.contains("0 failed"), "{short}");
+    }
+
+    #[test]
+    fn paor_6_a_count_of_failures_that_ends_with_zero_says_what_went_wrong() {
+        for (count, is_error) in [
+            ("0 failed", false),
+            ("10 failed", true),
+            ("0 errors", false),
+            ("200 errors", true),
+        ] {
+            let line = format!("test result: {count}");
+            assert_eq!(!error_lines(&line).is_empty(), is_error, "{line}");
+        }
     }
 
     #[test]

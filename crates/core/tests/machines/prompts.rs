@@ -14,13 +14,13 @@ use dirigent_core::prompt::{
 use dirigent_core::reflection::ReflectionVerdict;
 use dirigent_core::run::FileChangeKind;
 use dirigent_core::run_diff::{DiffedFile, ReflectorDiff};
-use dirigent_core::spec::{GoalFile, RunSpec};
+use dirigent_core::spec::{AskedService, GoalFile, RunSpec};
 use dirigent_core::text::{shorten, shorten_value};
 use dirigent_core::time::Millis;
-use dirigent_core::tool::{StateChange, ToolResult};
+use dirigent_core::tool::{Repeat, StateChange, ToolCategory, ToolResult, ToolSpec};
 use serde_json::{Value, json};
 
-use crate::fixture::{call, effect, plan, reflection, spec};
+use crate::fixture::{call, effect, plan, reflection, spec, tool};
 
 /// Checks that the text has no stray blank lines, no trailing spaces and no unfilled placeholder, and that every tag is closed.
 pub fn check(text: &str) -> &str {
@@ -203,6 +203,46 @@ fn a_plan() -> Plan {
             {"id": "check", "title": "Look at it", "depends_on": ["rename"], "calls": [{"tool": "look", "parameters": {"path": "src/lib.rs"}}]}
         ]}),
     )
+}
+
+#[test]
+fn mcp_4_a_service_that_the_goal_asks_for_is_told_with_one_short_sentence_for_each_tool() {
+    let mut spec = spec();
+    let setup = &mut spec.setup;
+    let descriptions = [
+        "Creates an issue. Needs the right to write.".to_owned(),
+        "创建问题。需要权限。".to_owned(),
+        format!("- lists\n- many things {}", "x".repeat(2_000)),
+        "y".repeat(2_000),
+    ];
+    for (number, description) in descriptions.iter().enumerate() {
+        setup.tools.push(ToolSpec {
+            category: ToolCategory::Service,
+            ..tool(&format!("mcp__a__{number}"), description, Repeat::Safe)
+        });
+    }
+    let service = AskedService {
+        name: "a".to_owned(),
+        description: "Issues.".to_owned(),
+        tools: (0..descriptions.len())
+            .map(|number| format!("mcp__a__{number}"))
+            .collect(),
+        problem: None,
+    };
+    let request = plan_request(&first_iteration(&spec), &spec.setup, &spec.limits, &[service]);
+    let lines: Vec<&str> = request
+        .lines()
+        .filter(|line| line.starts_with("- mcp__a__"))
+        .collect();
+    assert_eq!(
+        lines[..3],
+        [
+            "- mcp__a__0: Creates an issue.",
+            "- mcp__a__1: 创建问题.",
+            "- mcp__a__2: - lists."
+        ]
+    );
+    assert!(lines[3].len() < 300, "{}", lines[3]);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use dirigent_core::message::Message;
 use dirigent_core::policy::{Policy, Ruling};
 use dirigent_core::spec::RunSpec;
 use dirigent_core::tool::{Repeat, ToolCategory, ToolSpec};
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::approvals::{rule, tell};
 use crate::fixture::{call, native, replied, result_parts, says_call, spec, started, tool};
@@ -68,6 +68,25 @@ fn mcp_4_a_tool_is_described_with_its_whole_schema() {
     };
     assert_eq!(output["name"], ISSUE);
     assert_eq!(output["parameters"]["required"], json!(["path"]));
+}
+
+#[test]
+fn mcp_4_a_long_schema_is_shown_whole() {
+    let mut spec = with_service(CallForm::Native);
+    let fields = (0..500).map(|number| {
+        let field = json!({"type": "string", "description": "One of many."});
+        (format!("field_{number}"), field)
+    });
+    let properties: Map<String, Value> = fields.collect();
+    spec.setup.tools.last_mut().unwrap().parameters = json!({"type": "object", "properties": properties});
+    let mut agent = lead(spec);
+    let asked = native(vec![call("d", "describe_tool", json!({"name": ISSUE}))]);
+    tell(&mut agent, 10, replied("a7.1", asked));
+    let shown = agent.conversation().last().unwrap().content();
+    assert!(shown.len() > 20_000);
+    for field in ["field_0", "field_250", "field_499"] {
+        assert!(shown.contains(field), "{field}");
+    }
 }
 
 #[test]

@@ -101,13 +101,13 @@ impl Agent {
                 self.execute_approved(now, effect, call, Edited::ByUser, approved, commands);
             }
             ResolvedDecision::Reject(reason) => {
-                self.refuse_call(&call, &ToolResult::rejected(reason.as_deref()));
+                self.answer_call(&call, &ToolResult::rejected(reason.as_deref()));
                 self.skip_remaining_calls(&not_approved());
                 let tool = call.tool;
                 self.finish(now, Err(AgentFailure::Rejected { tool, reason }), commands);
             }
             ResolvedDecision::Guide(guidance) => {
-                self.refuse_call(&call, &ToolResult::guided(&guidance));
+                self.answer_call(&call, &ToolResult::guided(&guidance));
                 self.skip_remaining_calls(&not_approved());
                 self.next_call(now, VecDeque::new(), commands);
             }

@@ -71,7 +71,7 @@ impl Agent {
             ToolResult::failure("the call did not run, because you reported before it that you failed")
                 .with_code(code::REFUSED);
         for call in rest {
-            self.refuse_call(&call, &skipped);
+            self.answer_call(&call, &skipped);
         }
         self.finish(now, Err(AgentFailure::Reported { reason }), commands);
     }

@@ -68,12 +68,12 @@ impl Agent {
                     return self.check_confirmations(now, call, calls, &reflection, commands);
                 }
                 Some(Ok(answer)) => return self.submit(now, call, calls, answer, commands),
-                Some(Err(refused)) => self.refuse_call(&call, &refused),
+                Some(Err(refused)) => self.answer_call(&call, &refused),
                 None => {
                     match self.check(&call) {
                         Ok(parameters) => call.parameters = parameters,
                         Err(error) => {
-                            self.refuse_call(&call, &self.call_error(&error));
+                            self.answer_call(&call, &self.call_error(&error));
                             continue;
                         }
                     }
@@ -100,7 +100,7 @@ impl Agent {
                     }
                     match self.evaluate_policy(&call) {
                         PolicyDecision::Deny(why) => {
-                            self.refuse_call(&call, &ToolResult::denied(why));
+                            self.answer_call(&call, &ToolResult::denied(why));
                             continue;
                         }
                         PolicyDecision::Allow => {
@@ -152,7 +152,7 @@ impl Agent {
             }
             // Not expected, because a plan is validated before it is shown, and again when it is edited.
             Some(Err(refused)) => {
-                self.refuse_call(&call, &refused);
+                self.answer_call(&call, &refused);
                 let rest = self.take_calls();
                 self.next_call(now, rest, commands);
             }
@@ -336,8 +336,8 @@ impl Agent {
         }
     }
 
-    /// Records a call that does not run as a tool, and adds its result to the conversation: the reason why, or the answer of the machine.
-    pub(super) fn refuse_call(&mut self, call: &ToolCall, result: &ToolResult) {
+    /// Records a call that does not run, and answers it: with the reason why or, for `describe_tool`, with a description.
+    pub(super) fn answer_call(&mut self, call: &ToolCall, result: &ToolResult) {
         self.record_call(None, call, result);
         let note = self.record_repetition(call, result);
         self.conversation.push_result(call, None, result, note);

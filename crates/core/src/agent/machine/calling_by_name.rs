@@ -19,7 +19,7 @@ impl Agent {
     pub(super) fn call_by_name(&mut self, call: &ToolCall, named: ToolCall) -> Option<ToolCall> {
         if self.callable_by_name(&named.tool).is_none() {
             let refused = self.unknown_tool(&named.tool);
-            self.refuse_call(call, &refused);
+            self.answer_call(call, &refused);
             return None;
         }
         // The call has already been counted.
@@ -34,7 +34,7 @@ impl Agent {
             Some(tool) => description_result(tool),
             None => self.unknown_tool(name),
         };
-        self.refuse_call(call, &result);
+        self.answer_call(call, &result);
     }
 
     fn unknown_tool(&self, name: &str) -> ToolResult {

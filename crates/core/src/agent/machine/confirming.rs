@@ -60,7 +60,7 @@ impl Agent {
                     true => ToolResult::failure(error),
                     false => result,
                 };
-                self.refuse_call(&call, &refused);
+                self.answer_call(&call, &refused);
                 self.next_call(now, rest, commands);
             }
         }

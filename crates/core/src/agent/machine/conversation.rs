@@ -11,7 +11,7 @@ use crate::budget::RequestSize;
 use crate::call::{ContextCalls, SUBMIT_PLAN};
 use crate::delegation::findings_text;
 use crate::id::EffectId;
-use crate::loop_tools::CALL_TOOL;
+use crate::loop_tools::{CALL_TOOL, DESCRIBE_TOOL};
 use crate::message::{Message, ToolCall, Usage};
 use crate::prompt;
 use crate::tags::escape_tags;
@@ -253,7 +253,7 @@ impl Conversation {
     }
 
     /// The result as shown to the model. Results of `read_output`, and results with files that now count as seen, are not shortened,
-    /// because their tools already limit the size.
+    /// because their tools already limit the size; neither are descriptions of tools, of which a part is of no use (MCP-4).
     fn for_model(&self, call: &ToolCall, effect: Option<EffectId>, result: &ToolResult) -> ModelToolResult {
         let mut whole = result.for_model();
         if call.tool == DELEGATE
@@ -261,8 +261,9 @@ impl Conversation {
         {
             whole.output = Some(Value::from(findings));
         }
+        let is_whole = [prompt::READ_OUTPUT, DESCRIBE_TOOL].contains(&call.tool.as_str());
         match self.display.max_result {
-            Some(max) if result.seen.is_empty() && call.tool != prompt::READ_OUTPUT => {
+            Some(max) if result.seen.is_empty() && !is_whole => {
                 let handle = self.display.handle(effect).map(|effect| effect.to_string());
                 prompt::shorten_result(whole, max, handle.as_deref())
             }

@@ -149,7 +149,7 @@ impl Agent {
             }));
         };
         if let Some((_, call, _)) = self.end_wait(now, commands) {
-            self.refuse_call(&call, &result);
+            self.answer_call(&call, &result);
             let rest = self.take_calls();
             self.next_call(now, rest, commands);
         }
@@ -185,7 +185,7 @@ impl Agent {
 
     fn withdraw(&mut self, now: Timestamp, result: &ToolResult, commands: &mut Commands) {
         if let Some((_, call, _)) = self.end_wait(now, commands) {
-            self.refuse_call(&call, result);
+            self.answer_call(&call, result);
             self.skip_remaining_calls(result);
             self.next_call(now, VecDeque::new(), commands);
         }
@@ -287,7 +287,7 @@ impl Agent {
     /// Refuses the remaining calls of the reply, because they may depend on the call before them.
     pub(super) fn skip_remaining_calls(&mut self, result: &ToolResult) {
         for call in self.take_calls() {
-            self.refuse_call(&call, result);
+            self.answer_call(&call, result);
         }
     }
 }
