@@ -73,6 +73,16 @@ pub fn one_line(text: &str) -> String {
 pub fn is_invisible(c: char) -> bool {
     matches!(c, '\u{ad}' | '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
+
+/// Returns the text on one line: white space becomes single spaces, and control characters and invisible characters are removed.
+pub fn visible_line(text: &str) -> String {
+    let visible: String = text
+        .chars()
+        .filter(|c| c.is_whitespace() || !(c.is_control() || is_invisible(*c)))
+        .collect();
+    visible.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 /// Returns the number of the file's line that the second line of a `read` output shows, as in `Lines 3-4 of 9`, `3` and a tab; `None` for any
 /// other text. Such a text is addressed by the file's line numbers, so that they mean the same everywhere.
 pub fn first_numbered_line(text: &str) -> Option<usize> {

@@ -1,17 +1,19 @@
 //! Cleaning of untrusted text from services, before models and people read it. Control characters are removed, and the length is limited.
 
+use dirigent_core::text::{is_invisible, visible_line};
 use serde_json::Value;
 
 /// Returns the text without control characters, other than line breaks and tabs, and without characters that are invisible or change the
 /// direction of text, which can hide instructions.
 pub(crate) fn clean(text: &str) -> String {
-    text.chars().filter(|c| !is_hidden(*c)).collect()
+    text.chars()
+        .filter(|c| matches!(c, '\n' | '\t') || !(c.is_control() || is_invisible(*c)))
+        .collect()
 }
 
 /// Returns the cleaned text on one line, cut after `max_chars` characters.
 pub(crate) fn clean_line(text: &str, max_chars: usize) -> String {
-    let line = clean(text).split_whitespace().collect::<Vec<_>>().join(" ");
-    cut(line, max_chars)
+    cut(visible_line(text), max_chars)
 }
 
 /// Returns the first `max_chars` characters, with a visible mark if there are more.
@@ -40,20 +42,6 @@ pub(crate) fn clean_schema(schema: &mut Value, max_chars: usize) {
         Value::Array(items) => items.iter_mut().for_each(|item| clean_schema(item, max_chars)),
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
     }
-}
-
-fn is_hidden(c: char) -> bool {
-    let is_control = c.is_control() && c != '\n' && c != '\t';
-    is_control
-        || matches!(
-            c,
-            '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{feff}'
-                | '\u{fff9}'..='\u{fffb}'
-                | '\u{e0000}'..='\u{e007f}'
-        )
 }
 
 #[cfg(test)]

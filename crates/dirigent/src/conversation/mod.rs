@@ -11,11 +11,11 @@ use dirigent_core::id::{ConversationId, RunId};
 use dirigent_core::intent::Classification;
 use dirigent_core::message::Usage;
 use dirigent_core::run::Report;
+use dirigent_core::text::visible_line;
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::Orchestrator;
 use dirigent_store::{ConversationFilter, ConversationRecord, RunRecord};
 
-use crate::memory::clean::one_line;
 use crate::time::now;
 use crate::{Dirigent, DirigentError, Goal};
 pub use sending::{ResumedTurn, Sent, StillWaiting};
@@ -292,7 +292,7 @@ impl Conversation {
 }
 
 fn one_line_title(text: &str) -> String {
-    let line = one_line(text);
+    let line = visible_line(text);
     match line.char_indices().nth(MAX_TITLE) {
         Some(_) => line.chars().take(MAX_TITLE - 1).chain(['…']).collect(),
         None => line,

@@ -32,6 +32,7 @@ use std::num::ParseIntError;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use dirigent_core::text::visible_line;
 use dirigent_core::time::Timestamp;
 use dirigent_store::{Journal, NewFact, StoredFact, VisibleFacts};
 use serde::{Deserialize, Serialize};
@@ -313,7 +314,7 @@ impl Memory {
 
 /// Checks and normalizes the text of a fact.
 fn checked(text: &str) -> Result<String, MemoryError> {
-    let text = clean::one_line(text);
+    let text = visible_line(text);
     if text.is_empty() {
         return Err(MemoryError::Empty);
     }
