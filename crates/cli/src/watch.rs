@@ -90,6 +90,8 @@ pub(crate) async fn watch(
     if !watching.json {
         print_summary(dirigent, &ended.events, run.id(), watching, output).await?;
     }
+    // The programs of services may need a moment to store what they were told.
+    dirigent.mcp().shutdown().await;
     Ok(Exit::from_end_reason(ended.report.end.as_ref()))
 }
 
