@@ -1,9 +1,9 @@
 //! Approval rules: calls that the user always allows, within a run, a conversation, a folder or everywhere.
 //!
-//! Such rules are in the journal; the user's configuration is never written. A run that starts has the rules of its conversation, of its workspace
-//! and of every run as part of its policy. A rule added while runs are under way is sent to each active run in which it holds, and a run that is
-//! resumed gets the rules added meanwhile. From then on the run decides by the rule, also about calls that wait already. For a run in a git
-//! worktree, the workspace is the folder for which the worktree was made.
+//! Such rules are in the journal; the user's configuration is never written. When a run starts, its policy includes the rules of its
+//! conversation, the rules of its workspace, and the rules that apply everywhere. A rule that is added later is sent to each active run in its
+//! scope, and a resumed run gets the rules that were added while it did not run. The run then applies the rule, including to calls that are
+//! already waiting. For a run in a git worktree, the workspace is the folder for which the worktree was made.
 //!
 //! A rule never overrides a rule that denies the call, or that asks about it and is at least as specific ([`Policy::allows_with`]), and
 //! never approves a plan.
@@ -125,7 +125,11 @@ impl ApprovalRules {
         let scope = rule.scope.clone();
         let active = with_journal(&self.journal, move |journal| Ok(active_runs(journal, &scope)?)).await?;
         let others = active.into_iter().filter(|other| *other != run);
-        let others = others.map(|other| self.send(other, &rule.calls));
+        let others = others.map(async |other| {
+            if let Err(error) = self.send(other, &rule.calls).await {
+                tracing::warn!(run = %other, %error, "an active run does not get a new approval rule before it is resumed");
+            }
+        });
         let (outcome, _) = futures::join!(self.send(run, &rule.calls), join_all(others));
         Ok(SavedRule {
             rule,

@@ -5,9 +5,7 @@ use std::path::PathBuf;
 use dirigent_core::intent::{self, Intent, IntentContext, KnownService, McpTarget, classify};
 use dirigent_core::spec::AskedService;
 use dirigent_core::tool::ToolSpec;
-use dirigent_mcp::{
-    McpServices, ServiceInfo, ServiceName, ServiceState, WhyStopped, service_of, tool_prefix,
-};
+use dirigent_mcp::{McpServices, ServiceInfo, ServiceState, WhyStopped, service_of, tool_prefix};
 use dirigent_tools::{ToolEntry, ToolRegistry, ToolSource};
 use futures::future::join_all;
 
@@ -100,37 +98,37 @@ impl Dirigent {
 
     /// A service that the goal asks for, with one of its tools or with all.
     async fn asked_service(&self, goal: &mut Goal, name: &str, tool: Option<&str>) -> AskedService {
-        let description = self.mcp.service(name).map(|info| info.description);
         let mut asked = AskedService {
             name: name.to_owned(),
-            description: description.unwrap_or_default(),
+            description: String::new(),
             tools: Vec::new(),
             problem: None,
         };
-        let tools = match ServiceName::new(name) {
-            Ok(name) => self
-                .mcp
-                .learn_tools(&name)
-                .await
-                .map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        match tools {
-            Ok(tools) => {
-                let is_asked = |spec: &&ToolSpec| tool.is_none_or(|tool| is_named(&spec.name, name, tool));
-                asked.tools = tools
-                    .iter()
-                    .filter(is_asked)
-                    .map(|tool| tool.name.clone())
-                    .collect();
-                let known = &mut goal.own.service_tools;
-                for spec in tools {
-                    if known.iter().all(|other| other.name != spec.name) {
-                        known.push(spec);
-                    }
-                }
+        let learned = match self.mcp.service(name) {
+            Ok(service) => {
+                let tools = self.mcp.learn_tools(&service.name).await;
+                asked.description = service.description;
+                tools.map(|tools| (tool_prefix(&service.name), tools))
             }
-            Err(error) => asked.problem = Some(error),
+            Err(error) => Err(error),
+        };
+        let (prefix, tools) = match learned {
+            Ok(learned) => learned,
+            Err(error) => {
+                asked.problem = Some(error.to_string());
+                return asked;
+            }
+        };
+        for spec in tools {
+            // Users name a tool as agents do, or as the service does.
+            let names = [Some(spec.name.as_str()), spec.name.strip_prefix(&prefix)];
+            if tool.is_none_or(|tool| names.contains(&Some(tool))) {
+                asked.tools.push(spec.name.clone());
+            }
+            let known = &mut goal.own.service_tools;
+            if known.iter().all(|other| other.name != spec.name) {
+                known.push(spec);
+            }
         }
         asked
     }
@@ -162,12 +160,6 @@ fn known_service(service: ServiceInfo) -> KnownService {
             ServiceState::Error { .. } => intent::ServiceState::Failed,
         },
     }
-}
-
-/// Returns true if `named`, a user's word for a tool of the service, is this tool.
-fn is_named(tool: &str, service: &str, named: &str) -> bool {
-    let prefix = ServiceName::new(service).ok().map(|name| tool_prefix(&name));
-    tool == named || prefix.is_some_and(|prefix| tool.strip_prefix(&prefix) == Some(named))
 }
 
 /// Returns the tools of services among the tools of a recorded run, so that a replay needs no service.

@@ -4,8 +4,9 @@
 //! crashes, and ends with its whole process tree. Its tools come as a [`ToolSource`](dirigent_tools::ToolSource), with names such as
 //! `mcp__github__create_issue`.
 //!
-//! All text from a service is untrusted. Its length is limited, and it is cleaned before a model or a person reads it. This crate does not
-//! know runs, and does not approve calls; it only says in each tool's spec whether a call needs approval.
+//! All text from a service is untrusted. Its length is limited, and it is cleaned before a model or a person reads it. This crate neither
+//! decides about runs nor approves calls: it only says in each tool's spec whether a call needs approval, and in each event to which call of
+//! which run it belongs.
 #![warn(missing_docs)]
 
 mod client;

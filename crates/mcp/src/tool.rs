@@ -57,23 +57,19 @@ impl McpTool {
     }
 }
 
-/// Returns the spec of a tool that the service has not listed yet, as for a run that goes on in a new process: the run itself knows more.
+/// Returns the spec of a tool that the service has not listed yet, as for a run that continues in a new process. It grants nothing: the run
+/// itself knows more.
 fn unlisted_spec(service: &Service, name: &str) -> ToolSpec {
-    let trust = service.config.trust;
     ToolSpec {
         name: name.to_owned(),
         description: format!("A tool of the MCP service {}.", service.config.name),
         category: ToolCategory::Service,
         parameters: json!({"type": "object"}),
         repeat: Repeat::Unsafe,
-        access: if trust {
-            Access::ReadOnly
-        } else {
-            Access::ReadWrite
-        },
+        access: Access::ReadWrite,
         changes_where: None,
         read_only: None,
-        requires_approval: !trust,
+        requires_approval: true,
         approval_where: None,
         rules: Vec::new(),
         example: Value::Null,

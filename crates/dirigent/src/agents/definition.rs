@@ -197,7 +197,7 @@ impl AgentDefinition {
         let mut offered = Vec::new();
         for name in &self.tools {
             if service_of(name).is_some() {
-                offered.extend(self.service_tools(name, tools));
+                offered.extend(self.tools_of_service(name, tools));
                 continue;
             }
             let known = tools.iter().chain(&delegate).chain(&service_tools);
@@ -258,9 +258,9 @@ impl AgentDefinition {
 
     /// Returns the tools of a service that a name or a pattern stands for, without those that need more access than the agent has. Empty if
     /// the service does not run (MCP-2).
-    fn service_tools<'a>(&self, name: &str, tools: &'a [ToolSpec]) -> impl Iterator<Item = &'a ToolSpec> {
+    fn tools_of_service<'a>(&self, name: &str, tools: &'a [ToolSpec]) -> Vec<&'a ToolSpec> {
         let fits = |tool: &&ToolSpec| stands_for(name, &tool.name) && tool.access <= self.access;
-        tools.iter().filter(fits).collect::<Vec<_>>().into_iter()
+        tools.iter().filter(fits).collect()
     }
 }
 

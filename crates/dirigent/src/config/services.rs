@@ -24,8 +24,9 @@ impl Config {
     /// Returns the services whose tools agents may have, each with the access that its tools need as far as it is known without running
     /// the service. Services with invalid settings are left out.
     pub(crate) fn service_access(&self) -> Vec<(ServiceName, Access)> {
-        let services = self.services().unwrap_or_default().into_iter();
-        services
+        let tables = self.shared.settings.mcp.iter();
+        tables
+            .filter_map(|(name, table)| self.service(name, table).ok())
             .filter(|service| service.enabled)
             .map(|service| match service.trust {
                 true => (service.name, Access::ReadOnly),
