@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use dirigent_model_server::{Gate, Request, Script, Turn};
 use dirigent_tests::cli::{Place, Watched, ended};
-use dirigent_tests::pty::{CTRL_D, Dimensions, Terminal, last_line};
+use dirigent_tests::pty::{CTRL_C, CTRL_D, Dimensions, Terminal, last_line};
 use dirigent_tests::served::{Served, call};
 use serde_json::{Value, json};
 
@@ -371,4 +371,26 @@ fn host_4_the_offline_model_works_in_a_conversation() {
     assert_eq!(place.read("notes.txt"), "one\nthree\n");
     let undone = ended(&mut place.command(["undo", "last", "--yes"])).with_code(0);
     assert_eq!(place.read("notes.txt"), "one\ntwo\n", "{}", undone.stdout);
+}
+#[test]
+fn flow_1_ctrl_c_and_commands_leave_the_question_for_a_parameter_and_nothing_else() {
+    let served = Served::new("", counting());
+    let terminal = Terminal::start(served.place.command(["chat"]));
+    terminal.wait_for_prompt("›");
+    for (leave, times) in [(CTRL_C, 1), ("/quit\r", 2)] {
+        terminal.enters("/find_usages");
+        terminal.wait_until("the question", |all| {
+            last_line(all).starts_with("name (the name):")
+        });
+        terminal.types(leave);
+        terminal.wait_until("the next prompt", |all| {
+            all.matches("the workflow was not started").count() == times && last_line(all).trim() == "›"
+        });
+    }
+    terminal.enters("hello");
+    terminal.wait_for("Answer 1.");
+    terminal.wait_for_prompt("›");
+    terminal.enters("/quit");
+    let _ = terminal.end_with(0);
+    assert_eq!(listed(&served.place)[0]["turns"], 1);
 }
