@@ -29,8 +29,8 @@ struct ScriptedAgent {
     replies: Vec<ScriptedReply>,
 }
 
-/// A reply. In every text of it, `<<REGEX>>` stands for what the group of the regular expression matched last in the request, so that a
-/// reply can name a handle.
+/// A scripted reply. In each of its strings, `<<REGEX>>` is replaced by the last match of the regular expression's group in the request, so
+/// that a reply can contain values such as the handle of an earlier call.
 #[derive(Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct ScriptedReply {

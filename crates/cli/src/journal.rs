@@ -108,7 +108,7 @@ async fn export(db: Option<PathBuf>, command: ExportCommand, output: &Output) ->
 }
 
 async fn import(db: Option<PathBuf>, command: ImportCommand, output: &Output) -> anyhow::Result<Exit> {
-    // A missing file must not create the journal.
+    // If the file is missing, the journal must not be created.
     if let Err(error) = File::open(&command.file) {
         return Err(DirigentError::from(StoreError::unreadable_export(&command.file, error)).into());
     }

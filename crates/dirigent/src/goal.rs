@@ -39,7 +39,7 @@ pub struct Goal {
     pub(crate) system_prompt: Option<String>,
     /// The place of the run in its conversation.
     pub(crate) turn: Option<Turn>,
-    /// The services that the text asks for, once the run starts.
+    /// The services that the text asks for; set when the run starts.
     pub(crate) services: Vec<AskedService>,
     /// Whether a turn begins with a summary of its conversation.
     pub(crate) compact: bool,

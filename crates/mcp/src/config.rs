@@ -134,7 +134,7 @@ pub struct CommandEndpoint {
     pub command: String,
     /// The program's arguments.
     pub args: Vec<String>,
-    /// Variables in addition to the short list that commands get.
+    /// Variables in addition to the short list of variables that every command gets.
     pub env: BTreeMap<String, SecretString>,
     /// The folder in which the program runs, an absolute path. `None` for Dirigent's own folder.
     pub cwd: Option<PathBuf>,

@@ -104,7 +104,7 @@ fn hint(known: &[String]) -> String {
 }
 
 fn describe_stderr(lines: &[String]) -> String {
-    /// The lines that a message shows.
+    /// How many lines a message shows.
     const SHOWN: usize = 5;
     if lines.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! Scripts: rules with turns, or a function.
+//! A script decides what the server answers: it is a list of rules, each with the turns that it plays, or a function from request to turn.
 //!
 //! A script has no state; the server counts the turns of each conversation.
 

@@ -468,7 +468,8 @@ fn killed_between(
             (false, true) => panic!("the run went on without that event"),
         }
         if fitting.end - fitting.start < 2 {
-            // Runs differ in how entries are grouped into commits, so a limit that fits one run may not fit another. Search again.
+            // Entries are grouped into commits differently in each run, so the size limit that stopped one run in time may not stop the next.
+            // Restart the search.
             fitting = 0..PLENTY;
         }
         blocks = u64::midpoint(fitting.start, fitting.end);

@@ -24,7 +24,7 @@ pub(crate) enum ReadLine {
     Interrupted,
     /// The end of the input.
     End,
-    /// A signal that ends the process. A thread may still wait for the terminal.
+    /// A signal that ends the process. A thread may still be waiting for the terminal.
     Terminated,
 }
 

@@ -245,8 +245,8 @@ impl ContextCalls {
     }
 }
 
-/// Returns true if the object is certainly not escaped text inside a string. An object without keys, or with quotes other than `"`, may be
-/// such text.
+/// Returns true if the object cannot be escaped JSON from inside a string, such as `{\"a\": 1}`. For an object without keys, or whose first
+/// quote is not a plain `"`, this is uncertain: the result is false.
 fn is_plain(object: &str, strict: JsonEnd<'_>) -> bool {
     strict == JsonEnd::Closed && object[1..].trim_start().starts_with('"')
 }

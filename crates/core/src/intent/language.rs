@@ -22,7 +22,7 @@ pub(super) struct Language {
     pub(super) not_requests: Phrases,
     /// Subjects that, directly before a verb, show that the verb is not a request to Dirigent ("we use …").
     pub(super) subjects: Phrases,
-    /// Phrases that end with a subject and nevertheless make a request ("can you use …", 帮我).
+    /// Exceptions to `subjects`: phrases after which a verb is a request ("can you", 帮我).
     pub(super) requested: Phrases,
 
     /// Particles that end a question (吗). English has none.

@@ -583,7 +583,7 @@ fn paor_5_a_plan_with_more_agents_than_allowed_is_sent_back() {
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "agent": "explore", "task": "t"}
     ]});
-    // A later lead has the number of agents that its brief gives.
+    // The lead of a resumed run may start only as many agents as its brief says.
     for (max_agents, agents_left) in [(1, None), (3, Some(1))] {
         let mut spec = spec();
         spec.limits.max_agents = max_agents;

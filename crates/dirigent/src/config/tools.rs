@@ -40,7 +40,8 @@ impl Config {
     /// Returns the settings of the built-in tools.
     ///
     /// # Errors
-    /// The variable of a connection is not set, or does not contain an address of this kind of database.
+    /// The environment variable with the address of a connection is not set, or its value is not an address for the connection's kind of
+    /// database.
     pub fn tool_settings(&self) -> Result<ToolSettings, ConfigError> {
         let connections = self.connections()?.into_iter();
         let all: Result<Connections, ConfigError> = connections
