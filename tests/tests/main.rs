@@ -2,11 +2,12 @@
 //!
 //! A test that needs its own process is a file next to this one with an entry in `Cargo.toml`.
 
+mod agent_files;
 mod agent_limits;
 mod agent_loop;
-mod agents;
 mod answers;
 mod approval_rules;
+mod approval_settings;
 mod attacks;
 mod bad_input;
 mod budget;
@@ -15,6 +16,8 @@ mod call_forms;
 mod chat;
 mod cli;
 mod config;
+mod config_keys;
+mod config_models;
 mod conversations;
 mod databases;
 mod faults;
@@ -31,6 +34,7 @@ mod modes;
 mod openai;
 mod output;
 mod paor;
+mod project_agents;
 mod projects;
 mod prompt_prefix;
 mod prompts;

@@ -4,7 +4,9 @@
 mod budget;
 mod call;
 mod call_check;
+mod call_patterns;
 mod intents;
 mod plan;
 mod policy;
+mod policy_addresses;
 mod undo;

@@ -1,11 +1,11 @@
-//! Which calls run, need approval or are denied, and the text form of call patterns (APPROVE-1).
+//! Which calls run, need approval or are denied by rules about commands and paths, and which rule takes precedence (APPROVE-1).
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 use std::collections::BTreeMap;
 
 use dirigent_core::policy::{CallPattern, Policy, PolicyDecision, Rule, Ruling};
 use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolSpec};
-use proptest::prelude::{any, prop_assert_eq, proptest};
+use proptest::prelude::{prop_assert_eq, proptest};
 use serde_json::{Value, json};
 
 fn execute_command(requires_approval: bool) -> ToolSpec {
@@ -25,7 +25,7 @@ fn execute_command(requires_approval: bool) -> ToolSpec {
     }
 }
 
-fn policy(rules: &[(Ruling, &str)]) -> Policy {
+pub(crate) fn policy(rules: &[(Ruling, &str)]) -> Policy {
     let rule = |(ruling, calls): &(Ruling, &str)| Rule {
         ruling: *ruling,
         calls: calls.parse().unwrap(),
@@ -44,7 +44,7 @@ fn ruling(rules: &[(Ruling, &str)], command: Value) -> Ruling {
 }
 
 /// Returns true if a rule for commands with this pattern matches the command.
-fn fits(ruling: Ruling, pattern: &str, command: &Value) -> bool {
+pub(crate) fn fits(ruling: Ruling, pattern: &str, command: &Value) -> bool {
     let calls = CallPattern {
         tool: "execute_command".to_owned(),
         parameters: BTreeMap::from([("command".to_owned(), pattern.to_owned())]),
@@ -429,77 +429,7 @@ fn a_pattern_with_many_stars_is_matched_in_linear_time() {
     assert_eq!(ruling(&[(Ruling::Deny, &pattern)], json!(text)), Ruling::Ask);
 }
 
-#[test]
-fn rules_are_serialized_and_parsed_as_json() {
-    let rules = policy(&[
-        (Ruling::Deny, "execute_command(command: rm *)"),
-        (Ruling::Allow, "search"),
-    ]);
-    let form = json!([
-        {"ruling": "deny", "tool": "execute_command", "parameters": {"command": "rm *"}},
-        {"ruling": "allow", "tool": "search"},
-    ]);
-    assert_eq!(serde_json::to_value(&rules).unwrap(), form);
-    assert_eq!(serde_json::from_value::<Policy>(form).unwrap(), rules);
-}
-
-#[test]
-fn an_invalid_rule_is_refused_with_the_reason() {
-    let problem = |text: &str| text.parse::<CallPattern>().unwrap_err().problem;
-    assert_eq!(problem(" "), "the tool's name is missing");
-    assert_eq!(problem("(a: b)"), "the tool's name is missing");
-    assert_eq!(problem("rm -rf"), "`rm -rf` is not a tool's name");
-    assert_eq!(problem("run(command: a"), "the closing `)` at the end is missing");
-    assert_eq!(
-        problem("run()"),
-        "expected a parameter and its pattern, such as `command: cargo test*`, but found ``"
-    );
-    assert_eq!(
-        problem("run(cargo test)"),
-        "expected a parameter and its pattern, such as `command: cargo test*`, but found `cargo test`"
-    );
-    assert_eq!(
-        problem("run(a: b, c)"),
-        "expected a parameter and its pattern, such as `command: cargo test*`, but found `c`"
-    );
-    assert_eq!(
-        problem("run(a: )"),
-        "a pattern is empty; use `*` to match any text"
-    );
-    assert_eq!(problem("run(a: b, a: c)"), "the parameter `a` occurs twice");
-    assert_eq!(
-        problem(r#"run(a: "b)"#),
-        r#"`"b` does not begin with a JSON string"#
-    );
-    assert_eq!(problem(r#"run(a: "b" c)"#), "a comma is missing before `c`");
-}
-
-#[test]
-fn several_parameters_and_awkward_patterns_have_a_text_form() {
-    let check = |text: &str, pairs: &[(&str, &str)]| {
-        let pattern: CallPattern = text.parse().unwrap();
-        let pairs = pairs
-            .iter()
-            .map(|(name, pattern)| ((*name).to_owned(), (*pattern).to_owned()));
-        assert_eq!(pattern.parameters, pairs.collect::<BTreeMap<_, _>>());
-        assert_eq!(pattern.to_string(), text);
-    };
-    check("run", &[]);
-    check("run(a: b c, d: e:(f))", &[("a", "b c"), ("d", "e:(f)")]);
-    check(r#"run(a: "b, c", d: e,f)"#, &[("a", "b, c"), ("d", "e,f")]);
-    check(r#"run(a: "", d: " x")"#, &[("a", ""), ("d", " x")]);
-}
-
 proptest! {
-    #[test]
-    fn any_pattern_is_parsed_to_the_same_pattern(first in any::<String>(), second in ".{0,8}") {
-        let written = CallPattern {
-            tool: "run".to_owned(),
-            parameters: BTreeMap::from([("a".to_owned(), first), ("b".to_owned(), second)]),
-        };
-        prop_assert_eq!(written.to_string().parse::<CallPattern>().unwrap(), written);
-    }
-
     #[test]
     fn a_pattern_matches_texts_built_from_its_literal_parts(pieces in proptest::collection::vec("[ab]{0,3}", 2..5), fill in "[abc]{0,4}") {
         let command = Value::String(pieces.join(&fill));
@@ -516,281 +446,4 @@ proptest! {
         prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(text)), false);
         prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(["sh", "-c", text])), false);
     }
-}
-
-#[test]
-fn approve_1_a_rule_that_allows_a_host_is_not_tricked_into_another() {
-    let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
-    for pattern in ["https://docs.rs/*", "https://docs.rs*"] {
-        for url in [
-            "https://docs.rs/",
-            "https://docs.rs",
-            "HTTPS://Docs.RS:443/serde",
-            "https://docs.rs/search?a=1&b=2;c|d",
-            "https://docs.rs/a/../b",
-            "https://docs.rs/https://x/",
-        ] {
-            assert!(fits(pattern, url), "{pattern} {url}");
-        }
-        for url in [
-            "https://docs.rs.evil.example/",
-            "https://docs.rs@evil.example/",
-            "https://docs.rs:pw@evil.example/",
-            "https://docs.rs\\@evil.example/",
-            "https://docs.rs%2f@evil.example/",
-            "https://user@docs.rs/",
-            "https://docs.rs:8443/",
-            "http://docs.rs/",
-            "https://evil.example/https://docs.rs/",
-            "https://evil.example/?https://docs.rs/",
-            "https://evil.example\t/docs.rs/",
-            "ftp://docs.rs/",
-            "docs.rs/",
-            "",
-        ] {
-            assert!(!fits(pattern, url), "{pattern} {url}");
-        }
-    }
-}
-
-#[test]
-fn approve_1_a_star_in_a_host_or_path_matches_only_within_this_part() {
-    let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
-    assert!(fits("https://*.example.com/*", "https://a.example.com/b"));
-    for url in [
-        "https://evil.example/.example.com/",
-        "https://evil.example?.example.com/",
-        "https://evil.example#.example.com/",
-        "https://evil.example\\.example.com/",
-        "https://evil.example:80@x.example.com/",
-    ] {
-        assert!(!fits("https://*.example.com/*", url), "{url}");
-    }
-    let public = "https://api.example/public/*";
-    assert!(fits(public, "https://api.example/public/a"));
-    for url in [
-        "https://api.example/public/../private",
-        "https://api.example/public/%2e%2E/private",
-        "https://api.example/public/.\t./private",
-        "https://api.example/public/..\\private",
-        "https://api.example/public/..%2fprivate",
-        "https://api.example/public/%2E.%5Cprivate",
-        "https://api.example/public",
-    ] {
-        assert!(!fits(public, url), "{url}");
-    }
-    assert!(fits("https://*", "https://anything.example/at?all"));
-    assert!(!fits("https://*", "http://anything.example/"));
-    assert!(fits("https://a.example/x", "https://a.example/x"));
-    assert!(!fits("https://a.example/x", "https://a.example/xy"));
-}
-
-#[test]
-fn approve_1_a_rule_that_denies_a_host_does_so_in_every_spelling() {
-    for url in [
-        "https://evil.example",
-        "HTTPS://EVIL.example/a",
-        "https:evil.example/a",
-        "https:\\\\evil.example\\a",
-        "https://evil.example:443/a",
-        " https://evil.example/a",
-        "https://e\tvil.example/a",
-        "https://evil%2eexample/a",
-        "https://evil.example./a",
-        "https://u@evil.example/a",
-        "https://u:pw@EVIL.example.:443/a",
-        "https://evil.example/#a",
-    ] {
-        for rule in [
-            "https://evil.example/*",
-            "https://Evil.Example/*",
-            "*evil.example/*",
-            "http*://evil.example*",
-            "HTTPS://evil.example.:443/*",
-        ] {
-            assert!(fits(Ruling::Deny, rule, &json!(url)), "{rule} {url}");
-            assert!(fits(Ruling::Ask, rule, &json!(url)), "{rule} {url}");
-        }
-    }
-}
-
-#[test]
-fn approve_1_a_rule_that_denies_an_address_does_so_in_every_spelling() {
-    for (rule, url) in [
-        ("https://evil.example", "https://evil.example/"),
-        ("https://evil.example", "https://evil.example"),
-        ("https://evil.example/", "https://u@evil.example"),
-        ("*evil.example", "https://evil.example./"),
-        ("*.zip", "https://a.example/b.zip"),
-        ("https://b\u{fc}cher.example/*", "https://xn--bcher-kva.example/a"),
-        ("https://xn--bcher-kva.example/*", "https://B\u{dc}CHER.example/a"),
-        (
-            "https://*.b\u{fc}cher.example/*",
-            "https://a.xn--bcher-kva.example/",
-        ),
-        ("https://api.x/admin*", "https://api.x/%61dmin"),
-        ("https://api.x/%61dmin*", "https://api.x/admin/b"),
-        ("*/admin*", "https://api.x/%61dmin"),
-        ("https://api.x/a%2fb", "https://api.x/a%2Fb#c"),
-        ("http*://api.x:443/*", "https://api.x/a"),
-        ("http://127.0.0.1/*", "http://0x7f.1/a"),
-    ] {
-        assert!(fits(Ruling::Deny, rule, &json!(url)), "{rule} {url}");
-        assert!(fits(Ruling::Ask, rule, &json!(url)), "{rule} {url}");
-    }
-    for (rule, url) in [
-        ("https://evil.example", "https://evil.example/a"),
-        ("https://evil.example/*", "http://evil.example/"),
-        ("https://evil.example/*", "https://evil.example.org/"),
-        ("https://evil.example/*", "https://evil.example@docs.rs/"),
-        ("https://api.x/admin*", "https://api.x/%2561dmin"),
-    ] {
-        assert!(!fits(Ruling::Deny, rule, &json!(url)), "{rule} {url}");
-    }
-}
-
-#[test]
-fn approve_1_a_rule_that_allows_a_host_may_have_a_wildcard_in_its_scheme() {
-    let fits = |pattern: &str, url: &str| fits(Ruling::Allow, pattern, &json!(url));
-    for pattern in [
-        "http*://docs.rs/*",
-        "HTTP*://docs.rs*",
-        "*://docs.rs/*",
-        "HTTPS://docs.rs*",
-        "h*s://Docs.rs*",
-    ] {
-        assert!(fits(pattern, "https://docs.rs/serde"), "{pattern}");
-        for url in [
-            "http://evil.example/://docs.rs/",
-            "https://evil.example/://docs.rs/",
-            "https://docs.rs.evil.example/",
-            "HTTPS://docs.rs.evil.example/",
-            "https://docs.rs@evil.example/",
-        ] {
-            assert!(!fits(pattern, url), "{pattern} {url}");
-        }
-    }
-}
-
-#[test]
-fn approve_1_only_unambiguous_patterns_are_suggested() {
-    let long = "x".repeat(201);
-    for (tool, parameters, expected) in [
-        (
-            "execute_command",
-            json!({"command": ["cargo", "test", "--quiet"]}),
-            vec![
-                "execute_command(command: cargo test --quiet)",
-                "execute_command(command: cargo test *)",
-                "execute_command",
-            ],
-        ),
-        (
-            "execute_command",
-            json!({"command": "cargo test"}),
-            vec!["execute_command(command: cargo test)", "execute_command"],
-        ),
-        // A shell would interpret the words of these lists.
-        (
-            "execute_command",
-            json!({"command": ["echo", "$(id>x)", "y"]}),
-            vec!["execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": ["grep", "a|sh", "y"]}),
-            vec!["execute_command"],
-        ),
-        // The first two words do not say what these commands do.
-        (
-            "execute_command",
-            json!({"command": "ls | head -3"}),
-            vec!["execute_command(command: ls | head -3)", "execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "python3 -c x"}),
-            vec!["execute_command(command: python3 -c x)", "execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "bash run.sh x"}),
-            vec!["execute_command(command: bash run.sh x)", "execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "git -C .. push"}),
-            vec!["execute_command(command: git -C .. push)", "execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "ls  -la x"}),
-            vec!["execute_command(command: ls  -la x)", "execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "ls *"}),
-            vec!["execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "ls\nrm x"}),
-            vec!["execute_command"],
-        ),
-        (
-            "execute_command",
-            json!({"command": "make all", "working_directory": "docs"}),
-            vec![
-                "execute_command(command: make all, working_directory: docs)",
-                "execute_command",
-            ],
-        ),
-        (
-            "execute_sql",
-            json!({"operation": "schema", "connection": "app"}),
-            vec!["execute_sql"],
-        ),
-        (
-            "http_request",
-            json!({"method": "GET", "url": "https://docs.rs/rig"}),
-            vec![
-                "http_request(method: GET, url: https://docs.rs/rig)",
-                "http_request(method: GET, url: https://docs.rs/*)",
-                "http_request",
-            ],
-        ),
-        (
-            "pay",
-            json!({"to": "bob", "amount": 5}),
-            vec!["pay(amount: 5, to: bob)", "pay"],
-        ),
-        ("pay", json!({"to": "bob", "note": long}), vec!["pay"]),
-        ("pay", json!({"to": {"name": "bob"}}), vec!["pay"]),
-        // The names of parameters come from the model, too.
-        ("pay", json!({"": "bob"}), vec!["pay"]),
-        ("pay", json!({"a ": "1", "a": "2"}), vec!["pay"]),
-        ("pay", json!({"to: *, x": "bob"}), vec!["pay"]),
-        ("pay", json!({"a\nb": "bob"}), vec!["pay"]),
-    ] {
-        let suggested = CallPattern::suggestions(tool, &parameters);
-        let texts: Vec<String> = suggested.iter().map(ToString::to_string).collect();
-        assert_eq!(texts, expected, "{parameters}");
-        for calls in suggested {
-            let rule = Rule {
-                ruling: Ruling::Allow,
-                calls,
-            };
-            assert!(
-                rule.matches(tool, &parameters, "/shop"),
-                "{} and {parameters}",
-                rule.calls
-            );
-        }
-    }
-    let deceiving = json!({"method": "GET", "url": "https://docs.rs@evil.example/x"});
-    let texts: Vec<String> = CallPattern::suggestions("http_request", &deceiving)
-        .iter()
-        .map(ToString::to_string)
-        .collect();
-    assert!(!texts.iter().any(|text| text.contains('*')), "{texts:?}");
 }

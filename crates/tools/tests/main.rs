@@ -5,6 +5,8 @@
 mod apply_patch;
 mod attacks;
 mod execute_command;
+mod execute_command_changes;
+mod execute_command_ended;
 mod files;
 mod files_interrupted;
 mod files_jail;

@@ -2,12 +2,14 @@
 //! model or a user reads.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
-mod agent;
+mod agent_calls;
 mod agent_context;
+mod agent_ends;
 mod agent_limits;
 mod agent_progress;
 mod agent_properties;
 mod agent_replies;
+mod agent_resumed;
 mod agent_seen;
 mod approvals;
 mod asking_user;
@@ -30,6 +32,7 @@ mod reporting;
 mod reports;
 mod run;
 mod run_ends;
+mod run_inputs;
 mod run_properties;
 mod run_recovery;
 mod run_resume;

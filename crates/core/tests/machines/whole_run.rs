@@ -25,7 +25,8 @@ use serde_json::json;
 
 use crate::agent_properties::assert_conversation;
 use crate::fixture::{call, native, says_call, spec, text};
-use crate::run_properties::{a_plan, assert_iterations};
+use crate::run_inputs::a_plan;
+use crate::run_properties::assert_iterations;
 use crate::usage::assert_account;
 
 const RUN: RunId = RunId(uuid::Uuid::from_u128(7));
