@@ -82,7 +82,7 @@ pub enum ApprovalAnswer {
 #[non_exhaustive]
 pub enum DecisionError {
     /// No call with this id waits for approval: it was already decided, its agent has ended, or no approval was requested.
-    #[error("call `{effect}` does not wait for approval: it was already decided, has ended, or needed none")]
+    #[error("call `{effect}` is not waiting for approval: it was already decided, has ended, or needed none")]
     NotPending {
         /// The effect id in the decision.
         effect: EffectId,

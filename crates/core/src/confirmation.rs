@@ -126,7 +126,7 @@ impl Confirmation {
             })?),
             None if texts(output).iter().any(|text| !text.trim().is_empty()) => {
                 return Err(format!(
-                    "`{call}` has output: copy the line that shows the result to `line`"
+                    "`{call}` has output: copy the output line that shows the result into the field `line`"
                 ));
             }
             None => None,

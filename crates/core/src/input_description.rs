@@ -57,7 +57,7 @@ impl AgentInput {
             AgentInput::RunGuided { .. } => "guidance",
             AgentInput::Redirected { .. } => "immediate guidance",
             AgentInput::CallsAllowed { .. } => "a rule that allows calls",
-            AgentInput::Continued { .. } => "the continuation of the lead",
+            AgentInput::Continued { .. } => "continuing the lead's conversation",
             AgentInput::TimerFired { .. } => "the expiry of a timer",
             AgentInput::Resumed { .. } => "resuming the agent",
             AgentInput::Cancelled => "the cancellation of the agent",

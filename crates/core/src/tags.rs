@@ -142,7 +142,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tags_are_the_tags_of_the_templates() {
+    fn the_list_of_tags_has_exactly_the_tags_of_the_templates() {
         let templates = [
             include_str!("../../../config/prompts/continue_request.md"),
             include_str!("../../../config/prompts/guidance.md"),

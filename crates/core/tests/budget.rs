@@ -123,7 +123,7 @@ fn host_6_the_last_request_may_use_the_remaining_token_budget() {
 }
 
 #[test]
-fn host_6_a_short_reply_limit_needs_no_larger_reservation() {
+fn host_6_a_request_with_a_short_reply_limit_reserves_only_that_many_reply_tokens() {
     let mut budget = tokens(1_000);
     assert_eq!(allowed(budget.reserve(&ask_for(900, 100))), Some(100));
     let mut budget = tokens(1_000);
@@ -134,7 +134,7 @@ fn host_6_a_short_reply_limit_needs_no_larger_reservation() {
 }
 
 #[test]
-fn host_6_requests_wait_for_reservations_of_others_and_fail_if_these_cannot_suffice() {
+fn host_6_a_request_waits_for_reserved_budget_but_fails_if_it_can_never_fit() {
     let mut budget = tokens(10_000);
     let first = granted(budget.reserve(&ask(3_000)));
     assert_eq!(budget.reserved().tokens(), 7_096);

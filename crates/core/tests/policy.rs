@@ -115,7 +115,7 @@ fn approve_1_deny_takes_precedence_then_rules_with_parameters_then_ask() {
 }
 
 #[test]
-fn rules_that_ask_or_deny_parse_shell_lines_and_rules_that_allow_do_not() {
+fn ask_and_deny_rules_parse_shell_lines_and_allow_rules_do_not() {
     let rm = "execute_command(command: rm *)";
     for line in [
         "cd x && rm -rf y",
@@ -322,7 +322,7 @@ fn approve_1_the_star_of_an_allow_rule_does_not_match_parent_folders() {
 }
 
 #[test]
-fn approve_1_rules_that_ask_or_deny_normalize_paths() {
+fn approve_1_ask_and_deny_rules_normalize_paths() {
     for path in [
         "src/main.rs",
         "./src/main.rs",
@@ -355,7 +355,7 @@ fn approve_1_rules_that_ask_or_deny_normalize_paths() {
 }
 
 #[test]
-fn approve_1_rules_that_ask_or_deny_find_a_command_after_other_commands() {
+fn approve_1_ask_and_deny_rules_find_a_command_anywhere_in_a_shell_line() {
     let denied = |command: &Value| fits(Ruling::Deny, "rm *", command);
     for line in [
         "for f in *.o; do rm $f; done",

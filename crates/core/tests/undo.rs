@@ -321,7 +321,7 @@ fn parallel(changes: &[StateChange], command: &StateChange) -> Vec<Entry> {
 }
 
 #[test]
-fn paor_10_a_change_by_a_file_tool_during_a_command_is_not_the_commands() {
+fn paor_10_a_file_tools_change_during_a_command_is_not_attributed_to_the_command() {
     for (tools, noticed, left) in [
         (vec![edited("a", "1", "2")], edited("a", "1", "2"), None),
         (

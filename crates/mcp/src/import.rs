@@ -49,7 +49,9 @@ pub enum ImportError {
         problem: String,
     },
     /// The file has no table of services.
-    #[error("there is neither `mcpServers` nor `servers` in it, with an entry for each service")]
+    #[error(
+        "the file has neither `mcpServers` nor `servers`, one of which must have an entry for each service"
+    )]
     NoServices,
 }
 
@@ -385,7 +387,7 @@ mod tests {
         assert_eq!(error.to_string(), "line 3, column 10: expected value");
         assert_eq!(
             import("{}").unwrap_err().to_string(),
-            "there is neither `mcpServers` nor `servers` in it, with an entry for each service"
+            "the file has neither `mcpServers` nor `servers`, one of which must have an entry for each service"
         );
         assert_eq!(import("[]").unwrap_err(), ImportError::NoServices);
     }

@@ -72,7 +72,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn mcp_6_restart_delays_grow_until_the_budget_is_spent_and_it_recovers() {
+    fn mcp_6_restart_delays_grow_until_the_restart_budget_is_spent_and_the_budget_recovers_with_time() {
         let rules = Supervision {
             max_restarts: 4,
             restart_window: Duration::from_secs(60),

@@ -27,7 +27,7 @@ pub(crate) fn tool_result(service: &ServiceName, result: CallToolResult) -> Tool
     if result.is_error == Some(true) {
         let first = text.lines().next().unwrap_or_default();
         let error = match first {
-            "" => format!("the tool of service {service} failed, and said nothing about it"),
+            "" => format!("the tool of service {service} failed without saying why"),
             first => format!(
                 "the tool of service {service} failed: {}",
                 cut(first.to_owned(), MAX_ERROR)
@@ -189,7 +189,7 @@ mod tests {
         );
         check(
             json!({"content": [], "isError": true}),
-            "tool_failed: the tool of service demo failed, and said nothing about it null",
+            "tool_failed: the tool of service demo failed without saying why null",
         );
     }
 }

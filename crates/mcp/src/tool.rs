@@ -200,7 +200,7 @@ fn unavailable(error: &McpError) -> ToolResult {
 fn timed_out(service: &Service, reason: &str) -> ToolResult {
     let name = &service.config.name;
     let error = format!(
-        "the call was ended because {reason}; it may have taken effect. The service {name} continues to run: ask for less at once, or continue without it"
+        "the call was ended because {reason}; it may have taken effect. The service {name} is still running: ask for less at once, or continue without it"
     );
     ToolResult::failure(error).with_code(code::TIMED_OUT)
 }
@@ -208,7 +208,7 @@ fn timed_out(service: &Service, reason: &str) -> ToolResult {
 fn interrupted(service: &Service, reason: &str) -> ToolResult {
     let name = &service.config.name;
     let error = format!(
-        "service {name} ended during the call ({reason}), which may or may not have taken effect. It is started again: look what was done \
+        "service {name} ended during the call ({reason}), which may or may not have taken effect. It is being restarted: check what was done \
          before you call it again"
     );
     ToolResult::failure(error).with_code(code::INTERRUPTED)

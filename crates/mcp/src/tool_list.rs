@@ -281,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn mcp_2_annotations_count_only_with_trust_except_to_ask() {
+    fn mcp_2_annotations_of_an_untrusted_service_can_only_require_approval() {
         let tool =
             |hints: Value| json!({"name": "x", "inputSchema": {"type": "object"}, "annotations": hints});
         let check = |trust: bool, hints: Value, expected: (Access, Repeat, bool)| {

@@ -43,7 +43,7 @@ async fn mcp_5_a_call_ends_at_its_timeout_and_the_service_continues() {
     // The answer of the call arrives after the timeout, and is ignored.
     assert_eq!(
         shown(&call(&services, "wait", json!({"seconds": 0.5})).await),
-        "timed_out: the call was ended because it took more than 0.3 s; it may have taken effect. The service test continues to run: ask \
+        "timed_out: the call was ended because it took more than 0.3 s; it may have taken effect. The service test is still running: ask \
          for less at once, or continue without it"
     );
     until_cancelled(&services).await;

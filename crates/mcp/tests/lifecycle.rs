@@ -116,7 +116,7 @@ async fn mcp_6_a_crash_under_a_call_is_reported_and_the_service_restarted() {
     assert_eq!(
         shown(&result),
         "interrupted: service test ended during the call (it ended with exit status: 7), which may or may not have taken effect. It is \
-         started again: look what was done before you call it again"
+         being restarted: check what was done before you call it again"
     );
     assert_eq!(
         shown(&call(&services, "echo", json!({"text": "back"})).await),
@@ -270,7 +270,7 @@ async fn mcp_6_a_stop_cancels_a_start_that_waits_for_an_earlier_stop() {
 }
 
 #[tokio::test]
-async fn mcp_6_the_environment_is_short() {
+async fn mcp_6_a_service_inherits_only_a_few_environment_variables() {
     let mut config = service("test", &[]);
     if let Endpoint::Command(command) = &mut config.endpoint {
         command.env.insert("OWN".to_owned(), "for ${HOME:-nobody}".into());

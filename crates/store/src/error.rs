@@ -211,7 +211,7 @@ pub enum StoreError {
     },
     /// The run has [`crate::MAX_PENDING_MESSAGES`] pending messages.
     #[error(
-        "run {run} already has {MAX_PENDING_MESSAGES} pending messages: resume it, or find out why its process does not handle them"
+        "run {run} already has {MAX_PENDING_MESSAGES} pending messages: resume it, or find out why its process is not handling them"
     )]
     TooManyMessages {
         /// The id of the run.

@@ -126,10 +126,10 @@ fn clause(words: &Words<'_>, range: Range<usize>) -> Clause {
     let mut rejected: Option<&str> = None;
     while at < range.end {
         let longest = |of| words.longest_in(at..range.end, all(of));
-        let approve_by_name = longest(|language| language.approve_by_name);
-        let reject_by_name = longest(|language| language.reject_by_name);
-        let approve = longest(|language| language.approve).max(approve_by_name);
-        let reject = longest(|language| language.reject).max(reject_by_name);
+        let approve_explicitly = longest(|language| language.approve_explicitly);
+        let reject_explicitly = longest(|language| language.reject_explicitly);
+        let approve = longest(|language| language.approve).max(approve_explicitly);
+        let reject = longest(|language| language.reject).max(reject_explicitly);
         let hedge = longest(|language| language.hedges);
         let filler = longest(|language| language.fillers);
         let Some(end) = approve.max(reject).max(hedge).max(filler) else {
@@ -150,7 +150,7 @@ fn clause(words: &Words<'_>, range: Range<usize>) -> Clause {
         } else if is(approve) {
             clause.approves = true;
         }
-        clause.names_decision |= is(approve_by_name) || is(reject_by_name);
+        clause.names_decision |= is(approve_explicitly) || is(reject_explicitly);
         at = end;
     }
     clause

@@ -119,11 +119,11 @@ pub(super) struct Language {
     /// Phrases that approve a call ("yes", "go ahead").
     pub(super) approve: Phrases,
     /// Approvals that can only be about a call ("approve it").
-    pub(super) approve_by_name: Phrases,
+    pub(super) approve_explicitly: Phrases,
     /// Phrases that reject a call ("no", "stop").
     pub(super) reject: Phrases,
     /// Rejections that can only be about a call ("deny it").
-    pub(super) reject_by_name: Phrases,
+    pub(super) reject_explicitly: Phrases,
     /// Phrases of an undecided user ("maybe", "not now").
     pub(super) hedges: Phrases,
     /// Words without influence on a decision or a choice ("thanks", "this one").

@@ -119,7 +119,7 @@ fn lead_4_an_agent_without_the_tool_ask_user_cannot_ask() {
 }
 
 #[test]
-fn paor_9_a_number_without_a_choice_leaves_the_question_open() {
+fn paor_9_a_number_that_is_not_a_choice_leaves_the_question_open() {
     let mut agent = explorer();
     let refusal = not_taken(&mut agent, 20, answer("a7.2", "3"));
     assert!(matches!(refusal, Refusal::Answer(_)), "{refusal}");

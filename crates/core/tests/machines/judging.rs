@@ -189,7 +189,7 @@ fn paor_10_a_line_that_is_not_in_the_output_confirms_nothing() {
         (
             tested("1 passed\n"),
             None,
-            "`a3.2` has output: copy the line that shows the result",
+            "`a3.2` has output: copy the output line that shows the result into the field",
         ),
         (
             ToolResult::failure("exited with 1"),

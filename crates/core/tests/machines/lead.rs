@@ -109,7 +109,7 @@ fn loop_8_after_a_plan_the_leads_earlier_calls_and_changes_are_still_counted() {
 }
 
 #[test]
-fn lead_2_a_call_that_plan_mode_refuses_belongs_into_a_plan() {
+fn lead_2_the_error_for_a_call_refused_in_plan_mode_tells_the_lead_to_plan_it() {
     let mut spec = acting_spec();
     spec.mode = Mode::Plan;
     spec.setup.lead.access = Access::ReadOnly;
@@ -350,7 +350,7 @@ fn lead_1_a_continuation_is_accepted_once() {
 }
 
 #[test]
-fn lead_3_acting_begins_once_with_the_first_unsafe_call() {
+fn lead_3_the_acting_phase_begins_once_at_the_first_unsafe_call() {
     let mut lead = lead();
     let look = |step| call("", "look", json!({"path": step}));
     assert_eq!(
@@ -385,7 +385,7 @@ fn lead_3_acting_begins_once_with_the_first_unsafe_call() {
 }
 
 #[test]
-fn lead_3_a_delegation_begins_acting() {
+fn lead_3_the_acting_phase_begins_when_the_lead_delegates() {
     let mut lead = lead();
     let delegate = says_call("delegate", json!({"agent": "explore", "task": "Look."}), false);
     assert_eq!(
@@ -660,7 +660,7 @@ fn paor_8_guidance_reaches_a_lead_that_works_and_again_after_a_restart() {
 }
 
 #[test]
-fn lead_1_acting_begun_by_another_agent_than_the_lead_is_refused() {
+fn lead_1_only_the_lead_can_begin_the_acting_phase() {
     let (mut run, _) = running(acting_spec());
     give(&mut run, 10, planned("run.1", &submits()));
     let effect = effect("run.2");

@@ -206,7 +206,7 @@ fn a_plan() -> Plan {
 }
 
 #[test]
-fn mcp_4_a_service_that_the_goal_asks_for_is_told_with_one_short_sentence_for_each_tool() {
+fn mcp_4_the_lead_is_told_one_short_sentence_for_each_tool_of_a_service_that_the_goal_asks_for() {
     let mut spec = spec();
     let setup = &mut spec.setup;
     let descriptions = [

@@ -89,7 +89,7 @@ fn paor_9_the_next_plan_is_told_the_text_of_the_choice() {
 }
 
 #[test]
-fn paor_9_after_a_number_without_a_choice_the_question_still_waits() {
+fn paor_9_the_question_stays_open_after_a_number_that_is_not_a_choice() {
     let mut run = asking();
     let why = refused(&mut run, 20, answer("3"));
     assert!(

@@ -124,7 +124,7 @@ fn lead_4_findings_from_before_the_report_are_kept() {
 }
 
 #[test]
-fn lead_4_the_sub_task_of_an_agent_that_reports_fails_with_its_words() {
+fn lead_4_if_an_agent_reports_failure_its_sub_task_fails_with_the_reported_reason() {
     let plan = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "agent": "explore", "task": "t"},
         {"id": "q", "title": "Q", "depends_on": ["p"], "agent": "explore", "task": "t"}
@@ -147,7 +147,7 @@ fn lead_4_the_sub_task_of_an_agent_that_reports_fails_with_its_words() {
 }
 
 #[test]
-fn lead_4_the_run_of_a_lead_that_reports_ends_as_failed_with_its_words() {
+fn lead_4_if_the_lead_reports_failure_the_run_fails_with_the_leads_reason() {
     let (mut run, _) = running(may_report());
     assert_eq!(
         give(&mut run, 10, agent_ended("run.1", reported())),

@@ -538,7 +538,7 @@ fn a_run_starts_once() {
 }
 
 #[test]
-fn a_briefs_command_is_the_same_while_it_is_outstanding() {
+fn the_outstanding_command_that_starts_an_agent_keeps_its_brief() {
     let (run, _) = running(spec());
     let [RunCommand::StartAgent { brief, .. }] = &run.outstanding()[..] else {
         panic!("{:?}", run.outstanding());

@@ -193,7 +193,7 @@ fn paor_8_guidance_for_a_run_that_failed_is_part_of_its_next_plan() {
 }
 
 #[test]
-fn paor_6_work_that_the_end_of_a_run_interrupted_is_observed_after_its_resume() {
+fn paor_6_work_interrupted_by_the_end_of_a_run_is_observed_once_the_run_is_resumed() {
     let three = json!({"summary": "s", "subtasks": [
         {"id": "p", "title": "P", "calls": [{"tool": "change", "parameters": {"path": "x"}}]},
         {"id": "r", "title": "R", "agent": "implement", "task": "t"},

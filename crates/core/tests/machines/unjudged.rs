@@ -84,7 +84,7 @@ fn check_judged(mut run: Run, lead: &str, reflector: &str, guidance: u32) {
 }
 
 #[test]
-fn lead_3_work_before_a_failure_is_judged_after_the_resume() {
+fn lead_3_work_before_a_failure_is_judged_once_the_run_is_resumed() {
     // The reflector's model is unavailable.
     let (mut run, _) = running(spec());
     give(&mut run, 10, agent_ended("run.1", edited(0)));

@@ -239,7 +239,7 @@ fn paor_9_a_watcher_sees_the_question_and_its_answer() {
 }
 
 #[test]
-fn paor_10_a_view_reports_the_work_of_agents_without_a_report_at_the_end_of_the_run() {
+fn paor_10_the_view_of_a_cancelled_run_includes_the_work_of_an_agent_that_never_reported() {
     let mut watcher = Watcher::started();
     watcher.run(planned("run.1", &two()));
     let brief = AgentBrief {

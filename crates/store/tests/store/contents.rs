@@ -49,7 +49,7 @@ fn other_processes_see_a_recorded_content_at_once() {
 }
 
 #[test]
-fn a_content_is_stored_once_for_all_its_originals() {
+fn identical_original_contents_are_stored_once() {
     let fixture = fixture();
     let _claims = [create(&fixture.journal, 1), create(&fixture.journal, 2)];
     let bytes = vec![7; 100_000];

@@ -318,7 +318,7 @@ fn length_and_number_of_messages_are_limited() {
     assert_eq!(
         too_many.to_string(),
         "run 00000000-0000-0000-0000-000000000001 already has 1000 pending messages: resume it, or find out why its process \
-         does not handle them"
+         is not handling them"
     );
     let claim = f.journal.claim(run(1)).unwrap();
     f.journal

@@ -249,7 +249,7 @@ fn the_error_for_a_missing_path_names_it() {
 }
 
 #[test]
-fn the_option_existing_creates_no_journal() {
+fn opening_only_an_existing_journal_creates_no_file() {
     let folder = TempDir::new().unwrap();
     let state = folder.path().join("state");
     let path = state.join("journal.db");

@@ -168,7 +168,7 @@ pub(super) const ENGLISH: Language = Language {
         "that's right", "that's ok", "that's okay", "you may", "you can", "yes you may", "yes you can", "be my guest", "👍", "✅",
         "👌",
     ],
-    approve_by_name: &[
+    approve_explicitly: &[
         "approve", "approved", "i approve", "approve it", "approve that", "approve this", "approve this one", "approve that one", "approve the call", "accept", "accepted",
         "accept it", "allow", "allowed", "allow it", "permit it", "confirm", "confirmed", "i confirm", "granted",
     ],
@@ -179,7 +179,7 @@ pub(super) const ENGLISH: Language = Language {
         "don't execute it", "never", "stop", "stop it", "cancel", "cancel it", "abort", "absolutely not", "certainly not",
         "definitely not", "of course not", "not ok", "not okay", "👎", "❌", "🚫",
     ],
-    reject_by_name: &[
+    reject_explicitly: &[
         "reject", "rejected", "i reject", "i don't approve", "i do not approve", "reject it", "reject that", "reject this", "reject the call", "deny", "denied", "deny it",
         "decline", "declined", "refuse", "refused", "i refuse", "disallow", "don't approve", "don't approve it", "do not approve",
         "do not approve it", "don't allow it", "do not allow it", "not approved", "not allowed",

@@ -68,7 +68,7 @@ fn approve_1_nothing_runs_until_a_person_has_approved_it() {
     );
     assert_eq!(
         not_taken(&mut agent, 40, approve),
-        "call `a7.2` does not wait for approval: it was already decided, has ended, or needed none"
+        "call `a7.2` is not waiting for approval: it was already decided, has ended, or needed none"
     );
     assert_eq!(
         tell(
@@ -216,7 +216,7 @@ fn approve_3_altered_foreign_and_late_decisions_are_refused() {
         effect: effect("a8.2"),
         decision: decision(agent.approval().unwrap(), ApprovalAnswer::Approve),
     };
-    assert!(not_taken(&mut agent, 20, foreign).starts_with("call `a8.2` does not wait for approval"));
+    assert!(not_taken(&mut agent, 20, foreign).starts_with("call `a8.2` is not waiting for approval"));
     let late = decided(&agent, ApprovalAnswer::Approve);
     assert_eq!(
         not_taken(&mut agent, 60_010, late),

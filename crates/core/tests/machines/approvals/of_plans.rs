@@ -257,7 +257,7 @@ fn approve_2_an_approved_call_of_a_plan_runs_once_and_unchanged() {
     );
     assert_eq!(
         refused(&mut run, 20, approve),
-        "call `run.2` does not wait for approval: it was already decided, has ended, or needed none"
+        "call `run.2` is not waiting for approval: it was already decided, has ended, or needed none"
     );
 }
 

@@ -48,7 +48,7 @@ fn approve_1_a_call_that_waits_runs_once_a_rule_allows_it_and_later_ones_do_not_
     );
     assert_eq!(
         not_taken(&mut agent, 40, decision),
-        "call `a7.2` does not wait for approval: it was already decided, has ended, or needed none"
+        "call `a7.2` is not waiting for approval: it was already decided, has ended, or needed none"
     );
     tell(
         &mut agent,
@@ -77,7 +77,7 @@ fn approve_1_an_agent_takes_each_rule_once_and_in_order() {
 }
 
 #[test]
-fn approve_1_a_rule_never_counts_against_one_that_denies_or_asks_as_precisely() {
+fn approve_1_an_allow_rule_never_overrides_an_equally_precise_ask_or_deny_rule() {
     let mut spec = asking();
     spec.setup.policy.rules = vec![
         rule(Ruling::Deny, "look(path: x)"),
@@ -144,7 +144,7 @@ fn approve_1_a_rule_reaches_the_calls_and_agents_of_a_run_and_those_that_start_l
 }
 
 #[test]
-fn approve_1_a_resumed_run_tells_its_agents_the_rules_again_which_a_killed_process_may_not_have_done() {
+fn approve_1_a_resumed_run_tells_its_agents_the_rules_again_in_case_the_killed_process_did_not() {
     let mut run = run_waiting();
     give(&mut run, 10, answered("run.3", "Found."));
     let (mut other, _) = acting(asking(), &super::sequences());
@@ -157,7 +157,7 @@ fn approve_1_a_resumed_run_tells_its_agents_the_rules_again_which_a_killed_proce
 }
 
 #[test]
-fn paor_9_a_run_does_not_count_a_call_as_waiting_until_its_agent_knows_the_rule() {
+fn paor_9_a_run_ignores_a_request_for_approval_that_an_agent_sent_before_it_knew_a_new_rule() {
     let waits = |allowed| RunInput::CallAwaitsUser {
         effect: effect("a2.2"),
         guidance: None,
