@@ -6,7 +6,7 @@ use std::fs;
 use dirigent::workflows::Workflows;
 use dirigent::{Config, Dirigent, OfflineModel, WorkflowError};
 use dirigent_model_server::{Script, Turn};
-use dirigent_tests::cli::Place;
+use dirigent_tests::cli::{Place, ended};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{Scripted, says};
 use dirigent_tests::served::{Served, call, mentions};
@@ -239,6 +239,68 @@ fn flow_3_interfaces_choose_workflows_by_category() {
         "{shown}"
     );
     assert!(shown.ends_with("\nGreet {{ who }}\n"), "{shown}");
+}
+
+#[test]
+fn flow_3_workflows_are_listed_without_a_journal_or_a_home() {
+    let place = Place::new();
+    // Nothing can be created in a home that is a file.
+    place.write("no-home", "");
+    let list = |words: &[&str]| {
+        let mut command = place.command(["workflow"].iter().chain(words));
+        let home = place.work().join("no-home");
+        command.env("XDG_DATA_HOME", home.join("data")).env("HOME", home);
+        ended(&mut command)
+    };
+    assert!(list(&["list"]).with_code(0).stdout.contains("/create_project"));
+    let shown = list(&["show", "explain", "--json"]).with_code(0);
+    assert_eq!(shown.json_lines()[0]["name"], "explain");
+    assert!(!place.db().exists());
+
+    // Only the project's files need the journal, which cannot be read here.
+    fs::create_dir(place.db()).unwrap();
+    place.write(".dirigent/workflows/mine.md", "---\ndescription: Mine\n---\nGo\n");
+    let listed = list(&["list", "--workspace", "work"]).with_code(0);
+    assert!(
+        listed.stdout.contains("not trusted yet\n  /mine"),
+        "{}",
+        listed.stdout
+    );
+    assert!(
+        listed.stderr.contains("no file of the project counts as trusted"),
+        "{}",
+        listed.stderr
+    );
+
+    // A folder of the user that cannot be read is named.
+    fs::create_dir_all(place.folder().join("home/.config/dirigent")).unwrap();
+    fs::write(place.folder().join("home/.config/dirigent/workflows"), "").unwrap();
+    let listed = place.dirigent(["workflow", "list"]).with_code(0).stdout;
+    assert!(listed.contains("/create_project"), "{listed}");
+    assert!(
+        listed.contains("refused\n  ") && listed.contains("dirigent/workflows: "),
+        "{listed}"
+    );
+}
+
+#[test]
+fn flow_2_a_place_that_does_not_exist_is_an_error() {
+    let place = Place::with_shop();
+    for goal in [
+        "/find_usages parsePrice nowhere",
+        "/find_usages parse-price nowhere",
+        "Find all usages of `parsePrice` in `nowhere`",
+        "/rename_symbol parsePrice readPrice nowhere",
+        "/replace_text parsePrice readPrice nowhere",
+    ] {
+        let ended = place.run(goal).with_code(1);
+        assert!(
+            ended.stdout.contains("could not be searched")
+                && ended.stdout.contains("`nowhere` does not exist"),
+            "{goal}: {}",
+            ended.stdout
+        );
+    }
 }
 
 #[test]

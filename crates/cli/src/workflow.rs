@@ -44,7 +44,26 @@ pub(crate) async fn workflow(
     }
 }
 
-/// Opens the journal to read workflows, for which no model is needed.
+/// Reads the workflows for display, which needs no model and creates no journal.
+async fn read(
+    db: Option<PathBuf>,
+    file: Option<PathBuf>,
+    workspace: &Path,
+    output: &Output,
+) -> anyhow::Result<Workflows> {
+    let config = config::load(file, None)?;
+    let mut builder = Dirigent::builder().config(&config);
+    if let Some(db) = db {
+        builder = builder.journal(db);
+    }
+    let workflows = builder.workflows(Some(workspace)).await?;
+    for note in &workflows.notes {
+        output.note(&sanitize(&format!("note: {note}")));
+    }
+    Ok(workflows)
+}
+
+/// Opens the journal, in which trusted files are stored. No model is needed.
 async fn open(db: Option<PathBuf>, file: Option<PathBuf>) -> anyhow::Result<Dirigent> {
     let config = config::load(file, None)?;
     let builder = Dirigent::builder().config(&config).model(OfflineModel);
@@ -57,7 +76,7 @@ async fn list(
     command: &ListWorkflowsCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let workflows = open(db, file).await?.workflows(Some(&command.workspace)).await?;
+    let workflows = read(db, file, &command.workspace, output).await?;
     let category = command.category.as_deref();
     if let Some(category) = category
         && !workflows.categories().contains(category)
@@ -82,7 +101,7 @@ async fn show(
     command: &ShowWorkflowCommand,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let workflows = open(db, file).await?.workflows(Some(&command.workspace)).await?;
+    let workflows = read(db, file, &command.workspace, output).await?;
     let workflow = workflows.find(without_slash(&command.name)).map_err(failed)?;
     output.print(&match command.json {
         true => workflow_text::workflow_json(workflow).to_string(),

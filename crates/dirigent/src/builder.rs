@@ -11,7 +11,7 @@ use dirigent_mcp::{McpServices, Supervision};
 use dirigent_model::ChatModel;
 use dirigent_offline::OfflineModel;
 use dirigent_runtime::{Orchestrator, Services, with_read_output};
-use dirigent_store::{Journal, JournalOptions};
+use dirigent_store::{Journal, JournalOptions, StoreError, TrustedFile};
 use dirigent_tools::{Confinement, Tool, ToolRegistry, ToolSettings, ToolSource as _};
 
 use crate::agents::{
@@ -28,6 +28,7 @@ use crate::service_tools::AllTools;
 use crate::start_queue::StartQueue;
 use crate::stored_settings::StoredSettings;
 use crate::system_prompts::BasePrompts;
+use crate::workflows::{Workflows, is_trusted};
 use crate::{DirigentError, default_journal};
 
 /// The parts of an orchestrator that a builder prepares.
@@ -227,14 +228,65 @@ impl Builder {
         Ok(self.models().list_agents(registry))
     }
 
+    /// Reads the workflows that users can invoke, as [`Dirigent::workflows`] does, without creating the journal or writing to it. The journal is
+    /// read only if the project has workflow files; if it cannot be read, none of them is trusted, and [`Workflows::notes`] says so.
+    ///
+    /// # Errors
+    /// The errors of [`Builder::check`].
+    pub async fn workflows(&self, workspace: Option<&Path>) -> Result<Workflows, DirigentError> {
+        let (builder, workspace) = (self.clone(), workspace.map(Path::to_owned));
+        blocking(move || builder.read_workflows(workspace.as_deref())).await
+    }
+
+    fn read_workflows(&self, workspace: Option<&Path>) -> Result<Workflows, DirigentError> {
+        let factory = self.factory_without_connections(self.models())?;
+        let workflows = factory.workflows(workspace, &|_, _| false);
+        if workflows.untrusted.is_empty() {
+            return Ok(workflows);
+        }
+        match self.read_trusted_files() {
+            Ok(trusted) => {
+                Ok(factory.workflows(workspace, &|path, digest| is_trusted(&trusted, path, digest)))
+            }
+            Err(problem) => Ok(Workflows {
+                notes: vec![format!(
+                    "the journal cannot be read, so no file of the project counts as trusted: {problem}"
+                )],
+                ..workflows
+            }),
+        }
+    }
+
+    /// Returns the files that the user has trusted; none if there is no journal yet.
+    fn read_trusted_files(&self) -> Result<Vec<TrustedFile>, DirigentError> {
+        let path = self.journal.clone().map_or_else(default_journal, Ok)?;
+        match self.journal_options.clone().read_only().open(&path) {
+            Ok(journal) => Ok(journal.trusted_files()?),
+            Err(StoreError::Missing { .. }) => Ok(Vec::new()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Returns a factory for prompts and workflows, which opens no journal and no database.
+    fn factory_without_connections(&self, models: ModelResolver) -> Result<RunSpecFactory, DirigentError> {
+        let specs = with_read_output(self.tools_without_connections().specs());
+        let registry = self.checked_registry(&specs)?;
+        let environment = EnvironmentFacts::new(&ToolSettings::default());
+        Ok(RunSpecFactory::new(
+            models,
+            registry,
+            specs,
+            self.all_rules(),
+            environment,
+        ))
+    }
+
     /// Builds the setup of a run without opening the journal.
     pub(crate) fn setup(
         &self,
         workspace: Option<&Path>,
         options: PromptOptions,
     ) -> Result<SharedSetup, DirigentError> {
-        let specs = with_read_output(self.tools_without_connections().specs());
-        let registry = self.checked_registry(&specs)?;
         let models = self.models();
         let models = ModelResolver {
             own: options.calls.map(|calls| ModelProfile {
@@ -243,16 +295,12 @@ impl Builder {
             }),
             ..models
         };
-        let environment = EnvironmentFacts::new(&ToolSettings::default());
         let stored = StoredSettings {
             base_prompts: BasePrompts::new(options.base_prompts),
             ..StoredSettings::default()
         };
-        RunSpecFactory::new(models, registry, specs, self.all_rules(), environment).setup_for(
-            workspace,
-            options.mode,
-            &stored,
-        )
+        let factory = self.factory_without_connections(models)?;
+        factory.setup_for(workspace, options.mode, &stored)
     }
 
     fn models(&self) -> ModelResolver {

@@ -32,13 +32,9 @@ impl Dirigent {
         let (factory, workspace) = (self.run_spec_factory.clone(), workspace.map(Path::to_owned));
         self.reading(move |journal| {
             let trusted = journal.trusted_files()?;
-            let is_trusted = |path: &Path, digest: &str| {
-                let path = path.to_string_lossy();
-                trusted
-                    .iter()
-                    .any(|file| file.path == path && file.digest == digest)
-            };
-            Ok::<_, DirigentError>(factory.workflows(workspace.as_deref(), &is_trusted))
+            Ok::<_, DirigentError>(factory.workflows(workspace.as_deref(), &|path, digest| {
+                is_trusted(&trusted, path, digest)
+            }))
         })
         .await
     }
@@ -55,4 +51,12 @@ impl Dirigent {
         };
         self.reading(move |journal| journal.trust_file(trusted)).await
     }
+}
+
+/// Returns true if the user has trusted the file at this path with the content of this digest.
+pub(crate) fn is_trusted(trusted: &[TrustedFile], path: &Path, digest: &str) -> bool {
+    let path = path.to_string_lossy();
+    trusted
+        .iter()
+        .any(|file| file.path == path && file.digest == digest)
 }

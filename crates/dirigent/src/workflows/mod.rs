@@ -29,5 +29,6 @@ pub use definition::{Workflow, WorkflowSource};
 pub use error::WorkflowError;
 pub(crate) use file::KnownNames;
 pub use invocation::Invocation;
+pub(crate) use loading::is_trusted;
 pub use parameter::{Parameter, ParameterKind};
 pub use registry::{RefusedWorkflow, UntrustedWorkflow, Workflows};

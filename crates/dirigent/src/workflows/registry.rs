@@ -29,6 +29,8 @@ pub struct Workflows {
     pub refused: Vec<RefusedWorkflow>,
     /// The project's files whose current content the user has not trusted.
     pub untrusted: Vec<UntrustedWorkflow>,
+    /// What could not be read, for users.
+    pub notes: Vec<String>,
 }
 
 /// A refused workflow file.
