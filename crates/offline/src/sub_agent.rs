@@ -116,7 +116,7 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
     }
     let found = match search_symbol(conversation, symbol, scope)? {
         Ok(found) => found,
-        Err(error) => return Ok(format!("`{symbol}` could not be searched for{scope}: {error}")),
+        Err(error) => return Ok(not_searched(symbol, scope, &error)),
     };
     let text = if found.usages.occurrences == 0 {
         let similar = found.usages.similar.iter().take(3);
@@ -137,6 +137,11 @@ fn find_usages(conversation: &Conversation<'_>, symbol: &str, scope: &Scope) -> 
         )
     };
     Ok(text + &found.notes("The name is also in strings, comments or text", ""))
+}
+
+/// The findings of a search that failed, for example because a place does not exist.
+fn not_searched(text: &str, scope: &Scope, error: &str) -> String {
+    format!("{NOT_CONFIRMED}`{text}` could not be searched for{scope}: {error}")
 }
 
 /// Names the locations of a symbol's definitions, if they are among the listed usages.
@@ -161,8 +166,7 @@ fn find_text(conversation: &Conversation<'_>, text: &str, scope: &Scope) -> Step
     };
     let result = conversation.result_of(tools::search(pattern, scope))?;
     if !result.success {
-        let error = result.error.unwrap_or_default();
-        return Ok(format!("`{text}` could not be searched for{scope}: {error}"));
+        return Ok(not_searched(text, scope, &result.error.unwrap_or_default()));
     }
     let found = SearchOutput::from(&result).within(scope);
     if found.matches.is_empty() {
@@ -180,9 +184,7 @@ fn verify_renamed(conversation: &Conversation<'_>, from: &str, to: &str, scope: 
     let found = match search_symbol(conversation, from, scope)? {
         Ok(found) => found,
         Err(error) => {
-            return Ok(format!(
-                "{NOT_CONFIRMED}`{from}` could not be searched for{scope}: {error}"
-            ));
+            return Ok(not_searched(from, scope, &error));
         }
     };
     let renamed = conversation.result_of(tools::preview(to, None, scope))?;

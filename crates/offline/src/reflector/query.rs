@@ -9,8 +9,9 @@ use crate::goal::{CountTarget, Expectation};
 use crate::outputs::{CommandOutput, ListOutput, SearchOutput, places};
 use crate::prompt_sections::{calls, failed_call, failure_reason, find_observation, result};
 use crate::report::{self, passed_checks};
+use crate::role_texts::NOT_CONFIRMED;
 use crate::scope::Scope;
-use crate::text::{bullets, counted, enumerated, listing};
+use crate::text::{bullets, capitalized, counted, enumerated, listing};
 
 /// Maximum number of lines of a failed command's output in the report.
 const LINES: usize = 12;
@@ -21,7 +22,10 @@ const FILES: usize = 100;
 pub(super) fn judge_usages(context: &ReflectionContext) -> Reflection {
     match find_observation(&context.observations, "explore") {
         Some(explore) => match &explore.findings {
-            Some(findings) => achieved(findings.clone()),
+            Some(findings) => match findings.strip_prefix(NOT_CONFIRMED) {
+                Some(problem) => failed(format!("{}.", capitalized(problem))),
+                None => achieved(findings.clone()),
+            },
             None => failed(format!(
                 "The search for usages failed: {}.",
                 failure_reason(explore)
