@@ -22,7 +22,7 @@ use crate::handle::RunHandle;
 use crate::inbox_forwarder::InboxForwarder;
 use crate::outcome::Outcome;
 use crate::replayed_run::ReplayedRun;
-use crate::run_log::{RunClaim, TurnNumber};
+use crate::run_log::{NewRun, RunClaim, TurnNumber};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::services::{RunServices, Services};
 use crate::spans;
@@ -129,18 +129,14 @@ impl Orchestrator {
             self.inner.services.journal.clone(),
             self.inner.services.clock.now(),
         );
-        let (goal, workspace) = (spec.goal.clone(), spec.workspace.clone());
-        let turn = spec.turn.as_ref().map(|turn| TurnNumber {
-            conversation: turn.conversation,
-            number: turn.number,
-        });
-        let claim = blocking(move || {
-            Ok(match turn {
-                None => journal.create(run, &goal, &workspace, at)?,
-                Some(turn) => journal.create_turn(run, turn, &goal, &workspace, at)?,
-            })
-        })
-        .await?;
+        let new = NewRun {
+            turn: spec.turn.as_ref().map(|turn| TurnNumber {
+                conversation: turn.conversation,
+                number: turn.number,
+            }),
+            ..NewRun::new(&spec.goal, &spec.workspace, at)
+        };
+        let claim = blocking(move || Ok(journal.create(run, new)?)).await?;
         let mode = StartMode::New(Arc::new(spec));
         let mailbox = RunMailbox::new(user, MailboxState::Open).sharing_with(shares_with);
         self.launch(run, claim, mode, mailbox, own).await

@@ -20,7 +20,7 @@ use crate::journal_reader::{read_entries, replay_entries};
 use crate::json::to_json;
 use crate::orchestrator::Orchestrator;
 use crate::run_ending::{end_status, run_ending};
-use crate::run_log::{Durability, NewEntry, RunLog, RunLogError};
+use crate::run_log::{Durability, NewEntry, NewRun, RunLog, RunLogError};
 use crate::run_mailbox::{MailboxState, RunMailbox};
 use crate::user_presence::UserPresence;
 
@@ -79,7 +79,7 @@ fn write_entries(
     now: Timestamp,
 ) -> Result<(), RunLogError> {
     let spec = recording.spec();
-    let claim = journal.create(run, &spec.goal, &spec.workspace, now)?;
+    let claim = journal.create(run, NewRun::new(&spec.goal, &spec.workspace, now))?;
     let (failed, failures) = mpsc::channel();
     for entry in entries {
         let failed = failed.clone();

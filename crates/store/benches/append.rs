@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 use dirigent_core::id::{AgentId, RunId, Scope};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, NewEntry, RunClaim};
+use dirigent_store::{Durability, Journal, NewEntry, NewRun, RunClaim};
 
 /// About the size of a short model reply.
 const BODY_BYTES: usize = 1_000;
@@ -59,7 +59,9 @@ fn append(c: &mut Criterion) {
                 .map(|_| {
                     id += 1;
                     let run = RunId(uuid::Uuid::from_u128(id));
-                    journal.create(run, "bench", "/", Timestamp(1)).unwrap()
+                    journal
+                        .create(run, NewRun::new("bench", "/", Timestamp(1)))
+                        .unwrap()
                 })
                 .collect();
             group.throughput(Throughput::Elements(producers));

@@ -16,14 +16,14 @@ use crate::chained_entries::{self, Head};
 use crate::contents;
 use crate::conversations;
 use crate::error::StoreError;
-use crate::job::{Job, JobOutcome, NewRun};
+use crate::job::{Job, JobOutcome};
 use crate::maintenance;
 use crate::message::{self, PostError};
 use crate::owner::{self, Liveness, Owner};
 use crate::progress::Progress;
 use crate::sql::{conversation_key, integer, run_key};
 use crate::stored_entry::StoredEntry;
-use dirigent_runtime::run_log::{ForkPoint, NewEntry, Position, RunEnding};
+use dirigent_runtime::run_log::{ForkPoint, NewEntry, NewRun, Position, RunEnding};
 
 /// The runs that this process owns.
 #[derive(Default)]

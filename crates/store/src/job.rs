@@ -11,20 +11,12 @@ use dirigent_core::time::Timestamp;
 use crate::error::StoreError;
 use crate::maintenance::{ContentReferences, ImportedRun, PruneFilter};
 use dirigent_runtime::run_log::{
-    Durability, ForkPoint, MessageId, NewEntry, Original, Position, RunEnding, TurnNumber,
+    Durability, ForkPoint, MessageId, NewEntry, NewRun, Original, Position, RunEnding,
 };
 use rusqlite::Connection;
 
 /// A write within a transaction. A refusal must come before its first change, because the transaction continues after it.
 pub(crate) type RecordWrite = Box<dyn Fn(&Connection) -> rusqlite::Result<Result<u64, StoreError>> + Send>;
-
-/// The initial record of a new run.
-pub(crate) struct NewRun {
-    pub(crate) turn: Option<TurnNumber>,
-    pub(crate) goal: String,
-    pub(crate) workspace: String,
-    pub(crate) at: Timestamp,
-}
 
 /// A job for the writer thread, with the channel or callback for its result.
 pub(crate) enum Job {

@@ -12,7 +12,7 @@ use dirigent_core::time::Timestamp;
 
 use crate::error::StoreError;
 use crate::files::identity;
-use crate::job::{Job, NewRun, OnCommit};
+use crate::job::{Job, OnCommit};
 use crate::options::{JournalAccess, JournalOptions};
 use crate::progress::LiveRuns;
 use crate::reader::Readers;
@@ -20,7 +20,7 @@ use crate::run_filter::{RunFilter, RunPage};
 use crate::schema;
 use crate::watcher::{ChangeSubscription, Watcher};
 use crate::writer::Writer;
-use dirigent_runtime::run_log::{ForkPoint, NewEntry, RunEnding, RunRecord, TurnNumber};
+use dirigent_runtime::run_log::{ForkPoint, NewEntry, NewRun, RunEnding, RunRecord};
 
 /// The journal of runs. Clones are handles of the same journal, which has one writer thread.
 ///
@@ -123,47 +123,9 @@ impl Journal {
     /// Creates a run and claims it. Blocks on the writer thread, so it must not be called from a callback of [`Journal::append`].
     ///
     /// # Errors
-    /// [`StoreError::RunExists`] if a run with this id exists; a write failure.
-    pub fn create(
-        &self,
-        run: RunId,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<RunClaim, StoreError> {
-        self.request_creation(run, None, goal, workspace, at)
-    }
-
-    /// Creates a run as a turn of a conversation, and claims it. Blocks on the writer thread, so it must not be called from a callback of
-    /// [`Journal::append`].
-    ///
-    /// # Errors
-    /// As [`Journal::create`]; [`StoreError::NoSuchConversation`]; [`StoreError::TurnExists`].
-    pub fn create_turn(
-        &self,
-        run: RunId,
-        turn: TurnNumber,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<RunClaim, StoreError> {
-        self.request_creation(run, Some(turn), goal, workspace, at)
-    }
-
-    fn request_creation(
-        &self,
-        run: RunId,
-        turn: Option<TurnNumber>,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<RunClaim, StoreError> {
-        let new = NewRun {
-            turn,
-            goal: goal.to_owned(),
-            workspace: workspace.to_owned(),
-            at,
-        };
+    /// [`StoreError::RunExists`] if a run with this id exists; for a turn, [`StoreError::NoSuchConversation`] and [`StoreError::TurnExists`]; a
+    /// write failure.
+    pub fn create(&self, run: RunId, new: NewRun) -> Result<RunClaim, StoreError> {
         self.request_claim(run, |reply| Job::Create { run, new, reply })
     }
 

@@ -10,14 +10,14 @@
 //! ```
 //! use dirigent_core::id::{RunId, Scope};
 //! use dirigent_core::time::Timestamp;
-//! use dirigent_store::{Durability, Journal, NewEntry};
+//! use dirigent_store::{Durability, Journal, NewEntry, NewRun};
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! # let folder = tempfile::tempdir()?;
 //! # let path = folder.path().join("state").join("journal.db");
 //! let journal = Journal::open(&path)?;
 //! let run: RunId = "0190a1b2-c3d4-7e5f-8a6b-0123456789ab".parse()?;
-//! let claim = journal.create(run, "Fix the failing test", "/home/me/project", Timestamp(1_000))?;
+//! let claim = journal.create(run, NewRun::new("Fix the failing test", "/home/me/project", Timestamp(1_000)))?;
 //!
 //! // Appending never blocks; the writer thread reports when the entry is stored.
 //! let (stored, wait) = std::sync::mpsc::channel();
@@ -104,7 +104,7 @@ pub use call_forms::FoundCallForm;
 pub use conversations::{ConversationFilter, ConversationRecord};
 pub use dirigent_runtime::run_log::{
     Durability, ForkPoint, MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState,
-    NewEntry, Original, Position, RunEnding, RunRecord, TurnNumber,
+    NewEntry, NewRun, Original, Position, RunEnding, RunRecord, TurnNumber,
 };
 pub use error::{EntryProblem, StoreError};
 pub use facts::{NewFact, StoredFact, VisibleFacts};

@@ -7,8 +7,8 @@ use dirigent_core::id::RunId;
 use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::run_log::{
-    EntryStream, Message, MessageId, MessageState, NewEntry, OnCommit, Original, Position, RunClaim as Claim,
-    RunEnding, RunLog, RunLogError, RunLogErrorKind, RunRecord, TurnNumber,
+    EntryStream, Message, MessageId, MessageState, NewEntry, NewRun, OnCommit, Original, Position,
+    RunClaim as Claim, RunEnding, RunLog, RunLogError, RunLogErrorKind, RunRecord,
 };
 use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
@@ -34,19 +34,8 @@ impl From<StoreError> for RunLogError {
 type Result<T> = std::result::Result<T, RunLogError>;
 
 impl RunLog for Journal {
-    fn create(&self, run: RunId, goal: &str, workspace: &str, at: Timestamp) -> Result<Arc<dyn Claim>> {
-        Ok(Arc::new(self.create(run, goal, workspace, at)?))
-    }
-
-    fn create_turn(
-        &self,
-        run: RunId,
-        turn: TurnNumber,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<Arc<dyn Claim>> {
-        Ok(Arc::new(self.create_turn(run, turn, goal, workspace, at)?))
+    fn create(&self, run: RunId, new: NewRun) -> Result<Arc<dyn Claim>> {
+        Ok(Arc::new(self.create(run, new)?))
     }
 
     fn claim(&self, run: RunId) -> Result<Arc<dyn Claim>> {

@@ -17,7 +17,7 @@ use futures::stream::BoxStream;
 
 pub use error::{RunLogError, RunLogErrorKind};
 pub use message::{MAX_MESSAGE_BYTES, MAX_PENDING_MESSAGES, Message, MessageId, MessageState, Position};
-pub use record::{Durability, ForkPoint, NewEntry, Original, RunEnding, RunRecord, TurnNumber};
+pub use record::{Durability, ForkPoint, NewEntry, NewRun, Original, RunEnding, RunRecord, TurnNumber};
 
 /// A callback for the result of a write. It is called exactly once, by the log's writer, so it should only send a message.
 pub type OnCommit<T> = Box<dyn FnOnce(Result<T, RunLogError>) + Send>;
@@ -36,27 +36,8 @@ pub trait RunLog: fmt::Debug + Send + Sync + 'static {
     /// Creates a run and claims it.
     ///
     /// # Errors
-    /// A run with this id exists, or a write failed.
-    fn create(
-        &self,
-        run: RunId,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<Arc<dyn RunClaim>, RunLogError>;
-
-    /// Creates a run as a turn of a conversation, and claims it.
-    ///
-    /// # Errors
-    /// As [`RunLog::create`]; the conversation does not exist or has a turn with this number.
-    fn create_turn(
-        &self,
-        run: RunId,
-        turn: TurnNumber,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<Arc<dyn RunClaim>, RunLogError>;
+    /// A run with this id exists, its conversation does not exist or has a turn with this number, or a write failed.
+    fn create(&self, run: RunId, new: NewRun) -> Result<Arc<dyn RunClaim>, RunLogError>;
 
     /// Claims an existing run. A run that has ended remains ended until its next entry is appended.
     ///

@@ -61,6 +61,31 @@ pub struct TurnNumber {
     pub number: u32,
 }
 
+/// The initial record of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewRun {
+    /// The goal in the user's words.
+    pub goal: String,
+    /// The absolute path of the workspace.
+    pub workspace: String,
+    /// When the run is created.
+    pub at: Timestamp,
+    /// The place of the run in a conversation; `None` outside of a conversation.
+    pub turn: Option<TurnNumber>,
+}
+
+impl NewRun {
+    /// Creates the record of a run outside of a conversation.
+    pub fn new(goal: impl Into<String>, workspace: impl Into<String>, at: Timestamp) -> Self {
+        NewRun {
+            goal: goal.into(),
+            workspace: workspace.into(),
+            at,
+            turn: None,
+        }
+    }
+}
+
 /// A run's metadata, without its entries.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {

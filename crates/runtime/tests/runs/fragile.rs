@@ -9,8 +9,8 @@ use dirigent_core::journal::Entry;
 use dirigent_core::time::Timestamp;
 use dirigent_runtime::RunHandle;
 use dirigent_runtime::run_log::{
-    EntryStream, Message, MessageId, MessageState, NewEntry, OnCommit, Original, Position, RunClaim,
-    RunEnding, RunLog, RunLogError, RunRecord, TurnNumber,
+    EntryStream, Message, MessageId, MessageState, NewEntry, NewRun, OnCommit, Original, Position, RunClaim,
+    RunEnding, RunLog, RunLogError, RunRecord,
 };
 use dirigent_store::Journal;
 use futures::future::BoxFuture;
@@ -91,20 +91,8 @@ impl RunClaim for FragileClaim {
 type Result<T> = std::result::Result<T, RunLogError>;
 
 impl RunLog for Fragile {
-    fn create(&self, run: RunId, goal: &str, workspace: &str, at: Timestamp) -> Result<Arc<dyn RunClaim>> {
-        Ok(self.claimed(self.journal.create(run, goal, workspace, at)?))
-    }
-
-    fn create_turn(
-        &self,
-        run: RunId,
-        turn: TurnNumber,
-        goal: &str,
-        workspace: &str,
-        at: Timestamp,
-    ) -> Result<Arc<dyn RunClaim>> {
-        let claim = self.journal.create_turn(run, turn, goal, workspace, at)?;
-        Ok(self.claimed(claim))
+    fn create(&self, run: RunId, new: NewRun) -> Result<Arc<dyn RunClaim>> {
+        Ok(self.claimed(self.journal.create(run, new)?))
     }
 
     fn claim(&self, run: RunId) -> Result<Arc<dyn RunClaim>> {

@@ -10,7 +10,7 @@ use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::{Report, RunInput};
 use dirigent_core::tool::Repeat;
 use dirigent_runtime::{Resume, RuntimeError, UserPresence};
-use dirigent_store::{Durability, Journal, NewEntry};
+use dirigent_store::{Durability, Journal, NewEntry, NewRun};
 use dirigent_tools::ToolRegistry;
 use serde_json::{Value, json};
 
@@ -57,7 +57,9 @@ fn noting(repeat: Repeat) -> (ToolRegistry, Arc<AtomicUsize>) {
 /// A journal with only these entries.
 pub fn cut_off(folder: &std::path::Path, run: RunId, entries: &[Entry]) -> Journal {
     let journal = Journal::open(&folder.join(format!("cut-{}.db", entries.len()))).unwrap();
-    let claim = journal.create(run, "Make it so", "/", entries[0].at).unwrap();
+    let claim = journal
+        .create(run, NewRun::new("Make it so", "/", entries[0].at))
+        .unwrap();
     for entry in entries {
         let entry = NewEntry {
             at: entry.at,
@@ -217,7 +219,7 @@ async fn host_2_a_run_that_was_cut_off_before_its_first_entry_is_not_resumed() {
     drop(
         world
             .journal
-            .create(run, "Make it so", "/", Default::default())
+            .create(run, NewRun::new("Make it so", "/", Default::default()))
             .unwrap(),
     );
 

@@ -2,7 +2,7 @@ use std::sync::mpsc;
 
 use dirigent_core::id::{AgentId, Scope};
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, JournalOptions, NewEntry, StoreError};
+use dirigent_store::{Durability, Journal, JournalOptions, NewEntry, NewRun, StoreError};
 use tempfile::TempDir;
 
 use crate::fixture::{append, append_entry, create, end, entry, fixture, hold_up, run, show, stored};
@@ -199,7 +199,9 @@ fn the_error_for_a_locked_journal_names_the_lock() {
     other.execute_batch("BEGIN EXCLUSIVE").unwrap();
 
     let appended = append(&journal, &claim, "a").unwrap_err();
-    let created = journal.create(run(2), "goal", "/", Timestamp(1)).unwrap_err();
+    let created = journal
+        .create(run(2), NewRun::new("goal", "/", Timestamp(1)))
+        .unwrap_err();
 
     let path = f.path.canonicalize().unwrap();
     assert_eq!(

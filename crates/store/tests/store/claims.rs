@@ -2,7 +2,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, JournalOptions, StoreError};
+use dirigent_store::{Journal, JournalOptions, NewRun, StoreError};
 
 use crate::fixture::{append, create, end, fixture, run, stored};
 use crate::other_process::{Role, kill, start};
@@ -173,7 +173,10 @@ fn a_run_is_created_once_and_only_a_created_one_is_claimed() {
     let f = fixture();
     let _claim = create(&f.journal, 1);
 
-    let twice = f.journal.create(run(1), "goal", "/", Timestamp(1)).unwrap_err();
+    let twice = f
+        .journal
+        .create(run(1), NewRun::new("goal", "/", Timestamp(1)))
+        .unwrap_err();
     let never = f.journal.claim(run(2)).unwrap_err();
 
     assert!(matches!(twice, StoreError::RunExists { .. }), "{twice:?}");

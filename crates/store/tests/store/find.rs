@@ -1,6 +1,6 @@
 use dirigent_core::id::RunId;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, StoreError};
+use dirigent_store::{Journal, NewRun, StoreError};
 
 use crate::fixture::{Fixture, append, fixture};
 
@@ -13,7 +13,7 @@ fn with_three_runs() -> Fixture {
     for (id, at) in [(MIDDLE, 2), (NEW, 3), (OLD, 1)] {
         let claim = f
             .journal
-            .create(id.parse().unwrap(), id, "/work", Timestamp(at))
+            .create(id.parse().unwrap(), NewRun::new(id, "/work", Timestamp(at)))
             .unwrap();
         append(&f.journal, &claim, "go on").unwrap();
     }

@@ -8,7 +8,9 @@ use dirigent_core::id::{RunId, Scope};
 use dirigent_core::journal::{Entry, Input};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Durability, Journal, JournalOptions, NewEntry, RunClaim, RunEnding, StoreError};
+use dirigent_store::{
+    Durability, Journal, JournalOptions, NewEntry, NewRun, RunClaim, RunEnding, StoreError,
+};
 use tempfile::TempDir;
 use uuid::Uuid;
 
@@ -40,7 +42,7 @@ pub fn run(number: u128) -> RunId {
 
 pub fn create(journal: &Journal, number: u128) -> RunClaim {
     journal
-        .create(run(number), "goal", "/work", Timestamp(1_000))
+        .create(run(number), NewRun::new("goal", "/work", Timestamp(1_000)))
         .unwrap()
 }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{EntryProblem, Journal, JournalOptions, StoreError};
+use dirigent_store::{EntryProblem, Journal, JournalOptions, NewRun, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -341,7 +341,7 @@ fn the_name_last_ignores_runs_without_entries() {
     append(&f.journal, &claim, "a").unwrap();
     let _never_began = f
         .journal
-        .create(run(2), "goal", "/work", Timestamp(2_000))
+        .create(run(2), NewRun::new("goal", "/work", Timestamp(2_000)))
         .unwrap();
 
     assert_eq!(f.journal.find("last").unwrap(), run(1));

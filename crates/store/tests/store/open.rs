@@ -1,7 +1,7 @@
 use std::path::Path;
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, JournalOptions, StoreError};
+use dirigent_store::{Journal, JournalOptions, NewRun, StoreError};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -97,7 +97,9 @@ fn several_threads_can_open_a_new_journal_at_once() {
             let path = &path;
             threads.spawn(move || {
                 let journal = Journal::open(path).unwrap();
-                journal.create(run(number), "goal", "/", Timestamp(1)).unwrap();
+                journal
+                    .create(run(number), NewRun::new("goal", "/", Timestamp(1)))
+                    .unwrap();
             });
         }
     });

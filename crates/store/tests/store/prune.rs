@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use dirigent_core::digest::sha256_hex;
 use dirigent_core::time::Timestamp;
 use dirigent_store::{
-    ForkPoint, Journal, JournalSpace, PausedRuns, Position, PruneFilter, RunEnding, StoreError,
+    ForkPoint, Journal, JournalSpace, NewRun, PausedRuns, Position, PruneFilter, RunEnding, StoreError,
 };
 
 use crate::backup::names_in;
@@ -197,7 +197,7 @@ fn lock_files_of_dead_owners_without_claims_are_removed() {
     assert_eq!(f.journal.prune(OLD).unwrap().lock_files, 1);
     assert_eq!(names_in(&owners).len(), 1);
     assert!(matches!(
-        f.journal.create(run(2), &words(""), "", Timestamp(1)),
+        f.journal.create(run(2), NewRun::new(words(""), "", Timestamp(1))),
         Err(StoreError::RunExists { .. })
     ));
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 
 use dirigent_core::time::Timestamp;
-use dirigent_store::{Journal, RunClaim, RunEnding, RunFilter, RunState, StoreError};
+use dirigent_store::{Journal, NewRun, RunClaim, RunEnding, RunFilter, RunState, StoreError};
 use rusqlite::Connection;
 
 use crate::fixture::{Fixture, append, fixture, open, run};
@@ -17,7 +17,9 @@ fn ids(journal: &Journal, filter: &RunFilter) -> Vec<u128> {
 /// Creates a run with an entry.
 fn begun(journal: &Journal, number: u128, goal: &str, workspace: &str) -> RunClaim {
     let at = Timestamp(1_000 + number as u64);
-    let claim = journal.create(run(number), goal, workspace, at).unwrap();
+    let claim = journal
+        .create(run(number), NewRun::new(goal, workspace, at))
+        .unwrap();
     append(journal, &claim, "go on").unwrap();
     claim
 }
@@ -47,7 +49,11 @@ fn with_all_states() -> (Fixture, RunClaim) {
     drop(begun(&f.journal, 4, "Count the files", "/one"));
     let running = begun(&f.journal, 5, "rename Parser", "/two");
     let at = Timestamp(1_006);
-    drop(f.journal.create(run(6), "Count lines", "/two", at).unwrap());
+    drop(
+        f.journal
+            .create(run(6), NewRun::new("Count lines", "/two", at))
+            .unwrap(),
+    );
     f.journal.flush().unwrap();
     (f, running)
 }
@@ -58,7 +64,11 @@ fn pages_have_all_runs_newest_first_each_once() {
     // Runs with the same start time are in a stable order, too.
     for number in 1..=23 {
         let at = Timestamp(number as u64 / 4);
-        drop(f.journal.create(run(number), "goal", "/work", at).unwrap());
+        drop(
+            f.journal
+                .create(run(number), NewRun::new("goal", "/work", at))
+                .unwrap(),
+        );
     }
     f.journal.flush().unwrap();
     let (mut seen, mut filter) = (Vec::new(), RunFilter::new().limit(5));
