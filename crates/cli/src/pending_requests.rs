@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dirigent::approval_rules::{self, CallPattern};
+use dirigent::approval_rules::CallPattern;
 use dirigent::events::{EffectId, OpenQuestion, Plan, SUBMIT_PLAN, SubTaskId};
 use dirigent::report::WaitingCall;
 use dirigent::{Policy, RunView};
@@ -62,7 +62,7 @@ impl PendingRequests {
                 .as_ref()
                 .map_or_else(Vec::new, |subtask| affected_subtasks(view, subtask)),
             proposal: proposal(view, &call),
-            suggestions: approval_rules::suggestions(&call.approval, policy),
+            suggestions: policy.suggestions(&call.approval),
             call,
         });
         PendingRequests {
@@ -75,7 +75,7 @@ impl PendingRequests {
 
     /// Returns true if a rule that allows `calls` approves the pending call.
     pub(crate) fn approves(&self, calls: &CallPattern, pending: &PendingCall) -> bool {
-        approval_rules::approves(calls, &pending.call.approval, &self.policy)
+        self.policy.approves_with(calls, &pending.call.approval)
     }
 
     pub(crate) fn is_empty(&self) -> bool {

@@ -13,6 +13,7 @@ use dirigent_core::plan::{
     Plan, PlanError, PlanGraph, PlanRules, PlannedCall, Skipped, SubTask, SubTaskCounts, SubTaskOutcome,
     SubTaskState, Work, plan_schema,
 };
+use dirigent_core::policy::{Policy, Rule, Ruling};
 use dirigent_core::tool::{Access, Repeat, ToolCategory, ToolSpec};
 use proptest::prelude::*;
 use serde_json::{Value, json};
@@ -61,6 +62,13 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
     let rules = PlanRules {
         agents: &[agent("explore"), agent("edit")],
         tools: &ToolSet::new(vec![search]),
+        policy: &Policy {
+            rules: vec![Rule {
+                ruling: Ruling::Deny,
+                calls: "search(path: secrets/*)".parse().unwrap(),
+            }],
+        },
+        workspace: "/shop",
         max_subtasks: 6,
         remaining_agents: 4,
         guidance: Some(2),
@@ -93,6 +101,18 @@ fn paor_4_a_valid_plan_has_no_errors() {
     ]);
     assert_eq!(faults(&sound), Vec::<String>::new());
     assert_eq!(faults(&plan(Vec::new())), Vec::<String>::new());
+}
+
+#[test]
+fn approve_1_a_plan_with_a_call_that_a_rule_denies_is_refused() {
+    let search = |path: &str| ("search", json!({"pattern": "key", "path": path}));
+    let bad = plan(vec![calls("find", &[search("src/a.rs"), search("secrets/a.rs")])]);
+    assert_eq!(
+        faults(&bad),
+        [
+            "sub-task `find`, calls[1]: the user's policy denies `search` with path `secrets/*`: plan another way, without this call"
+        ]
+    );
 }
 
 #[test]

@@ -3,7 +3,11 @@
 
 use std::collections::BTreeMap;
 
+use dirigent_core::approval::{Approval, Digest};
+use dirigent_core::call::SUBMIT_PLAN;
+use dirigent_core::id::EffectId;
 use dirigent_core::policy::{CallPattern, Policy, PolicyDecision, Rule, Ruling};
+use dirigent_core::time::Timestamp;
 use dirigent_core::tool::{Access, ParameterValues, Repeat, ToolCategory, ToolSpec};
 use proptest::prelude::{prop_assert_eq, proptest};
 use serde_json::{Value, json};
@@ -446,4 +450,49 @@ proptest! {
         prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(text)), false);
         prop_assert_eq!(fits(Ruling::Deny, &pattern, &json!(["sh", "-c", text])), false);
     }
+}
+
+/// A call that waits for approval.
+fn waiting(tool: &str, command: &str) -> Approval {
+    Approval {
+        effect: "a1.1".parse::<EffectId>().unwrap(),
+        agent: None,
+        tool: tool.to_owned(),
+        parameters: json!({"command": command}),
+        workspace: "/shop".to_owned(),
+        asked_at: Timestamp(1),
+        expires_at: None,
+        digest: Digest(String::new()),
+    }
+}
+
+#[test]
+fn approve_1_only_rules_that_can_approve_a_waiting_call_are_suggested() {
+    let asking = policy(&[(Ruling::Ask, "execute_command")]);
+    let texts = |policy: &Policy, approval: &Approval| -> Vec<String> {
+        let suggested = policy.suggestions(approval);
+        suggested.iter().map(ToString::to_string).collect()
+    };
+    let ls = waiting("execute_command", "ls src");
+    // A rule for the whole tool is not more specific than the rule that asks.
+    assert_eq!(texts(&asking, &ls), ["execute_command(command: ls src)"]);
+    let exactly = policy(&[(Ruling::Ask, "execute_command(command: ls*)")]);
+    assert_eq!(texts(&exactly, &ls), Vec::<String>::new());
+    for (policy, calls, approves) in [
+        (&asking, "execute_command(command: ls src)", true),
+        (&asking, "execute_command(command: ls docs)", false),
+        (&asking, "execute_command", false),
+        (&policy(&[]), "execute_command", true),
+    ] {
+        let calls: CallPattern = calls.parse().unwrap();
+        assert_eq!(policy.approves_with(&calls, &ls), approves, "{calls}");
+    }
+}
+
+#[test]
+fn lead_2_no_rule_approves_a_waiting_plan() {
+    let plan = waiting(SUBMIT_PLAN, "ls");
+    assert_eq!(policy(&[]).suggestions(&plan), []);
+    let every: CallPattern = "*".parse().unwrap();
+    assert!(!policy(&[]).approves_with(&every, &plan));
 }

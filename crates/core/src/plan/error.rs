@@ -113,6 +113,16 @@ pub enum PlanError {
         /// The error in the call.
         error: CallError,
     },
+    /// A rule of the user denies a call in the plan, so the call would never run.
+    #[error("sub-task {}, calls[{call}]: {rule}: plan another way, without this call", quoted(&subtask.0))]
+    DeniedCall {
+        /// The id of the sub-task.
+        subtask: SubTaskId,
+        /// Index of the call in the sub-task.
+        call: usize,
+        /// A description of the rule.
+        rule: String,
+    },
     /// The plan has too many sub-tasks.
     #[error(
         "the plan has {count} sub-tasks, but the maximum is {max}: merge some, or plan only the next part of the work"

@@ -9,6 +9,7 @@ use crate::agent_spec::AgentSpec;
 use crate::call::ToolSet;
 use crate::id::SubTaskId;
 use crate::name::nearest;
+use crate::policy::Policy;
 use crate::text::is_invisible;
 
 /// The rules against which a plan is validated.
@@ -18,6 +19,10 @@ pub struct PlanRules<'a> {
     pub agents: &'a [AgentSpec],
     /// All tools of the run. The calls of a plan may use any of them.
     pub tools: &'a ToolSet,
+    /// The rules of the run. A plan with a call that they deny is refused.
+    pub policy: &'a Policy,
+    /// Absolute path of the workspace, to which rules about paths refer.
+    pub workspace: &'a str,
     /// Maximum number of sub-tasks.
     pub max_subtasks: u32,
     /// Number of sub-agents that the run may still start (PAOR-5).
@@ -134,12 +139,16 @@ pub(super) fn call_error(
     planned: &PlannedCall,
     rules: &PlanRules<'_>,
 ) -> Option<PlanError> {
-    let error = rules.tools.check_any(&planned.tool, &planned.parameters).err()?;
-    Some(PlanError::BadCall {
-        subtask: subtask.clone(),
-        call,
-        error,
-    })
+    let PlannedCall { tool, parameters } = planned;
+    let subtask = subtask.clone();
+    match rules.tools.check_any(tool, parameters) {
+        Err(error) => Some(PlanError::BadCall { subtask, call, error }),
+        Ok(parameters) => {
+            let denied = rules.policy.denial(tool, &parameters, rules.workspace)?;
+            let rule = denied.to_string();
+            Some(PlanError::DeniedCall { subtask, call, rule })
+        }
+    }
 }
 
 fn limit_errors(plan: &Plan, rules: &PlanRules<'_>, errors: &mut Vec<PlanError>) {

@@ -265,6 +265,8 @@ impl Agent {
         PlanRules {
             agents: &spec.setup.agents,
             tools: spec.tool_set(),
+            policy: &spec.setup.policy,
+            workspace: &spec.workspace,
             max_subtasks: spec.limits.max_subtasks,
             remaining_agents: self.agents_left.unwrap_or(spec.limits.max_agents),
             guidance: self.guidance_given,
