@@ -7,6 +7,7 @@ use dirigent::{
     SteerOutcome, UserPresence,
 };
 use dirigent_model_server::{Script, Turn};
+use dirigent_store::Journal;
 use dirigent_tests::approving::{ASK, RUN};
 use dirigent_tests::pty::{Terminal, last_line};
 use dirigent_tests::scripted::{Scripted, call, says};
@@ -286,6 +287,35 @@ async fn approve_1_a_rule_holds_at_once_in_the_active_runs_of_its_folder_and_lat
 
     let late = rules.allow(runs[2].id(), Within::Run, calls()).await.unwrap();
     assert_eq!(late.outcome, None, "the run has ended");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn approve_1_a_rule_that_is_saved_while_a_run_starts_holds_in_it() {
+    let stage = Stage::new();
+    let model = Scripted::new().lead([says("Hello."), echo(), says("Said.")]);
+    let dirigent = stage.builder(model).policy(asks()).build().await.unwrap();
+    let earlier = dirigent.start(stage.goal("Say hello")).await.unwrap();
+    achieved_report(&earlier).await;
+    // The lock holds back the start between the reading of its rules and its registration.
+    let journal = Journal::open(&stage.journal()).unwrap();
+    let lock = journal.try_lock_starts().unwrap().unwrap();
+    let (starting, goal) = (
+        dirigent.clone(),
+        stage.goal("Make it").user(UserPresence::Present),
+    );
+    let started = tokio::spawn(async move { starting.start(goal).await });
+    let rules = dirigent.approval_rules();
+    for _ in 0..50 {
+        rules.list().await.unwrap();
+    }
+    let calls = "execute_command(command: echo *)".parse().unwrap();
+    rules
+        .allow(earlier.id(), Within::Everywhere, calls)
+        .await
+        .unwrap();
+    drop(lock);
+    let run = started.await.unwrap().unwrap();
+    achieved_report(&run).await;
 }
 
 #[test]

@@ -5,15 +5,13 @@
 //! scope, and a resumed run gets the rules that were added while it did not run. The run then applies the rule, including to calls that are
 //! already waiting. For a run in a git worktree, the workspace is the folder for which the worktree was made.
 //!
-//! A rule never overrides a rule that denies the call, or that asks about it and is at least as specific ([`Policy::allows_with`]), and
+//! A rule never overrides a rule that denies the call, or that asks about it and is at least as specific ([`Policy::allows_with`](dirigent_core::policy::Policy::allows_with)), and
 //! never approves a plan.
 
-use dirigent_core::approval::Approval;
-use dirigent_core::call::SUBMIT_PLAN;
 use dirigent_core::id::{ConversationId, RunId};
-use dirigent_core::policy::{Policy, Rule, Ruling};
+use dirigent_core::policy::{Rule, Ruling};
 use dirigent_core::steering::Steering;
-use dirigent_runtime::{Orchestrator, RuntimeError, SteerOutcome};
+use dirigent_runtime::{Orchestrator, RunHandle, RuntimeError, SteerOutcome};
 use dirigent_store::{Journal, NewRule, RunFilter, RunState, StoreError};
 use futures::future::join_all;
 
@@ -105,6 +103,28 @@ impl Dirigent {
             calls: rule.calls,
         };
         Ok(stored.into_iter().map(allow).collect())
+    }
+
+    /// Sends a run that has just started the rules that were saved after `known`, its own rules, were read: whoever saved them may not have
+    /// found the run yet. The run has started, so a failure is only logged: the user is asked again.
+    pub(crate) async fn send_later_rules(
+        &self,
+        run: &RunHandle,
+        known: &[Rule],
+        workspace: &str,
+        conversation: Option<ConversationId>,
+    ) {
+        let rules = match self.starting_rules(workspace, conversation).await {
+            Ok(rules) => rules,
+            Err(error) => {
+                tracing::warn!(run = %run.id(), %error, "a new run may lack approval rules that were just saved");
+                return;
+            }
+        };
+        for rule in rules.into_iter().filter(|rule| !known.contains(rule)) {
+            // Fails only if the run has just ended.
+            let _ = run.steer(Steering::AllowCalls { calls: rule.calls }).await;
+        }
     }
 }
 
@@ -234,18 +254,4 @@ fn active_runs(journal: &Journal, scope: &RuleScope) -> Result<Vec<RunId>, Store
         }
     }
     Ok(runs)
-}
-
-/// Returns true if a rule that allows `calls` approves the waiting call. `policy` is the policy of the call's run.
-pub fn approves(calls: &CallPattern, approval: &Approval, policy: &Policy) -> bool {
-    approval.tool != SUBMIT_PLAN
-        && policy.allows_with(calls, &approval.tool, &approval.parameters, &approval.workspace)
-}
-
-/// Returns the patterns with which a user may allow the call that waits, and calls like it from now on, the narrowest first. Empty if no
-/// rule can allow the call: for a plan, or if a rule of the policy asks about exactly these calls.
-pub fn suggestions(approval: &Approval, policy: &Policy) -> Vec<CallPattern> {
-    let mut patterns = CallPattern::suggestions(&approval.tool, &approval.parameters);
-    patterns.retain(|calls| approves(calls, approval, policy));
-    patterns
 }

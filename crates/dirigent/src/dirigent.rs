@@ -103,7 +103,12 @@ impl Dirigent {
         let (run_spec_factory, folder) = (self.run_spec_factory.clone(), workspace.clone());
         let instructions = goal.instructions;
         let users_folder = worktree.as_ref().map_or(&workspace, |worktree| &worktree.origin);
-        let stored = self.stored_settings(&goal, users_folder).await?;
+        let users_folder = users_folder.clone();
+        let stored = self.stored_settings(&goal, &users_folder).await?;
+        let (rules, conversation) = (
+            stored.rules.clone(),
+            goal.turn.as_ref().map(|turn| turn.conversation),
+        );
         let spec = blocking(move || {
             let of_goal = run_spec_factory.for_goal(&goal)?;
             let run_spec_factory = of_goal.as_ref().unwrap_or(&run_spec_factory);
@@ -121,6 +126,8 @@ impl Dirigent {
         let told = others.clone();
         let handle = self.orchestrator.start_as(run, spec, user, own, told).await?;
         drop(lock);
+        self.send_later_rules(&handle, &rules, &users_folder, conversation)
+            .await;
         announce(&self.orchestrator, others, handle.id());
         Ok(handle)
     }
