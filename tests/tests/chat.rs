@@ -7,7 +7,7 @@ use std::process::Stdio;
 use dirigent_model_server::{Gate, Request, Script, Turn};
 use dirigent_tests::cli::{Place, Watched, ended};
 use dirigent_tests::pty::{CTRL_C, CTRL_D, Dimensions, Terminal, last_line};
-use dirigent_tests::served::{Served, call};
+use dirigent_tests::served::{Served, call, mentions};
 use serde_json::{Value, json};
 
 const ESCAPE: &str = "\u{1b}";
@@ -103,6 +103,70 @@ fn host_3_esc_stops_the_turn_and_the_chat_continues() {
         last.contains("Your last turn ended without an answer: cancelled"),
         "{last}"
     );
+}
+
+#[test]
+fn intent_1_a_fact_typed_while_a_turn_runs_is_kept_and_is_no_guidance() {
+    let gate = Gate::new();
+    let held = gate.clone();
+    let script = Script::from_fn(move |request| match request.number {
+        1 => call("search", &json!({"pattern": "x"})).wait_before_headers(&held),
+        _ => Turn::text("Found nothing."),
+    });
+    let served = Served::new("", script);
+    let terminal = Terminal::start(served.place.command(["chat"]));
+    terminal.wait_for_prompt("›");
+    terminal.enters("look for x");
+    let _ = served.wait_for_requests(1);
+    terminal.wait_for("send guidance");
+    terminal.enters("remember that the staging server is called blue");
+    terminal.wait_for("I will remember (about this folder): the staging server is called blue");
+    terminal.enters("what did I tell you about the staging server?");
+    terminal.wait_for("You told me: the staging server is called blue");
+    terminal.enters("look in src only");
+    terminal.wait_for("guidance: look in src only");
+    gate.open();
+    terminal.wait_for("Found nothing.");
+    terminal.wait_for_prompt("›");
+    terminal.types(CTRL_D);
+    let _ = terminal.end_with(0);
+    let requests = served.requests();
+    let told = requests.last().unwrap();
+    assert!(mentions(told, "look in src only"));
+    assert!(!mentions(told, "staging"), "the facts are no guidance");
+    let facts = served.place.dirigent(["memory", "list"]).with_code(0);
+    assert!(
+        facts.stdout.contains("the staging server is called blue"),
+        "{facts:?}"
+    );
+}
+
+#[test]
+fn prompt_1_a_conversation_goes_on_with_another_system_prompt() {
+    let served = Served::new("", counting());
+    let place = &served.place;
+    let _ = place
+        .dirigent(["prompts", "add", "bakery", "You work for a bakery."])
+        .with_code(0);
+    let _ = place.dirigent(["chat", "hello"]).with_code(0);
+    let unknown = place
+        .dirigent(["chat", "--context", "last", "--system-prompt", "bakry", "hello"])
+        .with_code(2);
+    assert!(unknown.stderr.contains("did you mean `bakery`?"), "{unknown}");
+    let switched = place
+        .dirigent(["chat", "--context", "last", "--system-prompt", "bakery", "hello"])
+        .with_code(0);
+    assert_eq!(switched.stdout.trim(), "Answer 2.");
+    // The conversation keeps the prompt.
+    let _ = place
+        .dirigent(["chat", "--context", "last", "hello"])
+        .with_code(0);
+    let of_bakery: Vec<bool> = served
+        .requests()
+        .iter()
+        .map(|request| request.system_prompt().starts_with("You work for a bakery."))
+        .collect();
+    assert_eq!(of_bakery, [false, true, true]);
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context;
-use dirigent::{Delta, Dirigent, DirigentError, Events, Report, RunHandle, RunId, RunView, UserPresence};
+use dirigent::{
+    Conversation, Delta, Dirigent, DirigentError, Events, Report, RunHandle, RunId, RunView, UserPresence,
+};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::{self, error::RecvError};
 
@@ -84,7 +86,7 @@ pub(crate) async fn watch(
     watching: &WatchOptions,
     output: &Output,
 ) -> anyhow::Result<Exit> {
-    let Some(ended) = watch_to_end(dirigent, run, signals, history, watching, output).await? else {
+    let Some(ended) = watch_to_end(dirigent, run, None, signals, history, watching, output).await? else {
         return Ok(Exit::Killed);
     };
     if !watching.json {
@@ -103,10 +105,12 @@ pub(crate) struct EndedRun {
     pub(crate) answer: Option<AnswerStream>,
 }
 
-/// Shows a run of this process until it ends, without its summary; `None` if the user killed it.
+/// Shows a run of this process until it ends, without its summary; `None` if the user killed it. In a chat, the run is a turn of
+/// `conversation`.
 pub(crate) async fn watch_to_end(
     dirigent: &Dirigent,
     run: &RunHandle,
+    conversation: Option<&Conversation>,
     signals: &mut ShutdownSignals,
     history: HistoryCursor,
     watching: &WatchOptions,
@@ -114,12 +118,7 @@ pub(crate) async fn watch_to_end(
 ) -> anyhow::Result<Option<EndedRun>> {
     let mut screen = Screen::new(watching, output);
     let mut session = match user_presence(watching, output) {
-        UserPresence::Present => Some(InteractiveSession::new(
-            dirigent,
-            history,
-            watching.in_chat,
-            output,
-        )?),
+        UserPresence::Present => Some(InteractiveSession::new(dirigent, history, conversation, output)?),
         UserPresence::Absent => None,
     };
     let mut events = run.events(0);

@@ -249,7 +249,7 @@ impl<'a> Chat<'a> {
                     self.output.note(&format!("  {command:26} {what}"));
                 }
                 self.output
-                    .note("  While a turn runs: type guidance and Enter; Esc or Ctrl-C stops the turn.");
+                    .note("  While a turn runs: type guidance, or a fact to remember, and Enter; Esc or Ctrl-C stops the turn.");
             }
             ChatLine::Workflows(category) => {
                 let workflows = self.dirigent.workflows(Some(&self.info.workspace)).await?;
@@ -399,8 +399,16 @@ impl<'a> Chat<'a> {
             last_seq,
             answered: false,
         };
-        let Some(ended) =
-            watch_to_end(&self.dirigent, run, signals, history, &self.watching, self.output).await?
+        let Some(ended) = watch_to_end(
+            &self.dirigent,
+            run,
+            Some(&self.conversation),
+            signals,
+            history,
+            &self.watching,
+            self.output,
+        )
+        .await?
         else {
             return Ok(Exit::Killed);
         };

@@ -16,7 +16,7 @@ use std::collections::VecDeque;
 
 use anyhow::Context;
 use dirigent::approval_rules::{ApprovalRules, SavedRule};
-use dirigent::{Dirigent, DirigentError, Event, EventKind, Events, RunHandle};
+use dirigent::{Conversation, Dirigent, DirigentError, Event, EventKind, Events, RunHandle, Steering};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) use controller::HistoryCursor;
@@ -37,6 +37,8 @@ pub(crate) struct InteractiveSession {
     controller: PromptController,
     /// The rules that always allow calls.
     rules: ApprovalRules,
+    /// The conversation of which the run is a turn, in a chat.
+    conversation: Option<Conversation>,
     history: HistoryCursor,
     /// SIGCONT, sent when a stopped process continues.
     continued: Signal,
@@ -54,19 +56,20 @@ pub(crate) enum InputEvent {
 }
 
 impl InteractiveSession {
-    /// A session for a run of `dirigent`. With `in_chat`, Esc cancels the run.
+    /// A session for a run of `dirigent`. In a chat, Esc cancels the run, and the memory of `conversation` answers messages about facts.
     pub(crate) fn new(
         dirigent: &Dirigent,
         history: HistoryCursor,
-        in_chat: bool,
+        conversation: Option<&Conversation>,
         output: &Output,
     ) -> anyhow::Result<Self> {
         let number = rustix::process::Signal::CONT.as_raw();
         Ok(InteractiveSession {
             keyboard: Keyboard::new(output.can_redraw()),
             input_closed: false,
-            controller: PromptController::new(in_chat),
+            controller: PromptController::new(conversation.is_some()),
             rules: dirigent.approval_rules(),
+            conversation: conversation.cloned(),
             history,
             continued: signal(SignalKind::from_raw(number)).context("cannot listen for SIGCONT")?,
         })
@@ -173,6 +176,10 @@ impl InteractiveSession {
                     actions.extend(self.controller.open());
                 }
                 Action::Send(message) => {
+                    if let Some(answer) = self.answer_from_memory(&message).await {
+                        screen.print_now(&answer);
+                        continue;
+                    }
                     let error = run.steer(message.clone()).await.err().map(DirigentError::from);
                     actions.extend(
                         self.controller
@@ -206,6 +213,19 @@ impl InteractiveSession {
             }
         }
         opened
+    }
+
+    /// Returns the lines to show if guidance in a chat is about facts to remember (INTENT-1). Such guidance is not sent to the run.
+    async fn answer_from_memory(&self, message: &Steering) -> Option<Vec<String>> {
+        let (Some(conversation), Steering::Guide { guidance }) = (&self.conversation, message) else {
+            return None;
+        };
+        let answer = match conversation.answer_from_memory(guidance).await {
+            Ok(answer) => answer?,
+            Err(error) => error.to_string(),
+        };
+        let lines = answer.lines().filter(|line| !line.is_empty());
+        Some(lines.map(|line| format!("  {}", sanitize(line))).collect())
     }
 
     /// Lets the user edit the text in their editor. Until it ends, only the editor uses the terminal.

@@ -3,7 +3,9 @@
 use dirigent_core::approval::{ApprovalAnswer, Decision, DecisionError};
 use dirigent_core::end_reason::EndReason;
 use dirigent_core::id::{EffectId, RunId};
-use dirigent_core::intent::{Classification, HitlIntent, IntentContext, PendingRequest, classify};
+use dirigent_core::intent::{
+    Classification, HitlIntent, IntentContext, MemoryIntent, PendingRequest, classify,
+};
 use dirigent_core::question::OpenQuestion;
 use dirigent_core::run::WaitingCall;
 use dirigent_core::steering::Steering;
@@ -274,6 +276,38 @@ impl Conversation {
         }
     }
 
+    /// Keeps, recalls or deletes a fact if a message says so, and returns the answer, without a turn and without a model (INTENT-1); `None`
+    /// for any other message, which changes nothing. For text that would otherwise be guidance to a turn that has not ended.
+    ///
+    /// # Errors
+    /// A failure of the journal.
+    pub async fn answer_from_memory(&self, message: &str) -> Result<Option<String>, DirigentError> {
+        let Some(last) = self.last_turn().await? else {
+            return Ok(None);
+        };
+        let intent = self.classify(message, Some(&last));
+        match intent.memory() {
+            Some(wanted) => self
+                .answer_beside(&last, message.to_owned(), wanted)
+                .await
+                .map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Has the memory answer a message beside the last turn.
+    async fn answer_beside(
+        &self,
+        last: &LastTurn,
+        message: String,
+        wanted: &MemoryIntent,
+    ) -> Result<String, DirigentError> {
+        let memory = self.turn_memory(&self.info().await?, message, UndoHint::ForgetAbout);
+        let turn = last.view.run().spec().turn.as_ref();
+        let kept = turn.and_then(|turn| turn.last_kept_fact());
+        Ok(memory.answer(wanted, kept).await?.answer.text)
+    }
+
     /// Sends a message to the last turn, which is active or unfinished.
     async fn send_to(
         &self,
@@ -283,15 +317,7 @@ impl Conversation {
         user: UserPresence,
     ) -> Result<Sent, DirigentError> {
         if let Some(wanted) = intent.memory() {
-            let memory = self.turn_memory(&self.info().await?, text, UndoHint::ForgetAbout);
-            let kept = last
-                .view
-                .run()
-                .spec()
-                .turn
-                .as_ref()
-                .and_then(|turn| turn.last_kept_fact());
-            return Ok(Sent::Answer(memory.answer(wanted, kept).await?.answer.text));
+            return Ok(Sent::Answer(self.answer_beside(&last, text, wanted).await?));
         }
         let run = last.record.run;
         let steering = match intent.answer() {
