@@ -1,6 +1,7 @@
 //! The `execute_sql` tool: runs one statement on a configured database, or describes its schema.
 //!
-//! The database itself enforces what a statement may do; no check depends on analyzing SQL text. A query, and each statement if the connection
+//! The database itself enforces what a statement may do. The only look at the SQL text refuses early what begins with a keyword such as
+//! `INSERT` and may change nothing; no protection depends on it. A query, and each statement if the connection
 //! or the agent is read-only, runs in a read-only transaction. Each statement gets a new connection, so session settings do not affect the
 //! next statement. Descriptions and errors never tell models where a database is, or with which user name Dirigent logs in. A statement can
 //! still query both (`SELECT current_user`).
@@ -29,7 +30,7 @@ use serde_json::{Value, json};
 use self::connection::LimitedConnection;
 use self::error::{ReadOnlyReason, SqlError};
 use self::parameter::Parameter;
-use self::statement::Statement;
+use self::statement::{Statement, change_keyword};
 use crate::tool::ToolContext;
 use crate::typed::{TypedTool, parameter_values, typed};
 
@@ -236,6 +237,10 @@ fn statement(
             Operation::Change => None,
         },
     };
+    if let (Some(reason), Some(keyword)) = (read_only, change_keyword(&sql)) {
+        let detail = format!("`{keyword}` changes something");
+        return Err(SqlError::ReadOnly { reason, detail });
+    }
     let values = parameters.parameters.iter().enumerate();
     Ok(Statement {
         parameters: values
