@@ -9,9 +9,9 @@ use dirigent_model_server::{Script, Turn};
 use dirigent_tests::cli::{Place, ended};
 use dirigent_tests::pty::Terminal;
 use dirigent_tests::scripted::{Scripted, says};
-use dirigent_tests::served::{Served, call, mentions};
+use dirigent_tests::served::{Served, achieved, call, mentions, plan};
 use dirigent_tests::stage::Stage;
-use serde_json::json;
+use serde_json::{Value, json};
 
 /// Writes a workflow file in the user's folder.
 fn write_user_workflow(place: &Place, name: &str, text: &str) {
@@ -478,6 +478,65 @@ fn flow_1_a_workflow_restricts_and_never_widens_what_the_user_allows() {
     );
 
     // The restrictions are part of the recording, which replays without the workflow.
+    let _ = place
+        .dirigent(["show", "last", "--record", "run.jsonl"])
+        .with_code(0);
+    let _ = place.dirigent(["run", "--replay", "run.jsonl"]).with_code(0);
+}
+
+#[test]
+fn flow_1_a_workflow_gives_its_goal_to_its_agent_alone() {
+    let subtask = |work: Value| {
+        let mut subtask = json!({"id": "look", "title": "Look"});
+        subtask
+            .as_object_mut()
+            .unwrap()
+            .extend(work.as_object().unwrap().clone());
+        subtask
+    };
+    let search = json!({"tool": "search", "parameters": {"pattern": "x"}});
+    let script = Script::turns([
+        call("search", &json!({"pattern": "x"})),
+        plan("Search.", [subtask(json!({"calls": [search]}))]),
+        plan("Ask.", [subtask(json!({"agent": "implement", "task": "Look."}))]),
+        call("delegate", &json!({"agent": "explore", "task": "Look for x."})),
+        Turn::text("x is nowhere."),
+        Turn::text("There is no x."),
+        achieved("There is no x."),
+    ]);
+    let served = Served::new("", script);
+    let place = &served.place;
+    write_user_workflow(
+        place,
+        "look.md",
+        "---\ndescription: Looks\nagent: explore\n---\nLook for x\n",
+    );
+    let ended = place.run("/look").with_code(0);
+    assert!(ended.stdout.contains("There is no x."), "{}", ended.stdout);
+    let requests = served.requests();
+    let answer = |index: usize| requests[index].last_message();
+    assert!(answer(1).contains("you may not call it"), "{}", answer(1));
+    assert!(
+        answer(2).contains("the user's workflow gives all work to the agent `explore`"),
+        "{}",
+        answer(2)
+    );
+    assert!(
+        answer(3).contains("the available agents are `explore`"),
+        "{}",
+        answer(3)
+    );
+    let lead = requests[0].system_prompt();
+    assert!(
+        lead.contains("## delegate") && !lead.contains("## search"),
+        "{lead}"
+    );
+    assert!(mentions(&requests[0], "gives this goal to the agent `explore`"));
+    // The agent reads the goal without words about delegation.
+    assert!(requests[4].system_prompt().contains("## search"));
+    assert!(mentions(&requests[4], "Look for x") && !mentions(&requests[4], "gives this goal"));
+
+    // The restriction is part of the recording, which replays without the workflow.
     let _ = place
         .dirigent(["show", "last", "--record", "run.jsonl"])
         .with_code(0);

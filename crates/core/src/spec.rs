@@ -85,6 +85,9 @@ pub struct UsedWorkflow {
     /// Rules that ask or deny, in addition to the user's.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub rules: Vec<Rule>,
+    /// The only sub-agent of the run, which works towards the goal while the lead delegates or plans; `None` for no restriction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent: Option<String>,
 }
 
 /// A git worktree that was made for one run. JSON: an object with these fields.
@@ -127,6 +130,11 @@ impl RunSpec {
         let mut total = Usage::default();
         self.probes.iter().for_each(|probe| total += probe.usage);
         total
+    }
+
+    /// The only sub-agent of the run, if its workflow names one.
+    pub fn only_agent(&self) -> Option<&str> {
+        self.workflow.as_ref()?.agent.as_deref()
     }
 
     /// The context from earlier turns of the run's conversation; `None` if there are none.

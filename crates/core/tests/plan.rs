@@ -61,6 +61,7 @@ fn validated(plan: Plan) -> Result<Plan, Vec<PlanError>> {
     };
     let rules = PlanRules {
         agents: &[agent("explore"), agent("edit")],
+        only_agent: None,
         tools: &ToolSet::new(vec![search]),
         policy: &Policy {
             rules: vec![Rule {

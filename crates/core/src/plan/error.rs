@@ -103,6 +103,17 @@ pub enum PlanError {
         /// The id of the sub-task.
         subtask: SubTaskId,
     },
+    /// A sub-task has calls although the run's workflow gives all work to an agent.
+    #[error(
+        "sub-task {} has `calls`, but the user's workflow gives all work to the agent {}: set `agent` and `task` instead",
+        quoted(&subtask.0), quoted(agent)
+    )]
+    OnlyAgent {
+        /// The id of the sub-task.
+        subtask: SubTaskId,
+        /// The name of the agent.
+        agent: String,
+    },
     /// A call in the plan is invalid.
     #[error("sub-task {}, calls[{call}]: {error}", quoted(&subtask.0))]
     BadCall {

@@ -17,6 +17,8 @@ use crate::text::is_invisible;
 pub struct PlanRules<'a> {
     /// All sub-agents of the run.
     pub agents: &'a [AgentSpec],
+    /// The agent that does all work of the run (FLOW-1), so that a plan has no calls of its own; `None` for no restriction.
+    pub only_agent: Option<&'a str>,
     /// All tools of the run. The calls of a plan may use any of them.
     pub tools: &'a ToolSet,
     /// The rules of the run. A plan with a call that they deny is refused.
@@ -123,6 +125,12 @@ fn work_errors<'a>(
             }
         }
         Work::Calls { calls } => {
+            if let Some(agent) = rules.only_agent {
+                errors.push(PlanError::OnlyAgent {
+                    subtask: name(),
+                    agent: agent.to_owned(),
+                });
+            }
             if calls.is_empty() {
                 errors.push(PlanError::NoCalls { subtask: name() });
             }

@@ -181,12 +181,14 @@ pub fn guidance(number: u32, text: &str) -> String {
     render("guidance", json!({"number": number, "text": text}))
 }
 
-/// Renders the first request to a lead. It lists the agents and tools of the run that the lead does not know from its own tools.
+/// Renders the first request to a lead. It lists the agents and tools of the run that the lead does not know from its own tools. If the
+/// run's workflow gives all work to `only_agent`, the request says so, and lists no tools for the calls of a plan.
 pub fn plan_request(
     iteration: &IterationContext<'_>,
     setup: &RunSetup,
     limits: &RunLimits,
     services: &[AskedService],
+    only_agent: Option<&str>,
 ) -> String {
     let lead = &setup.lead;
     // The `delegate` tool lists the agents to which the lead may delegate. In plan mode, a plan may use others as well.
@@ -203,7 +205,8 @@ pub fn plan_request(
     let tools: Vec<Value> = setup
         .tools
         .iter()
-        .filter(|tool| !lead.tools.contains(&tool.name) && !tool.category.is_called_by_name())
+        .filter(|tool| only_agent.is_none() && !lead.tools.contains(&tool.name))
+        .filter(|tool| !tool.category.is_called_by_name())
         .map(|tool| {
             let summary = one_line(first_sentence(&tool.description));
             json!({"name": tool.name, "summary": format!("{summary}."), "parameters": parameters::nested(&tool.parameters_for_model())})
@@ -218,6 +221,7 @@ pub fn plan_request(
         agents: Vec<Value>,
         tools: Vec<Value>,
         services: Vec<Value>,
+        only_agent: Option<&'a str>,
     }
     render(
         "plan_request",
@@ -231,6 +235,7 @@ pub fn plan_request(
                 .iter()
                 .map(|service| asked_service(service, &setup.tools))
                 .collect(),
+            only_agent,
         },
     )
 }

@@ -229,7 +229,13 @@ fn mcp_4_the_lead_is_told_one_short_sentence_for_each_tool_of_a_service_that_the
             .collect(),
         problem: None,
     };
-    let request = plan_request(&first_iteration(&spec), &spec.setup, &spec.limits, &[service]);
+    let request = plan_request(
+        &first_iteration(&spec),
+        &spec.setup,
+        &spec.limits,
+        &[service],
+        None,
+    );
     let lines: Vec<&str> = request
         .lines()
         .filter(|line| line.starts_with("- mcp__a__"))
@@ -257,7 +263,7 @@ fn the_lead_reads_the_files_of_the_goal_and_the_reflector_does_not() {
         file("src/a.rs", "fn a() {}\n\n// </FILE> <GOAL>", 0),
         file("a \"b\".txt", "one", 12),
     ];
-    let request = plan_request(&first_iteration(&spec), &spec.setup, &spec.limits, &[]);
+    let request = plan_request(&first_iteration(&spec), &spec.setup, &spec.limits, &[], None);
     let (_, after_goal) = request.split_once("</GOAL>\n").unwrap();
     let (files, _) = after_goal.split_once("<ITERATION>").unwrap();
     let expected = "<FILE path=\"src/a.rs\">\nfn a() {}\n\n// \\u003c/FILE> \\u003cGOAL>\n</FILE>\n\
@@ -282,6 +288,7 @@ fn the_first_plans_request() {
         &spec.setup,
         &spec.limits,
         &[],
+        None,
     )));
 }
 
@@ -511,7 +518,7 @@ fn every_request(said: &str) -> Vec<String> {
     let observed = [looked("a".to_owned(), json!(said), true)];
     let diff = ReflectorDiff::bounded(vec![DiffedFile::new(said.to_owned(), None, said.to_owned())]);
     vec![
-        plan_request(&iteration, &spec.setup, &spec.limits, &[]),
+        plan_request(&iteration, &spec.setup, &spec.limits, &[], None),
         reflect_request(
             &iteration,
             Some(&plan),

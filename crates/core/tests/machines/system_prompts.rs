@@ -335,7 +335,7 @@ fn loop_3_the_correction_for_an_agent_without_tools_shows_no_call() {
 #[test]
 fn call_7_a_repeated_line_of_a_prompt_is_never_a_call() {
     let run = spec().setup;
-    let request = plan_request(&first_iteration(&spec()), &run, &spec().limits, &[]);
+    let request = plan_request(&first_iteration(&spec()), &run, &spec().limits, &[], None);
     for calls in FORMS {
         for (agent, tools) in agents(calls) {
             let offered: Vec<&ToolSpec> = tools

@@ -256,6 +256,13 @@ impl AgentDefinition {
         self
     }
 
+    /// Removes all tools except delegation and the one that reads earlier outputs again.
+    pub(super) fn with_delegation_only(mut self) -> Self {
+        self.tools
+            .retain(|tool| [DELEGATE, READ_OUTPUT].contains(&tool.as_str()));
+        self
+    }
+
     /// Returns the tools of a service that a name or a pattern stands for, without those that need more access than the agent has. Empty if
     /// the service does not run (MCP-2).
     fn tools_of_service<'a>(&self, name: &str, tools: &'a [ToolSpec]) -> Vec<&'a ToolSpec> {

@@ -201,6 +201,12 @@ impl AgentRegistry {
         self
     }
 
+    /// Removes all agents except the one with this name.
+    pub(crate) fn with_agent_only(mut self, name: &str) -> Self {
+        self.entries.retain(|entry| entry.definition.name() == name);
+        self
+    }
+
     /// Removes the tools that are not allowed from all agents.
     pub(crate) fn with_tools_only(mut self, is_allowed: &dyn Fn(&str) -> bool) -> Self {
         for entry in &mut self.entries {

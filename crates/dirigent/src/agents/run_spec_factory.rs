@@ -155,6 +155,8 @@ pub(crate) struct RunSpecFactory {
     tools: Vec<ToolSpec>,
     /// The only tools that agents may have; `None` for no restriction.
     only_tools: Option<Vec<String>>,
+    /// The only sub-agent of runs, which does all the work; `None` for no restriction.
+    only_agent: Option<String>,
     pub(crate) limits: RunLimits,
     policy: Policy,
     environment: EnvironmentFacts,
@@ -190,6 +192,7 @@ impl RunSpecFactory {
             registry,
             tools,
             only_tools: None,
+            only_agent: None,
             limits,
             policy,
             environment,
@@ -212,9 +215,9 @@ impl RunSpecFactory {
         Ok(restricted.or(with_own))
     }
 
-    /// Returns a factory without the tools that a workflow leaves out, and with its rules; `None` if it restricts nothing.
+    /// Returns a factory without the tools and agents that a workflow leaves out, and with its rules; `None` if it restricts nothing.
     fn restricted(&self, workflow: &UsedWorkflow) -> Option<Self> {
-        if workflow.tools.is_none() && workflow.rules.is_empty() {
+        if workflow.tools.is_none() && workflow.rules.is_empty() && workflow.agent.is_none() {
             return None;
         }
         let policy = with_rules(&self.policy, &workflow.rules);
@@ -222,6 +225,7 @@ impl RunSpecFactory {
         let environment = self.environment.clone();
         Some(RunSpecFactory {
             only_tools: workflow.tools.clone(),
+            only_agent: workflow.agent.clone(),
             ..RunSpecFactory::new(models, registry, self.tools.clone(), policy, environment)
         })
     }
@@ -292,7 +296,11 @@ impl RunSpecFactory {
             }
             None => registry,
         };
-        registry.with_tools_only(&|tool| self.is_allowed(tool))
+        let registry = registry.with_tools_only(&|tool| self.is_allowed(tool));
+        match &self.only_agent {
+            Some(agent) => registry.with_agent_only(agent),
+            None => registry,
+        }
     }
 
     /// Returns the services whose tools the agents of a goal may have. Reads the disk.
@@ -362,6 +370,15 @@ impl RunSpecFactory {
         stored: &StoredSettings,
     ) -> Result<RunSpec, DirigentError> {
         let registry = self.registry_for(Path::new(&workspace));
+        if let Some(name) = &self.only_agent
+            && registry.entries.is_empty()
+        {
+            return Err(DirigentError::Agent {
+                name: name.clone(),
+                reason: "the workflow gives its goal to this agent, which does not exist in this workspace"
+                    .to_owned(),
+            });
+        }
         let (agent_limits, mode) = (&goal.agent_limits, goal.mode);
         agent_limits.check(["lead", "reflector"].into_iter().chain(registry.names()))?;
         let limits = goal.limits.clone().unwrap_or_else(|| self.limits.clone());
@@ -454,7 +471,7 @@ impl RunSpecFactory {
         };
         let tools = self.described_tools();
         let builder = SpecBuilder::new(&tools, registry, limits, &settings_for);
-        let (lead, reflector) = builder.lead_and_reflector(mode, self.calls_services())?;
+        let (lead, reflector) = builder.lead_and_reflector(self.lead(&tools, mode, self.calls_services()))?;
         let agents = apply_max_depth(builder.sub_agents()?, limits);
         Ok(RunSetup {
             lead,
@@ -464,6 +481,16 @@ impl RunSpecFactory {
             policy: with_rules(&self.policy, &stored.rules),
             approval_rules: stored.rules.len(),
         })
+    }
+
+    /// Returns the lead of a run with these tools. If all work is for one agent, the lead has no tools to act with itself.
+    fn lead(&self, tools: &[ToolSpec], mode: Mode, calls_services: bool) -> AgentDefinition {
+        let lead = lead(tools, mode);
+        match (&self.only_agent, mode) {
+            (None, _) => lead.with_service_calls(calls_services),
+            (Some(_), Mode::Auto) => lead.with_delegation_only(),
+            (Some(_), Mode::Plan | Mode::ApprovedPlan) => lead,
+        }
     }
 
     /// Returns true if leads can call the tools of services by name (MCP-4).
@@ -539,7 +566,7 @@ impl RunSpecFactory {
         builder.agent_stubs.extend(gone.iter().cloned());
         let mut agents = builder.sub_agents()?;
         agents.extend(gone);
-        let (lead, reflector) = builder.lead_and_reflector(mode, calls_services)?;
+        let (lead, reflector) = builder.lead_and_reflector(self.lead(&tools, mode, calls_services))?;
         let first = recorded
             .policy
             .rules
@@ -638,14 +665,9 @@ impl<'a> SpecBuilder<'a> {
     }
 
     /// Builds the specs of the lead and the reflector.
-    fn lead_and_reflector(
-        &self,
-        mode: Mode,
-        calls_services: bool,
-    ) -> Result<(AgentSpec, AgentSpec), DirigentError> {
+    fn lead_and_reflector(&self, lead: AgentDefinition) -> Result<(AgentSpec, AgentSpec), DirigentError> {
         let known = known_tools(self.tools, None);
         let one = |agent: AgentDefinition| self.build(&agent.without_inaccessible_tools(&known).0);
-        let lead = lead(self.tools, mode).with_service_calls(calls_services);
         Ok((one(lead)?, one(reflector(self.tools))?))
     }
 

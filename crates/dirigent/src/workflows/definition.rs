@@ -30,7 +30,7 @@ pub struct Workflow {
     pub category: String,
     /// The parameters, in the order of positional arguments.
     pub parameters: Vec<Parameter>,
-    /// The sub-agent to which the lead is asked to delegate the goal.
+    /// The only sub-agent of the run, to which the lead gives the goal; `None` for no restriction.
     pub agent: Option<String>,
     /// The mode of the run, unless the user asks for a stricter mode.
     pub mode: Mode,
@@ -166,19 +166,14 @@ impl Workflow {
                 usage: self.usage(),
             });
         }
-        let mut text = self.render(arguments).ok_or_else(|| WorkflowError::TooLong {
+        let text = self.render(arguments).ok_or_else(|| WorkflowError::TooLong {
             workflow: self.name.clone(),
         })?;
-        if let Some(agent) = &self.agent {
-            text = format!(
-                "{}\n\nDelegate this goal to the agent `{agent}`.",
-                text.trim_end()
-            );
-        }
         let used = UsedWorkflow {
             name: self.name.clone(),
             tools: self.tools.clone(),
             rules: self.rules.clone(),
+            agent: self.agent.clone(),
         };
         Ok(Goal::new(text).mode(self.mode).workflow(used))
     }

@@ -64,10 +64,7 @@ fn flow_2_a_file_declares_parameters_and_restrictions() {
             "the user's policy denies `git`"
         ]
     );
-    assert_eq!(
-        goal_text(&workflow, "eve tone=DRY"),
-        "Greet eve 2 times, dry.\n\nDelegate this goal to the agent `explore`."
-    );
+    assert_eq!(goal_text(&workflow, "eve tone=DRY"), "Greet eve 2 times, dry.");
     let error = workflow.goal(&workflow.parse_arguments("").unwrap()).unwrap_err();
     assert_eq!(
         error.to_string(),

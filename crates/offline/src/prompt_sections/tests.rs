@@ -178,7 +178,7 @@ fn lead_1_the_offline_lead_reads_its_request_and_its_continuations() {
             iterations: Vec::new(),
             ..iteration.clone()
         };
-        let request = plan_request(&first, &setup(), &RunLimits::default(), &[]);
+        let request = plan_request(&first, &setup(), &RunLimits::default(), &[], None);
         let (observations, judged) = (observations(), judged());
         let continued = continue_request(&ContinueContext {
             iteration: 2,

@@ -264,6 +264,7 @@ impl Agent {
         let spec = &self.run_spec;
         PlanRules {
             agents: &spec.setup.agents,
+            only_agent: spec.only_agent(),
             tools: spec.tool_set(),
             policy: &spec.setup.policy,
             workspace: &spec.workspace,

@@ -64,6 +64,7 @@ impl Run {
             &spec.setup,
             &spec.limits,
             &spec.services,
+            spec.only_agent(),
         );
         let brief = Arc::new(AgentBrief {
             agents_left: Some(self.agents_left()),
