@@ -50,6 +50,7 @@ impl AgentInput {
             AgentInput::ModelFailed { .. } => "the failure of a model request",
             AgentInput::OverBudget { .. } => "the refusal of a model request by the budget",
             AgentInput::ToolStarted { .. } => "the start of a call",
+            AgentInput::ToolAsked { .. } => "the question of a tool",
             AgentInput::ToolFinished { .. } => "the result of a call",
             AgentInput::Decided { .. } => "the decision about a call",
             AgentInput::UserAnswered { .. } => "the answer",

@@ -109,7 +109,7 @@ pub enum RunEffect {
 }
 
 /// An effect that [`Agent`] requests from its driver.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AgentEffect {
     /// Send the request that [`Agent::request`] returns to the model.
     AskModel {
@@ -120,6 +120,13 @@ pub enum AgentEffect {
     RunTool {
         /// The call's id.
         effect: EffectId,
+    },
+    /// Give a running call the user's answer to its question.
+    AnswerTool {
+        /// The call's id.
+        effect: EffectId,
+        /// The answer; `None` if there is none.
+        answer: Option<String>,
     },
     /// Cancel the running request or call. Its completion is refused as stale.
     Stop,
@@ -192,6 +199,9 @@ impl AgentCommand {
         let input = match self {
             AgentCommand::AskModel { effect } => return Route::Effect(AgentEffect::AskModel { effect }),
             AgentCommand::RunTool { effect, .. } => return Route::Effect(AgentEffect::RunTool { effect }),
+            AgentCommand::AnswerTool { effect, answer } => {
+                return Route::Effect(AgentEffect::AnswerTool { effect, answer });
+            }
             AgentCommand::SetTimer { timer, at } => {
                 return Route::Effect(AgentEffect::SetTimer { timer, at });
             }
@@ -343,6 +353,7 @@ impl AgentInput {
             | AgentInput::ModelFailed { .. }
             | AgentInput::OverBudget { .. }
             | AgentInput::ToolStarted { .. }
+            | AgentInput::ToolAsked { .. }
             | AgentInput::ToolFinished { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }

@@ -190,7 +190,8 @@ pub mod tools {
         ToolCategory, ToolOutcome, ToolResult, ToolSpec,
     };
     pub use dirigent_tools::{
-        Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, IntoToolResult, Sandbox,
-        Tool, ToolContext, ToolSettings, TypedTool, execute_command, execute_sql, http_request, typed,
+        AskUser, Confinement, Connection, ConnectionCheck, Connections, Database, HttpRules, IntoToolResult,
+        Sandbox, Tool, ToolContext, ToolSettings, TypedTool, execute_command, execute_sql, http_request,
+        typed,
     };
 }

@@ -1,4 +1,4 @@
-//! Dirigent's answers to the requests of services. Dirigent lists its folders, refuses sampling, and declines questions to the user.
+//! Dirigent's answers to the requests of services. Dirigent lists its folders, asks the user on behalf of a call, and refuses sampling.
 #![expect(
     deprecated,
     reason = "services of today ask for roots, which newer versions of the protocol leave out"
@@ -9,9 +9,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use dirigent_core::id::{EffectId, RunId};
+use dirigent_tools::AskUser;
 use rmcp::model::{
-    ClientCapabilities, ClientConfig, ErrorData, Implementation, ListRootsResult, ProgressNotificationParam,
-    ProgressToken, ProtocolVersion, Root, RootsCapabilities,
+    ClientCapabilities, ClientConfig, ElicitRequestParams, ElicitResult, ElicitationCapability, ErrorData,
+    FormElicitationCapability, Implementation, ListRootsResult, ProgressNotificationParam, ProgressToken,
+    ProtocolVersion, Root, RootsCapabilities,
 };
 use rmcp::service::{NotificationContext, RequestContext};
 use rmcp::{ClientHandler, RoleClient};
@@ -19,8 +21,10 @@ use tokio::sync::{Notify, broadcast, watch};
 use url::Url;
 
 use crate::config::ServiceName;
+use crate::elicitation;
 use crate::status::ServiceEvent;
 use crate::text::clean_line;
+use crate::user_waits::UserWaits;
 
 /// The longest text about progress, in characters.
 const MAX_PROGRESS: usize = 500;
@@ -46,15 +50,17 @@ pub(crate) struct Roots {
 /// The active calls, by the token that identifies a call in reports of progress.
 #[derive(Debug, Default)]
 pub(crate) struct Calls {
-    calls: Mutex<HashMap<ProgressToken, CallLabel>>,
+    calls: Mutex<HashMap<ProgressToken, ActiveCall>>,
 }
 
-/// The data of a call that its progress events contain.
+/// An active call: the data that its progress events contain, and how it asks the user.
 #[derive(Clone, Debug)]
-pub(crate) struct CallLabel {
+pub(crate) struct ActiveCall {
     pub(crate) tool: String,
     pub(crate) run: RunId,
     pub(crate) effect: EffectId,
+    pub(crate) user: Option<Arc<dyn AskUser>>,
+    pub(crate) waits: Arc<UserWaits>,
 }
 
 impl Roots {
@@ -89,8 +95,8 @@ impl Roots {
 }
 
 impl Calls {
-    pub(crate) fn insert(&self, token: ProgressToken, label: CallLabel) {
-        lock(&self.calls).insert(token, label);
+    pub(crate) fn insert(&self, token: ProgressToken, call: ActiveCall) {
+        lock(&self.calls).insert(token, call);
     }
 
     pub(crate) fn remove(&self, token: &ProgressToken) {
@@ -101,8 +107,17 @@ impl Calls {
         lock(&self.calls).is_empty()
     }
 
-    fn label(&self, token: &ProgressToken) -> Option<CallLabel> {
+    fn get(&self, token: &ProgressToken) -> Option<ActiveCall> {
         lock(&self.calls).get(token).cloned()
+    }
+
+    /// The only active call; `None` if none or several are active.
+    fn only(&self) -> Option<ActiveCall> {
+        let calls = lock(&self.calls);
+        match calls.len() {
+            1 => calls.values().next().cloned(),
+            _ => None,
+        }
     }
 }
 
@@ -111,9 +126,35 @@ impl ClientHandler for Client {
         Ok(ListRootsResult::new(self.roots.answer()))
     }
 
+    /// Asks the user, as a question of the active call. The protocol does not say which call a question belongs to, so it is declined if
+    /// several calls are active, and if none is.
+    async fn create_elicitation(
+        &self,
+        form: ElicitRequestParams,
+        context: RequestContext<RoleClient>,
+    ) -> Result<ElicitResult, ErrorData> {
+        let Some(ActiveCall {
+            user: Some(user),
+            waits,
+            ..
+        }) = self.calls.only()
+        else {
+            return Ok(elicitation::declined());
+        };
+        let answer = elicitation::ask(&self.service, &*user, form);
+        tokio::select! {
+            biased;
+            () = context.ct.cancelled() => Ok(elicitation::declined()),
+            answer = waits.count(answer) => Ok(answer),
+        }
+    }
+
     async fn on_progress(&self, progress: ProgressNotificationParam, _: NotificationContext<RoleClient>) {
         // Ignores the progress of a call that has ended or was never made.
-        if let Some(CallLabel { tool, run, effect }) = self.calls.label(&progress.progress_token) {
+        if let Some(ActiveCall {
+            tool, run, effect, ..
+        }) = self.calls.get(&progress.progress_token)
+        {
             // Fails only if nobody watches.
             let _ = self.events.send(ServiceEvent::Progress {
                 service: self.service.clone(),
@@ -136,6 +177,8 @@ impl ClientHandler for Client {
         roots.list_changed = Some(true);
         let mut capabilities = ClientCapabilities::default();
         capabilities.roots = Some(roots);
+        let form = FormElicitationCapability::new().with_schema_validation(true);
+        capabilities.elicitation = Some(ElicitationCapability::new().with_form(form));
         let client = Implementation::new("dirigent", env!("CARGO_PKG_VERSION"));
         ClientConfig::new(capabilities, client).with_protocol_version(ProtocolVersion::LATEST_WITH_INITIALIZE)
     }

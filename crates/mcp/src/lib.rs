@@ -12,6 +12,7 @@
 mod client;
 mod config;
 mod connection;
+mod elicitation;
 mod error;
 mod expand;
 mod http;
@@ -29,6 +30,7 @@ mod text;
 mod tool;
 mod tool_list;
 mod transport;
+mod user_waits;
 
 pub use config::{
     CommandEndpoint, DEFAULT_CALL_TIMEOUT, DEFAULT_START_TIMEOUT, Endpoint, InvalidService, MAX_NAME,

@@ -11,14 +11,15 @@ use rmcp::model::{CallToolRequest, CallToolRequestParams, ClientRequest, ServerR
 use rmcp::service::{PeerRequestOptions, RequestHandle};
 use rmcp::{RoleClient, ServiceError};
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, timeout};
 
-use crate::client::{CallLabel, Calls};
+use crate::client::{ActiveCall, Calls};
 use crate::connection::Connection;
 use crate::error::McpError;
 use crate::result::{protocol_error, tool_result, unknown_result};
 use crate::service::{Service, StartedBy};
 use crate::tool_list::ServiceTool;
+use crate::user_waits::UserWaits;
 
 /// The code of a failure because the service does not run.
 pub const SERVICE_UNAVAILABLE: &str = "service_unavailable";
@@ -84,11 +85,12 @@ impl Tool for McpTool {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult> {
         let (service, name) = (self.service.clone(), self.spec.name.clone());
         async move {
+            let waits = Arc::new(UserWaits::default());
             tokio::select! {
                 biased;
                 () = context.cancel.cancelled() => ToolResult::failure("the call was cancelled").with_code(code::CANCELLED),
-                result = call(&service, &name, &context, parameters) => result,
-                () = at_deadline(context.deadline) => timed_out(&service, "the agent's time is over"),
+                result = call(&service, &name, &context, &waits, parameters) => result,
+                () = at_deadline(&waits, context.deadline) => timed_out(&service, "the agent's time is over"),
             }
         }
         .boxed()
@@ -96,15 +98,25 @@ impl Tool for McpTool {
 }
 
 /// Waits until shortly before the time at which the run stops the call; forever if there is no such time.
-async fn at_deadline(deadline: Option<Instant>) {
+async fn at_deadline(waits: &UserWaits, deadline: Option<Instant>) {
     match deadline {
-        Some(deadline) => sleep_until(deadline.checked_sub(MARGIN).unwrap_or(deadline)).await,
+        Some(deadline) => {
+            waits
+                .sleep_until(deadline.checked_sub(MARGIN).unwrap_or(deadline))
+                .await
+        }
         None => std::future::pending().await,
     }
 }
 
 /// Makes the call. Dropping the future cancels the call at the service.
-async fn call(service: &Service, tool: &str, context: &ToolContext, parameters: Value) -> ToolResult {
+async fn call(
+    service: &Service,
+    tool: &str,
+    context: &ToolContext,
+    waits: &Arc<UserWaits>,
+    parameters: Value,
+) -> ToolResult {
     let connection = match service.running(StartedBy::Need, Some(&context.workspace)).await {
         Ok(connection) => connection,
         Err(error) => return unavailable(&error),
@@ -117,9 +129,14 @@ async fn call(service: &Service, tool: &str, context: &ToolContext, parameters: 
         .with_code(code::UNKNOWN_TOOL);
     };
     let limit = service.config.call_timeout;
-    let Ok(response) = timeout(limit, ask(&connection, &tool, context, parameters)).await else {
-        let reason = format!("it took more than {} s", limit.as_secs_f32());
-        return timed_out(service, &reason);
+    let end = Instant::now() + limit;
+    let response = tokio::select! {
+        biased;
+        response = ask(&connection, &tool, context, waits, parameters) => response,
+        () = waits.sleep_until(end) => {
+            let reason = format!("it took more than {} s", limit.as_secs_f32());
+            return timed_out(service, &reason);
+        }
     };
     match response {
         Ok(ServerResult::CallToolResult(result)) => tool_result(name, result),
@@ -139,6 +156,7 @@ async fn ask(
     connection: &Connection,
     tool: &ServiceTool,
     context: &ToolContext,
+    waits: &Arc<UserWaits>,
     parameters: Value,
 ) -> Result<ServerResult, ServiceError> {
     let mut params = CallToolRequestParams::new(tool.original.clone());
@@ -153,10 +171,12 @@ async fn ask(
         handle: Some(sent.await?),
         calls: connection.calls.clone(),
     };
-    call.response(CallLabel {
+    call.response(ActiveCall {
         tool: tool.spec.name.clone(),
         run: context.run,
         effect: context.effect,
+        user: context.user.clone(),
+        waits: waits.clone(),
     })
     .await
 }
@@ -169,11 +189,11 @@ struct RunningCall {
 }
 
 impl RunningCall {
-    async fn response(&mut self, label: CallLabel) -> Result<ServerResult, ServiceError> {
+    async fn response(&mut self, call: ActiveCall) -> Result<ServerResult, ServiceError> {
         let Some(handle) = &mut self.handle else {
             return Err(ServiceError::UnexpectedResponse);
         };
-        self.calls.insert(handle.progress_token.clone(), label);
+        self.calls.insert(handle.progress_token.clone(), call);
         let response = (&mut handle.rx).await;
         self.calls.remove(&handle.progress_token);
         self.handle = None;

@@ -38,6 +38,7 @@ async fn mcp_6_a_line_of_400_megabytes_and_a_flood_of_errors_take_no_memory() {
         seen: None,
         content_store: None,
         deadline: None,
+        user: None,
         cancel: CancellationToken::new(),
     };
     let echo = services.get("mcp__test__echo").unwrap().tool;

@@ -62,6 +62,7 @@ pub fn context(workspace: &Path) -> ToolContext {
         seen: None,
         content_store: None,
         deadline: None,
+        user: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -10,12 +10,16 @@ use dirigent_core::brief::{AgentBrief, AgentRole};
 use dirigent_core::budget::ExpectedUsage;
 use dirigent_core::call::CallForm;
 use dirigent_core::id::{EffectId, Scope};
+use dirigent_core::question::Question;
 use dirigent_core::route::{AgentEffect, Delivery, Route};
 use dirigent_core::run::RunInput;
 use dirigent_core::time::Timestamp;
 use dirigent_model::{ChatRequest, DeltaSink, ReplyFormat};
-use dirigent_tools::ToolContext;
+use dirigent_tools::{AskUser, ToolContext};
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use ractor::{Actor, ActorProcessingErr, ActorRef, DerivedActorRef};
+use tokio::sync::oneshot;
 use tokio::task::AbortHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use tracing::Span;
@@ -28,6 +32,7 @@ use crate::error::RuntimeError;
 use crate::run_log::RunLogError;
 use crate::run_resources::RunResources;
 use crate::spans;
+use crate::user_presence::UserPresence;
 
 pub(crate) struct AgentActor;
 
@@ -56,12 +61,42 @@ pub(crate) enum AgentEvent {
     JournalFailed(RunLogError),
 }
 
+/// The channel on which a tool waits for the answer to its question. Dropping it means that there is no answer.
+type AnswerSender = oneshot::Sender<Option<String>>;
+
 pub(crate) enum AgentMsg {
     /// An input for the machine: the result of an effect, or an input that the run's machine caused.
     Input(AgentInput),
     Stored(Result<(), RunLogError>),
     /// A message from the user.
     Message(AgentMessage),
+    /// A tool's question to the user during its call.
+    ToolAsked {
+        effect: EffectId,
+        question: Question,
+        answer: AnswerSender,
+    },
+}
+
+/// Asks the user on behalf of a call.
+#[derive(Debug)]
+struct UserOfCall {
+    actor: ActorRef<AgentMsg>,
+    effect: EffectId,
+}
+
+impl AskUser for UserOfCall {
+    fn ask(&self, question: Question) -> BoxFuture<'static, Option<String>> {
+        let (answer, wait) = oneshot::channel();
+        let asked = AgentMsg::ToolAsked {
+            effect: self.effect,
+            question,
+            answer,
+        };
+        // If the actor has ended, the channel is closed.
+        let _ = self.actor.send_message(asked);
+        async move { wait.await.ok().flatten() }.boxed()
+    }
 }
 
 pub(crate) struct AgentState {
@@ -76,6 +111,8 @@ pub(crate) struct AgentState {
     /// Stops the running request or call. A child of `cancel`.
     work: CancellationToken,
     timers: BTreeMap<AgentTimer, AbortHandle>,
+    /// The call that has asked the user, and the channel on which it waits for the answer.
+    asked: Option<(EffectId, AnswerSender)>,
     _stop_tasks: DropGuard,
 }
 
@@ -134,6 +171,7 @@ impl Actor for AgentActor {
             _stop_tasks: cancel.clone().drop_guard(),
             cancel,
             timers: BTreeMap::new(),
+            asked: None,
         })
     }
 
@@ -148,6 +186,11 @@ impl Actor for AgentActor {
             AgentMsg::Stored(Ok(())) => state.stored(&myself),
             AgentMsg::Stored(Err(error)) => state.send_to_run(AgentEvent::JournalFailed(error)),
             AgentMsg::Message(message) => state.handle_message(message),
+            AgentMsg::ToolAsked {
+                effect,
+                question,
+                answer,
+            } => state.handle_question(effect, question, answer),
         }
         Ok(())
     }
@@ -169,10 +212,28 @@ impl AgentState {
     }
 
     fn accept(&mut self, input: AgentInput) {
+        self.try_accept(input);
+    }
+
+    /// Returns true if the machine has accepted the input.
+    fn try_accept(&mut self, input: AgentInput) -> bool {
         let (now, name) = (self.resources.services.clock.now(), input.name());
         if let Err(refusal) = self.driver.accept(now, input) {
             // Not an error: the input is a completion that came too late, or a timer that was postponed.
             tracing::debug!(run = %self.resources.run, agent = %self.brief.agent, input = name, %refusal, "input dropped");
+            return false;
+        }
+        true
+    }
+
+    /// Handles a tool's question. Without a user who is there to answer, the call continues at once.
+    fn handle_question(&mut self, effect: EffectId, question: Question, answer: AnswerSender) {
+        let is_present = match self.resources.mailbox.user() {
+            UserPresence::Present => true,
+            UserPresence::Absent => false,
+        };
+        if is_present && self.try_accept(AgentInput::ToolAsked { effect, question }) {
+            self.asked = Some((effect, answer));
         }
     }
 
@@ -191,6 +252,12 @@ impl AgentState {
             Route::Effect(AgentEffect::AskModel { effect }) => self.ask_model(myself, effect),
             // The driver has queued the start of the call. The call runs once its start is stored.
             Route::Effect(AgentEffect::RunTool { .. }) => {}
+            Route::Effect(AgentEffect::AnswerTool { effect, answer }) => {
+                if let Some((_, sender)) = self.asked.take_if(|(asked, _)| *asked == effect) {
+                    // The call may have ended.
+                    let _ = sender.send(answer);
+                }
+            }
             Route::Effect(AgentEffect::Stop) => {
                 self.work.cancel();
                 self.work = self.cancel.child_token();
@@ -314,6 +381,10 @@ impl AgentState {
         let (access, deadline) = (self.driver.machine.spec().access, self.driver.machine.deadline());
         let context = ToolContext {
             seen: Some(self.driver.machine.seen().clone()),
+            user: Some(Arc::new(UserOfCall {
+                actor: myself.clone(),
+                effect,
+            })),
             ..self
                 .resources
                 .tool_context(effect, access, deadline, self.work.child_token())

@@ -446,8 +446,9 @@ fn find_result(
                 return Ok(Some(result.clone()));
             }
             Input::Agent(AgentInput::UserAnswered { effect, answer }) if *effect == handle => {
-                let chosen = chosen_answer(run, &entries[..index], handle, answer)?;
-                return Ok(Some(answer_result(&chosen)));
+                if let Some(chosen) = chosen_answer(run, &entries[..index], handle, answer)? {
+                    return Ok(Some(answer_result(&chosen)));
+                }
             }
             Input::Run(_) | Input::Agent(_) => {}
         }
@@ -455,20 +456,26 @@ fn find_result(
     Ok(None)
 }
 
-/// Returns the answer that the user's text selects, for the question that waits after these entries.
+/// Returns the answer that the user's text selects, for the question that waits after these entries. `None` if a tool asked during its call,
+/// whose result is not the answer.
 fn chosen_answer(
     run: RunId,
     earlier: &[Entry],
     question: EffectId,
     text: &str,
-) -> Result<String, RuntimeError> {
+) -> Result<Option<String>, RuntimeError> {
     let (view, _) = replay_entries(run, earlier.iter().cloned())?;
     let agent = question.scope.agent().and_then(|agent| view.agent(agent));
+    if agent.is_some_and(|agent| agent.running_call(question).is_some()) {
+        return Ok(None);
+    }
     let chosen = agent
         .and_then(Agent::question)
         .map(|asked| asked.question.choose(text));
     // The question has accepted this answer, so it can be selected.
-    Ok(chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()))
+    Ok(Some(
+        chosen.and_then(Result::ok).unwrap_or_else(|| text.to_owned()),
+    ))
 }
 
 #[cfg(test)]

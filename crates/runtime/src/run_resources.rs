@@ -14,6 +14,7 @@ use tokio_util::task::TaskTracker;
 use crate::content_recorder::ContentRecorder;
 use crate::deltas::Listeners;
 use crate::run_log::RunClaim;
+use crate::run_mailbox::RunMailbox;
 use crate::services::Services;
 use crate::shared_budget::SharedBudget;
 
@@ -28,6 +29,7 @@ pub(crate) struct RunResources {
     pub(crate) tasks: TaskTracker,
     pub(crate) budget: Arc<SharedBudget>,
     pub(crate) listeners: Listeners,
+    pub(crate) mailbox: Arc<RunMailbox>,
 }
 
 impl RunResources {
@@ -50,6 +52,7 @@ impl RunResources {
                 effect,
             ))),
             deadline: Some(self.services.clock.instant(deadline)),
+            user: None,
             cancel,
         }
     }

@@ -44,5 +44,5 @@ pub use rename_symbol::rename_symbol;
 pub use sandbox::{Confinement, Sandbox};
 pub use search::search;
 pub use symbols::{find_definition, list_symbols};
-pub use tool::{Tool, ToolContext};
+pub use tool::{AskUser, Tool, ToolContext};
 pub use typed::{IntoToolResult, TypedTool, typed};

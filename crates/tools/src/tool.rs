@@ -1,9 +1,11 @@
 //! The interface between tools and the runtime that calls them.
 
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
+use dirigent_core::question::Question;
 use dirigent_core::tool::{Access, SeenFiles, ToolResult, ToolSpec};
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -23,6 +25,16 @@ pub trait Tool: Send + Sync + 'static {
     fn call(&self, context: ToolContext, parameters: Value) -> BoxFuture<'static, ToolResult>;
 }
 
+/// Asks the user of a run, on behalf of a call of one of its tools.
+pub trait AskUser: Debug + Send + Sync + 'static {
+    /// Asks a question, and waits for the answer: one of the choices or other text. `None` if the user does not answer: no user is there, the
+    /// question expired, the user gave guidance instead, or the call already waits for the answer to another question. Waiting does not count
+    /// towards the time of the call (LOOP-5).
+    ///
+    /// The question and its answer are journaled, so a tool must not ask for secrets.
+    fn ask(&self, question: Question) -> BoxFuture<'static, Option<String>>;
+}
+
 /// The context of one call: the workspace, the calling agent's access and knowledge, and cancellation.
 #[derive(Clone, Debug)]
 pub struct ToolContext {
@@ -40,9 +52,11 @@ pub struct ToolContext {
     pub seen: Option<Arc<SeenFiles>>,
     /// Records the content of files before they are changed, for undo. `None` if nothing is recorded.
     pub content_store: Option<Arc<dyn ContentStore>>,
-    /// The time at which the call is stopped without its result, because the time of the agent or of the call is over. A tool with
-    /// partial output ends earlier, as a failure with the code `timed_out`, so that the output is not lost. `None` if no time is set.
+    /// The time at which the call is stopped without its result, because the time of the agent or of the call is over. The time in which
+    /// the call waits for the user is added. A tool with partial output ends earlier, as a failure with the code `timed_out`, so that the output is not lost. `None` if no time is set.
     pub deadline: Option<Instant>,
+    /// Asks the user. `None` if nobody can be asked, as for the calls of a plan.
+    pub user: Option<Arc<dyn AskUser>>,
     /// Cancelled when the result is no longer needed.
     pub cancel: CancellationToken,
 }

@@ -27,7 +27,7 @@ use crate::budget::BudgetExceeded;
 use crate::id::EffectId;
 use crate::message::{ModelFailure, ModelReply, ToolCall};
 use crate::policy::CallPattern;
-use crate::question::OpenQuestion;
+use crate::question::{OpenQuestion, Question};
 use crate::time::Timestamp;
 use crate::tool::ToolResult;
 pub use machine::Agent;
@@ -74,6 +74,13 @@ pub enum AgentInput {
         /// The call's result.
         result: ToolResult,
     },
+    /// A tool asks the user a question during its call. The call waits for the answer ([`AgentCommand::AnswerTool`]).
+    ToolAsked {
+        /// The call's id.
+        effect: EffectId,
+        /// The question.
+        question: Question,
+    },
     /// The user decided about the call that waits for approval.
     Decided {
         /// The call's id.
@@ -81,7 +88,7 @@ pub enum AgentInput {
         /// The user's decision.
         decision: Decision,
     },
-    /// The user answered the question of the call that waits (LEAD-4).
+    /// The user answered the question of a call: of `ask_user` (LEAD-4), or of a tool that asked during its call.
     UserAnswered {
         /// The call's id.
         effect: EffectId,
@@ -175,7 +182,7 @@ pub enum AgentCommand {
         /// The number of the patterns of [`AgentInput::CallsAllowed`] that the agent knows.
         allowed: u32,
     },
-    /// Ask the user the question of a call (LEAD-4).
+    /// Ask the user the question of a call: of `ask_user` (LEAD-4), or of a tool that asks during its call.
     AskUser {
         /// The question to ask.
         question: Arc<OpenQuestion>,
@@ -183,6 +190,13 @@ pub enum AgentCommand {
         guidance: Option<u32>,
         /// The number of the patterns of [`AgentInput::CallsAllowed`] that the agent knows.
         allowed: u32,
+    },
+    /// Give a running call the user's answer to its question.
+    AnswerTool {
+        /// The call's id.
+        effect: EffectId,
+        /// The answer; `None` if the user does not answer: the question has expired, or was withdrawn.
+        answer: Option<String>,
     },
     /// Withdraw the request of a call that waited for the user: it was settled or has expired, or the loop ended.
     CallSettled {

@@ -70,6 +70,7 @@ impl DeliveryKey {
             | AgentInput::ModelFailed { .. }
             | AgentInput::OverBudget { .. }
             | AgentInput::ToolStarted { .. }
+            | AgentInput::ToolAsked { .. }
             | AgentInput::Decided { .. }
             | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }
@@ -248,6 +249,7 @@ impl Machines {
                 Some(RecordedRequest::Question(asked.question.clone()))
             }
             AgentInput::Started { .. }
+            | AgentInput::ToolAsked { .. }
             | AgentInput::ToolFinished { .. }
             | AgentInput::Guided { .. }
             | AgentInput::RunGuided { .. }
@@ -329,7 +331,8 @@ fn describe_agent_command(command: &AgentCommand) -> Option<String> {
         AgentCommand::Delegate { effect, agent, .. } => {
             Some(format!("waiting for agent `{agent}` ({effect})"))
         }
-        AgentCommand::CallSettled { .. }
+        AgentCommand::AnswerTool { .. }
+        | AgentCommand::CallSettled { .. }
         | AgentCommand::GuideRun { .. }
         | AgentCommand::BeginActing
         | AgentCommand::Stop

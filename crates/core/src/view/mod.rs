@@ -509,6 +509,7 @@ impl RunView {
             }),
             AgentCommand::AskModel { .. }
             | AgentCommand::RunTool { .. }
+            | AgentCommand::AnswerTool { .. }
             | AgentCommand::CallSettled { .. }
             | AgentCommand::GuideRun { .. }
             | AgentCommand::BeginActing
@@ -588,6 +589,8 @@ fn event_of_agent_input(agent: Option<&Agent>, input: &AgentInput) -> Option<Eve
         AgentInput::TimerFired {
             timer: AgentTimer::Deadline,
         }
+        // The command that the question causes is the event.
+        | AgentInput::ToolAsked { .. }
         // The run's own event already reports the guidance and the rule.
         | AgentInput::RunGuided { .. }
         | AgentInput::CallsAllowed { .. }

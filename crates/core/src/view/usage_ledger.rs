@@ -114,6 +114,7 @@ impl UsageLedger {
                 AgentCommand::Stop | AgentCommand::Finish { .. } => self.end_all(Some(scope), now),
                 AgentCommand::AskApproval { .. }
                 | AgentCommand::AskUser { .. }
+                | AgentCommand::AnswerTool { .. }
                 | AgentCommand::CallSettled { .. }
                 | AgentCommand::Delegate { .. }
                 | AgentCommand::GuideRun { .. }
@@ -324,6 +325,7 @@ impl RecordedInput {
             },
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
+            | AgentInput::ToolAsked { .. }
             | AgentInput::Decided { .. }
             | AgentInput::UserAnswered { .. }
             | AgentInput::Guided { .. }

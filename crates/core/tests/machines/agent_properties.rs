@@ -12,6 +12,7 @@ use dirigent_core::journal::Input;
 use dirigent_core::machine::Machine;
 use dirigent_core::message::{FinishReason, Message, ModelFailure, ModelFailureKind, ModelReply};
 use dirigent_core::policy::{Rule, Ruling};
+use dirigent_core::question::Question;
 use dirigent_core::spec::RunSpec;
 use dirigent_core::time::{Millis, Timestamp};
 use dirigent_core::tool::ToolResult;
@@ -28,6 +29,7 @@ enum Step {
     Reply(ModelReply),
     ModelFails,
     ToolStarts,
+    ToolAsks,
     ToolEnds(bool),
     Guide,
     Fire(AgentTimer),
@@ -103,6 +105,7 @@ fn a_step() -> impl Strategy<Value = Step> {
         12 => a_reply().prop_map(Step::Reply),
         1 => Just(Step::ModelFails),
         4 => Just(Step::ToolStarts),
+        3 => Just(Step::ToolAsks),
         12 => any::<bool>().prop_map(Step::ToolEnds),
         2 => Just(Step::Guide),
         1 => Just(Step::Fire(AgentTimer::Deadline)),
@@ -146,6 +149,7 @@ fn under_way(agent: &Agent, tool: bool) -> EffectId {
             | AgentCommand::RunTool { .. }
             | AgentCommand::AskApproval { .. }
             | AgentCommand::AskUser { .. }
+            | AgentCommand::AnswerTool { .. }
             | AgentCommand::CallSettled { .. }
             | AgentCommand::Delegate { .. }
             | AgentCommand::GuideRun { .. }
@@ -185,8 +189,18 @@ fn input(agent: &Agent, role: &AgentRole, step: Step) -> AgentInput {
         Step::ToolStarts => AgentInput::ToolStarted {
             effect: under_way(agent, true),
         },
-        Step::ToolEnds(success) => AgentInput::ToolFinished {
+        Step::ToolAsks => AgentInput::ToolAsked {
             effect: under_way(agent, true),
+            question: Question {
+                question: "Which one?".to_owned(),
+                choices: vec!["a".to_owned(), "b".to_owned()],
+            },
+        },
+        Step::ToolEnds(success) => AgentInput::ToolFinished {
+            // A call that has asked may end before it is answered.
+            effect: agent
+                .question()
+                .map_or_else(|| under_way(agent, true), |asked| asked.effect),
             result: result(success),
         },
         Step::Guide => AgentInput::Guided {
@@ -245,9 +259,9 @@ fn brief(role: &AgentRole) -> AgentBrief {
     }
 }
 
-/// A test's own record of the commands without a completion.
+/// A test's own record of the commands without a completion, and the running call that has asked the user.
 #[derive(Default)]
-struct Expected(Vec<AgentCommand>);
+struct Expected(Vec<AgentCommand>, Option<AgentCommand>);
 
 impl Expected {
     fn take(&mut self, input: &AgentInput, commands: &[AgentCommand]) {
@@ -267,6 +281,11 @@ impl Expected {
                 self.0.clear();
                 None
             }
+            AgentInput::ToolAsked { effect, .. } => {
+                let runs = |command: &&AgentCommand| matches!(command, AgentCommand::RunTool { effect: running, .. } if running == effect);
+                self.1 = self.0.iter().find(runs).cloned();
+                Some(*effect)
+            }
             AgentInput::Started { .. }
             | AgentInput::ToolStarted { .. }
             | AgentInput::Decided { .. }
@@ -285,13 +304,24 @@ impl Expected {
             | AgentCommand::Delegate { effect, .. } => Some(*effect) != completed,
             AgentCommand::AskApproval { approval, .. } => !settled.contains(&approval.effect),
             AgentCommand::AskUser { question, .. } => !settled.contains(&question.effect),
-            AgentCommand::CallSettled { .. }
+            AgentCommand::AnswerTool { .. }
+            | AgentCommand::CallSettled { .. }
             | AgentCommand::GuideRun { .. }
             | AgentCommand::BeginActing
             | AgentCommand::Stop
             | AgentCommand::SetTimer { .. }
             | AgentCommand::Finish { .. } => true,
         });
+        let is_answered = commands
+            .iter()
+            .any(|command| matches!(command, AgentCommand::AnswerTool { .. }));
+        // A call that was answered runs, unless the input ends it.
+        if let Some(running) = self.1.take_if(|_| is_answered)
+            && completed.is_none()
+            && !matches!(input, AgentInput::Resumed { .. })
+        {
+            self.0.push(running);
+        }
         for command in to_be_done(commands) {
             if matches!(command, AgentCommand::Finish { .. }) {
                 self.0.clear();
@@ -308,7 +338,10 @@ fn to_be_done(commands: &[AgentCommand]) -> Vec<AgentCommand> {
         .filter(|command| {
             !matches!(
                 command,
-                AgentCommand::SetTimer { .. } | AgentCommand::CallSettled { .. } | AgentCommand::BeginActing
+                AgentCommand::SetTimer { .. }
+                    | AgentCommand::AnswerTool { .. }
+                    | AgentCommand::CallSettled { .. }
+                    | AgentCommand::BeginActing
             )
         })
         .cloned()

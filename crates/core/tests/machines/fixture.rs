@@ -260,6 +260,11 @@ pub fn agent_outline(commands: &[AgentCommand]) -> Vec<String> {
                     question.effect, question.question.question, question.question.choices
                 )
             }
+            AgentCommand::AnswerTool {
+                effect,
+                answer: Some(answer),
+            } => format!("answer {effect} with {answer}"),
+            AgentCommand::AnswerTool { effect, answer: None } => format!("no answer for {effect}"),
             AgentCommand::CallSettled { effect } => format!("settled {effect}"),
             AgentCommand::GuideRun { effect, guidance } => {
                 format!("guide the run about {effect}: {guidance}")

@@ -38,6 +38,7 @@ mod run_recovery;
 mod run_resume;
 mod service_tools;
 mod system_prompts;
+mod tool_questions;
 mod unjudged;
 mod usage;
 mod views;

@@ -117,7 +117,7 @@ impl Driver {
                     AgentEffect::AskModel { effect } => self.work.push_back(Work::Model(agent, effect)),
                     AgentEffect::RunTool { effect } => self.work.push_back(Work::AgentTool(agent, effect)),
                     AgentEffect::Stop => self.stop(agent),
-                    AgentEffect::SetTimer { .. } => {}
+                    AgentEffect::AnswerTool { .. } | AgentEffect::SetTimer { .. } => {}
                 },
                 Route::Watchers => {}
             }

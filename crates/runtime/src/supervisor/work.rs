@@ -205,6 +205,7 @@ impl SupervisorState {
             tasks: self.arguments.tasks.clone(),
             budget: Arc::new(SharedBudget::new(budget)),
             listeners: self.arguments.listeners.clone(),
+            mailbox: self.arguments.mailbox.clone(),
         };
         self.resources.insert(resources).clone()
     }

@@ -102,6 +102,7 @@ fn context() -> ToolContext {
         seen: None,
         deadline: None,
         content_store: None,
+        user: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -51,6 +51,7 @@ pub fn context(workspace: &Path) -> ToolContext {
         effect: "a1.1".parse().unwrap(),
         seen: None,
         deadline: None,
+        user: None,
         cancel: CancellationToken::new(),
     }
 }

@@ -47,7 +47,7 @@ impl Agent {
         };
         let waits = match request {
             UserRequest::Approval(approval) => approval.tool != SUBMIT_PLAN,
-            UserRequest::Question(_) => false,
+            UserRequest::Question(_) | UserRequest::ToolQuestion { .. } => false,
         };
         let call = self.current_call().filter(|_| waits);
         if call.is_none_or(|call| self.evaluate_policy(call) != PolicyDecision::Allow) {
@@ -71,7 +71,7 @@ impl Agent {
         let pending = match self.outstanding.at_step(effect.scope, effect.step) {
             Some((_, Pending::User { call, request, .. })) => match request {
                 UserRequest::Approval(approval) => Some((call, approval)),
-                UserRequest::Question(_) => None,
+                UserRequest::Question(_) | UserRequest::ToolQuestion { .. } => None,
             },
             Some((_, Pending::Model | Pending::Tool { .. })) | None => None,
         };

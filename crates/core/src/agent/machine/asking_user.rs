@@ -32,7 +32,8 @@ impl Agent {
         self.await_user(call, UserRequest::Question(Arc::new(asked)), commands);
     }
 
-    /// Handles the user's answer, which is the result of the call that asked. Ignores the attempt in `effect`.
+    /// Handles the user's answer. It is the result of `ask_user`; a tool that asked during its call continues with it. Ignores the attempt in
+    /// `effect`.
     pub(super) fn answered(
         &mut self,
         now: Timestamp,
@@ -42,13 +43,19 @@ impl Agent {
     ) -> Result<(), Refusal> {
         let asked = match self.outstanding.at_step(effect.scope, effect.step) {
             Some((_, Pending::User { request, .. })) => match request {
-                UserRequest::Question(question) => Some(question),
+                UserRequest::Question(question) => Some((question, false)),
+                UserRequest::ToolQuestion { question, .. } => Some((question, true)),
                 UserRequest::Approval(_) => None,
             },
             Some((_, Pending::Model | Pending::Tool { .. })) | None => None,
         };
-        let asked = asked.filter(|asked| !asked.has_expired(now));
-        let chosen = asked.ok_or(Refusal::Stale { effect })?.question.choose(answer)?;
+        let asked = asked.filter(|(asked, _)| !asked.has_expired(now));
+        let (asked, by_running_call) = asked.ok_or(Refusal::Stale { effect })?;
+        let chosen = asked.question.choose(answer)?;
+        if by_running_call {
+            self.answer_tool(now, Some(chosen), commands);
+            return Ok(());
+        }
         if let Some((effect, call, edited)) = self.end_wait(now, commands) {
             self.handle_result(now, effect, call, edited, answer_result(&chosen), commands);
         }

@@ -153,6 +153,8 @@ impl Agent {
         commands: &mut Commands,
     ) -> Result<(), Refusal> {
         self.guidance.push(Guidance::OfRun(guidance));
+        // A call that has asked the user is running.
+        self.answer_tool(now, None, commands);
         let pending = self.outstanding.iter().next();
         let Some((effect, pending)) = pending.map(|(effect, pending)| (effect, pending.clone())) else {
             return Err(Refusal::InvalidState {

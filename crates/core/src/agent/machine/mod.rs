@@ -140,7 +140,7 @@ enum Pending {
         /// The approval that was granted, if one was needed.
         approved: Option<Arc<Approval>>,
     },
-    /// A call that waits for the user: for a decision (APPROVE-1) or an answer (LEAD-4).
+    /// A call that waits for the user: for a decision (APPROVE-1), or an answer (LEAD-4, or a tool's question during its call).
     User {
         call: ToolCall,
         request: UserRequest,
@@ -346,7 +346,12 @@ impl Agent {
     /// The running call with this effect id; `None` if no such call is running.
     pub fn running_call(&self, effect: EffectId) -> Option<&ToolCall> {
         match self.outstanding.get(effect).ok()? {
-            Pending::Tool { call, .. } => Some(call),
+            Pending::Tool { call, .. }
+            | Pending::User {
+                call,
+                request: UserRequest::ToolQuestion { .. },
+                ..
+            } => Some(call),
             Pending::User { .. } | Pending::Model => None,
         }
     }
@@ -429,7 +434,13 @@ impl Agent {
                 Pending::Tool { started, .. } => *started = true,
                 Pending::Model | Pending::User { .. } => return Err(Refusal::Stale { effect }),
             },
+            AgentInput::ToolAsked { effect, question } => {
+                self.tool_asked(now, effect, question, &mut commands)?;
+            }
             AgentInput::ToolFinished { effect, result } => {
+                self.outstanding.get(effect)?;
+                // The call needs no answer any more.
+                self.answer_tool(now, None, &mut commands);
                 let (call, edited) = self.end_call(effect)?;
                 self.end_delegation(now, &mut commands);
                 self.handle_result(now, effect, call, edited, result, &mut commands);
@@ -501,7 +512,10 @@ impl Agent {
     /// Resumes the agent in a new process. The time in which no process owned the run does not count towards the time limit. The
     /// outstanding effect is retried if that is safe.
     fn resume(&mut self, now: Timestamp, last_seen: Timestamp, forked: bool, commands: &mut Commands) {
-        let away = now - last_seen.max(self.last_at);
+        let last_active = last_seen.max(self.last_at);
+        // The process in which a tool asked has ended, and the call with it.
+        self.answer_tool(last_active, None, commands);
+        let away = now - last_active;
         match self.waiting_since() {
             // While the agent waits, its time limit is paused, so only the request's expiry is extended.
             Some(_) => self.extend_expiry(away),
@@ -539,7 +553,7 @@ impl Agent {
                 if forked {
                     self.renew_requests(now);
                 }
-                *commands = self.outstanding();
+                commands.extend(self.outstanding());
             }
         }
     }
@@ -622,6 +636,7 @@ impl AgentInput {
             AgentInput::OverBudget { .. } => "OverBudget",
             AgentInput::ToolStarted { .. } => "ToolStarted",
             AgentInput::ToolFinished { .. } => "ToolFinished",
+            AgentInput::ToolAsked { .. } => "ToolAsked",
             AgentInput::Decided { .. } => "Decided",
             AgentInput::UserAnswered { .. } => "UserAnswered",
             AgentInput::Guided { .. } => "Guided",

@@ -1,5 +1,6 @@
-//! Calls that wait for the user: for a decision (APPROVE-1) or for an answer (LEAD-4). While a call waits, the agent does nothing else, and
-//! the waiting time does not count towards its time limit (LOOP-5). A request that is not answered in time expires.
+//! Calls that wait for the user: for a decision (APPROVE-1) or for an answer (LEAD-4, or a tool's question during its call). While a call
+//! waits, the agent does nothing else, and the waiting time does not count towards its time limit (LOOP-5). A request that is not answered in
+//! time expires.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -11,7 +12,7 @@ use crate::call::SUBMIT_PLAN;
 use crate::id::EffectId;
 use crate::machine::Refusal;
 use crate::message::ToolCall;
-use crate::question::OpenQuestion;
+use crate::question::{OpenQuestion, Question};
 use crate::time::{Millis, Timestamp};
 use crate::tool::ToolResult;
 
@@ -20,50 +21,53 @@ use crate::tool::ToolResult;
 pub(super) enum UserRequest {
     Approval(Arc<Approval>),
     Question(Arc<OpenQuestion>),
+    /// A question of a tool during its call. The call continues whether it is answered or not.
+    ToolQuestion {
+        question: Arc<OpenQuestion>,
+        /// The approval of the running call, if one was needed.
+        approved: Option<Arc<Approval>>,
+    },
 }
 
 impl UserRequest {
     pub(super) fn effect(&self) -> EffectId {
         match self {
             UserRequest::Approval(approval) => approval.effect,
-            UserRequest::Question(question) => question.effect,
+            UserRequest::Question(question) | UserRequest::ToolQuestion { question, .. } => question.effect,
         }
     }
 
     fn asked_at(&self) -> Timestamp {
         match self {
             UserRequest::Approval(approval) => approval.asked_at,
-            UserRequest::Question(question) => question.asked_at,
+            UserRequest::Question(question) | UserRequest::ToolQuestion { question, .. } => question.asked_at,
         }
     }
 
     fn expires_at(&self) -> Option<Timestamp> {
         match self {
             UserRequest::Approval(approval) => approval.expires_at,
-            UserRequest::Question(question) => question.expires_at,
+            UserRequest::Question(question) | UserRequest::ToolQuestion { question, .. } => {
+                question.expires_at
+            }
         }
     }
 
     fn extend_expiry(&mut self, by: Millis) {
         match self {
             UserRequest::Approval(approval) => Arc::make_mut(approval).extend_expiry(by),
-            UserRequest::Question(question) => Arc::make_mut(question).extend_expiry(by),
+            UserRequest::Question(question) | UserRequest::ToolQuestion { question, .. } => {
+                Arc::make_mut(question).extend_expiry(by);
+            }
         }
     }
 
-    /// The result of a call whose request expired.
-    fn expired(&self) -> ToolResult {
+    /// The result of a call whose request expired; `None` if the call is running, and continues without an answer.
+    fn expired(&self) -> Option<ToolResult> {
         match self {
-            UserRequest::Approval(_) => ToolResult::approval_expired(),
-            UserRequest::Question(_) => ToolResult::not_answered("the user did not answer in time"),
-        }
-    }
-
-    /// Returns true if the user's guidance replaces the decision or answer: the request is a plan or a question.
-    fn is_settled_by_guidance(&self) -> bool {
-        match self {
-            UserRequest::Approval(approval) => approval.tool == SUBMIT_PLAN,
-            UserRequest::Question(_) => true,
+            UserRequest::Approval(_) => Some(ToolResult::approval_expired()),
+            UserRequest::Question(_) => Some(ToolResult::not_answered("the user did not answer in time")),
+            UserRequest::ToolQuestion { .. } => None,
         }
     }
 }
@@ -73,14 +77,14 @@ impl Agent {
     pub fn approval(&self) -> Option<&Arc<Approval>> {
         match self.user_request()? {
             UserRequest::Approval(approval) => Some(approval),
-            UserRequest::Question(_) => None,
+            UserRequest::Question(_) | UserRequest::ToolQuestion { .. } => None,
         }
     }
 
     /// The question whose answer the agent waits for, if any.
     pub fn question(&self) -> Option<&Arc<OpenQuestion>> {
         match self.user_request()? {
-            UserRequest::Question(question) => Some(question),
+            UserRequest::Question(question) | UserRequest::ToolQuestion { question, .. } => Some(question),
             UserRequest::Approval(_) => None,
         }
     }
@@ -100,9 +104,18 @@ impl Agent {
 
     /// Makes a request to the user. Its call waits until the user decides or answers.
     pub(super) fn await_user(&mut self, call: ToolCall, request: UserRequest, commands: &mut Commands) {
-        let effect = request.effect();
+        self.put_request(request.effect(), call, request, Edited::No, commands);
+    }
+
+    fn put_request(
+        &mut self,
+        effect: EffectId,
+        call: ToolCall,
+        request: UserRequest,
+        edited: Edited,
+        commands: &mut Commands,
+    ) {
         commands.extend(self.request_commands(&request));
-        let edited = Edited::No;
         self.outstanding.put(
             effect,
             Pending::User {
@@ -131,11 +144,61 @@ impl Agent {
                 guidance,
                 allowed,
             },
-            UserRequest::Question(question) => AgentCommand::AskUser {
-                question: question.clone(),
-                guidance,
-                allowed,
-            },
+            UserRequest::Question(question) | UserRequest::ToolQuestion { question, .. } => {
+                AgentCommand::AskUser {
+                    question: question.clone(),
+                    guidance,
+                    allowed,
+                }
+            }
+        }
+    }
+
+    /// Makes a running call wait for the user's answer to its question. Its effect stays the same.
+    pub(super) fn tool_asked(
+        &mut self,
+        now: Timestamp,
+        effect: EffectId,
+        question: Question,
+        commands: &mut Commands,
+    ) -> Result<(), Refusal> {
+        let (call, edited, approved) = match self.outstanding.get(effect)? {
+            Pending::Tool {
+                call,
+                started: true,
+                edited,
+                approved,
+            } => (call.clone(), *edited, approved.clone()),
+            Pending::Tool { .. } | Pending::User { .. } | Pending::Model => {
+                return Err(Refusal::Stale { effect });
+            }
+        };
+        self.outstanding.finish(effect)?;
+        let agent = self.spec().name.clone();
+        let question = OpenQuestion::of_agent(effect, agent, question, &self.run_spec.limits, now);
+        let request = UserRequest::ToolQuestion {
+            question: Arc::new(question),
+            approved,
+        };
+        self.put_request(effect, call, request, edited, commands);
+        Ok(())
+    }
+
+    /// Gives a running call the user's answer to its question; `None` if there is no answer. Does nothing if no running call has asked.
+    pub(super) fn answer_tool(&mut self, now: Timestamp, answer: Option<String>, commands: &mut Commands) {
+        let Some(UserRequest::ToolQuestion { approved, .. }) = self.user_request() else {
+            return;
+        };
+        let approved = approved.clone();
+        if let Some((effect, call, edited)) = self.end_wait(now, commands) {
+            let running = Pending::Tool {
+                call,
+                started: true,
+                edited,
+                approved,
+            };
+            self.outstanding.put(effect, running);
+            commands.push(AgentCommand::AnswerTool { effect, answer });
         }
     }
 
@@ -147,6 +210,10 @@ impl Agent {
             return Err(self.invalid_state(&AgentInput::TimerFired {
                 timer: AgentTimer::UserRequest,
             }));
+        };
+        let Some(result) = result else {
+            self.answer_tool(now, None, commands);
+            return Ok(());
         };
         if let Some((_, call, _)) = self.end_wait(now, commands) {
             self.answer_call(&call, &result);
@@ -162,25 +229,26 @@ impl Agent {
     }
 
     /// Handles guidance while a request waits. A plan or a question is withdrawn, because the user gave guidance instead; the next request to
-    /// the model contains it (LEAD-2, PAOR-8). A lead makes any other request again, so that the run learns that the guidance does not
-    /// change it.
+    /// the model contains it (LEAD-2, PAOR-8). A running call that has asked continues without an answer. A lead makes any other request
+    /// again, so that the run learns that the guidance does not change it.
     pub(super) fn guided_while_waiting(&mut self, now: Timestamp, commands: &mut Commands) {
         let Some(request) = self.user_request() else {
             return;
         };
-        if !request.is_settled_by_guidance() {
-            if self.guidance_given.is_some() {
+        match request {
+            UserRequest::Approval(approval) if approval.tool == SUBMIT_PLAN => {
+                self.withdraw(now, &ToolResult::plan_not_approved(), commands);
+            }
+            UserRequest::Question(_) => {
+                let result = ToolResult::not_answered("the user gave guidance instead of an answer");
+                self.withdraw(now, &result, commands);
+            }
+            UserRequest::ToolQuestion { .. } => self.answer_tool(now, None, commands),
+            UserRequest::Approval(_) if self.guidance_given.is_some() => {
                 commands.push(self.request_command(request));
             }
-            return;
+            UserRequest::Approval(_) => {}
         }
-        let result = match request {
-            UserRequest::Approval(_) => ToolResult::plan_not_approved(),
-            UserRequest::Question(_) => {
-                ToolResult::not_answered("the user gave guidance instead of an answer")
-            }
-        };
-        self.withdraw(now, &result, commands);
     }
 
     fn withdraw(&mut self, now: Timestamp, result: &ToolResult, commands: &mut Commands) {
@@ -227,6 +295,8 @@ impl Agent {
                         UserRequest::Question(asked) => {
                             UserRequest::Question(Arc::new(asked.renewed(&self.run_spec.limits, now)))
                         }
+                        // The call, which no longer runs, asks again if it is repeated.
+                        UserRequest::ToolQuestion { .. } => continue,
                     };
                     (call.clone(), *edited, renewed)
                 }
