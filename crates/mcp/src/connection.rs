@@ -8,8 +8,9 @@ use std::time::Duration;
 use futures::FutureExt as _;
 use rmcp::model::{ClientRequest, PingRequest};
 use rmcp::service::{ClientInitializeError, Peer, RunningService};
-use rmcp::transport::Transport;
 use rmcp::transport::async_rw::AsyncRwTransport;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+use rmcp::transport::{DynamicTransportError, Transport};
 use rmcp::{RoleClient, ServiceError, ServiceExt as _};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -19,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use crate::client::{Calls, Client};
 use crate::config::{Endpoint, ServiceConfig};
 use crate::error::StartError;
-use crate::http;
+use crate::http::{self, HttpError, MessageStream};
 use crate::process::ServiceProcess;
 use crate::service::Service;
 use crate::text::clean_line;
@@ -177,7 +178,12 @@ async fn start(
             }
         }
         Endpoint::Url(endpoint) => {
-            ready(client, BoundedTransport::new(http::transport(endpoint)?), limit).await
+            let stream = MessageStream::default();
+            let transport = BoundedTransport::new(http::transport(endpoint, &stream)?);
+            let ready = ready(client, transport, limit).await;
+            let ready = ready.map_err(|error| error.without(endpoint.url.query()))?;
+            stream.answered().await;
+            Ok(ready)
         }
     }
 }
@@ -191,8 +197,7 @@ async fn ready(
     let ready = async {
         let running = client.serve(transport).await.map_err(initialize_error)?;
         let tools = list_tools(running.peer()).await.map_err(|error| {
-            let error = clean_line(&error.to_string(), MAX_ERROR);
-            StartError::Protocol(format!("it did not list its tools ({error})"))
+            StartError::Protocol(format!("it did not list its tools ({})", service_error(&error)))
         })?;
         Ok((running, tools))
     };
@@ -205,11 +210,39 @@ async fn ready(
 fn initialize_error(error: ClientInitializeError) -> StartError {
     StartError::Protocol(match error {
         ClientInitializeError::ConnectionClosed(_) => "it closed the connection".to_owned(),
+        ClientInitializeError::TransportError { error, .. } => {
+            format!("it cannot be reached ({})", transport_error(&error))
+        }
         other => format!(
             "it broke the protocol ({})",
             clean_line(&other.to_string(), MAX_ERROR)
         ),
     })
+}
+
+fn service_error(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportSend(error) => transport_error(error),
+        other => clean_line(&other.to_string(), MAX_ERROR),
+    }
+}
+
+/// Describes a failure of the transport: the whole chain of causes, without the names of types that rmcp adds.
+fn transport_error(error: &DynamicTransportError) -> String {
+    if let Some(StreamableHttpError::AuthRequired(_)) = error.error.downcast_ref::<HttpError>() {
+        return "it asks for authentication: set the service's `bearer_token_env` or `headers`".to_owned();
+    }
+    let mut text = error.error.to_string();
+    let mut cause = error.error.source();
+    while let Some(error) = cause {
+        let next = error.to_string();
+        if !text.contains(&next) {
+            text.push_str(": ");
+            text.push_str(&next);
+        }
+        cause = error.source();
+    }
+    clean_line(&text, MAX_ERROR)
 }
 
 /// Watches a connection. Returns the reason for its loss, or `None` if it ended on request. The connection is closed afterwards.

@@ -35,6 +35,16 @@ pub(crate) enum StartError {
     Protocol(String),
 }
 
+impl StartError {
+    /// Returns the error without the query of the service's URL, which may contain a key.
+    pub(crate) fn without(self, query: Option<&str>) -> Self {
+        match (self, query.filter(|query| !query.is_empty())) {
+            (StartError::Protocol(reason), Some(query)) => StartError::Protocol(reason.replace(query, "…")),
+            (error, _) => error,
+        }
+    }
+}
+
 fn describe_spawn(command: &str, folder: Option<&PathBuf>, error: &io::Error) -> String {
     match (error.kind(), folder.filter(|folder| !folder.is_dir())) {
         (io::ErrorKind::NotFound, Some(folder)) => {

@@ -68,7 +68,7 @@ async fn mcp_1_a_server_that_refuses_is_an_error() {
     let services = services(vec![server.config("red")]).await;
     let error = services.start("test").await.unwrap_err().to_string();
     assert!(
-        error.starts_with("the service test has failed: it broke the protocol"),
+        error.starts_with("the service test has failed: it cannot be reached"),
         "{error}"
     );
     assert!(error.contains("401"), "{error}");

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod calls;
+mod elicitation;
 mod faults;
 mod http;
 mod lifecycle;
