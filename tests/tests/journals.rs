@@ -78,6 +78,7 @@ fn agent_command(command: &AgentCommand) -> String {
         AgentCommand::RunTool { effect, call } => format!("run {effect} {}", call.tool),
         AgentCommand::AskApproval { approval, .. } => format!("ask to approve {}", approval.effect),
         AgentCommand::AskUser { question, .. } => format!("ask user {}", question.effect),
+        AgentCommand::AnswerTool { effect, answer } => format!("answer {effect} with {answer:?}"),
         AgentCommand::CallSettled { effect } => format!("settled {effect}"),
         AgentCommand::Delegate { effect, agent, .. } => format!("delegate {effect} to {agent}"),
         AgentCommand::GuideRun { effect, guidance } => format!("guide the run about {effect}: {guidance}"),

@@ -41,6 +41,7 @@ mod prompts;
 mod real_model;
 mod recording;
 mod scenarios;
+mod service_runs;
 mod services;
 mod steering;
 mod storm;
