@@ -156,6 +156,8 @@ struct Real {
     tool: &'static str,
     arguments: Value,
     result: &'static str,
+    /// Whether its argument is the folder of the files.
+    of_folder: bool,
 }
 
 fn real_services(folder: &str) -> [Real; 3] {
@@ -166,6 +168,7 @@ fn real_services(folder: &str) -> [Real; 3] {
             tool: "get-sum",
             arguments: json!({"a": 2, "b": 40}),
             result: "42",
+            of_folder: false,
         },
         Real {
             service: "files",
@@ -173,6 +176,7 @@ fn real_services(folder: &str) -> [Real; 3] {
             tool: "read_text_file",
             arguments: json!({"path": format!("{folder}/notes.txt")}),
             result: "the milk",
+            of_folder: true,
         },
         Real {
             service: "memory",
@@ -180,6 +184,7 @@ fn real_services(folder: &str) -> [Real; 3] {
             tool: "read_graph",
             arguments: json!({}),
             result: "entities",
+            of_folder: false,
         },
     ]
 }
@@ -189,10 +194,10 @@ impl Real {
         let packages = PathBuf::from(std::env::var("DIRIGENT_TEST_MCP").expect("run tests/mcp/run"));
         let program = packages.join("node_modules/.bin").join(self.program);
         let memory = stage.journal().with_file_name("memory.jsonl");
+        let args: Vec<PathBuf> = self.of_folder.then(|| stage.workspace()).into_iter().collect();
         configured(&format!(
-            "[mcp.{}]\ncommand = {program:?}\nargs = [{:?}]\nenv = {{ MEMORY_FILE_PATH = {memory:?} }}\n[approvals]\nallow = [\"mcp__*\"]\n",
+            "[mcp.{}]\ncommand = {program:?}\nargs = {args:?}\nenv = {{ MEMORY_FILE_PATH = {memory:?} }}\n[approvals]\nallow = [\"mcp__*\"]\n",
             self.service,
-            stage.workspace(),
         ))
     }
 
