@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use dirigent::config::{Config, Sources};
 use dirigent::mcp::McpServices;
 use dirigent::model::CallForm;
-use dirigent::{ConversationSettings, Dirigent, EventKind, Goal, ModelProfile, Sent, UserPresence};
+use dirigent::{ConversationSettings, Dirigent, EventKind, Goal, Sent, UserPresence};
 use dirigent_model_server::{Script, Turn};
 use dirigent_tests::cli::{Watched, root};
 use dirigent_tests::scripted::{Reply, Scripted, call, native, says};
@@ -30,13 +30,9 @@ fn configured(settings: &str) -> TempDir {
     folder
 }
 
-async fn dirigent(stage: &Stage, model: &Scripted, config: &TempDir, calls: CallForm) -> Dirigent {
+async fn dirigent(stage: &Stage, model: &Scripted, config: &TempDir) -> Dirigent {
     let config = Config::load(&Sources::none().folder(config.path())).unwrap();
-    let profile = ModelProfile {
-        calls,
-        ..ModelProfile::default()
-    };
-    let builder = stage.builder(model.clone()).config(&config).profile(profile);
+    let builder = stage.builder(model.clone()).config(&config);
     builder.build().await.unwrap()
 }
 
@@ -52,7 +48,7 @@ async fn mcp_6_a_question_of_a_service_is_answered_by_the_user_during_the_call()
         says("Bonn it is."),
     ]);
     let folder = user();
-    let dirigent = dirigent(&stage, &model, &folder, CallForm::Json).await;
+    let dirigent = dirigent(&stage, &model, &folder).await;
     let goal = stage.goal("Use the test tool to ask me for a town");
     let run = dirigent.start(goal.user(UserPresence::Present)).await.unwrap();
     let asked = until(&mut run.events(0), |kind| {
@@ -88,7 +84,7 @@ async fn mcp_6_without_a_user_a_service_is_not_answered_and_the_run_continues() 
         says("Nobody answered."),
     ]);
     let folder = user();
-    let dirigent = dirigent(&stage, &model, &folder, CallForm::Json).await;
+    let dirigent = dirigent(&stage, &model, &folder).await;
     let run = dirigent
         .start(stage.goal("Use the test tool to ask me"))
         .await
@@ -190,13 +186,14 @@ fn real_services(folder: &str) -> [Real; 3] {
 }
 
 impl Real {
-    fn config(&self, stage: &Stage) -> TempDir {
+    /// The configuration with the service, and with a model that makes calls in this form.
+    fn config(&self, stage: &Stage, form: &str) -> TempDir {
         let packages = PathBuf::from(std::env::var("DIRIGENT_TEST_MCP").expect("run tests/mcp/run"));
         let program = packages.join("node_modules/.bin").join(self.program);
         let memory = stage.journal().with_file_name("memory.jsonl");
         let args: Vec<PathBuf> = self.of_folder.then(|| stage.workspace()).into_iter().collect();
         configured(&format!(
-            "[mcp.{}]\ncommand = {program:?}\nargs = {args:?}\nenv = {{ MEMORY_FILE_PATH = {memory:?} }}\n[approvals]\nallow = [\"mcp__*\"]\n",
+            "[model]\nprovider = \"openai\"\nname = \"scripted\"\nbase_url = \"http://127.0.0.1:9/v1\"\ncalls = {form:?}\n[mcp.{}]\ncommand = {program:?}\nargs = {args:?}\nenv = {{ MEMORY_FILE_PATH = {memory:?} }}\n[approvals]\nallow = [\"mcp__*\"]\n",
             self.service,
         ))
     }
@@ -234,23 +231,23 @@ fn answer(form: CallForm) -> Reply {
     }
 }
 
-const FORMS: [CallForm; 5] = [
-    CallForm::Json,
-    CallForm::JsonSchema,
-    CallForm::Native,
-    CallForm::ToolCall,
-    CallForm::Auto,
+/// The forms of calls, with their names in a configuration. A model with `auto` is given one of them before its first run.
+const FORMS: [(CallForm, &str); 4] = [
+    (CallForm::Json, "json"),
+    (CallForm::JsonSchema, "json_schema"),
+    (CallForm::Native, "native"),
+    (CallForm::ToolCall, "tool_call"),
 ];
 
 #[tokio::test]
 #[ignore = "needs packages from npm: tests/mcp/run"]
 async fn mcp_4_goals_use_real_services_in_every_form_of_calls() {
-    for form in FORMS {
+    for (form, name) in FORMS {
         let stage = Stage::new().file("notes.txt", "Remember the milk.\n");
         for real in real_services(stage.workspace().to_str().unwrap()) {
-            let config = real.config(&stage);
+            let config = real.config(&stage, name);
             let model = Scripted::new().lead([real.call(form), answer(form)]);
-            let dirigent = dirigent(&stage, &model, &config, form).await;
+            let dirigent = dirigent(&stage, &model, &config).await;
             let goal = stage.goal(&format!("Use the {} tool", real.service));
             let run = dirigent.start(goal).await.unwrap();
             run.outcome().await.unwrap();
@@ -264,12 +261,12 @@ async fn mcp_4_goals_use_real_services_in_every_form_of_calls() {
 #[tokio::test]
 #[ignore = "needs packages from npm: tests/mcp/run"]
 async fn mcp_4_conversations_use_real_services_in_every_form_of_calls() {
-    for form in FORMS {
+    for (form, name) in FORMS {
         let stage = Stage::new().file("notes.txt", "Remember the milk.\n");
         for real in real_services(stage.workspace().to_str().unwrap()) {
-            let config = real.config(&stage);
+            let config = real.config(&stage, name);
             let model = Scripted::new().lead([answer(form), real.call(form), answer(form)]);
-            let dirigent = dirigent(&stage, &model, &config, form).await;
+            let dirigent = dirigent(&stage, &model, &config).await;
             let settings = ConversationSettings::default();
             let conversation = dirigent
                 .create_conversation(stage.workspace(), settings)
