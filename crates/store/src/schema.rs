@@ -107,6 +107,23 @@ const TABLES: &str = "
         digest TEXT NOT NULL,                    -- of the content that the user trusts
         at     INTEGER NOT NULL
     ) STRICT;
+    CREATE TABLE mcp_services (
+        name    TEXT PRIMARY KEY,
+        config  TEXT NOT NULL,                   -- JSON, without secrets
+        version INTEGER NOT NULL,                -- from 1
+        at      INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE mcp_stopped (
+        name TEXT PRIMARY KEY,                   -- a service that the user has stopped, wherever it is configured
+        at   INTEGER NOT NULL
+    ) STRICT;
+    CREATE TABLE mcp_starts (
+        name   TEXT NOT NULL,                    -- a service, wherever it is configured
+        digest TEXT NOT NULL,                    -- of its configuration
+        result TEXT NOT NULL,                    -- JSON: its tools, the error, its last messages
+        at     INTEGER NOT NULL,
+        PRIMARY KEY (name, digest)
+    ) STRICT;
 ";
 
 /// The tables of the memory. The index of words has the ids of the facts, and no text.
@@ -345,6 +362,9 @@ fn touch_tables(connection: &Connection) -> rusqlite::Result<()> {
         "approval_rules",
         "system_prompts",
         "trusted_files",
+        "mcp_services",
+        "mcp_stopped",
+        "mcp_starts",
         "facts",
         "fact_words_data",
     ] {

@@ -13,6 +13,7 @@ mod fixture;
 mod follow;
 mod fork;
 mod integrity;
+mod mcp_services;
 mod messages;
 mod open;
 mod other_process;
