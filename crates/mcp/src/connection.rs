@@ -23,6 +23,7 @@ use crate::error::StartError;
 use crate::http::{self, HttpError, MessageStream};
 use crate::process::ServiceProcess;
 use crate::service::Service;
+use crate::stderr_tail::StderrTail;
 use crate::text::clean_line;
 use crate::tool_list::{ToolList, list_tools};
 use crate::transport::BoundedTransport;
@@ -41,6 +42,8 @@ const MAX_ERROR: usize = 500;
 pub(crate) struct Connection {
     pub(crate) peer: Peer<RoleClient>,
     pub(crate) calls: Arc<Calls>,
+    /// The end of the program's standard error. Empty for a server behind a URL.
+    pub(crate) stderr: StderrTail,
     lost: CancellationToken,
     reason: OnceLock<String>,
 }
@@ -114,6 +117,9 @@ pub(crate) async fn run(
             let connection = Arc::new(Connection {
                 peer: running.peer().clone(),
                 calls,
+                stderr: process
+                    .as_ref()
+                    .map_or_else(StderrTail::default, |process| process.stderr().clone()),
                 lost: CancellationToken::new(),
                 reason: OnceLock::new(),
             });

@@ -44,3 +44,4 @@ pub use result::TOOL_FAILED;
 pub use services::McpServices;
 pub use status::{ServiceEvent, ServiceInfo, ServiceState, UnavailableTool, WhyStopped};
 pub use tool::SERVICE_UNAVAILABLE;
+pub use tool_list::ToolList;

@@ -42,13 +42,14 @@ impl Service {
         config: ServiceConfig,
         supervision: Supervision,
         events: broadcast::Sender<ServiceEvent>,
+        known: ToolList,
     ) -> Self {
         Service {
             config,
             supervision,
             roots: Arc::new(Roots::new()),
             events,
-            status: watch::Sender::new(Status::new()),
+            status: watch::Sender::new(Status::new(known)),
             actor: Mutex::new(None),
         }
     }
@@ -96,6 +97,24 @@ impl Service {
             .collect()
     }
 
+    /// Returns the last lines of the program's standard error. Empty if the service neither runs nor has failed.
+    pub(crate) fn last_messages(&self) -> Vec<String> {
+        let status = self.status();
+        match (status.connection, status.state) {
+            (Some(connection), _) => connection.stderr.lines(),
+            (None, ServiceState::Error { stderr, .. }) => stderr,
+            (None, ServiceState::Stopped(_) | ServiceState::Starting | ServiceState::Running) => Vec::new(),
+        }
+    }
+
+    /// Ends the actor.
+    pub(crate) fn end_actor(&self) {
+        let actor = self.actor.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(actor) = actor {
+            actor.stop(None);
+        }
+    }
+
     /// Sets the actor that runs the service from now on.
     pub(crate) fn attach(&self, actor: Option<ActorRef<ServiceMessage>>) {
         *self.actor.lock().unwrap_or_else(PoisonError::into_inner) = actor;
@@ -138,6 +157,10 @@ impl Service {
             });
         }
         let changes = before.changes(&tools);
+        if !changes.changed.is_empty() {
+            let tools = changes.changed.join(", ");
+            tracing::warn!(%service, tools, "tools of a service have other descriptions or parameters than before: check what they do now");
+        }
         let is_first = *before == ToolList::default();
         if !is_first && !changes.is_empty() {
             let _ = self.events.send(ServiceEvent::ToolsChanged {

@@ -2,13 +2,13 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use dirigent_core::tool::ToolSpec;
 use dirigent_tools::{ToolEntry, ToolSource};
 use futures::future::join_all;
 use ractor::{Actor, ActorId, ActorProcessingErr, ActorRef, SupervisionEvent};
-use tokio::sync::broadcast;
+use tokio::sync::{broadcast, oneshot};
 
 use crate::config::{ServiceConfig, ServiceName};
 use crate::error::McpError;
@@ -18,11 +18,12 @@ use crate::service::{Service, StartedBy};
 use crate::service_actor::ServiceActor;
 use crate::status::{ServiceEvent, ServiceInfo, ServiceState};
 use crate::tool::McpTool;
+use crate::tool_list::ToolList;
 
 /// The number of events by which a slow watcher may be behind before it misses events.
 const EVENT_BUFFER: usize = 256;
 
-/// The configured services. Clones are handles of the same services. When the last clone is dropped, all services are stopped.
+/// A set of services. Clones are handles of the same services. When the last clone is dropped, all services are stopped.
 ///
 /// No service runs until it is needed: the first call of one of its tools, or [`McpServices::start`].
 #[derive(Clone)]
@@ -31,14 +32,27 @@ pub struct McpServices {
 }
 
 struct Inner {
-    services: Arc<BTreeMap<ServiceName, Arc<Service>>>,
+    services: RwLock<ServiceMap>,
     events: broadcast::Sender<ServiceEvent>,
+    supervision: Supervision,
     supervisor: ActorRef<SupervisorMessage>,
+}
+
+type ServiceMap = BTreeMap<ServiceName, Arc<Service>>;
+
+impl Inner {
+    fn read(&self) -> RwLockReadGuard<'_, ServiceMap> {
+        self.services.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, ServiceMap> {
+        self.services.write().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        self.services.values().for_each(|service| service.attach(None));
+        self.read().values().for_each(|service| service.attach(None));
         // The end of the supervisor ends its children and their connections.
         self.supervisor.stop(None);
     }
@@ -51,30 +65,86 @@ impl McpServices {
     /// [`McpError::Twice`]; [`McpError::ShutDown`] if no actor can be started.
     pub async fn start_up(configs: Vec<ServiceConfig>, supervision: Supervision) -> Result<Self, McpError> {
         let (events, _) = broadcast::channel(EVENT_BUFFER);
-        let mut services = BTreeMap::new();
-        for config in configs {
-            let name = config.name.clone();
-            let service = Arc::new(Service::new(config, supervision, events.clone()));
-            if services.insert(name.clone(), service).is_some() {
-                return Err(McpError::Twice { name });
-            }
-        }
-        let services = Arc::new(services);
-        let supervisor = Actor::spawn(None, Supervisor, services.clone()).await;
+        let supervisor = Actor::spawn(None, Supervisor, ()).await;
         let (supervisor, _) = supervisor.map_err(|_| McpError::ShutDown)?;
-        Ok(McpServices {
+        let services = McpServices {
             inner: Arc::new(Inner {
-                services,
+                services: RwLock::default(),
                 events,
+                supervision,
                 supervisor,
             }),
-        })
+        };
+        for config in configs {
+            services.add(config, ToolList::default()).await?;
+        }
+        Ok(services)
+    }
+
+    /// Adds a service, and starts its actor, not the service itself. `known` has the tools that the service listed in an earlier process, so that it
+    /// need not be started to know them.
+    ///
+    /// # Errors
+    /// [`McpError::Twice`]; [`McpError::ShutDown`].
+    pub async fn add(&self, config: ServiceConfig, known: ToolList) -> Result<(), McpError> {
+        let name = config.name.clone();
+        if self.inner.read().contains_key(&name) {
+            return Err(McpError::Twice { name });
+        }
+        let (supervision, events) = (self.inner.supervision, self.inner.events.clone());
+        let service = Arc::new(Service::new(config, supervision, events, known));
+        let (supervised, wait) = oneshot::channel();
+        let message = SupervisorMessage {
+            service: service.clone(),
+            supervised,
+        };
+        let sent = self.inner.supervisor.send_message(message);
+        if sent.is_err() || wait.await.is_err() {
+            return Err(McpError::ShutDown);
+        }
+        // Another task may have added a service of this name in the meantime.
+        let mut services = self.inner.write();
+        if services.contains_key(&name) {
+            service.end_actor();
+            return Err(McpError::Twice { name });
+        }
+        services.insert(name, service);
+        Ok(())
+    }
+
+    /// Stops a service, waits until its processes have ended, and forgets it. Calls of its tools fail from now on.
+    ///
+    /// # Errors
+    /// [`McpError::UnknownService`].
+    pub async fn remove(&self, name: &str) -> Result<(), McpError> {
+        let service = self.find(name)?;
+        self.inner.write().remove(&service.config.name);
+        service.stop().await;
+        service.end_actor();
+        Ok(())
     }
 
     /// Returns information about each service, by name.
     pub fn list(&self) -> Vec<ServiceInfo> {
-        let services = self.inner.services.values();
-        services.map(|service| service.info()).collect()
+        let services = self.inner.read();
+        services.values().map(|service| service.info()).collect()
+    }
+
+    /// Returns the tools that a service last listed, in this process or before ([`McpServices::add`]).
+    ///
+    /// # Errors
+    /// [`McpError::UnknownService`].
+    pub fn tools(&self, name: &str) -> Result<ToolList, McpError> {
+        Ok(ToolList::clone(&self.find(name)?.status().tools))
+    }
+
+    /// Returns the last lines of a program's standard error. Empty if the service neither runs nor has failed, and for a server behind a
+    /// URL.
+    ///
+    /// # Errors
+    /// [`McpError::UnknownService`].
+    pub fn last_messages(&self, name: &str) -> Result<Vec<String>, McpError> {
+        Ok(self.find(name)?.last_messages())
     }
 
     /// Returns information about a service.
@@ -109,9 +179,19 @@ impl McpServices {
         Ok(service.specs())
     }
 
-    /// Returns true if no service is configured.
+    /// Starts a service that is needed, and returns its tools as it lists them now, ordered by name.
+    ///
+    /// # Errors
+    /// The errors of [`McpServices::learn_tools`].
+    pub async fn running_tools(&self, name: &ServiceName) -> Result<Vec<ToolSpec>, McpError> {
+        let service = self.find(name.as_str())?;
+        service.running(StartedBy::Need, None).await?;
+        Ok(service.specs())
+    }
+
+    /// Returns true if there is no service.
     pub fn is_empty(&self) -> bool {
-        self.inner.services.is_empty()
+        self.inner.read().is_empty()
     }
 
     /// Stops a service, and waits until its processes have ended. It isn't started again before [`McpServices::start`].
@@ -125,7 +205,8 @@ impl McpServices {
 
     /// Stops all services, and waits until their processes have ended.
     pub async fn shutdown(&self) {
-        join_all(self.inner.services.values().map(|service| service.stop())).await;
+        let services: Vec<Arc<Service>> = self.inner.read().values().cloned().collect();
+        join_all(services.iter().map(|service| service.stop())).await;
     }
 
     /// Returns the events from now on. A watcher that is too slow misses the oldest events.
@@ -133,12 +214,12 @@ impl McpServices {
         self.inner.events.subscribe()
     }
 
-    fn find(&self, name: &str) -> Result<&Arc<Service>, McpError> {
-        let known = ServiceName::new(name).ok();
-        let service = known.and_then(|name| self.inner.services.get(&name));
-        service.ok_or_else(|| McpError::UnknownService {
+    fn find(&self, name: &str) -> Result<Arc<Service>, McpError> {
+        let services = self.inner.read();
+        let service = ServiceName::new(name).ok().and_then(|name| services.get(&name));
+        service.cloned().ok_or_else(|| McpError::UnknownService {
             name: name.to_owned(),
-            known: self.inner.services.keys().map(ToString::to_string).collect(),
+            known: services.keys().map(ToString::to_string).collect(),
         })
     }
 }
@@ -146,12 +227,9 @@ impl McpServices {
 impl ToolSource for McpServices {
     /// Returns the tools of the services that run or that would be started on need (MCP-2).
     fn specs(&self) -> Vec<ToolSpec> {
-        let services = self
-            .inner
-            .services
-            .values()
-            .filter(|service| service.offers_tools());
-        let mut specs: Vec<ToolSpec> = services.flat_map(|service| service.specs()).collect();
+        let services = self.inner.read();
+        let offered = services.values().filter(|service| service.offers_tools());
+        let mut specs: Vec<ToolSpec> = offered.flat_map(|service| service.specs()).collect();
         specs.sort_by(|one, other| one.name.cmp(&other.name));
         specs
     }
@@ -159,40 +237,52 @@ impl ToolSource for McpServices {
     /// Returns the tool whatever the state of its service is, so that a call of a stopped service says so. As long as a service has not said
     /// which tools it has, it may have any: the call starts it.
     fn get(&self, name: &str) -> Option<ToolEntry> {
-        let service = self.inner.services.get(&service_of(name)?)?;
-        Some(ToolEntry::new(McpTool::find(service, name)?))
+        let service = self.inner.read().get(&service_of(name)?)?.clone();
+        Some(ToolEntry::new(McpTool::find(&service, name)?))
     }
 }
 
 impl fmt::Debug for McpServices {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_set().entries(self.inner.services.keys()).finish()
+        f.debug_set().entries(self.inner.read().keys()).finish()
     }
 }
 
 /// The supervisor of the services' actors. It replaces an actor that crashes. The crash also ends the service's processes.
 struct Supervisor;
 
-/// A message to the supervisor. The supervisor accepts no messages, because it only supervises.
-enum SupervisorMessage {}
+/// A message to the supervisor: it is to supervise the actor of another service.
+struct SupervisorMessage {
+    service: Arc<Service>,
+    /// Sent once the service has an actor.
+    supervised: oneshot::Sender<()>,
+}
 
 type Supervised = HashMap<ActorId, Arc<Service>>;
 
 impl Actor for Supervisor {
     type Msg = SupervisorMessage;
     type State = Supervised;
-    type Arguments = Arc<BTreeMap<ServiceName, Arc<Service>>>;
+    type Arguments = ();
 
     async fn pre_start(
         &self,
-        myself: ActorRef<SupervisorMessage>,
-        services: Self::Arguments,
+        _myself: ActorRef<SupervisorMessage>,
+        (): (),
     ) -> Result<Supervised, ActorProcessingErr> {
-        let mut supervised = Supervised::new();
-        for service in services.values() {
-            supervise(&myself, service.clone(), &mut supervised).await?;
-        }
-        Ok(supervised)
+        Ok(Supervised::new())
+    }
+
+    async fn handle(
+        &self,
+        myself: ActorRef<SupervisorMessage>,
+        message: SupervisorMessage,
+        supervised: &mut Supervised,
+    ) -> Result<(), ActorProcessingErr> {
+        supervise(&myself, message.service, supervised).await?;
+        // The caller may have stopped waiting.
+        let _ = message.supervised.send(());
+        Ok(())
     }
 
     async fn handle_supervisor_evt(

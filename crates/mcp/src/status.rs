@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use dirigent_core::id::{EffectId, RunId};
+use serde::{Deserialize, Serialize};
 
 use crate::config::ServiceName;
 use crate::connection::Connection;
@@ -55,7 +56,7 @@ pub struct ServiceInfo {
 }
 
 /// A tool that a service lists but that cannot be called.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UnavailableTool {
     /// The name that the service uses.
     pub tool: String,
@@ -122,11 +123,12 @@ pub(crate) struct Status {
 }
 
 impl Status {
-    pub(crate) fn new() -> Self {
+    /// The status of a service that has not run yet. `known` has the tools that it listed in an earlier process.
+    pub(crate) fn new(known: ToolList) -> Self {
         Status {
             state: ServiceState::Stopped(WhyStopped::NotNeeded),
             connection: None,
-            tools: Arc::new(ToolList::default()),
+            tools: Arc::new(known),
         }
     }
 }

@@ -11,6 +11,7 @@ use rmcp::model::{
 };
 use rmcp::service::{Peer, PeerRequestOptions};
 use rmcp::{RoleClient, ServiceError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::config::ServiceConfig;
@@ -32,7 +33,7 @@ const MAX_SCHEMA: usize = 64 * 1024;
 const MAX_SHOWN_NAME: usize = 100;
 
 /// A tool of a service.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct ServiceTool {
     /// The name that the service uses.
     pub(crate) original: String,
@@ -40,9 +41,10 @@ pub(crate) struct ServiceTool {
     pub(crate) spec: Arc<ToolSpec>,
 }
 
-/// The tools of a service by the names that agents use.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct ToolList {
+/// The tools of a service, as it last listed them. Its JSON can be kept, so that the tools are known before the service runs again.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ToolList {
+    /// The tools by the names that agents use.
     pub(crate) tools: BTreeMap<String, ServiceTool>,
     pub(crate) unavailable: Vec<UnavailableTool>,
 }
@@ -62,6 +64,27 @@ impl ToolChanges {
 }
 
 impl ToolList {
+    /// Returns the specs of the tools, ordered by the names that agents use.
+    pub fn specs(&self) -> impl Iterator<Item = &ToolSpec> {
+        self.tools.values().map(|tool| tool.spec.as_ref())
+    }
+
+    /// Returns the tools that the service lists but that cannot be called.
+    pub fn unavailable(&self) -> &[UnavailableTool] {
+        &self.unavailable
+    }
+
+    /// Returns true if the service has not listed any tool.
+    pub fn is_empty(&self) -> bool {
+        self.tools.is_empty() && self.unavailable.is_empty()
+    }
+
+    /// Returns the names of the tools whose description, parameters or annotations differ in a newer list. Such a tool may do something else
+    /// than before.
+    pub fn changed_in(&self, newer: &ToolList) -> Vec<String> {
+        self.changes(newer).changed
+    }
+
     /// Makes the specs of the tools that a service lists.
     pub(crate) fn new(config: &ServiceConfig, listed: Vec<Value>) -> Self {
         let mut list = ToolList::default();

@@ -39,6 +39,10 @@ def tools():
     schema = {"type": "object", "properties": {"text": {"type": "string"}, "seconds": {"type": "number"}}}
     names = ["echo", "wait", "env", "pid", "received", "ask", "progress", "fail", "die", "hang"]
     listed = [{"name": name, "description": f"Does {name}.", "inputSchema": schema} for name in names]
+    for option in options:
+        if option.startswith("describes="):
+            with open(option.removeprefix("describes=")) as file:
+                listed[0]["description"] = file.read()
     if "changing" in options:
         listed.append({"name": "same", "description": f"Version {version}.", "inputSchema": schema})
         listed.append({"name": f"only_{version}", "inputSchema": schema})
@@ -173,6 +177,9 @@ def main():
     if "fails" in options:
         sys.stderr.write("cannot find the token\n")
         sys.exit(3)
+    if "greets" in options:
+        sys.stderr.write("ready to serve\n")
+        sys.stderr.flush()
     if "flood-stderr" in options:
         def shout():
             while True:
